@@ -212,8 +212,7 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     op: Any = node.op
     try:
         plan, parts = None, demands
-        arrived = type(getattr(g, "_value", None))
-        if node.reads[0] is FULL and (arrived is Strided or not op.entry_map.bounds) and not overrides():
+        if node.reads[0] is FULL and (not op.entry_map.bounds or _is_whole(g)) and not overrides():
             plan = op.plans.get(demands)
         if plan is None:
             plan, parts = _planned(node, op, g, demands, recording)
@@ -227,6 +226,12 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
     except Exception as error:
         error.add_note(f"in the backward of {node.describe()}")
         raise
+
+
+def _is_whole(g: Any) -> bool:
+    """Whether a cotangent is known to be nonzero anywhere, as far as that is asked."""
+    held = getattr(g, "_value", None)
+    return type(held) is Strided or getattr(held, "dense", False)
 
 
 def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
@@ -277,7 +282,8 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> t
     held = getattr(g, "_value", None)
     if type(held) is Bracket:  # its values are computed wherever they are held, in a box or everywhere
         held = held.values
-    of_all = node.multiple or type(g) is LowRank or type(held) is Strided or not op.entry_map.bounds
+    of_all = node.multiple or type(g) is LowRank or not op.entry_map.bounds or type(held) is Strided
+    of_all = of_all or getattr(held, "dense", False)
     if of_all or (g._node is not None and is_grad_enabled()):
         return pullback(op, demands), demands
     (asked, own), pattern = node.reads, getattr(g._value, "pattern", None)

@@ -7,6 +7,8 @@ the price is that the graph is held while tangents run (docs/decisions).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -32,18 +34,17 @@ Slot = tuple[Node, int]
 def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool) -> dict[Slot, Any]:
     """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero."""
     known: dict[Slot, Any] = dict(tangents)
+    arrived: Any = known.get
     with recording(create_graph):
         for node in reachable([node for node, _ in outputs], oldest(tangents)):
             if node.op is None:
                 continue
-            incoming = [
-                None if p is None else known.get((p, i))
-                for p, i in zip(node.parents, node.indices, strict=True)
-            ]
-            if all(t is None for t in incoming):
+            incoming = list(map(arrived, zip(node.parents, node.indices, strict=True)))
+            given = tuple(map(is_not, incoming, _NONES))
+            if True not in given:
                 continue
             try:
-                results = _tangents(node, node.op, incoming)
+                results = _tangents(node, node.op, incoming, given)
             except Exception as error:
                 error.add_note(f"in the forward derivative of {node.describe()}")
                 raise
@@ -54,11 +55,14 @@ def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph:
     return {slot: selected(known[slot]) for slot in outputs if slot in known}
 
 
-def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
+_NONES = repeat(None)
+
+
+def _tangents(node: Node, op: Op, incoming: list[Any], defined: tuple[bool, ...]) -> Sequence[Any]:
     """The tangents of a node's results: the sum over its arguments."""
     inputs, y, params = node.inputs(), node.results(), node.params
     terms: list[Any] = []
-    for kind, positions, rule in pushforward(op, tuple([t is not None for t in incoming])):
+    for kind, positions, rule in pushforward(op, defined):
         if kind is Kind.JOINT:
             made = [None if t is None else selected(t) for t in incoming]
             given = rule(tuple(made), node)
@@ -68,14 +72,16 @@ def _tangents(node: Node, op: Op, incoming: list[Any]) -> Sequence[Any]:
         if kind is Kind.EACH:
             terms.append(rule(F, incoming[positions[0]], y, *inputs, **params))
         elif kind is Kind.LINEAR:
-            args = [_or_zero(incoming[j], x) if j in positions else x for j, x in enumerate(inputs)]
+            args = list(inputs)
+            for j in positions:
+                args[j] = incoming[j] if defined[j] else _zero_like(inputs[j])
             terms.append(bind(op, tuple(args), params))
         else:
             terms.append(_transposed_twice(node, op, incoming, positions))
-    found = [t for t in terms if t is not None]
     if not op.multiple:
-        return [_total(found, node, 0)]
-    return [_total([t[j] for t in found if t[j] is not None], node, j) for j in range(len(node.out))]
+        return [_total(terms, node, 0)]
+    found = [t for t in terms if t is not None]
+    return [_total([t[j] for t in found], node, j) for j in range(len(node.out))]
 
 
 def _checked(t: Any, node: Node, index: int) -> Any:
@@ -93,23 +99,26 @@ def _checked(t: Any, node: Node, index: int) -> Any:
 
 
 def _total(terms: list[Any], node: Node, index: int) -> Any:
-    terms = [t for t in terms if not is_undefined(t)]
-    if not terms:
-        return None
-    meta = node.result(index)
+    """The sum of those terms that are defined; None where there are none."""
+    of = node.out[index] if node.multiple else node.out
+    shape, dtype = of.shape, of.dtype
     # Terms of operands that were broadcast are smaller, and a sum takes its terms in one shape.
-    terms = [t if t.shape == meta.shape else F.broadcast_to(t, shape=meta.shape) for t in terms]
-    total = terms[0] if len(terms) == 1 else F.add_n(*terms)
-    if total.dtype != meta.dtype:
-        if total.dtype.kind == "c" and meta.dtype.kind != "c":
+    defined = [
+        t if t.shape == shape else F.broadcast_to(t, shape=shape)
+        for t in terms
+        if t is not None and not is_undefined(t)
+    ]
+    if not defined:
+        return None
+    total = defined[0] if len(defined) == 1 else F.add_n(*defined)
+    if total.dtype != dtype:
+        if total.dtype.kind == "c" and dtype.kind != "c":
             total = F.real(total)
-        total = F.astype(total, dtype=meta.dtype)
+        total = F.astype(total, dtype=dtype)
     return total
 
 
-def _or_zero(tangent: Any, x: Any) -> Any:
-    if tangent is not None:
-        return tangent
+def _zero_like(x: Any) -> Any:
     shape = getattr(x, "shape", ())
     dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     return make_handle(Zero(shape, dtypes.to_inexact(dtype)))

@@ -179,11 +179,10 @@ def parts_of(
 
 def pushforward(op: Op, given: tuple[bool, ...]) -> tuple[Step, ...]:
     """The rules that give the tangents of the results, from those of the inputs that are ``given``."""
-    replacing = overrides().get(pushforward_of(op.name))
-    if replacing is not None:
+    if (by_user := overrides()) and (replacing := by_user.get(pushforward_of(op.name))) is not None:
         rules = replacing(len(given))  # type: ignore[operator]
         return tuple(Step(Kind.EACH, (k,), rules[k]) for k, has in enumerate(given) if has)
-    known = op.plans.get((Kind.LINEAR, given))
+    known = op.plans.get(("push", given))
     if known is not None:
         return known  # type: ignore[no-any-return]
     if isinstance(op, JointOp) and op.joint_jvp is not None:
@@ -205,5 +204,5 @@ def pushforward(op: Op, given: tuple[bool, ...]) -> tuple[Step, ...]:
             transposed.append(k)
     if transposed:
         steps.append(Step(Kind.TRANSPOSED, tuple(transposed), None))
-    op.plans[Kind.LINEAR, given] = tuple(steps)
+    op.plans["push", given] = tuple(steps)
     return tuple(steps)

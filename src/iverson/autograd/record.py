@@ -59,7 +59,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     handle = _handle_type[0]
     values: list[Any] = []
     parents: list[Node | None] = []
-    tracked = in_level = False
+    tracked = mixed = False
+    level: Any = None
     plain = True
     for a in args:
         if type(a) is handle:
@@ -70,7 +71,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             if type(v) is not _ndarray:
                 plain = False
                 if isinstance(v, LevelValue):
-                    in_level = True
+                    mixed = mixed or (level is not None and level is not v._level)
+                    level = v._level
             elif v.itemsize == 2:  # of half precision, perhaps, which `run` knows
                 plain = False
         elif type(a) in _SCALARS or type(a) is _ndarray:
@@ -84,22 +86,29 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             v = _value_of(op, a)
             parents.append(getattr(a, "_node", None))
             plain = plain and type(v) is _ndarray and v.itemsize != 2
-            in_level = in_level or isinstance(v, LevelValue)
+            if isinstance(v, LevelValue):
+                mixed = mixed or (level is not None and level is not v._level)
+                level = v._level
         values.append(v)
     token = None
-    if op.signals or not plain:
+    if level is None and (op.signals or not plain):  # in a level, each op that it is carried out by does so
         state = error_state()
         relaying = UNSET_RELAYED if state is UNSET else _relayed.get(state) or relayed(state)
         if relaying is not state:
             token = set_error_state(relaying)
     try:
-        if tracked and not in_level and dispatch.levels() and (cells := dispatch.cells()) is not None:
+        if tracked and level is None and dispatch.levels() and (cells := dispatch.cells()) is not None:
             plain = False
             out = cells.bind(op, args, params)
         elif plain:
             out = op.trapping(*values, **params) if params else op.trapping(*values)
-        elif in_level:
-            out = _run_in(dispatch.level_of(values), op, args, values, params)
+        elif level is not None:
+            if mixed or level not in dispatch.levels():
+                level = dispatch.level_of(values)
+            if Zero in map(type, values) and op.linear_in:
+                out = _run_in(level, op, args, values, params)
+            else:
+                out = level.bind(op, dispatch.seen_from(level, args, values), params)
         else:
             out = run(op, tuple(values), params)
     except (IversonError, Warning, FloatingPointError):
@@ -135,7 +144,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params: dict[str, Any]) -> Any:
     """The op's result as a value of a level, unless operands that are zero make it one of no level."""
-    if Zero in map(type, values) and op.linear_in and annihilated(op, tuple(values)) is not None:
+    if annihilated(op, tuple(values)) is not None:
         if work.active.count:
             from iverson.core.notes import Annihilated
 
@@ -174,22 +183,26 @@ def _record(
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
     indices = (0,) * len(parents)
+    out_is_dense = getattr(out, "dense", False)
+    whole = plain or out_is_dense
     for k, keep in enumerate(saved):
         known = None
         if (parent := parents[k]) is not None:
             known = parent.out
             if parent.multiple:
                 indices = (*indices[:k], max(args[k]._index, 0), *indices[k + 1 :])
+        v = values[k]
+        dense = type(v) is _ndarray or getattr(v, "dense", False)
+        whole = whole and (dense or type(v) in _SCALARS)
         if not keep:
-            v = values[k]
-            if type(v) is _ndarray:  # what its own node knows of it serves this one too
+            if dense:  # what its own node knows of it serves this one too
                 if type(known) is Aval and known.support is FULL:
                     values[k] = known
                 else:
                     values[k] = Aval(v.shape, v.dtype)
             elif type(v) not in _SCALARS:
                 values[k] = known if type(known) is Aval and _is_on_pattern(known.support, v) else _known(v)
-    reads = WHOLE if plain and not op.entry_map.partial else UNKNOWN
+    reads = WHOLE if whole and not op.entry_map.partial else UNKNOWN
     if type(out) is _ndarray:
         kept_out: Any = out if result_saved else Aval(out.shape, out.dtype)
         if not plain and op.entry_map.by_moving:
@@ -197,6 +210,8 @@ def _record(
     elif op.multiple:
         each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
         kept_out = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
+    elif out_is_dense:
+        kept_out = out if result_saved else Aval(out.shape, out.dtype)
     else:
         pattern = _on_one_pattern(op, values, parents, out)
         if pattern is not None:

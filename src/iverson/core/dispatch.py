@@ -322,12 +322,14 @@ class LevelValue(Operand):
     may_select : whether what it stands for may hold a selection that is not made (a bracket).
     is_sparse : whether what it stands for is sparse.
     pattern : which entries what it stands for stores; None where that is not known, or differs.
+    dense : whether what it stands for is known to be strided: then there is nothing else to ask.
     """
 
     __slots__ = ("_level",)
 
     may_select = False
     is_sparse = False
+    dense = False
     pattern: Any = None
 
     def __init__(self, level: Level) -> None:
@@ -358,7 +360,10 @@ def level_of(values: Iterable[Any]) -> Level | None:
 
 def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple[Any, ...]:
     """The arguments of a call as a level's `bind` takes them: its own values, all else as it was given."""
-    return tuple([v if getattr(v, "_level", None) is level else a for a, v in zip(args, values, strict=True)])
+    seen = []
+    for a, v in zip(args, values, strict=True):  # a loop: this is asked for each call in a level
+        seen.append(v if isinstance(v, LevelValue) and v._level is level else a)
+    return tuple(seen)
 
 
 class Draw:

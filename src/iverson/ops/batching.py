@@ -43,6 +43,8 @@ class Examples(NamedTuple):
 
     def each(self, F: Any, args: Sequence[Any]) -> list[Any]:
         """All operands with the axis of the examples; what is the same for all is repeated."""
+        if False not in self.of:
+            return list(args)
         return [a if b else self.repeated(F, a) for a, b in zip(args, self.of, strict=True)]
 
     def repeated(self, F: Any, x: Any) -> Any:
@@ -52,7 +54,7 @@ class Examples(NamedTuple):
 
     def alike(self, *positions: int) -> bool:
         """Whether none of the operands at these positions differs from example to example."""
-        return not any(self.of[k] for k in positions)
+        return not any(map(self.of.__getitem__, positions))
 
 
 def padded(F: Any, x: Any, rank: int) -> Any:
@@ -81,18 +83,19 @@ def leading(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
 
 def with_axes(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
     """Parameters count axes: by one more."""
-    return examples.call(*examples.each(F, args), **batch_params(params, examples.size))
+    own = args if len(args) == 1 else examples.each(F, args)
+    return bind(examples.op, tuple(own), batch_params(params, examples.size))
 
 
-def next_axis(axis: Any) -> Any:
+def next_axis(axis: Any, _size: int = 0) -> Any:
     """Axes of one example as axes of the batch."""
-    return axis + 1 if isinstance(axis, int) else tuple([k + 1 for k in axis])
+    return axis + 1 if isinstance(axis, int) else tuple(map((1).__add__, axis))
 
 
 #: By its name in the table, what a parameter that counts axes is for the batch.
 _SHIFTS: dict[str, Any] = {
-    "axis": lambda axis, size: next_axis(axis),
-    "axes": lambda axes, size: next_axis(axes),
+    "axis": next_axis,
+    "axes": next_axis,
     "shape": lambda shape, size: (size, *shape),
     "key": lambda key, size: (canonical_slice(slice(None), size), *key),
 }
@@ -100,7 +103,11 @@ _SHIFTS: dict[str, Any] = {
 
 def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
     """Parameters of one example's call as those of the batch's."""
-    return {name: _SHIFTS[name](p, size) if name in _SHIFTS else p for name, p in params.items()}
+    found = dict(params)
+    for name, value in params.items():
+        if name in _SHIFTS:
+            found[name] = _SHIFTS[name](value, size)
+    return found
 
 
 def behind_first(F: Any, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:

@@ -37,17 +37,19 @@ class Batched(LevelValue):
         apart from what it is outside of the batch: as a variable of a gradient inside.
     """
 
-    __slots__ = ("dtype", "held", "lead", "shape")
+    __slots__ = ("dense", "dtype", "held", "lead", "shape")
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
     def __init__(self, level: Level, held: Any, lead: int = 1) -> None:
+        value = value_of(held)
         self._level = level
         self.held = held
         self.lead = lead
-        self.shape = held.shape[lead:]  # kept: several of those who take an op on its way ask for it
-        self.dtype = held.dtype
+        self.shape = value.shape[lead:]  # kept: several of those who take an op on its way ask for it
+        self.dtype = value.dtype
+        self.dense = type(value) is Strided or getattr(value, "dense", False)
 
     @property
     def may_select(self) -> bool:  # type: ignore[override]
@@ -66,6 +68,9 @@ class Batched(LevelValue):
 
     def __repr__(self) -> str:
         return f"Batched({self.shape}, {self.dtype})"
+
+
+_NUMBERS = frozenset((bool, int, float, complex))
 
 
 class Batch(Level):
@@ -128,22 +133,31 @@ class Batch(Level):
 
     def value(self, held: Any, lead: int) -> Any:
         """What a handle of one example holds: a constant zero is the same for all, and stays one."""
-        value = value_of(held)
-        if type(value) is Zero and not is_tracked(held):
-            return Zero(value.shape[lead:], value.dtype)
-        return Batched(self, held, lead)
+        made = Batched(self, held, lead)
+        if not made.dense and type(value_of(held)) is Zero and not is_tracked(held):
+            return Zero(made.shape, made.dtype)
+        return made
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The op on all examples at once, by its rule."""
         own, of = [], []
+        ranks = set()
         for a in args:
-            batched = type(a) is Batched
-            own.append(a.held if batched else a)
-            of.append(batched and a.lead == 1)
+            if type(a) is Batched:
+                own.append(a.held)
+                of.append(a.lead == 1)
+                ranks.add(len(a.shape) if a.lead else None)
+            else:
+                own.append(a)
+                of.append(False)
+                if type(a) not in _NUMBERS:
+                    ranks.add(None)
         lead = True in of
-        token = set_recording(self._recorded)
+        token = None if is_grad_enabled() is self._recorded else set_recording(self._recorded)
         try:
-            if lead:
+            if lead and len(ranks) == 1 and op.batch is None and op.entry_map.elementwise:
+                found = bind(op, tuple(own), params)  # examples of one rank, and numbers: nothing to align
+            elif lead:
                 rule = rule_of(op, params) or _warned(op)
                 found = rule(F, Examples(op, self.size, tuple(of)), *own, **params)
             elif hasattr(op, "evaluate"):
@@ -151,7 +165,8 @@ class Batch(Level):
             else:
                 found = bind(op, tuple(own), params)
         finally:
-            reset_recording(token)
+            if token is not None:
+                reset_recording(token)
         if op.multiple:
             return tuple([self.value(x, lead) for x in found])
         return self.value(found, lead)
@@ -183,10 +198,9 @@ def _strided(value: Batched) -> Any:
 
 def _support(value: Batched) -> Entries:
     """The entries in which any example may be nonzero."""
-    held = value_of(value.held)
-    if type(held) is Strided:
+    if value.dense:
         return FULL
-    found = support_of(held)
+    found = support_of(value_of(value.held))
     if not isinstance(found, Box):
         return found if found is NOTHING else FULL
     region = found.region

@@ -100,8 +100,8 @@ def _complex(real: Any, imaginary: Any) -> Any:
 def _together(line: Any) -> int:
     """How many passes to make at once: what they compute should fit into memory, and mostly into a cache."""
     nodes = reachable([slot_of(y)[0] for y in line.outputs if is_tracked(y)], 0)
-    sizes = [
-        prod(node.result(k).shape) for node in nodes for k in range(len(node.out) if node.multiple else 1)
+    sizes: list[int] = [
+        prod(held.shape) for node in nodes for held in (node.out if node.multiple else (node.out,))
     ]
     return max(1, min(MOST, ENTRIES // max([1, *sizes])))
 

@@ -96,8 +96,9 @@ def structure(variables: Sequence[Any], outputs: Sequence[Any]) -> Any:
         if TABLE.get(node.op.name) is not node.op or ... in args or not _is_constant(params):
             return None
         parents = tuple(map(known.get, zip(node.parents, node.indices, strict=True)))
-        shapes = [node.result(k).shape for k in range(len(node.out) if node.multiple else 1)]
-        known.update(((node, k), (len(found), k)) for k in range(len(shapes)))
+        shapes = [held.shape for held in (node.out if node.multiple else (node.out,))]
+        for k in range(len(shapes)):
+            known[node, k] = len(found), k
         found.append((node.op, params, args, parents, *shapes))
     ends = [(known.get(slot_of(y)), y.shape) for y in outputs]
     return *map(_shape, variables), *found, *ends
@@ -126,9 +127,20 @@ def _entries(x: Any) -> Any:
 
 def _is_constant(x: Any) -> bool:
     """Whether something is made of numbers and names: to keep it keeps no object of the user's."""
-    return all(map(_is_constant, x)) if type(x) is tuple else isinstance(x, _CONSTANTS)
+    try:
+        if x in _KNOWN:
+            return True
+    except TypeError:  # not hashable
+        return False
+    found = all(map(_is_constant, x)) if type(x) is tuple else isinstance(x, _CONSTANTS)
+    if found and type(x) is tuple and len(_KNOWN) < _KEPT:
+        _KNOWN.add(x)
+    return found
 
 
+#: Tuples that are, so many at most: the parameters of ops are few.
+_KNOWN: set[Any] = set()
+_KEPT = 1024
 _CONSTANTS = (bool, int, float, complex, str, bytes, type, np.dtype, NoneType)
 
 

@@ -87,13 +87,15 @@ class Linearization:
     def _reaches_beyond(self, start: int) -> bool:
         """Whether the outputs depend on anything recorded before this call."""
         roots = [slot_of(o)[0] for o in self.outputs if is_tracked(o)]
-        if not all(map(is_variable, self.variables)) or any(r.number < start for r in roots):
+        if not all(map(is_variable, self.variables)):
             return True
-        return any(
-            parent is not None and parent.number < start
-            for node in reachable(roots, start)
-            for parent in node.parents
-        )
+        for node in (*roots, *reachable(roots, start)):  # loops: generators would be entered for each node
+            if node.number < start:
+                return True
+            for parent in node.parents:
+                if parent is not None and parent.number < start:
+                    return True
+        return False
 
     def like_inputs(self, handles: Sequence[Any]) -> Any:
         """One plain handle per leaf, as a tree like the inputs."""

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, ParamSpec
 import numpy as np
 
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Operand, Wrapper, alias, is_tracked, rewrap, unwrap, value_of
+from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, AxisError, ShapeError
 from iverson.core.shapes import as_int, normalize_axis
 from iverson.kernels.keys import canonical_slice
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.ops import F
 from iverson.transforms.batch import Batch, Batched, chunk, joined
-from iverson.transforms.trees import as_named, tensors
+from iverson.transforms.trees import as_named, flatten, is_wrapper, tensors, unflatten
 
 P = ParamSpec("P")
 
@@ -61,8 +61,8 @@ def vmap(
 
     @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = _flattened(args)
-        axes = _prefix(axes_of, args, "in_axes")
+        leaves, structure = flatten(args, none_is_leaf=True)
+        axes = _prefix(axes_of, args, structure, "in_axes")
         mapped = [_Mapped(leaves[k], n, k) for k, n in enumerate(axes) if n is not None]
         size = _size(mapped)
         pieces, order = _pieces(mapped, size, step)
@@ -70,7 +70,7 @@ def vmap(
         places, out_structure = chunks[0][1:]
         parts = zip(*(results for results, *_ in chunks), strict=True)
         whole = [_joined(p, n, order) for p, n in zip(parts, places, strict=True)]
-        return _unflattened(out_structure, whole)
+        return unflatten(out_structure, whole)
 
     return call
 
@@ -83,9 +83,9 @@ def _of_chunk(
         own = [_same_for_all(level, x) for x in leaves]
         for m in mapped:
             own[m.position] = m.example(level, piece)
-        out = function(*_unflattened(structure, own), **kwargs)
-        results, out_structure = _flattened(out)
-        places = _prefix(out_axes, out, "out_axes")
+        out = function(*unflatten(structure, own), **kwargs)
+        results, out_structure = flatten(out, none_is_leaf=True)
+        places = _prefix(out_axes, out, out_structure, "out_axes")
         found = [_left(level, r, n) for r, n in zip(results, places, strict=True)]
     return found, places, out_structure
 
@@ -239,30 +239,23 @@ def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
     return _moved(x, 0, normalize_axis(axis, x.ndim, "vmap", "out_axes"))
 
 
-def _flattened(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a pytree, among them None and wrappers."""
-    import optree
+def _prefix(axes: Any, tree: Any, structure: Any, argument: str) -> list[Any]:
+    """An axis or None for every leaf of a tree, from a tree of them like it or like the upper part of it.
 
-    leaves, structure = optree.tree_flatten(tree, is_leaf=_is_wrapper, none_is_leaf=True)
-    return list(leaves), structure
-
-
-def _is_wrapper(x: Any) -> bool:
-    return isinstance(x, Wrapper)
-
-
-def _unflattened(structure: Any, leaves: Sequence[Any]) -> Any:
-    import optree
-
-    return optree.tree_unflatten(structure, leaves)
-
-
-def _prefix(axes: Any, tree: Any, argument: str) -> list[Any]:
-    """An axis or None for every leaf of a tree, from a tree of them like it or like the upper part of it."""
+    structure : of the tree, whose leaves these are.
+    """
+    if type(axes) is int or axes is None:
+        return [axes] * structure.num_leaves
+    if (
+        type(axes) is type(tree) is tuple
+        and len(axes) == structure.num_children == structure.num_nodes - 1  # whose entries are leaves
+        and _AXES.issuperset(map(type, axes))
+    ):
+        return list(axes)
     import optree
 
     try:
-        found = optree.broadcast_prefix(axes, tree, is_leaf=_is_wrapper, none_is_leaf=True)
+        found = optree.broadcast_prefix(axes, tree, is_leaf=is_wrapper, none_is_leaf=True)
     except (ValueError, TypeError) as error:
         raise ArgumentError(
             "vmap",
@@ -273,3 +266,6 @@ def _prefix(axes: Any, tree: Any, argument: str) -> list[Any]:
             remedy=str(error).splitlines()[0],
         ) from None
     return [None if n is None else as_int(n, "vmap", argument) for n in found]
+
+
+_AXES = frozenset((int, type(None)))

@@ -179,10 +179,13 @@ def stored_whole(block: Any, y: Any, x: Any, layout: str) -> Any:
 
 def _added(terms: Sequence[Entries], y: Any, x: Any, _layout: str) -> Any:
     shape = y.size, x.size
-    block = F.zero(shape, dtypes.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms)))
-    for rows, columns, values in terms:
-        if rows.size:
-            block = block + F.scatter_add(values, rows, columns, axes=(0, 1), shape=shape)
+    dtype = dtypes.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms))
+    parts = [
+        F.scatter_add(v, rows, columns, axes=(0, 1), shape=shape) for rows, columns, v in terms if v.size
+    ]
+    block = F.add_n(*parts) if len(parts) > 1 else parts[0] if parts else F.zero(shape, dtype)
+    if block.dtype != dtype:
+        block = F.astype(block, dtype=dtype)
     return F.reshape(block, shape=y.shape + x.shape)
 
 

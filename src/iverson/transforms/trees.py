@@ -31,18 +31,19 @@ Function = Callable[..., Any]
 _PLAIN = frozenset((Tensor, tuple, list, dict, int, float, str))
 
 
-def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a pytree and its structure; None is a node without leaves, a wrapper is a leaf."""
+def flatten(tree: Any, *, none_is_leaf: bool = False) -> tuple[list[Any], Any]:
+    """The leaves of a pytree and its structure. A wrapper is a leaf; None is a node without leaves, unless
+    ``none_is_leaf``."""
     import optree
 
-    leaves, structure = optree.tree_flatten(tree)
+    leaves, structure = optree.tree_flatten(tree, none_is_leaf=none_is_leaf)
     try:
         if structure in _WITHOUT_WRAPPERS:
             return leaves, structure
     except TypeError:  # not hashable
-        return optree.tree_flatten(tree, is_leaf=_is_wrapper)
+        return optree.tree_flatten(tree, is_leaf=is_wrapper, none_is_leaf=none_is_leaf)
     plain = structure
-    leaves, structure = optree.tree_flatten(tree, is_leaf=_is_wrapper)
+    leaves, structure = optree.tree_flatten(tree, is_leaf=is_wrapper, none_is_leaf=none_is_leaf)
     if plain == structure and len(_WITHOUT_WRAPPERS) < _KEPT:
         _WITHOUT_WRAPPERS.add(structure)
     return leaves, structure
@@ -53,7 +54,7 @@ _WITHOUT_WRAPPERS: set[Any] = set()
 _KEPT = 1024
 
 
-def _is_wrapper(x: Any) -> bool:
+def is_wrapper(x: Any) -> bool:
     return type(x) not in _PLAIN and isinstance(x, Wrapper)
 
 
