@@ -26,6 +26,10 @@ def gradients(out, inputs):
     return lowered(found, list(te.program_of(found).inputs))
 
 
+def kernels(made):
+    return [step.kernel.phases for step in made.steps if isinstance(step, lower.Run)]
+
+
 def fills(made):
     return sum(isinstance(step, lower.Fill) for step in made.steps)
 
@@ -101,6 +105,22 @@ def test_merged_keeps_reductions_and_scatters_apart():
     out = te.compute((5,), lambda k: a[i[k]] * a[k] + a[k], "O")
     program = te.eliminate(te.differentiate(out, [a], te.placeholder((5,), name="H")))
     assert sorted(s.strategy for s in merged(program.statements)) == ["gather", "scatter"]
+
+
+def test_what_several_stages_add_to_the_same_part_is_one_pass():
+    z = te.placeholder((3, 16), name="Z")
+    heads = [te.placeholder((3, 8), name=f"H{k}") for k in range(3)]
+    stages = [
+        te.compute((3, 8), lambda n, i: te.F.sin(z[n, i]) * z[n, i + 8], "P"),
+        te.compute((3, 8), lambda n, i: z[n, i] * te.F.cos(z[n, i + 8]), "Q"),
+        te.compute((3, 8), lambda n, i: te.F.exp(z[n, i + 8]), "R"),
+    ]
+    (found,) = te.differentiate(stages, z, heads)
+    program = te.eliminate(te.program_of([found]))
+    assert len(program.statements) == 5
+    assert len(merged(program.statements)) == 2
+    made = lowered([found], [z, *heads])
+    assert sum(isinstance(s, nodes.Store) for p in kernels(made) for s in nodes.statements(p)) == 2
 
 
 def test_every_other_entry_by_residues_in_one_nest():

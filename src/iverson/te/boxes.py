@@ -12,7 +12,7 @@ from itertools import groupby
 from math import prod
 
 from iverson.expr.build import const, index, select
-from iverson.expr.nodes import Const, Expr
+from iverson.expr.nodes import Const, Expr, same
 from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
@@ -92,8 +92,51 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
         if 0 < len(fit) <= MERGED and (len(fit) > 1 or fit[0].domain.where):
             result.append(_sum_of(fit))
             own = [s for s in own if not any(s is f for f in fit)]
-        result += own
+        result += _over_one_domain(own)
     return result
+
+
+def _over_one_domain(statements: Sequence[Statement]) -> list[Statement]:
+    """Those that add one value each to the same entries as one statement; the others as they are.
+
+    ``T[i] += f(i) for i in 0:8; T[i] += g(i) for i in 0:8  ->  T[i] += f(i) + g(i) for i in 0:8``
+    """
+    result: list[Statement] = []
+    number: list[int] = []
+    for s in statements:
+        for k, known in enumerate(result if _adds_once(s) else ()):
+            body = _over_axes_of(known, s) if number[k] < MERGED and _adds_once(known) else None
+            if body is not None:
+                result[k], number[k] = replace(known, body=known.body + body), number[k] + 1
+                break
+        else:
+            result.append(s)
+            number.append(1)
+    return result
+
+
+def _adds_once(s: Statement) -> bool:
+    """Whether a statement of no recurrence adds to each entry at one point at most."""
+    if s.combine != "sum" or s.walk == () or recurrence_of(s.tensor) is not None:
+        return False
+    return s.strategy == "injective" or (s.strategy == "gather" and {*s.domain.axes} <= {*s.write})
+
+
+def _over_axes_of(known: Statement, s: Statement) -> Expr | None:
+    """The body of a statement over the axes of another; None for other points or entries."""
+    ours, axes = known.domain.axes, s.domain.axes
+    alike = len(ours) == len(axes) and all(map(_of_one_range, ours, axes))
+    if not alike or s.strategy != known.strategy:
+        return None
+    body, *rest = substitute([s.body, *s.write, *s.domain.where], dict(zip(axes, ours, strict=True)))
+    write, where = rest[: len(s.write)], rest[len(s.write) :]
+    return body if same(write, known.write) and {*where} == {*known.domain.where} else None
+
+
+def _of_one_range(a: Var, b: Var) -> bool:
+    assert a.hi is not None
+    assert b.hi is not None
+    return same_extent(a.lo, b.lo) and same_extent(a.hi, b.hi)
 
 
 def _adds_to_each(s: Statement) -> bool:
