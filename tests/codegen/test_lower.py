@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from iverson.codegen import contract, kernel, nodes
+from iverson.codegen.target import host
 from iverson.core import work
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.expr.build import apply
@@ -329,3 +330,20 @@ def test_an_axis_in_one_block_has_code_for_its_own_number_of_iterations(shape: t
     (step,) = lower.lower(program).steps
     assert isinstance(step, lower.Run)
     assert step.compiled.text.count("fdiv") <= 2
+
+
+def test_a_long_body_is_written_out_once() -> None:
+    """Where several vectors at a time gain nothing; sums keep an accumulator for each."""
+    lanes = host().vector_bytes // 8
+
+    def functions(vectors: int, *, long: bool) -> int:
+        n = vectors * lanes
+        x = te.placeholder((n,), "float64", "x")
+        body = (lambda i: apply("exp", x[i]) + apply("log", x[i])) if long else (lambda i: apply("exp", x[i]))
+        made = lower.lower(eliminate(program_of([te.compute((n,), body, "y")])))
+        (step,) = made.steps
+        assert isinstance(step, lower.Run)
+        return step.compiled.text.count("fma")
+
+    assert functions(1, long=True) == functions(8, long=True)
+    assert functions(1, long=False) < functions(8, long=False)

@@ -11,12 +11,14 @@ from dataclasses import replace
 from math import isinf
 
 from iverson.codegen.bounds import Ranges, Scope, affine, extremes
-from iverson.codegen.nodes import If, Load, Loop, Stmt, expressions
-from iverson.expr.functions import LIGHT
+from iverson.codegen.nodes import If, Load, Loop, Stmt, expressions, statements
+from iverson.expr.functions import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, subexpressions
 
 _LOAD = 4.0
 _DEAR = 12.0
+#: Instructions of a function that is not among `FEW`, and of a body that fills the processor's queues.
+_INSTRUCTIONS, LONG = 40, 48
 #: Below this many units a phase stays on one thread.
 WORTH_THREADS = 400_000.0
 
@@ -67,6 +69,15 @@ def _statement(s: Stmt, scope: Scope, ranges: Ranges, share: float) -> float:
     share = share / 16 if s.mark == "vector" else share
     below = sum(_statement(item, inner, ranges, share) for item in s.body)
     return own + _extent(s, scope, ranges) * below
+
+
+def is_long(body: tuple[Stmt, ...]) -> bool:
+    """Whether a body without loops keeps the processor busy by itself: more of it at once gains nothing."""
+    found = tuple(statements(body))
+    if any(isinstance(s, Loop) for s in found):
+        return False
+    parts = [x for s in found for e in expressions(s) for x in subexpressions(e) if isinstance(x, Apply)]
+    return sum(1 if x.name in LIGHT or x.name in FEW else _INSTRUCTIONS for x in parts) > LONG
 
 
 def _expression(e: Expr) -> float:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from iverson.codegen import functions, loops, memory
+from iverson.codegen import cost, functions, loops, memory
 from iverson.codegen.ir import I64, Builder, Type, Value, as_type
 from iverson.codegen.lanes import Lane, Point, Slot, Wide, add
 from iverson.codegen.loops import updated
@@ -51,6 +51,8 @@ class Vectors:
         if self.count is not None:
             self.factor = max(1, min(s.factor, -(-self.count // self.lanes)))
         self.updates = loops.accumulators(s)
+        if not self.updates and cost.is_long(s.body):
+            self.factor = 1
 
     def emit(self, points: Points, lower: Value, upper: Value) -> None:
         self.lower, self.upper = lower, upper
