@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iverson.codegen.nodes import Store, statements
 from iverson.te import language as te
-from iverson.te import lower
+from iverson.te import lower, lowered
 from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Tensor
 from iverson.te.functions import F
@@ -100,7 +100,7 @@ def buffers_stored(outputs: list[Tensor]) -> set[str]:
     made = lower.lower(program_of(outputs))
     found = set()
     for step in made.steps:
-        if isinstance(step, lower.Run):
+        if isinstance(step, lowered.Run):
             found |= {s.buffer.name for s in statements(step.kernel.phases) if isinstance(s, Store)}
     return found
 

@@ -15,7 +15,7 @@ from iverson.core import work
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.expr.build import apply
 from iverson.expr.nodes import Apply, Const, Expr, subexpressions
-from iverson.te import interpret, lower
+from iverson.te import interpret, lower, lowered
 from iverson.te import language as te
 from iverson.te.differentiate import differentiate
 from iverson.te.eliminate import eliminate
@@ -39,7 +39,7 @@ def arrays_for(program: Program, seed: int = 0) -> list[Any]:
     return [one(t) for t in program.inputs]
 
 
-def agree(program: Program) -> lower.Lowered:
+def agree(program: Program) -> lowered.Lowered:
     """Compare with the interpreter on random inputs."""
     inputs = arrays_for(program)
     compiled = lower.lower(program)
@@ -173,7 +173,7 @@ def test_forward(name: str) -> None:
     program = program_of([PROGRAMS[name]()])
     for p in (program, eliminate(program)):
         compiled = agree(p)
-        assert not any(isinstance(s, lower.Interpreted) for s in compiled.steps)
+        assert not any(isinstance(s, lowered.Interpreted) for s in compiled.steps)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -254,7 +254,7 @@ def test_an_extremum_and_its_position_are_found_in_one_pass(name: str) -> None:
     head = te.placeholder(output.shape, output.dtype, "G")
     gradients = list(differentiate(output, program_of([output]).inputs[:1], head=head))
     compiled = agree(eliminate(program_of([output, *gradients])))
-    runs = [s for s in compiled.steps if isinstance(s, lower.Run)]
+    runs = [s for s in compiled.steps if isinstance(s, lowered.Run)]
     passes = [p for run in runs for p in run.kernel.phases if walks(p, "A_")]
     assert len(passes) == 1, "the operand is walked once; what is read again is at the positions found"
 
@@ -274,7 +274,7 @@ def test_what_does_not_compile_is_interpreted() -> None:
     a = te.placeholder((6,), "float64", "A")
     program = program_of([te.compute((6,), lambda i: apply("i0e_order", 1, a[i]), "derivative")])
     compiled = agree(program)
-    assert any(isinstance(s, lower.Interpreted) for s in compiled.steps)
+    assert any(isinstance(s, lowered.Interpreted) for s in compiled.steps)
 
 
 def test_equal_programs_are_compiled_once() -> None:
@@ -328,7 +328,7 @@ def test_an_axis_in_one_block_has_code_for_its_own_number_of_iterations(shape: t
     x = te.placeholder(shape, name="x")
     program = eliminate(program_of([te.compute(shape, lambda *i: 1 / x[i], "y")]))
     (step,) = lower.lower(program).steps
-    assert isinstance(step, lower.Run)
+    assert isinstance(step, lowered.Run)
     assert step.compiled.text.count("fdiv") <= 2
 
 

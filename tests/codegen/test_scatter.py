@@ -15,7 +15,8 @@ from iverson.codegen.kernel import compile_kernel
 from iverson.codegen.nodes import INT64, Buffer, If, Kernel, Loop, Size, Store, statements
 from iverson.core.errors import IndexingError
 from iverson.te import interpret
-from iverson.te.lower import Lowered, Run, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Lowered, Run
 from iverson.te.nodes import Program, program_of
 from tests.codegen.nests import F64, add, c, check, f, i, ld, mul
 

@@ -24,6 +24,7 @@ from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.ops import F
 from iverson.te import interpret, lower
+from iverson.te.lowered import Run
 from iverson.te.translate import compiles
 
 Array = np.ndarray[Any, Any]
@@ -162,8 +163,8 @@ def one_by_one(dtype: str) -> dict[str, Array]:
         )
 
     steps = [
-        lower.Run(kernel)
-        if isinstance(step, lower.Run)
+        Run(kernel)
+        if isinstance(step, Run)
         and (kernel := replace(step.kernel, phases=tuple(map(plain, step.kernel.phases))))
         else step
         for step in lowered.steps

@@ -22,7 +22,7 @@ def value(tensor: Tensor, feed: Feed, visits: list[Visits] | None = None) -> Any
 
 
 class Interpreted:
-    """Stands for `te.lower.Lowered`: a program that is carried out by points."""
+    """Stands for `te.lowered.Lowered`: a program that is carried out by points."""
 
     def __init__(self, program: te.Program) -> None:
         self.program = program

@@ -30,7 +30,7 @@ from iverson.codegen.programs import compile as programs
 from iverson.core.dtypes import is_inexact
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
-from iverson.te import lower as lowering
+from iverson.te import lowered as lowering
 from iverson.te.expressions import Tensor, Var
 from iverson.te.halves import in_single
 from iverson.te.interpret import run

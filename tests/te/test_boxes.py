@@ -6,6 +6,7 @@ from iverson import te
 from iverson.codegen import nodes
 from iverson.te import interpret, lower
 from iverson.te.boxes import as_box, merged
+from iverson.te.lowered import Fill, Run
 
 rng = np.random.default_rng(0)
 
@@ -31,7 +32,7 @@ def kernels(made):
 
 
 def fills(made):
-    return sum(isinstance(step, lower.Fill) for step in made.steps)
+    return sum(isinstance(step, Fill) for step in made.steps)
 
 
 def heat(steps, n=24):
@@ -88,7 +89,7 @@ def test_a_gather_that_nearly_fills_its_box_runs_over_the_box():
 def test_strides_and_dilations_leave_no_loop_with_a_step():
     for stride, dilation in ((3, 2), (2, 3), (2, 2), (3, 1)):
         inputs, out = conv(stride, dilation, taps=5)
-        kernels = [step.kernel for step in gradients(out, inputs).steps if isinstance(step, lower.Run)]
+        kernels = [step.kernel for step in gradients(out, inputs).steps if isinstance(step, Run)]
         loops = [s for k in kernels for s in nodes.statements(k.phases) if isinstance(s, nodes.Loop)]
         assert all(s.step == 1 for s in loops if s.mark != "parallel")
 

@@ -14,7 +14,8 @@ from iverson import te
 from iverson.codegen import compile
 from iverson.codegen.print import kernel_text
 from iverson.te.interpret import run
-from iverson.te.lower import Run, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Run
 from tests.codegen.fenced import fenced
 from tests.conformance.product import EXHAUSTIVE, SEED
 

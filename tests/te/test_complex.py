@@ -11,7 +11,8 @@ from iverson import te
 from iverson.core.scalars import SCALARS
 from iverson.errors import IversonError
 from iverson.te.interpret import run
-from iverson.te.lower import Interpreted, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Interpreted
 
 K = te.reduce_axis(4, "k")
 

@@ -16,7 +16,8 @@ from iverson.codegen.nodes import Load, Loop, expressions, statements
 from iverson.codegen.task import motion
 from iverson.expr.nodes import subexpressions
 from iverson.te.interpret import run
-from iverson.te.lower import Lowered, Run, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Lowered, Run
 from iverson.te.work import Work, work
 
 from .corpus import KERNELS, sampled

@@ -12,7 +12,8 @@ from iverson import te
 from iverson.autograd.joint import JointOp
 from iverson.core import dtypes
 from iverson.te.interpret import run
-from iverson.te.lower import Interpreted, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Interpreted
 
 pytest.importorskip("ml_dtypes")
 

@@ -12,7 +12,8 @@ from iverson.codegen.launch import sharing
 from iverson.codegen.nodes import Loop, statements
 from iverson.te.inline import inline
 from iverson.te.interpret import run
-from iverson.te.lower import Run, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Run
 from iverson.te.nodes import Compute, tensors_below
 
 from .corpus import KERNELS

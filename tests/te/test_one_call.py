@@ -11,8 +11,9 @@ from iverson import te
 from iverson.codegen.programs import compile as programs_compile
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.core.work import counting
-from iverson.te import lower as lowering
-from iverson.te.lower import Interpreted, Lowered, lower
+from iverson.te import lowered as lowering
+from iverson.te.lower import lower
+from iverson.te.lowered import Interpreted, Lowered
 from tests.tools.entered import python_calls
 
 

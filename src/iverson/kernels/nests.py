@@ -36,7 +36,8 @@ from iverson.codegen.nodes import (
     statements,
 )
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, subexpressions
-from iverson.te.lower import Run, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Run
 
 I, J, P = Var("i"), Var("j"), Var("p")
 

@@ -19,7 +19,8 @@ from iverson.te.blocked import Blocked, lowered_in_blocks
 from iverson.te.eliminate import eliminate, is_chosen
 from iverson.te.expressions import Extent, Tensor, Var, at_sizes
 from iverson.te.language import bind, var
-from iverson.te.lower import Lowered, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Lowered
 from iverson.te.nodes import Program, program_of
 from iverson.te.translate import compiles
 

@@ -21,7 +21,8 @@ from iverson.te.blocks import Blocks, in_blocks, index_of, is_large
 from iverson.te.eliminate import eliminate
 from iverson.te.expressions import Extent, Placeholder, Read, Tensor, Var, at_sizes, typical
 from iverson.te.language import of_tensors, var
-from iverson.te.lower import Lowered, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Lowered
 from iverson.te.nodes import (
     Compute,
     Program,

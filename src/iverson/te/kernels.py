@@ -18,7 +18,8 @@ from iverson.te.blocks import bytes_of, in_blocks, is_large
 from iverson.te.eliminate import is_symbolic
 from iverson.te.expressions import Var, typical
 from iverson.te.inline import choices
-from iverson.te.lower import Fill, Interpreted, Lowered, Run, SomeProduct, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Fill, Interpreted, Lowered, Run, SomeProduct
 from iverson.te.nodes import Program
 from iverson.te.translate import identifier
 from iverson.te.work import work

@@ -1,251 +1,41 @@
 """From statements to compiled code: inlining, then a loop nest or a matrix product for each statement.
 
-A program's statements become *steps* in order: phases of loop nests (`iverson.codegen.schedule` chooses
-their order and marks; where elimination found a walk, its loops are kept), matrix products given to BLAS,
-and, for what does not compile (a few derivatives of special functions), the interpreter. `interpret`
-is the oracle of all of it.
+A program's statements become steps (`iverson.te.lowered`) in order. `iverson.codegen.schedule` chooses the
+order and marks of loops; where elimination found a walk, its loops are kept. `interpret` is the oracle of all
+of it.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import OrderedDict, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from iverson.codegen import contract, nodes, workspace
-from iverson.codegen.bounds import Scope, affine
+from iverson.codegen import contract, nodes
 from iverson.codegen.finish import finished
 from iverson.codegen.flat import flattened
 from iverson.codegen.fuse import fuse, without
-from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
-from iverson.codegen.task import Axis, Task
+from iverson.codegen.task import Task
 from iverson.core import locks
-from iverson.core.errors import ArgumentError, IndexingError, ShapeError
-from iverson.expr.nodes import Const, Expr, changed, subexpressions
-from iverson.te import faults, interpret
+from iverson.expr.nodes import subexpressions
+from iverson.te import interpret
 from iverson.te.affine import same_extent
 from iverson.te.boxes import as_box, merged
-from iverson.te.expressions import Tensor, Var
+from iverson.te.expressions import Tensor
 from iverson.te.extrema import covers_all, together
 from iverson.te.halves import in_single
 from iverson.te.inline import accumulated, inline, made_in_place
+from iverson.te.lowered import Fill, Interpreted, Lowered, Run, SomeProduct, Step, task_at
 from iverson.te.nodes import Program, Recurrence, Statement, recurrence_of
-from iverson.te.one_call import OneCall, one_call
 from iverson.te.steps import phase_of, starts_whole
 from iverson.te.translate import Sizes, buffer_for, compiles, phases_of, task_of
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Fill:
-    """Start a tensor at the identity of its combine."""
-
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """Run a kernel on the named arrays."""
-
-    kernel: Kernel
-
-    @functools.cached_property
-    def compiled(self) -> CompiledKernel:
-        """Its machine code, made when it is first run: who puts it into a larger program needs none."""
-        return compile_kernel(self.kernel)
-
-
-@dataclass(frozen=True, eq=False)
-class Interpreted:
-    """Leave a statement, or those of a recurrence, to the interpreter."""
-
-    statements: tuple[Statement, ...]
-
-    def run(self, values: dict[Tensor, Array]) -> None:
-        """Carry them out on the arrays of their tensors."""
-        recurrence = recurrence_of(self.statements[0].tensor)
-        if recurrence is not None:
-            interpret.run_steps(recurrence, self.statements, values)
-        else:
-            for s in self.statements:
-                interpret.run_statement(s, values)
-
-
-@dataclass(frozen=True, eq=False)
-class SomeProduct:
-    """A matrix product, of extents that are known at a call."""
-
-    task: Task
-
-    def at(self, sizes: Mapping[str, int]) -> contract.Product:
-        """The product at these sizes."""
-        found = contract.product(_task_at(self.task, sizes), any_size=True)
-        assert found is not None, "what is a product at some sizes is one at all"
-        return found
-
-
-Step = Fill | Run | Interpreted | contract.Product | SomeProduct
-
-
-@dataclass(frozen=True, eq=False)
-class Lowered:
-    """A compiled program: ``lowered(*inputs)`` gives the outputs as new arrays.
-
-    source : all its loop nests and products as pseudo-code.
-    scratch : arrays that live for a call and stand for no tensor.
-    sizes : of a program whose sizes are not bound, what its kernels call them; `at` binds them.
-    values : those sizes, bound.
-    """
-
-    program: Program
-    steps: tuple[Step, ...]
-    buffers: dict[Tensor, Buffer]
-    scratch: tuple[Buffer, ...] = ()
-    sizes: Sizes = field(default_factory=Sizes)
-    values: Mapping[str, int] = field(default_factory=dict)
-
-    def at(self, sizes: Mapping[Var, int]) -> Lowered:
-        """The same code, to be called on arrays of these sizes."""
-        values = self.sizes.at(sizes)
-        buffers = {t: _buffer_at(b, values) for t, b in self.buffers.items()}
-        steps = tuple(s.at(values) if isinstance(s, SomeProduct) else s for s in self.steps)
-        scratch = tuple(_buffer_at(b, values) for b in self.scratch)
-        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values)
-
-    def __call__(
-        self,
-        *inputs: Any,
-        threads: int | None = None,
-        operation: str = "te",
-        names: Sequence[str] | None = None,
-    ) -> tuple[Array, ...]:
-        """The outputs for arrays in the order of ``program.inputs``.
-
-        operation, names : what is called and its inputs in messages (default: as in ``program``).
-        Raises ShapeError where an array does not fit and IndexingError for an index out of range.
-        """
-        given = self._inputs(inputs)
-        try:
-            if threads is None and self.whole is not None:
-                return self.whole(given)
-            return self._by_steps(given, threads)
-        except IndexingError as error:
-            values: dict[Tensor, Array] = dict(zip(self.program.inputs, given, strict=True))
-            sizes = {n: self.values[name] for n, name in self.sizes.names.items()}
-            called = {b.name: t.name for t, b in reversed(self.buffers.items())}
-            raise faults.of_definition(error, self.program, values, sizes, called, operation, names) from None
-
-    @functools.cached_property
-    def whole(self) -> OneCall | None:
-        """All of it as one native call, where that is as fast."""
-        outputs = [self.buffers[t] for t in self.program.outputs]
-        inputs = [self.buffers[t] for t in self.program.inputs]
-        kept = {b.name for b in (*inputs, *outputs)}
-        others = {b.name: b for b in (*self.buffers.values(), *self.scratch) if b.name not in kept}
-        return one_call(self.steps, inputs, outputs, tuple(others.values()))
-
-    def _by_steps(self, inputs: tuple[Array, ...], threads: int | None) -> tuple[Array, ...]:
-        """The outputs, by a call for each step."""
-        dense = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in inputs]
-        arrays = {self.buffers[t].name: a for t, a in zip(self.program.inputs, dense, strict=True)}
-        values: dict[Tensor, Array] = {}
-        kept = {self.buffers[t].name for t in self.program.outputs}
-        passing: list[Array] = []
-        for tensor, b in self.buffers.items():
-            if b.name not in arrays and b.name in kept:
-                arrays[b.name] = np.empty(_shape(b), b.dtype)
-            elif b.name not in arrays:
-                arrays[b.name] = workspace.take(_shape(b), b.dtype)
-                passing.append(arrays[b.name])
-            values[tensor] = arrays[b.name]
-        for b in self.scratch:
-            arrays[b.name] = workspace.take(_shape(b), b.dtype)
-            passing.append(arrays[b.name])
-        for step in self.steps:
-            self._run(step, arrays, values, threads)
-        workspace.give_back(passing)
-        return tuple(values[t] for t in self.program.outputs)
-
-    def _run(
-        self, step: Step, arrays: dict[str, Array], values: dict[Tensor, Array], threads: int | None
-    ) -> None:
-        if isinstance(step, Fill):
-            arrays[step.name][...] = step.value
-        elif isinstance(step, Run):
-            step.compiled.run([arrays[b.name] for b in step.kernel.arguments], self.values, threads)
-        elif isinstance(step, contract.Product):
-            step.run(arrays)
-        elif isinstance(step, SomeProduct):
-            step.at(self.values).run(arrays)
-        else:
-            step.run(values)
-
-    @property
-    def source(self) -> str:
-        return "\n".join(_step_text(s) for s in self.steps)
-
-    def _inputs(self, inputs: Sequence[Any]) -> tuple[Array, ...]:
-        if len(inputs) != len(self._taken):
-            raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self._taken)))
-        found = list(inputs)
-        for k, (shape, dtype) in enumerate(self._taken):
-            given = found[k]
-            if type(given) is not np.ndarray or given.dtype != dtype:
-                given = found[k] = np.asarray(given, dtype)
-            if given.shape != shape:
-                name = self.program.inputs[k].name
-                raise ShapeError("te", name, got=f"shape {given.shape}", expected=f"shape {shape}")
-        return tuple(found)
-
-    @functools.cached_property
-    def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
-        """Of each input its shape and dtype."""
-        return tuple([(_shape(b), b.dtype) for b in map(self.buffers.__getitem__, self.program.inputs)])
-
-
-def _shape(b: Buffer) -> tuple[int, ...]:
-    return tuple(n for n in b.shape if isinstance(n, int))
-
-
-def _buffer_at(b: Buffer, sizes: Mapping[str, int]) -> Buffer:
-    """A buffer with the extents it has at these sizes."""
-    return replace(b, shape=tuple(sizes[n] if isinstance(n, str) else n for n in b.shape))
-
-
-def _task_at(task: Task, sizes: Mapping[str, int]) -> Task:
-    """A task at these sizes."""
-
-    def at(e: Expr) -> Expr:
-        if isinstance(e, nodes.Size):
-            return Const(sizes[e.name])
-        return nodes.Load(_buffer_at(e.buffer, sizes), e.indices) if isinstance(e, nodes.Load) else e
-
-    def number(e: Expr) -> Expr:
-        form = affine(changed(e, at), Scope())
-        return e if form.terms else Const(form.const)
-
-    axes = tuple(Axis(a.name, number(a.lower), number(a.upper), a.lever) for a in task.axes)
-    return replace(task, out=_buffer_at(task.out, sizes), value=changed(task.value, at), axes=axes)
-
-
-def _step_text(step: Step) -> str:
-    if isinstance(step, Fill):
-        return f"{step.name}[...] = {step.value}"
-    if isinstance(step, Run):
-        return step.compiled.source
-    if isinstance(step, SomeProduct):
-        return f"{step.task.out.name} = ... @ ...  # BLAS"
-    if isinstance(step, contract.Product):
-        return f"{step.out.name} = {step.left.name} @ {step.right.name}  # BLAS, {step.extents}"
-    return f"interpret {', '.join(dict.fromkeys(s.tensor.name for s in step.statements))}"
 
 
 # --- entry ------------------------------------------------------------------------------------------
@@ -447,7 +237,7 @@ class _Lowering:
         """A task as a product of BLAS, if it is one at the sizes, or at typical ones."""
         if not self.program.sizes:
             return contract.product(task)
-        found = contract.product(_task_at(task, self.sizes.at(self.typical)))
+        found = contract.product(task_at(task, self.sizes.at(self.typical)))
         return None if found is None else SomeProduct(task)
 
     def _recurrence(self, recurrence: Recurrence, statements: tuple[Statement, ...]) -> None:

@@ -38,7 +38,8 @@ from iverson.te.expressions import Extent, Placeholder, Tensor
 from iverson.te.forward import jvp
 from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.language import compute, placeholder
-from iverson.te.lower import Lowered, lower
+from iverson.te.lower import lower
+from iverson.te.lowered import Lowered
 from iverson.te.nodes import Program, program_of
 from iverson.te.part import has_parts, part_of
 from iverson.te.selection import of_selection

@@ -13,7 +13,7 @@ from typing import Any
 from iverson.codegen.contract import Product
 from iverson.codegen.visits import size_of, visits
 from iverson.te.expressions import typical
-from iverson.te.lower import Fill, Interpreted, Lowered, Run, SomeProduct
+from iverson.te.lowered import Fill, Interpreted, Lowered, Run, SomeProduct
 
 
 @dataclass(frozen=True)
