@@ -30,6 +30,7 @@ from iverson.core.dispatch import (
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
+from iverson.expr.nodes import Expr
 from iverson.kernels.keys import canonical_slice, key_shape
 from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
@@ -299,6 +300,7 @@ def _item(item: Any) -> Any:
             "key",
             got=f"{item!r} ({type(item).__name__})",
             expected="integers, slices, None, ..., integer arrays or boolean masks",
+            remedy="make the array an argument of the op, which reads it" if isinstance(item, Expr) else "",
         ) from None
 
 
