@@ -375,8 +375,8 @@ def test_values(name, layout):
     assert_same(ours(tensor(VALUES, MASK, layout)), theirs(of_numpy(VALUES, MASK)))
 
 
-#: Whose masks, or numbers of entries, follow from entries: not known while they are traced.
-OF_ENTRIES = {"argsort", "isin", "nanmedian", "nanquantile"}
+#: Whose numbers of entries follow from entries: not known while they are traced.
+OF_ENTRIES = {"isin"}
 
 
 @pytest.mark.parametrize("layout", ["strided", "csr"])
@@ -390,6 +390,31 @@ def test_values_compiled(name, layout):
             compiled(m)
         return
     assert_same(compiled(m), theirs(of_numpy(VALUES, MASK)))
+    (entry,) = compiled._entries.values()
+    assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
+
+
+#: What a mask that is computed cannot give: a layout that stores its entries, and their set.
+OF_COMPUTED = {"isin", "to_layout", "to_sparse"}
+
+
+@pytest.mark.parametrize("name", VALUE)
+def test_values_where_the_mask_is_an_argument(name):
+    """Compiled once for all masks, in machine code alone; and of a mask for each example, mapped."""
+    ours, theirs = VALUE[name]
+    masks = [MASK, OTHER, np.ones_like(MASK)]
+    compiled = iv.jit(lambda x, mask: ours(iv.masked_tensor(x, mask)))
+    if name in OF_COMPUTED:
+        with pytest.raises(iv.errors.IversonError, match=r"test_namespace\.py:\d+|to_tensor\(fill\)"):
+            compiled(with_garbage(VALUES, MASK), MASK)
+        return
+    given = [with_garbage(VALUES, m) for m in masks]
+    with np.errstate(all="ignore"):
+        mapped = iv.vmap(lambda x, mask: ours(iv.masked_tensor(x, mask)))(np.stack(given), np.stack(masks))
+    for k, (x, mask) in enumerate(zip(given, masks, strict=True)):
+        expected = theirs(of_numpy(VALUES, mask))
+        assert_same(compiled(x, mask), expected)
+        assert_same(mapped[k], expected)
     (entry,) = compiled._entries.values()
     assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
 

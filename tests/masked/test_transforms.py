@@ -7,6 +7,7 @@ import doctest
 import pickle
 
 import numpy as np
+import optree
 import pytest
 
 import iverson as iv
@@ -51,10 +52,12 @@ MASKED_LOSSES = {
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", MASKED_LOSSES)
-def test_what_a_mask_leaves_out_reaches_no_gradient_compiled_or_not(name):
+@pytest.mark.parametrize("known", [True, False], ids=["known", "computed"])
+def test_what_a_mask_leaves_out_reaches_no_gradient_compiled_or_not(name, known):
     x = iv.asarray([[1.0, 0.0, 2.0], [0.0, 3.0, -1.0]])
     mask, weights = x.numpy() != 0, np.arange(1.0, 7.0).reshape(2, 3)
-    first = iv.grad(lambda x: MASKED_LOSSES[name](iv.masked_tensor(1 / x, mask)).to_tensor(0))
+    masked = lambda x: iv.masked_tensor(1 / x, mask if known else x != 0)
+    first = iv.grad(lambda x: MASKED_LOSSES[name](masked(x)).to_tensor(0))
     second = iv.grad(lambda x: (first(x).to_dense() * weights).sum())
     for f in (first, second):
         found, expected = iv.jit(f)(x).to_dense().numpy(), f(x).to_dense().numpy()
@@ -62,6 +65,74 @@ def test_what_a_mask_leaves_out_reaches_no_gradient_compiled_or_not(name):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
         for _, (after_a_pass,) in interpreted(f, [x]):  # each of which changes nothing the second time
             np.testing.assert_allclose(after_a_pass.to_dense().numpy(), expected, rtol=1e-12, atol=1e-14)
+
+
+def positive(x):
+    return iv.masked_tensor(x, x > 0)
+
+
+def _is_masked(x):
+    return isinstance(x, iv.MaskedTensor)
+
+
+MASKED_ROW = iv.masked_tensor([1.0, 2.0, 3.0], MASK)
+
+#: Functions whose masks follow from entries, in what a trace takes apart.
+COMPUTED = {
+    "a result": positive,
+    "a tree": lambda x: {"of": (positive(x), x), "sum": positive(x).sum(), "rows": positive(x).mean(axis=1)},
+    "a branch": lambda x: iv.cond(x.sum() > 0, positive, lambda x: positive(-x), x),
+    "steps": lambda x: iv.scan(lambda c, row: (c + positive(row).sum().to_tensor(0), positive(row)), 0.0, x),
+    "a carry": lambda x: iv.fori_loop(0, 3, lambda k, m: m * positive(x - k), positive(x)),
+    "a carry that gets a mask": lambda x: iv.scan(lambda m, r: (m * positive(r), None), MASKED_ROW, x)[0],
+    "computed again": iv.checkpoint(lambda x: iv.exp(positive(x))),
+    "an argument": lambda x: iv.checkpoint(lambda m: (m * m).sum(axis=0))(positive(x)),
+    "a gradient": lambda x: iv.grad(lambda m: (m**3).sum().to_tensor(0))(positive(x)),
+    "of examples": iv.vmap(lambda row: positive(row) * row),
+    "a choice": lambda x: iv.where(positive(x) > 1, x, -x),
+    "written": lambda x: iv.masked_tensor(positive(x), x < 2).to_tensor(x * 3),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_masks_that_follow_from_entries(name):
+    """One trace serves all masks; values, masks and second derivatives are those of eager calls."""
+    f, traced = COMPUTED[name], []
+
+    def counted(x):
+        traced.append(x)
+        return f(x)
+
+    def loss(x):
+        leaves = optree.tree_leaves(f(x), is_leaf=_is_masked)
+        plain = [y.to_tensor(0) if _is_masked(y) else y for y in leaves]
+        return sum((y * y).sum() for y in plain)
+
+    compiled = iv.jit(counted)
+    second = iv.grad(lambda x: (iv.grad(loss)(x) ** 3).sum())
+    twice = iv.jit(second)
+    x = iv.asarray([[1.0, -2.0, 3.0], [-0.5, 0.25, -1.0]])
+    for given in (x, -x, x + 4):
+        both = (optree.tree_leaves(y, is_leaf=_is_masked) for y in (compiled(given), f(given)))
+        for a, b in zip(*both, strict=True):
+            if _is_masked(b):
+                np.testing.assert_array_equal(a.get_mask().numpy(), b.get_mask().numpy())
+                a, b = a.to_tensor(0), b.to_tensor(0)
+            np.testing.assert_allclose(a.to_dense().numpy(), b.to_dense().numpy(), rtol=1e-13)
+        found, expected = (g(given).to_dense().numpy() for g in (twice, second))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    assert len(traced) == 1
+
+
+def test_what_a_computed_mask_cannot_do_is_said():
+    x = iv.asarray([[1.0, -2.0], [3.0, 4.0]])
+    with pytest.raises(iv.errors.ArgumentTypeError, match=r"a mask that is computed.*to_tensor\(fill\)"):
+        iv.jit(lambda x: iv.linalg.inv(positive(x)))(x)
+    known = pytest.raises(iv.errors.GraphError, match="masks that are known to be equal")
+    with known, iv.masked.policy("strict"):
+        iv.jit(lambda x: positive(x) + iv.masked_tensor(x, x < 2))(x)
+    with pytest.raises(iv.errors.GraphError, match=r"test_transforms\.py:\d+"):
+        iv.jit(lambda x: positive(x).tolist())(x)
 
 
 def test_jacobians_have_the_masks_of_both_sides():

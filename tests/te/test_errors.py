@@ -109,11 +109,6 @@ INSTEAD: dict[str, tuple[Any, str]] = {
         lambda x: te.compute((4,), lambda i: np.array([x[i, 0], 1.0])),
         r"use functions of te",
     ),
-    "a quotient as an index": (lambda x: te.compute((4,), lambda i: x[i / 2, 0]), r"i // 2"),
-    "a tensor from outside": (
-        lambda x: te.compute((4,), lambda i: x[i, 0] * iv.ones(4)[i]),
-        r"make the array an argument of the op",
-    ),
     "a size": (lambda x: te.compute((te.var("n"),), lambda i: x[i, 0]), r"te.var n; .*x\.shape\[0\]"),
 }
 

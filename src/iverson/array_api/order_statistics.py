@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iverson.array_api.arguments import addresses_of, as_inexact, as_operand, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind
 from iverson.array_api.indexing import take_along_axis
 from iverson.array_api.methods import method
 from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import value_of, zero_filled
+from iverson.core.dispatch import Wrapper, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.layouts import is_strided
@@ -306,12 +306,10 @@ def _carried(name: str, x: Any, axis: Any, limit: Any, back: bool) -> Any:
     if limit is not None and as_int(limit, name, "limit") < 1:
         raise ArgumentError(name, "limit", got=str(limit), expected="at least 1, or None")
     own = np.arange(x.shape[along]).reshape([-1 if k == along else 1 for k in range(x.ndim)])
-    keys = addresses_of(x)
-    if keys is None:
-        missing = F.isnan(F.to_dense(x))
+    if isinstance(x, Wrapper):
+        missing = F.equal(F.to_dense(zero_filled(rewrap(x, np.ones(unwrap(x).shape, np.int8)))), 0)
     else:
-        missing = np.ones(x.shape, bool)
-        missing.reshape(-1)[keys] = False
+        missing = F.isnan(F.to_dense(x))
     if back:
         turned = F.flip(F.where(missing, x.shape[along], own), axis=(along,))
         found = F.flip(cummin(turned, along), axis=(along,))

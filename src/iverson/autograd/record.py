@@ -83,7 +83,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         elif (other := dispatch.foreign(args)) is not None:
             return other.bind(op, args, params)
         else:
-            v = _value_of(op, a, len(values))
+            v = _value_of(op, a)
             parents.append(getattr(a, "_node", None))
             plain = plain and type(v) is _ndarray and v.itemsize != 2
             if isinstance(v, LevelValue):
@@ -328,18 +328,16 @@ def _simplified(op: Op, values: list[Any], parents: list[Node | None], out: Any)
     return None
 
 
-def _value_of(op: Op, a: Any, k: int) -> Any:
-    """The value of an argument, operand k, that is no plain handle, array or Python scalar."""
+def _value_of(op: Op, a: Any) -> Any:
+    """The value of an argument that is no plain handle, array or Python scalar."""
     if isinstance(a, Handle):
         return a._value
     if isinstance(a, np.ndarray | np.generic):
         return plain(a, op.name, "")
     if type(a) in layouts_by_type:
         return a
-    names = getattr(getattr(op.forward, "__self__", None), "names", ())  # of an op in index notation
     raise ArgumentTypeError(
         op.name,
-        names[k] if k < len(names) else "",
         got=f"an operand that is {described(a)}",
         expected="a Tensor, a NumPy array or a Python scalar",
         remedy=way_in(a),

@@ -6,7 +6,7 @@ import dis
 import os
 import sys
 import warnings
-from functools import cache, lru_cache
+from functools import cache, lru_cache, singledispatch
 from importlib.util import find_spec
 from opcode import opmap
 from types import CodeType, FrameType
@@ -45,8 +45,8 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return frame
 
 
-#: Files of the package that were met.
-_own_files: set[str] = set()
+#: Files of the package that were met, and one whose functions call it in place of the user's.
+_own_files: set[str] = {singledispatch.__code__.co_filename}
 
 
 def is_of_users(depth: int = 1) -> bool:

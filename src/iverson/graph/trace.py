@@ -80,8 +80,8 @@ def _remedy(value: Traced) -> str:
     """What to use in place of the entries of a value."""
     if value.dtype.kind == "b" and value.shape:
         return (
-            "how many entries a mask has is not known: keep the shape, with iverson.where(mask, x, 0) in "
-            "place of x[mask], and compute masks of masked tensors outside, as arguments"
+            "how many entries a mask has is not known: keep the shape, with iverson.where(mask, x, 0) or "
+            "iverson.masked_tensor(x, mask) in place of x[mask]"
         )
     return (
         "use iverson.where or iverson.cond for a choice, or pass what decides a branch or a shape "

@@ -30,7 +30,6 @@ from iverson.core.dispatch import (
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
-from iverson.expr.nodes import Expr
 from iverson.kernels.keys import canonical_slice, key_shape
 from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
@@ -98,6 +97,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             remedy="call to_tensor(fill) on it, or make a masked tensor of the one assigned to",
         )
     _check_value_dtype(x, value)
+    if isinstance(key, Wrapper) and not isinstance(x, Wrapper):
+        key = as_index(key)
     if _chooses(x, key, value):
         _assign_chosen(x, key, value)
         return
@@ -300,7 +301,6 @@ def _item(item: Any) -> Any:
             "key",
             got=f"{item!r} ({type(item).__name__})",
             expected="integers, slices, None, ..., integer arrays or boolean masks",
-            remedy="make the array an argument of the op, which reads it" if isinstance(item, Expr) else "",
         ) from None
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, GraphError
 from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask, read_axes
 from iverson.masked.policies import current
 from iverson.masked.stored import Stored, explicit, joined
@@ -21,6 +22,8 @@ def narrowed(vector: Any, own: Mask, mask: Mask) -> Any:
     """The vector's entries that a mask, to whose shape its own broadcasts and which lies within it, has."""
     if own == mask:
         return vector
+    if Computed in (type(own), type(mask)):
+        return mask.pack(F.broadcast_to(own.unpack(vector), shape=mask.shape))
     if own.layout == mask.layout == "strided" and own.shape == mask.shape:
         return F.pack(vector, mask.array[own.array], count=mask.count)
     return F.gather(vector, own.positions(mask), axes=(0,))
@@ -52,6 +55,8 @@ def _held_at(x: MaskedTensor, mask: Mask) -> Any:
         return x._inner
     if x.layout == mask.layout == "strided" and x.shape != mask.shape:
         return mask.pack(F.broadcast_to(x._mask.unpack(x._inner), shape=mask.shape))
+    if Computed in (type(x._mask), type(mask)):
+        return narrowed(x._inner, x._mask, mask)
     there = x._mask.has(mask)
     if there.all():
         return narrowed(x._inner, x._mask, mask)
@@ -73,6 +78,14 @@ def common(operation: str, masks: Sequence[Mask], shape: Shape, strict: bool | N
         result = _intersection(result, m)
     result = result.stretched(shape)
     strict = current() == "strict" if strict is None else strict
+    if strict and type(result) is Computed:
+        raise GraphError(
+            operation,
+            "mask",
+            got="a mask that is computed in the function",
+            expected='masks that are known to be equal: the policy is "strict"',
+            remedy="leave the policy, or compute the mask once and give it to both operands",
+        )
     if strict and any(m.count * prod(shape) != result.count * prod(m.shape) for m in masks):
         raise ArgumentError(
             operation,
@@ -87,6 +100,8 @@ def common(operation: str, masks: Sequence[Mask], shape: Shape, strict: bool | N
 def _intersection(a: Mask, b: Mask) -> Mask:
     """What both specify, in their common shape."""
     shape = broadcast_shapes("mask", a.shape, b.shape)
+    if Computed in (type(a), type(b)):
+        return Computed(F.logical_and(a.array, b.array))
     if a.layout == b.layout == "strided":
         return Mask(np.logical_and(a.array, b.array))
     whole = [m for m in (a, b) if m.shape == shape]

@@ -8,12 +8,13 @@ import numpy as np
 
 from iverson.array_api.sparse import pattern_held
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, LevelValue, Wrapper, alias, value_of
+from iverson.core.dispatch import Handle, LevelValue, Wrapper, alias, has_entries, value_of
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.handles import asarray
 from iverson.handles.indexing import as_index
 from iverson.layouts import Sparse, coalesced
 from iverson.masked.align import common, narrowed
+from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask
 from iverson.masked.stored import Stored
 from iverson.masked.tensor import MaskedTensor, fits
@@ -30,7 +31,8 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
         `numpy.ma`, to be masked further.
     mask : bools that broadcast to data's shape; where the mask is itself a MaskedTensor, what it leaves
         unspecified is too. None specifies all entries, of a sparse tensor those it stores. The pattern of a
-        sparse mask is shared, and work on the result grows with its size.
+        sparse mask is shared, and work on the result grows with its size. It may be computed in a function
+        that is compiled or mapped; then the result is in place, and its number of entries is not known there.
     requires_grad : make the result a new leaf of the graph. Otherwise it depends on ``data`` as any result
         does, at the specified entries.
 
@@ -100,6 +102,8 @@ def _mask_of(data: Any, mask: Any) -> Mask:
         stored = Stored(value.pattern, value.dense_shape)
         true = value.entries.reshape(-1)
         return stored if true.all() else stored.kept(true)
+    if not has_entries(given):
+        return Computed(F.broadcast_to(F.to_dense(given), shape=data.shape))
     return Mask(np.array(np.broadcast_to(F.to_numpy(given), data.shape)))
 
 

@@ -12,6 +12,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import make_handle, zero_filled
 from iverson.core.errors import ArgumentError
 from iverson.handles.indexing import as_index
+from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask
 from iverson.masked.stored import of_coordinates
 from iverson.masked.tensor import MaskedTensor
@@ -40,12 +41,14 @@ def _as_index(x: MaskedTensor) -> Any:
 @entry_count.register
 def _entry_count(x: MaskedTensor, axes: tuple[int, ...], keepdims: bool) -> MaskedTensor:
     mask, counts = x._mask.over(axes, keepdims)
-    return MaskedTensor(make_handle(counts.astype(dtypes.real_of(x.dtype))), mask)
+    real = dtypes.real_of(x.dtype)
+    known = isinstance(counts, np.ndarray)
+    return MaskedTensor(make_handle(counts.astype(real)) if known else F.astype(counts, dtype=real), mask)
 
 
 @addresses_of.register
 def _addresses_of(x: MaskedTensor) -> Any:
-    return x._mask.keys
+    return np.arange(x._mask.count) if type(x._mask) is Computed else x._mask.keys
 
 
 def jacobian_block(rows: Any, columns: Any, block: Any) -> Any:

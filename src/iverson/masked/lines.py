@@ -20,6 +20,7 @@ from iverson.core.op import Op
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
 from iverson.masked.buckets import Lines
+from iverson.masked.computed import Computed, mask_of
 from iverson.masked.mask import Mask, taken
 from iverson.masked.stored import Stored, of_numbers
 from iverson.masked.tensor import MaskedTensor
@@ -29,7 +30,7 @@ Args = tuple[Any, ...]
 Params = dict[str, Any]
 
 
-def _extreme(dtype: Any, largest: bool) -> Any:
+def extreme(dtype: Any, largest: bool) -> Any:
     if dtype.kind == "b":
         return largest
     if dtypes.is_floating(dtype):
@@ -46,10 +47,10 @@ NEUTRAL: dict[str, Callable[[Any], Any]] = {
     "all": lambda dtype: 1,
     "any": lambda dtype: 0,
     "logsumexp": lambda dtype: -np.inf,
-    "max": lambda dtype: _extreme(dtype, False),
-    "min": lambda dtype: _extreme(dtype, True),
-    "argmax": lambda dtype: _extreme(dtype, False),
-    "argmin": lambda dtype: _extreme(dtype, True),
+    "max": lambda dtype: extreme(dtype, False),
+    "min": lambda dtype: extreme(dtype, True),
+    "argmax": lambda dtype: extreme(dtype, False),
+    "argmin": lambda dtype: extreme(dtype, True),
     "cumulative_sum": lambda dtype: 0,
     "cumulative_prod": lambda dtype: 1,
     "logcumsumexp": lambda dtype: -np.inf,
@@ -74,7 +75,7 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
     if not mask.count:
         ones = Aval((1,) * x.ndim, x.dtype)
         return MaskedTensor(_cast(x._inner, op.abstract(ones, **params).dtype), mask)
-    if len(axis) == x.ndim:
+    if len(axis) == x.ndim and type(x._mask) is not Computed:
         out = bind(op, (x._inner,), {"axis": (0,), "keepdims": True})
         return MaskedTensor(out, mask)
     if isinstance(x._mask, Stored):
@@ -154,11 +155,13 @@ def search(op: Op, args: Args, params: Params) -> Any:
         return MaskedTensor(_read(own.inner, own.at(ranks)), mask)
     values, there, k = _filled(x, NEUTRAL[op.name](x.dtype)), x._mask.array, axis
     if axis is None:
-        values, there, k = F.reshape(values, shape=(there.size,)), there.reshape(-1), 0
+        values, there, k = F.reshape(values, shape=(x.size,)), there.reshape(-1), 0
     found = bind(op, (values,), {"axis": k, "keepdims": True})
     # The filling comes first only where all specified entries are equal to it.
     specified = F.take_along(there, found, k)
-    found = F.where(specified, found, np.argmax(there, axis=k, keepdims=True))
+    xp = x._mask.namespace
+    first = xp.argmax(xp.astype(there, xp.int8), axis=k, keepdims=True)
+    found = F.where(specified, found, first)
     return MaskedTensor(mask.pack(F.reshape(found, shape=mask.shape)), mask)
 
 
@@ -179,10 +182,18 @@ def running(op: Op, args: Args, params: Params) -> Any:
         places = _on_lines(own, _by_bucket(running, op, x, own, {**params, "axis": 1}))
         return MaskedTensor(taken([places], np.argsort(own.order)), x._mask)
     # The specified entries of each line, before the others: what fills these is no extremum then.
-    first = np.argsort(~x._mask.array, axis=axis, stable=True)
+    xp = x._mask.namespace
+    first = xp.argsort(_absent(x), axis=axis, stable=True)
     values = F.take_along(x._mask.unpack(x._inner), first, axis)
-    places = take_along_axis(make_handle(first), bind(op, (values,), params), axis=axis)
-    return MaskedTensor(x._mask.pack(F.take_along(places, np.argsort(first, axis=axis), axis)), x._mask)
+    places = take_along_axis(first, bind(op, (values,), params), axis=axis)
+    places = F.take_along(places, xp.argsort(first, axis=axis), axis)
+    return MaskedTensor(x._mask.pack(places), x._mask)
+
+
+def _absent(x: MaskedTensor) -> Any:
+    """1 where nothing is specified, 0 elsewhere: an array in the mask's namespace."""
+    xp = x._mask.namespace
+    return xp.astype(xp.logical_not(x._mask.array), xp.int8)
 
 
 def softmax(op: Op, args: Args, params: Params) -> Any:
@@ -193,8 +204,9 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
             own = x._mask.lines((params["axis"],))
             return MaskedTensor(F.segment_softmax(x._inner, own.line, count=own.keys.size), x._mask)
         return _along(softmax, op, x, params["axis"])
-    nothing = ~np.any(x._mask.array, axis=params["axis"], keepdims=True)
-    fill = np.broadcast_to(np.where(nothing, 0.0, -np.inf).astype(x.dtype), x.shape)
+    xp = x._mask.namespace
+    nothing = xp.logical_not(xp.any(x._mask.array, axis=params["axis"], keepdims=True))
+    fill = xp.broadcast_to(xp.where(nothing, *np.array([0.0, -np.inf], x.dtype)), x.shape)
     out = bind(op, (_filled(x, fill),), params)
     return MaskedTensor(x._mask.pack(out), x._mask)
 
@@ -205,9 +217,9 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
 def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Mask]:
     """Positions that sort each line, those of unspecified entries last, and which are of specified ones."""
     order = F.argsort(x._mask.unpack(x._inner), axis=axis, descending=descending, stable=stable)
-    absent = F.astype(F.take_along(~x._mask.array, order, axis), dtype=np.dtype(np.int8))
-    last = F.argsort(absent, axis=axis, descending=False, stable=True)
-    return F.take_along(order, last, axis), Mask(np.sort(~x._mask.array, axis=axis) == 0)
+    absent = _absent(x)
+    last = F.argsort(F.take_along(absent, order, axis), axis=axis, descending=False, stable=True)
+    return F.take_along(order, last, axis), mask_of(x._mask.namespace.sort(absent, axis=axis) == 0)
 
 
 def argsort(op: Op, args: Args, params: Params) -> Any:

@@ -39,6 +39,11 @@ class Mask:
         return self.array.shape  # type: ignore[no-any-return]
 
     @property
+    def namespace(self) -> Any:
+        """The functions of its array, named as in the array API standard."""
+        return self.array.__array_namespace__()
+
+    @property
     def full(self) -> bool:
         """Whether every entry is specified."""
         return self.count == self.array.size
@@ -84,9 +89,22 @@ class Mask:
         array[array] = keep
         return Mask(array)
 
+    def within(self, outer: Mask, vector: Any) -> tuple[Any, Mask]:
+        """Of a mask of the entries of another, and its vector: the same as one mask, and its vector."""
+        return outer.of_kept(self, vector), outer.kept(self.array)
+
+    def of_kept(self, inner: Mask, vector: Any) -> Any:
+        """The vector of the entries that a mask of this one's has."""
+        return vector
+
     def stretched(self, shape: Shape) -> Mask:
         """The mask broadcast to a shape."""
         return self if self.shape == shape else Mask(np.array(np.broadcast_to(self.array, shape)))
+
+    def stacked(self, whole: Mask) -> Array:
+        """Where the entries of this mask, stretched along a new first axis, are in its vectors in a row."""
+        found: Array = whole.coordinates([0])[0] * self.count + self.positions(whole)
+        return found
 
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
         """The mask of a reduction over axes, and how many entries each of its entries is made of."""

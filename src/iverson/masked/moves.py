@@ -20,6 +20,8 @@ from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, coordinates_of
+from iverson.masked.computed import any_computed, mask_of, moves_known
+from iverson.masked.computed import moved as moved_with_masks
 from iverson.masked.mask import Array, Mask, taken
 from iverson.masked.stored import Stored, of_coordinates, of_numbers
 from iverson.masked.tensor import MaskedTensor
@@ -54,6 +56,8 @@ def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
 
 def move(op: Op, args: Args, params: Params) -> Any:
     """Entries move and take with them whether they are specified; a plain operand's all are."""
+    if not moves_known(op, args):
+        return moved_with_masks(op, args, params)
     moved = op.groups(len(args))[0]
     found = {k: _vector(args[k]) for k in moved}
     stored = any(isinstance(mask, Stored) for _, mask in found.values())
@@ -81,7 +85,7 @@ def reshape(op: Op, args: Args, params: Params) -> Any:
     if isinstance(x._mask, Stored) and shape:
         mask: Mask = of_coordinates(coordinates_of(x._mask.keys, shape), shape)
     else:
-        mask = Mask(x._mask.array.reshape(shape))
+        mask = mask_of(x._mask.array.reshape(shape))
     return MaskedTensor(alias(x._inner), mask)
 
 
@@ -89,6 +93,8 @@ def triangle(op: Op, args: Args, params: Params) -> Any:
     """The mask stays; specified entries beyond the diagonal become 0."""
     (x,) = args
     op.abstract(Aval(x.shape, x.dtype), **params)
+    if any_computed(args):
+        return MaskedTensor(x._mask.pack(bind(op, (x._mask.unpack(x._inner),), params)), x._mask)
     rows, columns = x._mask.coordinates([x.ndim - 2, x.ndim - 1])
     across = columns.astype(np.int64) - rows
     keep = across <= params["k"] if op.name == "tril" else across >= params["k"]
@@ -108,6 +114,8 @@ def embedded(op: Op, args: Args, params: Params) -> Any:
 def put(op: Op, args: Args, params: Params) -> Any:
     """An assignment specifies what it assigns, and takes away what a masked value leaves unspecified."""
     x, v, *indices = args
+    if not moves_known(op, args):
+        return moved_with_masks(op, args, params)
     if not isinstance(x, MaskedTensor) and isinstance(v._mask, Stored) and _is_box(v, x.shape, params):
         return _surrounded(x, v, params["key"])
     held, own = _vector(x)

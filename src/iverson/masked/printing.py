@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import has_entries, value_of
 from iverson.handles import notebook
 from iverson.handles.spy import Picture
 from iverson.layouts import to_strided
@@ -24,6 +24,9 @@ def show(x: Any) -> str:
     """
     prefix = "iverson.MaskedTensor("
     facts = []
+    if not has_entries(x._inner):
+        known = "" if not hasattr(x._mask.array, "requires_grad") else ", mask computed"
+        return f"{prefix}shape={x.shape}, dtype={x.dtype}{known})"
     small = x.layout == "strided" or x.size <= np.get_printoptions()["threshold"]
     if 0 in x.shape and x.shape != (0,):
         facts.append(f"shape={x.shape}")

@@ -8,6 +8,7 @@ matrices), the vector is put in place with a neutral entry where nothing is spec
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from iverson.array_api.reductions import mean
 from iverson.autograd.node import user_call
 from iverson.core import work
 from iverson.core.aval import aval_of
-from iverson.core.dispatch import LevelValue, bind, unwrap, value_of, zero_filled
+from iverson.core.dispatch import LevelValue, bind, has_entries, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.notes import Unspecified
 from iverson.core.op import Op
@@ -25,6 +26,7 @@ from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided
 from iverson.masked import lines, moves, segments
 from iverson.masked.align import common, entries_at
+from iverson.masked.computed import any_computed, mask_of
 from iverson.masked.mask import Mask
 from iverson.masked.policies import current
 from iverson.masked.stored import Stored, of_numbers, united
@@ -47,7 +49,10 @@ def _masks(args: Args) -> list[Mask]:
 def elementwise(op: Op, args: Args, params: Params) -> Any:
     """Specified where all operands are."""
     mask = common(op.name, _masks(args), _shape(op, args))
-    return MaskedTensor(bind(op, tuple(entries_at(a, mask) for a in args), params), mask)
+    given = tuple(entries_at(a, mask) for a in args)
+    # A warning may be of an entry that does not exist, where it is not known which do.
+    with np.errstate(all="ignore") if any_computed(args) else nullcontext():
+        return MaskedTensor(bind(op, given, params), mask)
 
 
 def where(op: Op, args: Args, params: Params) -> Any:
@@ -55,7 +60,7 @@ def where(op: Op, args: Args, params: Params) -> Any:
     shape = _shape(op, args)
     if current() == "strict":
         common(op.name, _masks(args), shape)
-    possible = _listed(args, shape)
+    possible = None if any_computed(args) else _listed(args, shape)
     mask = _chosen(args, shape) if possible is None else _chosen_of(args, possible)
     out = F.where(*(entries_at(x, mask) for x in args))
     if out.shape != (mask.count,):  # all three are scalars there
@@ -66,10 +71,14 @@ def where(op: Op, args: Args, params: Params) -> Any:
 def _chosen(args: Args, shape: tuple[int, ...]) -> Mask:
     """Where the condition is specified and what it chooses is."""
     there, a, b = (x._mask.array if isinstance(x, MaskedTensor) else True for x in args)
-    array, other = np.broadcast_arrays(np.logical_and(there, a), np.logical_and(there, b))
-    if not np.array_equal(array, other):
-        array = np.where(F.to_numpy(zero_filled(args[0])), array, other)
-    return Mask(np.array(np.broadcast_to(array, shape)))
+    condition = zero_filled(args[0])
+    if not any_computed(args):
+        array, other = np.broadcast_arrays(np.logical_and(there, a), np.logical_and(there, b))
+        if (same := np.array_equal(array, other)) or has_entries(condition):
+            array = array if same else np.where(F.to_numpy(condition), array, other)
+            return Mask(np.array(np.broadcast_to(array, shape)))
+    array = F.where(condition, F.logical_and(there, a), F.logical_and(there, b))
+    return mask_of(F.broadcast_to(array, shape=shape))
 
 
 def _chosen_of(args: Args, possible: Mask) -> Mask:
@@ -179,10 +188,11 @@ def cross_entropy(op: Op, args: Args, params: Params) -> Any:
 def whole(op: Op, args: Args, params: Params) -> Any:
     """Without a meaning where entries do not exist: as of plain tensors where all do, else an error."""
     absent = [m.size - m._mask.count for m in args if isinstance(m, MaskedTensor)]
-    if any(absent):
+    if any_computed(args) or any(absent):
+        got = "a mask that is computed" if any_computed(args) else f"{max(absent)} unspecified entries"
         raise ArgumentTypeError(
             op.name,
-            got=f"a MaskedTensor with {max(absent)} unspecified entries",
+            got=f"a MaskedTensor with {got}",
             expected="a Tensor: it has no meaning where entries do not exist",
             remedy="call to_tensor(fill) first",
         )

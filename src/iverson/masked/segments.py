@@ -14,6 +14,8 @@ from iverson.core.dispatch import bind
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
+from iverson.masked.computed import added, any_computed
+from iverson.masked.lines import extreme
 from iverson.masked.mask import Array, Mask
 from iverson.masked.moves import routed
 from iverson.masked.stored import Stored, of_keys
@@ -39,6 +41,8 @@ def _targets(own: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, 
 def scatter_add(op: Op, args: Args, params: Params) -> Any:
     """Sums of the specified entries; unspecified where none goes."""
     x, *indices = args
+    if any_computed(args):
+        return added(op, args, params, F.zero((), x.dtype))
     op.abstract(Aval(x.shape, x.dtype), *indices, **params)
     mask, number = _targets(x._mask, indices, params["axes"], params["shape"])
     return MaskedTensor(bind(op, (x._inner, number), {"axes": (0,), "shape": (mask.count,)}), mask)
@@ -47,6 +51,8 @@ def scatter_add(op: Op, args: Args, params: Params) -> Any:
 def folded(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each segment; unspecified where there is none."""
     x, ids = args
+    if any_computed(args):
+        return added(op, args, params, extreme(x.dtype, False))
     shape = op.abstract(Aval(x.shape, x.dtype), ids, **params).shape
     mask, number = _targets(x._mask, (ids,), (0,), shape)
     return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), mask)
@@ -56,5 +62,8 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each segment; the mask stays."""
     x, ids = args
     op.abstract(Aval(x.shape, x.dtype), ids, **params)
+    if any_computed(args):
+        entries = F.where(x._mask.array, x._mask.unpack(x._inner), extreme(x.dtype, False))
+        return MaskedTensor(x._mask.pack(bind(op, (entries, ids), params)), x._mask)
     mask, number = _targets(x._mask, (ids,), (0,), (params["count"], *x.shape[1:]))
     return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), x._mask)

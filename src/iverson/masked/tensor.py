@@ -73,7 +73,8 @@ class MaskedTensor(Wrapper, Array):
 
     def get_mask(self) -> Tensor:
         """The mask as a bool Tensor: True where an entry is specified."""
-        return Tensor(self._mask.plain())
+        plain = self._mask.plain()
+        return plain if isinstance(plain, Tensor) else Tensor(plain)
 
     mask = get_mask
 
@@ -106,12 +107,12 @@ class MaskedTensor(Wrapper, Array):
 
     def _rewrap(self, handle: Any) -> MaskedTensor:
         if isinstance(handle, MaskedTensor):  # some of the entries exist
-            return MaskedTensor(handle._inner, self._mask.kept(handle._mask.array))
+            return MaskedTensor(*handle._mask.within(self._mask, handle._inner))
         return MaskedTensor(handle, self._mask)
 
     def _rewrap_stacked(self, handle: Any) -> MaskedTensor:
         whole = self._mask.stretched((handle.shape[0], *self._mask.shape))
-        at = whole.coordinates([0])[0] * self._mask.count + self._mask.positions(whole)
+        at = self._mask.stacked(whole)
         vector = F.reshape(handle, shape=(handle.shape[0] * self._mask.count,))
         return MaskedTensor(taken([vector], at), whole)
 

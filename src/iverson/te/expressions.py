@@ -180,11 +180,7 @@ def as_index(value: Any, operation: str) -> Expr:
     index = as_expr(value, operation)
     if index.dtype.kind not in "iu":
         raise ArgumentTypeError(
-            "te: read",
-            operation,
-            got=f"an index of dtype {index.dtype}",
-            expected="integers",
-            remedy="divide by i // 2, or convert: te.floor(x).astype('int64')",
+            "te: read", operation, got=f"an index of dtype {index.dtype}", expected="integers"
         )
     return cast(index, dtypes.int64)
 

@@ -17,8 +17,6 @@ from iverson.te.interpret import wrong_bound, wrong_index
 from iverson.te.nodes import Program
 
 WORD = r"[A-Za-z]\w*"
-#: What tensors are called that a user gave no name (`iverson.te.language`).
-UNNAMED = r"T\d+"
 
 
 def of_definition(
@@ -35,10 +33,6 @@ def of_definition(
     values : of the inputs. buffers : the tensor that each is of. names : of the inputs, as users call them.
     """
     called = {t.name: name for t, name in zip(program.inputs, names or (), strict=False)}
-    several = len(program.outputs) > 1
-    for k, t in enumerate(program.outputs):
-        if re.fullmatch(UNNAMED, t.name):
-            called[t.name] = f"result_{k}" if several else "result"
 
     def words(place: str) -> str:
         return re.sub(WORD, lambda found: called.get(found[0], found[0]), place)

@@ -34,7 +34,7 @@ from iverson.handles import asarray
 from iverson.layouts import support_of
 from iverson.transforms import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.tracing import TracedFunction
-from iverson.transforms.trees import as_named, flatten, tensors, unflatten
+from iverson.transforms.trees import as_named, flatten, opened, tensors, unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,8 +43,8 @@ R = TypeVar("R")
 class _Leaves:
     """A pytree of tensors, as plain handles."""
 
-    def __init__(self, tree: Any, operation: str, argument: str) -> None:
-        leaves, self.structure = flatten(tree)
+    def __init__(self, tree: Any, operation: str, argument: str, *, masks: bool = False) -> None:
+        leaves, self.structure = opened(tree, masks=masks)
         self.operation, self.argument = operation, argument
         self.leaves = tensors(leaves, operation, argument)
         self.handles = list(map(unwrap, self.leaves))
@@ -275,7 +275,7 @@ def scan(
     Returns
     -------
     The last carry, and y of all steps, stacked along a new first axis. Masked tensors keep their masks, which
-    are the same in all steps.
+    are the same in all steps unless a step computes them.
 
     Differentiable in both modes, to any order, also in tensors that f closes over. The derivative is a loop
     too, over the steps that something is asked of: of a loss on ``ys[3]``, four.
@@ -292,10 +292,9 @@ def scan(
     """
     as_function(f, "scan", "f")
     every = _every(checkpoint)
-    carry, slices = _Leaves(init, "scan", "init"), _Leaves(xs, "scan", "xs")
+    slices = _Leaves(xs, "scan", "xs")
     steps = _length(slices, length)
-    count = len(carry.handles)
-    avals = [*carry.avals(), *(Aval(x.shape[1:], x.dtype) for x in slices.handles)]
+    each = [Aval(x.shape[1:], x.dtype) for x in slices.handles]
     returned: list[Any] = []
 
     def step(carry: Any, x: Any) -> Any:
@@ -309,13 +308,16 @@ def scan(
                 expected="a pair (carry, y)",
                 remedy="return (carry, None) where a step has no result",
             )
-        returned[:] = [flatten(part)[1] for part in out]
+        returned[:] = [opened(part)[1] for part in out]
         return out
 
-    def arguments(handles: Sequence[Any]) -> tuple[Any, Any]:
-        return carry.tree(handles[:count]), slices.tree(handles[count:])
+    def trace(carry: _Leaves) -> tuple[_Body, Any]:
+        n = len(carry.handles)
+        body = _Body(step, "scan", [*carry.avals(), *each], lambda h: (carry.tree(h[:n]), slices.tree(h[n:])))
+        return body, returned[0]
 
-    body = _Body(step, "scan", avals, arguments)
+    carry, body = _stepping(init, "scan", trace)
+    count = len(carry.handles)
     _check_carry("scan", "f", body, carry, returned[0], returned[0].num_leaves)
     call: dict[str, Any] = {
         "consts": len(body.consts),
@@ -331,6 +333,22 @@ def scan(
     last = list(map(rewrap, carry.leaves, out[:count]))
     ys = [rewrap_stacked(like, y) for (_, like), y in zip(_results(body, count), out[count:], strict=True)]
     return unflatten(body.traced.structure, [*last, *ys])  # type: ignore[no-any-return]
+
+
+def _stepping(
+    init: Any, operation: str, trace: Callable[[_Leaves], tuple[_Body, Any]]
+) -> tuple[_Leaves, _Body]:
+    """The first carry and the body of a loop: with masks as leaves if the body computes one.
+
+    trace : gives the body for a carry, and the structure of what it returns for the next step.
+    """
+    carry = _Leaves(init, operation, "init")
+    body, structure = trace(carry)
+    if structure != carry.structure:
+        masks = _Leaves(init, operation, "init", masks=True)
+        if structure == masks.structure:
+            return masks, trace(masks)[0]
+    return carry, body
 
 
 def _every(checkpoint: Any) -> int:
@@ -398,10 +416,14 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
     """
     as_function(cond_fun, "while_loop", "cond_fun")
     as_function(body_fun, "while_loop", "body_fun")
-    carry = _Leaves(init, "while_loop", "init")
+
+    def trace(carry: _Leaves) -> tuple[_Body, Any]:
+        body = _Body(body_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
+        return body, body.traced.structure
+
+    carry, body = _stepping(init, "while_loop", trace)
     condition = _Body(cond_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
     _check_flag(condition)
-    body = _Body(body_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
     _check_carry("while_loop", "body_fun", body, carry, body.traced.structure, len(carry.handles))
     out = repeated(
         [*condition.consts, *body.consts, *carry.handles],

@@ -193,9 +193,8 @@ def _left(level: Batch, result: Any, axis: int | None) -> Any:
         return None
     (x,) = tensors([result], "vmap", "the function's result")
     if isinstance(x, MaskedTensor):
-        mask = F.to_numpy(x.get_mask())
         held = _left(level, F.to_dense(x.to_tensor(0)), axis)
-        return _MaskedPart(held, mask if axis is None else np.broadcast_to(mask, (level.size, *mask.shape)))
+        return _MaskedPart(held, _left(level, x.get_mask(), axis))
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level:
         if value.lead and axis is None:
@@ -227,10 +226,7 @@ def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
     """
     if isinstance(parts[0], _MaskedPart):
         held, masks = ([getattr(p, name) for p in parts] for name in _MaskedPart._fields)
-        mask = masks[0] if axis is None else np.concatenate(masks)
-        mask = mask if axis is None or order is None else mask[order]
-        whole = _joined(held, axis, order)
-        return masked_tensor(whole, mask if axis is None else np.moveaxis(mask, 0, axis))
+        return masked_tensor(_joined(held, axis, order), _joined(masks, axis, order))
     x = parts[0]
     if axis is None or x is None:
         return x

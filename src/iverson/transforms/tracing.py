@@ -12,7 +12,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, rewrap, semantics_of, unwrap, value_of
 from iverson.graph.cells import TensorCell
 from iverson.graph.trace import Trace
-from iverson.transforms.trees import flatten, unflatten
+from iverson.transforms.trees import opened, unflatten
 
 
 class TracedFunction:
@@ -71,7 +71,7 @@ class TracedFunction:
     def _outputs(self, function: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Any]:
         """Handles of the function's results, which are not the user's."""
         args, kwargs = given
-        leaves, self.structure = flatten(function(*args, **kwargs))
+        leaves, self.structure = opened(function(*args, **kwargs))
         leaves = self._results(leaves)
         #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
         self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in leaves]

@@ -23,6 +23,8 @@ from iverson.core.dispatch import (
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
 from iverson.handles import Tensor, asarray
+from iverson.masked import masked_tensor
+from iverson.masked.computed import any_computed
 from iverson.ops import TABLE
 
 Function = Callable[..., Any]
@@ -47,6 +49,42 @@ def flatten(tree: Any, *, none_is_leaf: bool = False) -> tuple[list[Any], Any]:
     if plain == structure and len(_WITHOUT_WRAPPERS) < _KEPT:
         _WITHOUT_WRAPPERS.add(structure)
     return leaves, structure
+
+
+def opened(tree: Any, *, masks: bool = False) -> tuple[list[Any], Any]:
+    """As `flatten`, of what enters or leaves a trace: masks that are computed there, or all, are leaves."""
+    leaves, structure = flatten(tree)
+    if any_computed(leaves) or (masks and any(map(is_wrapper, leaves))):
+        import optree
+
+        _register()
+        opens = is_wrapper if masks else lambda x: any_computed((x,))
+        return flatten(optree.tree_map(lambda x: _Opened(x) if opens(x) else x, tree, is_leaf=is_wrapper))
+    return leaves, structure
+
+
+class _Opened:
+    """A masked tensor as a node of a tree, with its entries and its mask as leaves."""
+
+    def __init__(self, masked: Any) -> None:
+        self.masked = masked
+
+
+def _entries_and_mask(x: Any) -> tuple[tuple[Any, Any], None, tuple[str, str]]:
+    return (x.masked.get_data(), x.masked.get_mask()), None, ("data", "mask")
+
+
+@functools.cache
+def _register() -> None:
+    import optree
+    from optree.registry import __GLOBAL_NAMESPACE as everywhere
+
+    optree.register_pytree_node(
+        _Opened,  # type: ignore[arg-type]
+        _entries_and_mask,
+        lambda _, leaves: masked_tensor(*leaves),
+        namespace=everywhere,
+    )
 
 
 #: Structures of trees that have no wrapper: whether a node is one need not be asked of each again.
