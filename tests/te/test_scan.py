@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -419,6 +420,54 @@ def kalman_by_loops(z: Any, f: Any, q: Any, h: Any, r: Any) -> Any:
     return np.stack(found)
 
 
+def test_states_of_several_dtypes() -> None:
+    """The best path through states: scores, and where each came from, which a scan backwards follows."""
+
+    @te.op(results=2)
+    def forward(scores, moves):
+        n, m = scores.shape
+        k, l = te.reduce_axis(m), te.reduce_axis(m)
+
+        def step(best, _before):
+            found = te.compute(
+                (n, m),
+                lambda t, j: (
+                    scores[t, j] + te.select(t == 0, 0.0, te.max(best[t - 1, k] + moves[k, j], axis=k))
+                ),
+            )
+            return found, te.compute((n, m), lambda t, j: te.argmax(best[t - 1, l] + moves[l, j], axis=l))
+
+        return te.scan([(n, m), (n, m)], step, dtype=["float64", "int64"])
+
+    @te.op
+    def back(best, before):
+        n, m = best.shape
+        k = te.reduce_axis(m)
+        last = te.compute((), lambda: te.argmax(best[n - 1, k], axis=k))
+
+        def step(path):
+            def at(t):
+                from_next = before[te.minimum(t + 1, n - 1), te.clamp(path[t + 1], 0, m - 1)]
+                return te.select(t == n - 1, last[()], from_next)
+
+            return te.compute((n,), at)
+
+        return te.scan((n,), step, dtype="int64", reverse=True)
+
+    scores, moves = rng.normal(size=(7, 4)), rng.normal(size=(4, 4))
+    paths = list(itertools.product(range(4), repeat=7))
+
+    def worth(p):
+        return sum(scores[range(7), p]) + sum(moves[a, b] for a, b in itertools.pairwise(p))
+
+    best = max(paths, key=worth)
+    ours = forward(scores, moves)
+    assert tuple(back(*ours).numpy()) == best
+    np.testing.assert_allclose(ours[0].numpy()[-1].max(), worth(best))
+    slopes = iv.grad(lambda s: forward(s, moves)[0][-1, best[-1]])(scores)
+    np.testing.assert_array_equal(slopes.numpy(), np.eye(4)[list(best)])
+
+
 def test_a_filter_of_several_numbers_for_several_lengths() -> None:
     """In code for any length, too, cotangents start at zero where only a later step adds to them."""
     op = te.op(kalman, name="scan_kalman")
@@ -504,6 +553,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: te.scan([(3,), (3,)], lambda a, b: (a, b), init=[0.0]),
         ArgumentError,
         "2, one per state",
+    ),
+    "dtypes for other states": (
+        lambda: te.scan([(3,), (3,)], lambda a, b: (a, b), dtype=["float64"] * 3),
+        ArgumentError,
+        "'dtype': got 3 values; expected 2",
     ),
     "steps that differ": (
         lambda: te.scan([(3,), (4,)], lambda a, b: (a, b)),

@@ -91,7 +91,8 @@ def scan(
     name : of the tensor; for several states, a number is added.
     init : what a state is before its first step: a number, or a tensor of its shape without the steps; for
         several states, one or a list of them.
-    dtype : of the states; by default that of ``init`` where it is a tensor, else float64.
+    dtype : of the states; by default that of ``init`` where it is a tensor, else float64. For several states,
+        one or a list of them.
     reverse : from the last step to the first.
 
     Returns
@@ -141,20 +142,28 @@ def scan(
     several = isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape)
     shapes = [shape_of(s, what) for s in (shape if several else (shape,))]
     _check_steps(shapes, what)
-    inits = list(init) if several and isinstance(init, (list, tuple)) else [init] * len(shapes)
-    if len(inits) != len(shapes):
-        raise ArgumentError(
-            what, "init", got=f"{len(inits)} values", expected=f"{len(shapes)}, one per state"
-        )
+    inits, known = (
+        _of_each(x, len(shapes) if several else 0, argument, what)
+        for argument, x in (("init", init), ("dtype", dtype))
+    )
     states = tuple(
-        _state(s, before, dtype, f"{name}{k}" if name and several else name, reverse, what)
-        for k, (s, before) in enumerate(zip(shapes, inits, strict=True))
+        _state(s, before, own, f"{name}{k}" if name and several else name, reverse, what)
+        for k, (s, before, own) in enumerate(zip(shapes, inits, known, strict=True))
     )
     found = fscan(*states)
     made = tuple(found) if several and isinstance(found, (list, tuple)) else (found,)
     _check_results(states, made, what)
     results = _recurrence(dict(zip(states, made, strict=True)), reverse, what)
     return results if several else results[0]
+
+
+def _of_each(given: Any, count: int, argument: str, what: str) -> list[Any]:
+    """One for each of several states, from one for all or a list of them; of a single state (0), that."""
+    if not count or not isinstance(given, (list, tuple)):
+        return [given] * max(count, 1)
+    if len(given) != count:
+        raise ArgumentError(what, argument, got=f"{len(given)} values", expected=f"{count}, one per state")
+    return list(given)
 
 
 def _check_steps(shapes: Sequence[tuple[Extent, ...]], what: str) -> None:
