@@ -1,9 +1,12 @@
 """What lowering makes of gathers: boxes, merged statements, shared buffers, loops without steps."""
 
 import numpy as np
+import pytest
 
 from iverson import te
 from iverson.codegen import nodes
+from iverson.codegen.task import motion
+from iverson.expr.nodes import subexpressions
 from iverson.te import interpret, lower
 from iverson.te.boxes import as_box, merged
 from iverson.te.lowered import Fill, Run
@@ -33,6 +36,14 @@ def kernels(made):
 
 def fills(made):
     return sum(isinstance(step, Fill) for step in made.steps)
+
+
+def phases_of(made):
+    return tuple(p for step in made.steps if isinstance(step, lower.Run) for p in step.kernel.phases)
+
+
+def loads_of(s):
+    return [x for e in nodes.expressions(s) for x in subexpressions(e) if isinstance(x, nodes.Load)]
 
 
 def heat(steps, n=24):
@@ -148,3 +159,30 @@ def test_gradients_to_the_coordinates_of_points_share_a_pass():
     y = te.compute((20,), lambda i: te.sum(te.F.exp(-0.5 * square(i)), j), "Y")
     made = gradients(y, [x])
     assert made.source.count("# parallel") == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (lambda i: 0, lambda i: i + 1),
+        (lambda i: i, lambda i: 96),
+        (lambda i: 2 * i // 3, lambda i: i + 20),
+        (lambda i: i - 20, lambda i: 96 - i),
+    ],
+    ids=["lower", "upper", "slanted", "crossing"],
+)
+def test_sums_over_a_part_of_a_row_run_along_the_row(first, last):
+    """Lanes read vectors, not entries one by one, whichever axis bounds which."""
+    n = 96
+    a, x = te.placeholder((n, n), name="A"), te.placeholder((n,), name="x")
+    k = te.reduce_axis((0, n), "k")
+    counts = lambda i, k: te.bracket((k >= first(i)) & (k < last(i)))
+    along = te.compute((n,), lambda i: te.sum(counts(i, k) * a[i, k] * x[k], k), "along")
+    across = te.compute((n,), lambda i: te.sum(counts(i, k) * a[k, i] * x[k], k), "across")
+    for out in (along, across):
+        made = lowered([out], [a, x])
+        found = list(nodes.statements(phases_of(made)))
+        lanes = {s.var for s in found if isinstance(s, nodes.Loop) and s.mark == "vector"}
+        reads = [r for s in found for r in loads_of(s) if r.buffer.name[0] == "A"]
+        assert lanes
+        assert 2 not in {motion(r, name) for name in lanes for r in reads}

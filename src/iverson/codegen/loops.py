@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from iverson.codegen.bounds import Scope, affine
+from math import isinf
+
+from iverson.codegen.bounds import Scope, affine, extremes
 from iverson.codegen.nodes import (
     Declare,
     Let,
@@ -18,7 +20,11 @@ from iverson.codegen.nodes import (
     statements,
 )
 from iverson.core import dtypes
+from iverson.expr.affine import Affine
 from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
+
+#: A loop that runs at most this often is not worth lanes.
+SHORT = 4
 
 
 def constant_extent(s: Loop) -> int | None:
@@ -27,6 +33,27 @@ def constant_extent(s: Loop) -> int | None:
     if difference.terms:
         return None
     return max(0, -(-difference.const // s.step))
+
+
+def sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
+    """The forms of which a bound is the maximum or minimum."""
+    if isinstance(e, Apply) and e.name == how:
+        return [f for a in e.args for f in sides(a, how, scope)]
+    if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
+        return [f.shift(int(e.args[1].value)) for f in sides(e.args[0], how, scope)]
+    return [affine(e, scope)]
+
+
+def most_iterations(s: Loop, around: Scope) -> float:
+    """How often a loop inside others runs at most: infinite where that is not known."""
+    lows, highs = sides(s.lower, "maximum", around), sides(s.upper, "minimum", around)
+    most = min(extremes(h - low, around, {})[1] for h in highs for low in lows)
+    return most if isinf(most) else max(0, -(-most // s.step))
+
+
+def is_short(s: Loop, around: Scope) -> bool:
+    """Whether a loop never runs more than a few times: lanes would be idle and their masks in the way."""
+    return most_iterations(s, around) <= SHORT
 
 
 def accumulators(s: Loop) -> tuple[Update | UpdateArg, ...]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, isinf, prod
 
 import numpy as np
 
 from iverson.codegen.bounds import Scope
 from iverson.codegen.cost import WORTH_THREADS, cost
-from iverson.codegen.loops import constant_extent, depends
+from iverson.codegen.loops import constant_extent, depends, is_short, most_iterations
 from iverson.codegen.nodes import (
     BOOL,
     COMMUTING,
@@ -126,6 +126,7 @@ class Choice:
         self.reduced = [] if task.apart else [a for a in task.axes if a.name in task.inner]
         self.outer = _in_write_order(task, [a for a in task.axes if a not in self.reduced])
         self.store = Store(task.out, task.write, task.value)
+        self.walked = self._walked()
         self.plain = [a for a in self.outer if a.name in task.owned]
         self.asked = next((a for a in self.plain if a.lever == "parallel"), None)
         self.vector = self._vector_axis()
@@ -145,9 +146,31 @@ class Choice:
             total += cost[motion(self.store, a.name)] / (16 if self.task.reduces else 1)
         else:
             total += 1.5  # lanes must be combined at the end
-        extent = a.extent
-        used = 1.0 if extent is None else extent / (-(-extent // LANES) * LANES or 1)
+        extent = self.walked.get(a, inf if a.extent is None else a.extent)
+        used = 1.0 if isinf(extent) else extent / (-(-extent // LANES) * LANES or 1)
         return total / max(used, 1e-3)
+
+    def _walked(self) -> dict[Axis, float]:
+        """Loops of the walk that could run in lanes, and how often each runs at most.
+
+        Innermost ones along which every read is contiguous or stands still.
+        """
+        task, found = self.task, dict[Axis, float]()
+
+        def look(s: Stmt, around: Scope) -> None:
+            if isinstance(s, Loop):
+                innermost = all(isinstance(x, Point) for x in s.body)
+                even = all(motion(x, s.var, task.lets) < 2 for x in task.loads)
+                if innermost and even and s.step == 1 and not s.mark and not is_short(s, around):
+                    found[Axis(s.var, s.lower, s.upper)] = most_iterations(s, around)
+                around = replace(around, loops=(*around.loops, s))
+            if isinstance(s, (Loop, If)):
+                for x in s.body:
+                    look(x, around)
+
+        for s in task.walk or ():
+            look(s, _scope(task))
+        return found
 
     def terms(self, x: Load) -> int:
         """How many terms of an entry share a read that stands outside of their loops; from 1 to LANES."""
@@ -165,7 +188,7 @@ class Choice:
             and (a in self.plain or self.task.combine == "assign")
             and motion(self.store, a.name)
         ]
-        candidates = [*even, *(self.reduced if self.task.combine != "assign" else ())]
+        candidates = [*even, *(self.reduced if self.task.combine != "assign" else ()), *self.walked]
         usable = [a for a in candidates if (a.extent is None or a.extent > 1) and a.lever != "unroll"]
         usable = [a for a in usable if a is not self.asked] or usable
         best = min(usable, key=self.weight, default=None)
@@ -203,7 +226,7 @@ class Choice:
 
         choices.sort(key=lambda a: (-shared(a), -min(a.extent or TILE, TILE), steps(a)))
         best = choices[0] if choices else None
-        if v in self.reduced:
+        if v in self.reduced or v in self.walked:
             self.factor = 2 if best else 4
             self.tile = 4
             if len(choices) > 1 and shared(choices[1]) > 0:
@@ -217,7 +240,7 @@ class Choice:
             return None
         if best.extent is not None:
             whole = _divisor(best.extent, self.tile)
-            if best.extent % whole and v not in self.reduced:
+            if best.extent % whole and v in self.outer:
                 whole = _divisor(best.extent, 12)
             self.tile = whole
         return best
@@ -317,17 +340,14 @@ class Choice:
         return _guarded(outer, body)
 
     def _in_lanes(self, s: Stmt) -> Stmt:
-        """A loop with data as bounds, in lanes if no other loop is and its reads are contiguous.
+        """The walk with the loop that is the vector's marked.
 
-        Of one vector at a time: rows are short as a rule, and what is left of several is done entry by entry.
+        Where data bounds it of one vector at a time: rows are short as a rule.
         """
-        if not isinstance(s, (Loop, If)):
-            return s
-        if self.vector is None and isinstance(s, Loop) and all(isinstance(x, Point) for x in s.body):
+        if isinstance(s, Loop) and self.vector in self.walked and s.var == self.vector.name:
             by_data = any(isinstance(x, Load) for e in (s.lower, s.upper) for x in subexpressions(e))
-            if by_data and all(motion(x, s.var, self.task.lets) < 2 for x in self.task.loads):
-                return replace(s, mark="vector", factor=1)
-        return replace(s, body=tuple(map(self._in_lanes, s.body)))
+            return replace(s, mark="vector", factor=1 if by_data else self.factor)
+        return replace(s, body=tuple(map(self._in_lanes, s.body))) if isinstance(s, (Loop, If)) else s
 
     def _guards(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """Guards around a reduction, where only they keep its store inside the output, and inside it."""

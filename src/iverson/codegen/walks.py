@@ -12,7 +12,7 @@ from functools import partial
 from math import lcm
 
 from iverson.codegen.bounds import Scope, affine, from_affine, loop_extremes, without_division
-from iverson.codegen.loops import depends, has_loop
+from iverson.codegen.loops import depends, has_loop, is_short, sides
 from iverson.codegen.nodes import (
     BOOL,
     COMMUTING,
@@ -41,9 +41,6 @@ from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 from iverson.expr.affine import Affine, make, single
 from iverson.expr.functions import identity
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
-
-#: A loop that runs at most this often is not worth lanes.
-SHORT = 4
 
 
 def nest(task: Task, walk: Stmt, strategy: str) -> tuple[Stmt, ...]:
@@ -229,7 +226,7 @@ def _by_ones(task: Task) -> Task:
         if loop.step == 1:
             continue
         scope = Scope()
-        lows, highs = (_sides(e, how, scope) for e, how in ((loop.lower, "maximum"), (loop.upper, "minimum")))
+        lows, highs = (sides(e, how, scope) for e, how in ((loop.lower, "maximum"), (loop.upper, "minimum")))
         residues = {f.const % loop.step for f in lows}
         if len(residues) > 1 or any(c % loop.step for f in (*lows, *highs) for _, c in f.terms):
             continue
@@ -243,15 +240,6 @@ def _by_ones(task: Task) -> Task:
         task = _mapped(task, lambda e, m=moved: without_division(replaced(e, m)))  # type: ignore[misc]
         task = _rebounded(task, loop.var, partial(replace, lower=low, upper=high, step=1))
     return task
-
-
-def _sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
-    """The forms of which a bound is the maximum or minimum."""
-    if isinstance(e, Apply) and e.name == how:
-        return [f for a in e.args for f in _sides(a, how, scope)]
-    if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
-        return [f.shift(int(e.args[1].value)) for f in _sides(e.args[0], how, scope)]
-    return [affine(e, scope)]
 
 
 def _divided(f: Affine, by: int) -> Affine:
@@ -350,7 +338,7 @@ class _Walk:
         assert isinstance(walk, Loop)
         inner = self._all(walk.body, replace(around, loops=(*around.loops, walk)), inside)
         mark, factor = self._mark(walk.var, inner, around, inside)
-        if mark == "vector" and _is_short(walk):
+        if mark == "vector" and is_short(walk, around):
             mark, factor = "", 1
         lever = self.task.levers.get(walk.var)
         if lever == "unroll" and mark != "parallel" and is_written_out(walk):
@@ -444,14 +432,6 @@ class _Walk:
     def _reads_along(self, var: str) -> bool:
         lets = self.task.lets
         return all(motion(x, var, lets) < 2 for x in self.task.loads)
-
-
-def _is_short(loop: Loop) -> bool:
-    """Whether a loop never runs more than a few times: lanes would be idle and their masks in the way."""
-    scope = Scope()
-    lows, highs = _sides(loop.lower, "maximum", scope), _sides(loop.upper, "minimum", scope)
-    spans = [h - low for h in highs for low in lows]
-    return any(s.const <= SHORT for s in spans if not s.terms)
 
 
 def _unless_empty(walk: Stmt) -> tuple[Expr, ...] | None:
