@@ -152,6 +152,24 @@ def test_every_other_entry_by_residues_in_one_nest():
     assert "//" not in source
 
 
+def test_sums_read_under_digits_of_the_last_axis_run_along_it():
+    """Each residue reads contiguously; where another axis is for lanes nothing is cut."""
+    x, w = te.placeholder((3, 4, 16), name="X"), te.placeholder((4, 6, 2), name="W")
+    k = te.reduce_axis((0, 4), "k")
+    up = te.compute((3, 6, 32), lambda n, f, z: te.sum(x[n, k, z // 2] * w[k, f, z % 2], k), "U")
+    found = list(nodes.statements(phases_of(lowered([up], [x, w]))))
+    lanes = {s.var for s in found if isinstance(s, nodes.Loop) and s.mark == "vector"}
+    assert sum(isinstance(s, nodes.Store) for s in found) == 2
+    assert lanes
+    assert {motion(r, name) for name in lanes for s in found for r in loads_of(s)} == {0, 1}
+    groups = te.placeholder((3, 16), name="G")
+    r, y = te.reduce_axis((0, 3), "r"), te.placeholder((3, 32, 40), name="Y")
+    m = te.reduce_axis((0, 40), "m")
+    sums = te.compute((32,), lambda z: te.sum(y[r, z, m] * groups[r, z // 2], (r, m)), "S")
+    found = list(nodes.statements(phases_of(lowered([sums], [y, groups]))))
+    assert sum(isinstance(s, nodes.Store) for s in found) == 1
+
+
 def test_gradients_to_the_coordinates_of_points_share_a_pass():
     x, z = te.placeholder((20, 3), name="X"), te.placeholder((20, 3), name="Z")
     j = te.reduce_axis((0, 20), "j")

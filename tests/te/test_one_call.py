@@ -111,6 +111,10 @@ def test_what_is_called_step_by_step() -> None:
     assert lowered(te.scatter((64,), (n,), lambda e: (at[e], x[e]))).whole is None
     assert lowered(te.compute((n,), lambda e: x[at[e]] * 2.0)).whole is None
     assert lowered(te.compute((n,), lambda e: x[e] * 2.0)).whole is not None
+    some = te.placeholder((5,), "int64", "some")
+    beside = lowered(te.compute((5,), lambda e: x[some[e]]), te.compute((n,), lambda e: x[e] * 2.0))
+    assert beside.whole is not None  # the long loop reads at no index from data
+    assert lowered(te.scatter((64,), (n // 32,), lambda e: (at[e], x[e]))).whole is not None
     v = te.var("n")
     y = te.placeholder((v,), name="y")
     code = lowered(te.compute((v,), lambda i: y[i] * 2.0))

@@ -52,6 +52,8 @@ MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
 SHORT = 8
 #: Rows of a register tile of two vectors.
 TILE = 8
+#: How many times fewer terms are written out where reads are strided: each is several vectors and a shuffle.
+STRIDED = 8
 #: Iterations of a loop that are written out at most, where a user asks for it.
 MOST_WRITTEN = 64
 #: The factor of a parallel loop that a user asked for.
@@ -236,7 +238,8 @@ class Choice:
             self.factor = 2 if v.extent is None or v.extent > LANES else 1
             self.tile = TILE if self.factor == 2 else 12
         if best is None or shared(best) == 0:
-            self.factor = 4
+            strided = any(motion(x, v.name, task.lets) == 3 for x in task.loads)
+            self.factor, self.tile = 4, STRIDED if strided else 1
             return None
         if best.extent is not None:
             whole = _divisor(best.extent, self.tile)

@@ -36,7 +36,7 @@ from iverson.codegen.nodes import (
 )
 from iverson.codegen.pack import packed
 from iverson.codegen.plan import is_inside
-from iverson.codegen.schedule import ASKED, fused, is_written_out, schedule, unrolled, with_shared
+from iverson.codegen.schedule import ASKED, Choice, fused, is_written_out, schedule, unrolled, with_shared
 from iverson.codegen.task import MOTION_COST, Axis, Task, motion
 from iverson.expr.affine import Affine, make, single
 from iverson.expr.functions import identity
@@ -96,20 +96,31 @@ def boxed(task: Task) -> tuple[Stmt, ...]:
     """Phases that run a task over its box: one, or where its last axis is read under ``// d`` d, fused."""
     if task.whole is not None:
         return nest(task, task.whole, "scatter")
-    tasks = [task]
-    last = task.write[-1] if task.write else None
-    if task.combine == "assign" and not task.where and isinstance(last, Var):
-        axis = next((a for a in task.axes if a.name == last.name), None)
-        if axis is not None and axis.extent is not None:
-            tasks = _phases(task, last.name, 1)
     phases: list[Stmt] = []
-    for t in tasks:
+    for t in _by_residues(task):
         copies, t = packed(pinned(t))
         phases += copies
         phase = schedule(t)
         both = fused(phases[-1], phase) if phases else None
         phases[-1:] = [both] if both is not None else [*phases[-1:], phase]
     return tuple(phases)
+
+
+def _by_residues(task: Task) -> list[Task]:
+    """The task, or where its last axis is read under ``// d`` and is for lanes then, one for each residue."""
+    last = task.write[-1] if task.write else None
+    axis = next((a for a in task.axes if isinstance(last, Var) and a.name == last.name), None)
+    fits = task.reduces or task.combine == "assign"
+    if not fits or axis is None or axis.extent is None or task.where or task.position is not None:
+        return [task]
+    made = _phases(task, axis.name, 1)
+    if len(made) == 1 or not task.reduces:
+        return made
+    whole, part = Choice(pinned(task)), Choice(pinned(made[0]))
+    if part.vector is None or part.vector.name != axis.name:
+        return [task]
+    better = whole.vector is None or part.weight(part.vector) < whole.weight(whole.vector)
+    return made if better else [task]
 
 
 def peeled(task: Task, walk: Stmt) -> list[Task] | None:

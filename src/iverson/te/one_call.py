@@ -36,6 +36,8 @@ from iverson.core import work
 from iverson.expr.nodes import Const, subexpressions
 
 Array = np.ndarray[Any, Any]
+#: How many times longer than other loops a scatter is that threads share: to call it alone takes some 100 us.
+LONG = 3
 #: Makes a temp of the program: of this name, dtype and shape.
 Temp = Callable[[str, Any, tuple[int, ...]], Buffer]
 
@@ -88,10 +90,16 @@ def _is_short(step: Any) -> bool:
     kernel: Kernel | None = getattr(step, "kernel", None)
     if kernel is None:
         return isinstance(step, contract.Product) or hasattr(step, "value")
-    if kernel.sizes:
-        return False
-    long = any(is_worth_threads(p, cost(p, {})) for p in kernel.phases)
-    return not long or not (plan(kernel).checks or any(map(shared, kernel.phases)))
+    return not kernel.sizes and not any(_gains_alone(replace(kernel, phases=(p,))) for p in kernel.phases)
+
+
+def _gains_alone(kernel: Kernel) -> bool:
+    """Whether a phase is long, and shared by threads or free of tests only where it is called by itself."""
+    (phase,) = kernel.phases
+    units = cost(phase, {})
+    if shared(phase):
+        return is_worth_threads(phase, units / LONG)
+    return is_worth_threads(phase, units) and bool(plan(kernel).checks)
 
 
 class Steps:
