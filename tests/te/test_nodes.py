@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from iverson import te
+from iverson import expr, te
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError
 from iverson.expr.build import as_expr, promote, select
-from iverson.expr.nodes import Apply, Cast, Const, postorder
+from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
 from iverson.expr.print import text
 from iverson.te.expressions import Var, substitute
 from iverson.te.nodes import Program
@@ -171,3 +171,23 @@ def test_verifier_refuses_broken_programs() -> None:
             check(replace(program, statements=(broken,)))
     with pytest.raises(ArgumentError, match="before it is complete"):
         check(replace(program, inputs=program.inputs[:1]))
+
+
+def test_operands_of_the_same_dtypes_are_not_promoted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where axes are put in place of others, all over a body."""
+    i, j = Var("i", 0, 4), Var("j", 0, 4)
+    x = te.placeholder((4,), name="x")
+
+    def body(e: Expr) -> Expr:
+        return te.F.exp(e) * 2.0 + te.F.maximum(e / 3, 0.0) - e
+
+    given, expected = body(x[i]), body(x[j])
+    promoted = []
+    monkeypatch.setattr(expr.build, "promote", promoted.append)
+    (found,) = substitute([given], {x[i]: x[j]})
+    assert not promoted
+    assert found is expected
+    monkeypatch.undo()
+    (number,) = substitute([x[i] * 2 + x[i]], {x[i]: as_expr(1.5)})
+    assert isinstance(number, Const)
+    assert number.value == 4.5

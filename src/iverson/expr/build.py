@@ -163,11 +163,12 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
     ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
     values = [a.value if isinstance(a, Const) else None for a in args]
-    if all(isinstance(a, Const) for a in args) and name not in ("floor_divide", "remainder"):
+    known = sum(isinstance(a, Const) for a in args)
+    if known == len(args) and name not in ("floor_divide", "remainder"):
         folded = _fold(name, args, dtype, weak)
         if folded is not None:
             return folded
-    if all(_is_constant_choice(a) for a in args) and sum(isinstance(a, Select) for a in args) == 1:
+    if known == len(args) - 1 and sum(map(_is_constant_choice, args)) == 1:
         return _inside_choice(name, args, dtype, weak)
     if len(args) == 2:
         (a, b), (x, y) = args, values
@@ -218,8 +219,7 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
 
 
 def _is_constant_choice(e: Expr) -> bool:
-    sides = (e.then, e.other) if isinstance(e, Select) else (e,)
-    return all(isinstance(s, Const) for s in sides)
+    return isinstance(e, Select) and isinstance(e.then, Const) and isinstance(e.other, Const)
 
 
 def _inside_choice(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr:
@@ -282,10 +282,18 @@ def simplified_with(node: Expr, operands: Sequence[Expr]) -> Expr:
     if same(operands, node.operands):
         return node
     if isinstance(node, Apply):
+        if all(map(_as_before, operands, node.args)):  # of the dtypes that it promoted to
+            return simplified(node.name, tuple(operands), node.dtype, node.weak)
         return apply(node.name, *operands)
     if isinstance(node, Select):
         return select(*operands)
     return cast(operands[0], node.dtype) if isinstance(node, Cast) else node.rebuilt(operands)
+
+
+def _as_before(new: Expr, old: Expr) -> bool:
+    if new is old:
+        return True
+    return new.dtype == old.dtype and new.weak == old.weak and not isinstance(new, Const)
 
 
 Expr.make, Expr.convert = apply, cast

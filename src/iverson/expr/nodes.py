@@ -68,14 +68,30 @@ def _defaults(cls: type) -> tuple[object, ...] | None:
 
 
 def _key_of(value: object) -> object:
-    if isinstance(value, (Expr, Source)):
-        return id(value)
-    if isinstance(value, tuple):
-        return tuple(map(_key_of, value))
-    if isinstance(value, (np.generic, float, complex)):  # 0.0 == -0.0 and nan != nan
-        value = value.item() if isinstance(value, np.generic) else value
-        return (type(value), repr(value)) if isinstance(value, (float, complex)) else (type(value), value)
-    return (type(value), value) if isinstance(value, int) else value
+    kind: type = type(value)
+    return _key(kind)(value)
+
+
+@cache
+def _key(kind: type) -> Callable[[Any], object]:
+    """What stands for a value of a type in a key."""
+    if issubclass(kind, (Expr, Source)):
+        return id
+    if issubclass(kind, tuple):
+        return _key_of_tuple
+    if issubclass(kind, np.generic):
+        return _key_of_scalar
+    if issubclass(kind, (float, complex)):  # 0.0 == -0.0 and nan != nan
+        return lambda value: (kind, repr(value))
+    return (lambda value: (kind, value)) if issubclass(kind, int) else (lambda value: value)
+
+
+def _key_of_tuple(values: tuple[object, ...]) -> object:
+    return tuple(map(_key_of, values))
+
+
+def _key_of_scalar(value: np.generic) -> object:
+    return _key_of(value.item())
 
 
 class Source:
