@@ -170,12 +170,30 @@ class Segment:
                     number = max(number, made[root] + self._is_apart(self.makers[root]))
             groups.setdefault((number, apart), []).append(e)
             made.update(dict.fromkeys(e.results, number))
-        # What compiling a nest takes grows faster than its length.
-        return [
-            group[k : k + AT_ONCE]
-            for _, group in sorted(groups.items())
-            for k in range(0, len(group), AT_ONCE)
-        ]
+        return [part for _, group in sorted(groups.items()) for part in self._parts(group)]
+
+    def _parts(self, group: list[Equation]) -> list[list[Equation]]:
+        """A group as several of at most so many equations: what compiling a nest takes grows faster than its
+        length. Equations that lead to each other are cut apart only where they alone are too many."""
+        if len(group) <= AT_ONCE:
+            return [group]
+        chains: dict[Value, list[Equation]] = {}
+        for e in group:
+            led = {id(c): c for x in self.operands(e) if (c := chains.get(self.root(x))) is not None}
+            first, *others = led.values() or [[]]
+            for other in others:
+                first += other
+                chains.update((v, first) for o in other for v in o.results)
+            first.append(e)
+            chains.update(dict.fromkeys(e.results, first))
+        at = {id(e): k for k, e in enumerate(group)}
+        parts: list[list[Equation]] = [[]]
+        for chain in {id(c): c for c in chains.values()}.values():
+            chain.sort(key=lambda e: at[id(e)])
+            if len(parts[-1]) + len(chain) > AT_ONCE:
+                parts.append([])
+            parts[-1] += chain
+        return [part[k : k + AT_ONCE] for part in parts for k in range(0, len(part), AT_ONCE)]
 
     def _is_apart(self, e: Equation) -> bool:
         """Whether an equation has steps of its own, and is not fused with others."""

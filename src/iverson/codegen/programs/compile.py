@@ -23,6 +23,7 @@ from iverson.codegen.programs import blas, emit
 from iverson.codegen.programs.arena import ALIGN, Arena, arena, in_place
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
+from iverson.codegen.programs.rolled import rolled
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.programs.workers import TEAM
 from iverson.codegen.target import Machine, host
@@ -319,7 +320,7 @@ def compile_program(
     Raises ArgumentError for a program that breaks the rules of the IR.
     """
     target = target or host()
-    program = in_place(verify(program))
+    program = in_place(rolled(verify(program)))
     planned = Planned(program, arena(program), emit.layout(program))
     key = cache.digest(f"{data_offset()}\n{structure(program)}", target)
     library = _known(key)
