@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import unrecorded
+from iverson.autograd.around import lifted, read_around
 from iverson.autograd.context import PLACE, Context
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, no_grad
@@ -29,6 +30,7 @@ from iverson.core.dispatch import (
     Operand,
     alias,
     level_of,
+    levels,
     make_handle,
     rewrap,
     semantics_of,
@@ -53,6 +55,9 @@ class Function:
     Both run on Tensors, so they are differentiable to any order if what they compute with is: inputs and
     results of ``forward``, and Iverson's functions. A second derivative through anything else (NumPy, what
     ``forward`` computed on the way) raises GradientError; see also `once_differentiable`.
+
+    Tensors that the methods read from around them are constants of ``forward``; in `iverson.jit`,
+    `iverson.vmap` and loops, those that are values there are passed like arguments, without gradients.
 
     In `iverson.vmap`, both run on tensors of one example, whose entries are not known. A Function that reads
     entries (NumPy) is carried out example by example, with a BatchWarning, unless it defines a static method
@@ -102,6 +107,8 @@ class Function:
         """
         if kwargs:
             args = _by_position(cls, args, kwargs)
+        if levels() and (around := read_around(cls)) and not hasattr(cls, "vmap"):
+            return lifted(cls, list(around), Function).apply(*args, *around.values())
         # Forward has handles of its own: what it rebinds in place stays its own affair.
         args = tuple([rewrap(a, alias(unwrap(a))) if isinstance(a, Operand) else a for a in args])
         handles = [unwrap(a) for a in args]

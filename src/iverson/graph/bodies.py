@@ -19,7 +19,7 @@ from iverson.core.op import Op
 from iverson.graph.compiled import Compiled
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, values_of
-from iverson.graph.operations import is_pure
+from iverson.graph.operations import GraphOp, is_pure
 from iverson.graph.print import text_and_objects
 from iverson.layouts import Pattern, Strided, Zero, support_of
 
@@ -103,7 +103,9 @@ def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
     """Which outputs a derivative in the inputs at ``starts`` may reach."""
     found = {v for v, has in zip(body.inputs, starts, strict=True) if has}
     for equation in body.equations:
-        if equation.op.differentiable and not found.isdisjoint(values_of(equation.operands)):
+        # An op of graphs alone is differentiated by what it evaluates.
+        passes = equation.op.differentiable or isinstance(equation.op, GraphOp)
+        if passes and not found.isdisjoint(values_of(equation.operands)):
             found.update(v for v in equation.results if dtypes.is_inexact(v.dtype))
     return [x in found for x in body.outputs]
 

@@ -1,0 +1,120 @@
+"""What a `Function` reads from around it in a trace or a batch: made arguments of it.
+
+    class F(Function):                                   class F(Function):
+        forward(ctx, x): return x * s             ->         forward(ctx, x, s): return x * s
+        backward(ctx, g): return g * s                       backward(ctx, g): return g * s, None
+
+A Function in a level is one call, which is carried out elsewhere and later: on all examples, by a compiled
+graph, in a pass. There a value of the level that its methods close over has no meaning, but an argument has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import getattr_static
+from types import CellType, FunctionType
+from typing import Any
+
+from iverson.core.dispatch import Handle, has_entries
+
+_METHODS = ("forward", "backward", "jvp", "setup_context")
+
+
+def read_around(cls: Any) -> dict[int, Any]:
+    """Values of a level in cells of the methods, or of functions in these, by the identity of the cell."""
+    found: dict[int, Any] = {}
+    for method in _methods(cls).values():
+        for cell in _cells(method, set()):
+            found[id(cell)] = cell.cell_contents
+    return found
+
+
+def _methods(cls: Any) -> dict[str, FunctionType]:
+    """The methods of a Function, that are functions, by name."""
+    held = {name: getattr_static(cls, name, None) for name in _METHODS}
+    plain = {name: getattr(x, "__func__", x) for name, x in held.items()}
+    return {name: x for name, x in plain.items() if isinstance(x, FunctionType)}
+
+
+def _cells(function: FunctionType, seen: set[int]) -> Iterator[CellType]:
+    seen.add(id(function))
+    for cell in function.__closure__ or ():
+        try:
+            content = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+        if isinstance(content, Handle) and not has_entries(content):
+            yield cell
+        elif isinstance(content, FunctionType) and id(content) not in seen:
+            yield from _cells(content, seen)
+
+
+def _with(function: FunctionType, contents: dict[int, Any]) -> FunctionType:
+    """A function with other contents of some cells."""
+    cells = []
+    for cell in function.__closure__ or ():
+        if id(cell) in contents:
+            cell = CellType(contents[id(cell)])
+        elif (inner := _inner(cell)) is not None and any(id(c) in contents for c in _cells_of(inner, set())):
+            cell = CellType(_with(inner, contents))
+        cells.append(cell)
+    made = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _inner(cell: CellType) -> FunctionType | None:
+    try:
+        return cell.cell_contents if isinstance(cell.cell_contents, FunctionType) else None
+    except ValueError:
+        return None
+
+
+def _cells_of(function: FunctionType, seen: set[int]) -> Iterator[CellType]:
+    """All cells of a function and of the functions in them."""
+    seen.add(id(function))
+    for cell in function.__closure__ or ():
+        yield cell
+        if (inner := _inner(cell)) is not None and id(inner) not in seen:
+            yield from _cells_of(inner, seen)
+
+
+def lifted(cls: Any, cells: list[int], base: Any) -> Any:
+    """The Function with what is in cells of these identities as its last arguments, without gradients."""
+    count, plain = len(cells), _methods(cls)
+    names = [f"_around_{k}" for k in range(count)]
+
+    def variant(around: Any) -> Any:
+        contents = dict(zip(cells, around, strict=True))
+        return type(cls.__name__, (cls,), {n: staticmethod(_with(f, contents)) for n, f in plain.items()})
+
+    class Lifted(base):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            own, around = args[:-count], args[-count:]
+            vars(ctx).update(zip(names, around, strict=True))
+            ctx.needs_input_grad = ctx.needs_input_grad[:-count]
+            of, setup = variant(around), getattr(cls, "setup_context", None)
+            if setup is None:
+                return of.forward(ctx, *own)
+            out = of.forward(*own)
+            of.setup_context(ctx, own, out)
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            ctx.needs_input_grad = ctx.needs_input_grad[:-count]
+            found = variant([getattr(ctx, n) for n in names]).backward(ctx, *grads)
+            found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+            return (*found, *(None,) * count)
+
+    if "jvp" in plain:
+
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            return variant([getattr(ctx, n) for n in names]).jvp(ctx, *tangents[:-count])
+
+        Lifted.jvp = staticmethod(jvp)
+    Lifted.__name__, Lifted.__qualname__ = cls.__name__, cls.__qualname__
+    return Lifted

@@ -1,0 +1,141 @@
+"""Custom Functions whose methods read values of a trace or a batch from around them: as in eager calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.autograd import Function
+
+X = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
+
+
+def in_forward(x, s):
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * s
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * g * s  # not the derivative, so that it is seen which one is taken
+
+    return Scaled.apply(x).sum()
+
+
+def in_backward(x, s):
+    def rule(g):
+        return g * s
+
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            assert len(ctx.needs_input_grad) == 1
+            return rule(g) * x
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 5 * t * s
+
+    return Doubled.apply(x).sum()
+
+
+def in_setup(x, s):
+    class Kept(Function):
+        @staticmethod
+        def forward(x):
+            return x * 2, x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.s = s
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return 2 * g * ctx.s + h * ctx.saved_tensors[0] * s
+
+    return sum(y.sum() for y in Kept.apply(x))
+
+
+def first(f):
+    return iv.grad(f)
+
+
+def second(f):
+    """The gradients of the gradient, by which what backward reads is differentiated."""
+    return iv.grad(lambda x, s: (iv.grad(f)(x, s) ** 2).sum(), argnums=(0, 1))
+
+
+#: Ways from a function, an order and arguments to the result, and whether the level is outside of the order.
+WAYS = {
+    "compiled": lambda f, order, x, s: iv.jit(order(f))(x, s),
+    "interpreted": lambda f, order, x, s: iv.jit(order(f), interpret=True)(x, s),
+    "of compiled": lambda f, order, x, s: order(iv.jit(f))(x, s),
+    "of a branch": lambda f, order, x, s: order(lambda x, s: iv.cond(s > 0, f, f, x, s))(x, s),
+    "recomputed": lambda f, order, x, s: order(iv.checkpoint(f))(x, s),
+    "within steps": lambda f, order, x, s: iv.scan(lambda c, y: (c, order(f)(y, s)), 0.0, iv.stack([x]))[1],
+    "mapped": lambda f, order, x, s: iv.vmap(order(f))(iv.stack([x, -x]), iv.stack([s, s + 1])),
+    "of mapped": lambda f, order, x, s: order(lambda x, s: iv.vmap(f)(x, s).sum())(
+        iv.stack([x, -x]), iv.stack([s, s + 1])
+    ),
+    "compiled, mapped": lambda f, order, x, s: iv.jit(iv.vmap(order(f)))(
+        iv.stack([x, -x]), iv.stack([s, s + 1])
+    ),
+}
+
+
+def entries(tree):
+    return [y.to_dense().numpy() for y in (tree if isinstance(tree, tuple) else (tree,))]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("order", [first, second])
+@pytest.mark.parametrize("f", [in_forward, in_backward, in_setup])
+def test_methods_that_close_over_values_of_a_level(f, order, way):
+    x, s = iv.asarray(X), iv.asarray(2.0)
+    found = entries(WAYS[way](f, order, x, s))
+    expected = entries(order(f)(x, s))
+    if "mapped" in way:
+        others = entries(order(f)(-x, s + 1))
+        expected = [np.stack([a, b]) for a, b in zip(expected, others, strict=True)]
+    if way == "within steps":
+        expected = [a[None] for a in expected]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def test_a_function_of_a_carry_and_of_slices():
+    """The rule of a Function in a loop reads the carry around it; a loop in Python is the oracle."""
+
+    def steps(x):
+        return iv.scan(lambda c, y: (c + in_forward(y, c) + in_backward(y, c), None), iv.asarray(1.0), x)[0]
+
+    def unrolled(x):
+        c = iv.asarray(1.0)
+        for y in x:
+            c = c + in_forward(y, c) + in_backward(y, c)
+        return c
+
+    for f in (iv.grad(steps), iv.jit(iv.grad(steps)), iv.grad(iv.jit(steps))):
+        np.testing.assert_allclose(
+            f(iv.asarray(X)).numpy(), iv.grad(unrolled)(iv.asarray(X)).numpy(), rtol=1e-13
+        )
+
+
+def test_a_value_around_is_an_argument_of_one_call():
+    """Of the graph: what is read around is an operand of the equation, and nothing is traced again."""
+    compiled = iv.jit(in_forward)
+    graph = compiled.graph(iv.asarray(X), iv.asarray(2.0))
+    (call,) = [e for e in graph.equations if e.op.name == "function"]
+    assert len(call.params["call"].handles) == 2
+    for s in (2.0, -3.0):
+        assert compiled(iv.asarray(X), iv.asarray(s)).item() == pytest.approx(s * X.sum())
+    assert compiled.cache_size == 1
