@@ -343,7 +343,8 @@ def test_a_long_body_is_written_out_once() -> None:
         made = lower.lower(eliminate(program_of([te.compute((n,), body, "y")])))
         (step,) = made.steps
         assert isinstance(step, lower.Run)
-        return step.compiled.text.count("fma")
+        return step.compiled.text.count("= call")
 
     assert functions(1, long=True) == functions(8, long=True)
+    assert 2 * functions(1, long=True) == functions(2, long=True)  # nearly no loop
     assert functions(1, long=False) < functions(8, long=False)

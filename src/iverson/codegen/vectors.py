@@ -48,10 +48,12 @@ class Vectors:
         self.lanes = loops.width(s, emitter.target.vector_bytes)
         self.count = loops.constant_extent(s)
         self.factor = s.factor
-        if self.count is not None:
-            self.factor = max(1, min(s.factor, -(-self.count // self.lanes)))
         self.updates = loops.accumulators(s)
-        if not self.updates and cost.is_long(s.body):
+        vectors = None if self.count is None else -(-self.count // self.lanes)
+        if vectors is not None:
+            self.factor = max(1, min(s.factor, vectors))
+        # In two passes at most LLVM leaves no loop, and computes outside what does not vary further out.
+        if (vectors is None or vectors > 2 * s.factor) and not self.updates and cost.is_long(s.body):
             self.factor = 1
 
     def emit(self, points: Points, lower: Value, upper: Value) -> None:
