@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,3 +189,26 @@ def test_random_parts_and_selections(block):
         WORK.write_text("".join(f"{k} {n} {m}\n" for k, (n, m) in sorted(SIZES.items())))
     elif not EXHAUSTIVE and not SEED:
         assert (size <= SIZES[block]).all(), (size, SIZES[block])
+
+
+def test_a_selection_is_made_once_for_both_orders_of_its_axes() -> None:
+    """The cotangents of a ReLU network are factors of two products each, of one of them turned: a view."""
+
+    def loss(x: Any, *weights: Any) -> Any:
+        for w in weights:
+            x = x @ w
+            x = iv.maximum(x, 0 * x)
+        return (x**2).sum()
+
+    def second(x: Any, *weights: Any) -> Any:
+        return (iv.grad(lambda x: iv.grad(loss)(x, *weights).sum())(x) ** 2).sum()
+
+    shapes = ((9, 4), (4, 4), (4, 4), (4, 4))
+    args = [iv.asarray(np.random.default_rng(k).normal(size=s)) for k, s in enumerate(shapes)]
+    f = iv.grad(second, (1, 2, 3))
+    found = iv.jit(f)
+    for a, b in zip(found(*args), f(*args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+    chosen = [e for e in simplified(found.graph(*args)).equations if e.op.name == "where"]
+    assert chosen
+    assert not any(e.results[0].shape == (4, 9) for e in chosen)

@@ -252,7 +252,8 @@ def _through(op: Op, x: Any, params: Params) -> Any:
     if op.name == "sum":
         return Held(bind(op, (x.selected(),), params), F.any(x.there(), **params), False, made=True)
     if op.name == "permute_dims":
-        return Held(bind(op, (x.values,), params), bind(op, (x.condition,), params), x.negated, x.made)
+        values, condition = (bind(op, (part,), params) for part in (x.values, x.condition))
+        return Held(values, condition, x.negated, x.made, (x, tuple(params["axes"])))
     if op.name == "broadcast_to":
         return x.stretched(params["shape"])
     return Held(bind(op, (x.values,), params), bind(op, (x.everywhere(),), params), False, x.made)

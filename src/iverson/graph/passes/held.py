@@ -26,12 +26,15 @@ class Held:
 
     condition : of as many axes as the values, with extent 1 on those along which it does not vary.
     made : whether values are 0 where they are not held, so that there is nothing to select.
+    turned : the selection of which this is one with its axes in another order, and that order. Made, it is a
+        view of what that is made.
     """
 
     values: Any
     condition: Any
     negated: bool
     made: bool = False
+    turned: tuple[Held, tuple[int, ...]] | None = None
 
     @property
     def shape(self) -> Shape:
@@ -45,6 +48,9 @@ class Held:
         """The selection made."""
         if self.made:
             return self.values
+        if self.turned is not None:
+            before, axes = self.turned
+            return F.permute_dims(before.selected(), axes=axes)
         return F.where(self.condition, *((0, self.values) if self.negated else (self.values, 0)))
 
     def there(self) -> Any:
@@ -71,6 +77,8 @@ class Held:
 
     def cut(self, region: Region) -> Held:
         """What is in a region."""
+        if region.covers(self.shape):
+            return self
         return Held(cut(self.values, region), cut(self.condition, region), self.negated, self.made)
 
 
