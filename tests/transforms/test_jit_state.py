@@ -325,6 +325,29 @@ def test_gradients_that_are_put_and_not_read():
         np.testing.assert_array_equal(w.grad.numpy(), [2.0, 2.0 * k])
 
 
+def test_leaves_that_a_function_makes_are_its_own():
+    """Gradients by `backward` inside are not tracked, as in an eager call; a leaf that stays is an input."""
+
+    def inside(x):
+        w = iv.tensor([1.0, 2.0], requires_grad=True)
+        (w * w * x).sum().backward()
+        return w.grad
+
+    x, kept = iv.asarray([3.0, 4.0]), []
+
+    def lazy(x):
+        if not kept:
+            kept.append(iv.tensor([1.0, 2.0], requires_grad=True))
+        return (kept[0] * x).sum()
+
+    compiled = iv.jit(inside)
+    assert compiled(x).tolist() == inside(x).tolist() == [6.0, 16.0]
+    assert not any(f(x).requires_grad for f in (compiled, inside))
+    assert len(compiled.graph(x).inputs) == 1
+    iv.jit(lazy)(x).backward()
+    assert kept[0].grad.tolist() == [3.0, 4.0]
+
+
 def test_arguments_by_name_are_read_in_each_call():
     """Tensors and constants, after calls that the same positional arguments would find again."""
     f = iv.jit(lambda x, y=None, k=1: x * k if y is None else x * k + y)

@@ -15,7 +15,7 @@ from weakref import ref
 import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
-from iverson.autograd.node import differentiated, line_of, user_call
+from iverson.autograd.node import differentiated, line_of, next_number, user_call
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import (
     Draw,
@@ -23,6 +23,7 @@ from iverson.core.dispatch import (
     Level,
     LevelValue,
     is_tracked,
+    is_variable,
     make_handle,
     slot_of,
     value_of,
@@ -125,6 +126,7 @@ class Trace(Level):
     """
 
     __slots__ = (
+        "_first",
         "_in_function",
         "_known",
         "_outside",
@@ -147,6 +149,7 @@ class Trace(Level):
         self.read: list[tuple[Any, Any]] = []
         self._known: dict[Any, Value] = {}
         self._in_function = False
+        self._first = next_number()  # nodes with larger ones are made while it runs
         self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
         self._recording = stateful or is_grad_enabled()
 
@@ -266,6 +269,20 @@ class Trace(Level):
             yield self.equations
         finally:
             self.equations = outer
+
+    def drop_temporaries(self) -> None:
+        """Take leaves that the traced function made, and that are gone with it, for constants."""
+        captured, self.captured = self.captured, []
+        captured.reverse()
+        while captured:
+            value, x = captured.pop()
+            if isinstance(x, Handle) and is_variable(x) and slot_of(x)[0].number > self._first:
+                held, where = value_of(x), ref(x)
+                del x
+                if (x := where()) is None:
+                    self.constants.append((value, held))
+                    continue
+            self.captured.append((value, x))
 
     def graph(self, outputs: Sequence[Any]) -> Graph:
         """What was written down, with these handles as outputs.

@@ -53,6 +53,7 @@ class TracedFunction:
             pairs = enumerate(zip(handles, inputs, strict=True))
             self.written = [k for k, (a, b) in pairs if value_of(a) is not value_of(b)]
             outputs += [inputs[k] for k in self.written]
+            level.drop_temporaries()
             self.put: list[tuple[Any, bool]] = []
             if cells is not None:
                 put = cells.written()
