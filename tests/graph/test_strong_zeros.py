@@ -47,6 +47,32 @@ def test_first_and_second_derivatives_are_those_of_eager_code(name):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize("name", CASES)
+def test_zeros_stay_strong_between_compiled_functions(name, mode):
+    """Derivatives of a compiled function to the third order, of one that calls another, and of a part of it:
+    what is left out is neither given to a derivative as numbers, nor kept for the next."""
+    f, at = CASES[name]
+    x, v = iv.asarray(at), iv.asarray(np.random.default_rng(1).uniform(0.5, 1.5, at.shape))
+
+    def derivatives(f):
+        loss = lambda x: weighted(f, x)
+        for _ in range(3):
+            if mode == "reverse":
+                loss = lambda x, f=loss: (iv.grad(f)(x) * v).sum()
+            else:
+                loss = lambda x, f=loss: iv.jvp(f, (x,), (v,))[1]
+            yield loss(x)
+
+    compiled = iv.jit(f, interpret=not EXHAUSTIVE)
+    apart = iv.jit(lambda x: x * 1.0, interpret=not EXHAUSTIVE)
+    expected = list(derivatives(f))
+    for g in (compiled, lambda x: compiled(apart(x)), lambda x: apart(f(1 * x)), lambda x: compiled(1 * x)):
+        for a, b in zip(derivatives(g), expected, strict=True):
+            np.testing.assert_allclose(entries(a), entries(b), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize(("count", "width"), [(4, 2), (2, 5), (2, 3)])
 @pytest.mark.parametrize("turned", [True, False])

@@ -60,6 +60,7 @@ def reverse(
     *,
     create_graph: bool,
     order: list[Node] | None = None,
+    select: bool = True,
 ) -> dict[Slot, Any]:
     """The cotangents of the targets, from cotangents of the outputs.
 
@@ -67,6 +68,7 @@ def reverse(
     targets : what is demanded of each result asked for. A target missing from the result is undefined.
     create_graph : whether the pass itself is recorded, so that its results can be differentiated.
     order : the nodes the seeds were made from, oldest first, where the caller knows them already.
+    select : whether selections in the results are made.
     """
     if order is None:
         order = reachable(map(first, map(first, seeds)), oldest(targets))
@@ -74,7 +76,7 @@ def reverse(
     before = differentiated.get()
     token = set_recording(create_graph)
     try:
-        return _walk(order, needs, seeds, targets, create_graph)
+        return _walk(order, needs, seeds, targets, create_graph, select)
     finally:
         reset_recording(token)
         differentiated.set(before)
@@ -87,6 +89,7 @@ def _walk(
     seeds: Sequence[tuple[Slot, Any]],
     targets: Mapping[Slot, Entries],
     recording: bool,
+    select: bool,
 ) -> dict[Slot, Any]:
     arrived: Arrived = {}
     for slot, handle in seeds:
@@ -110,7 +113,7 @@ def _walk(
                 report_unreached(node, needs)
             continue
         if node.multiple or type(g) is Sum or node.meta is not None or node in asked:
-            g = _collect(node, g, found, targets)
+            g = _collect(node, g, found, targets, select)
         demands = of_args.get(node)
         if demands is not None:
             parents = node.parents
@@ -128,7 +131,7 @@ def _walk(
         if whole and type(g._value) is Strided and (meta is None or not meta.hooks):
             found[node, 0] = g
         else:
-            _collect(node, g, found, targets)
+            _collect(node, g, found, targets, select)
     return found
 
 
@@ -166,23 +169,25 @@ def _exported(ct: Any) -> Any:
     return selected(_multiplied(ct))
 
 
-def _collect(node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries]) -> Any:
+def _collect(
+    node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
+) -> Any:
     """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
     if not node.multiple:
-        return _completed(node, 0, at_node, found, targets)
-    complete = {k: _completed(node, k, ct, found, targets) for k, ct in at_node.items()}
+        return _completed(node, 0, at_node, found, targets, select)
+    complete = {k: _completed(node, k, ct, found, targets, select) for k, ct in at_node.items()}
     return tuple([complete[k] if k in complete else _undefined(node, k) for k in range(len(node.out))])
 
 
 def _completed(
-    node: Node, index: int, ct: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries]
+    node: Node, index: int, ct: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
 ) -> Any:
     if type(ct) is Sum:
         ct = ct.total()
     if node.meta is not None and node.meta.hooks.get(index):
         ct = _hooked(node, index, _exported(ct))
     if (node, index) in targets:
-        if type(ct._value) is not np.ndarray:
+        if select and type(ct._value) is not np.ndarray:
             ct = selected(ct)
         found[node, index] = ct
     return ct
@@ -333,7 +338,9 @@ def _carried_out(
                 of_all = rule(F, wanted, g, y, *inputs, **params)
                 of_all = [_cut(ct, wanted[k], inputs[k]) for k, ct in zip(positions, of_all, strict=True)]
             else:
-                of_all = rule(demands, node, tuple(map(selected, g)) if node.multiple else selected(g))
+                if op.selects:  # type: ignore[attr-defined]
+                    g = tuple(map(selected, g)) if node.multiple else selected(g)
+                of_all = rule(demands, node, g)
                 of_all = [of_all[k] for k in positions]
             given += _several(of_all, positions, node, demands, g)
             continue

@@ -31,8 +31,13 @@ Slot = tuple[Node, int]
 
 
 @silent
-def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool) -> dict[Slot, Any]:
-    """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero."""
+def push(
+    outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool, select: bool = True
+) -> dict[Slot, Any]:
+    """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero.
+
+    select : whether selections in them are made.
+    """
     known: dict[Slot, Any] = dict(tangents)
     arrived: Any = known.get
     with recording(create_graph):
@@ -52,7 +57,8 @@ def push(outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph:
                 # A result that is itself a starting point keeps the tangent it was given.
                 if t is not None and (node, index) not in tangents:
                     known[node, index] = t
-    return {slot: selected(known[slot]) for slot in outputs if slot in known}
+    found = {slot: known[slot] for slot in outputs if slot in known}
+    return {slot: selected(t) for slot, t in found.items()} if select else found
 
 
 _NONES = repeat(None)
@@ -64,8 +70,9 @@ def _tangents(node: Node, op: Op, incoming: list[Any], defined: tuple[bool, ...]
     terms: list[Any] = []
     for kind, positions, rule in pushforward(op, defined):
         if kind is Kind.JOINT:
-            made = [None if t is None else selected(t) for t in incoming]
-            given = rule(tuple(made), node)
+            if op.selects:  # type: ignore[attr-defined]
+                incoming = [None if t is None else selected(t) for t in incoming]
+            given = rule(tuple(incoming), node)
             return [
                 None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(given)
             ]

@@ -14,10 +14,12 @@ class JointOp(Op):
 
     joint : ``joint(demands, node, g)`` gives the cotangents of all inputs (None: zero).
     joint_jvp : ``joint_jvp(tangents, node)`` gives the tangents of all results; None: by transposing twice.
+    selects : whether both are given cotangents and tangents whose selections are made.
     """
 
     joint: Rule
     joint_jvp: Rule | None
+    selects: bool = True
     as_stored: bool = True
 
     def _has_derivatives(self) -> bool:

@@ -70,7 +70,7 @@ def _graphs(compiled: Compiled, tracked: tuple[bool, ...]) -> Iterable[tuple[str
     given = [a if k < made.real else None for k, a in enumerate(avals)]
     given = [a if a is not None and is_inexact(a.dtype) else None for a in given]
     wanted = [k for k, has in enumerate(tracked) if has]
-    back, _ = made.recorded.pullback(given, wanted, recording=False)
+    back, *_ = made.recorded.pullback(given, wanted, recording=False)
     return [(f"{compiled.name}, forward", made.graph), (f"{compiled.name}, backward", back)]
 
 

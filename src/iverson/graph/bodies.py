@@ -167,12 +167,13 @@ class Derivatives:
     ) -> tuple[Graph, tuple[Capture, ...]]:
         """As of `Recorded`."""
         key = "pull", tuple(cotangents), tuple(wanted), recording
-        return self.once(key, lambda: self.recorded.pullback(cotangents, wanted, recording=recording))  # type: ignore[no-any-return]
+        return self.once(key, lambda: self.recorded.pullback(cotangents, wanted, recording=recording)[:2])  # type: ignore[no-any-return]
 
     def pushforward(self, given: Sequence[bool], recording: bool) -> tuple[Graph, tuple[Capture, ...]]:
         """As of `Recorded`."""
         key = "push", tuple(given), recording
-        return self.once(key, lambda: self.recorded.pushforward(given, recording=recording))  # type: ignore[no-any-return]
+        tangents = self.recorded.of_inputs(given)
+        return self.once(key, lambda: self.recorded.pushforward(tangents, recording=recording)[:2])  # type: ignore[no-any-return]
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What is kept under ``key``, made at the first call."""

@@ -30,6 +30,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
+from iverson.graph.borders import WHOLE, crossing_of
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.executable import Executable, executable
@@ -254,6 +255,7 @@ class _Differentiable:
             joint=self._pull,
             joint_jvp=self._push,
             multiple=True,
+            selects=False,
             kept=tuple(self.graph.outputs[k] in read for k in self.given),
         )
 
@@ -265,38 +267,48 @@ class _Differentiable:
         return outputs
 
     def _pull(self, demands: Sequence[Entries], node: Any, g: Sequence[Any]) -> list[Any]:
-        """Cotangents of the inputs: the rule of the op."""
+        """Cotangents of the inputs: the rule of the op. What is asked for is selected; what goes to the op
+        before may be a selection."""
         wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
-        recording = is_grad_enabled()
         cotangents: list[Any] = [None] * len(self.graph.outputs)
         for k, x in zip(self.given, g, strict=True):
             cotangents[k] = None if is_absent(x) else x
-        avals = tuple([None if x is None else _aval(x, recording) for x in cotangents])
-        if inputs_on_symbols(self.graph):  # what of a pattern is in a box depends on the pattern
-            avals = tuple([None if a is None else Aval(a.shape, a.dtype) for a in avals])
+        leaving = tuple([k for k in wanted if node.parents[k].op is not None])
+        pulled = self._derivative("pull", cotangents, (wanted, leaving), node)
         found: list[Any] = [None] * len(demands)
-        variant, captures = self._variant(
-            ("pull", avals, wanted, recording),
-            node,
-            lambda: self.recorded.pullback(avals, wanted, recording=recording),
-        )
-        args = [*(x for x in cotangents if x is not None), *self._captured(captures, node)]
-        for k, ct in zip(wanted, variant(args), strict=True):
-            found[k] = None if ct is UNDEFINED else ct
+        for k, ct in zip(wanted, pulled, strict=True):
+            found[k] = ct
         return found
 
     def _push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
         """Tangents of the outputs: the op's rule in forward mode."""
-        given = tuple(t is not None for t in tangents)
-        recording = is_grad_enabled()
-        variant, captures = self._variant(
-            ("push", given, recording), node, lambda: self.recorded.pushforward(given, recording=recording)
-        )
-        args = [*(t for t in tangents if t is not None), *self._captured(captures, node)]
-        pushed = variant(args)
-        return [None if pushed[k] is UNDEFINED else pushed[k] for k in self.given]
+        pushed = self._derivative("push", tangents, (), node)
+        return [pushed[k] for k in self.given]
 
-    def _variant(self, key: Any, node: Any, make: Callable[[], tuple[Graph, tuple[Capture, ...]]]) -> Any:
+    def _derivative(self, mode: str, given: Sequence[Any], asked: Any, node: Any) -> list[Any]:
+        """Cotangents of wanted inputs, or tangents of all outputs, from those that are given (not None)."""
+        recording = is_grad_enabled()
+        boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
+        arriving = tuple([WHOLE if x is None else crossing_of(x, boxes=boxes) for x in given])
+        each = [[] if x is None else c.apart(x) for x, c in zip(given, arriving, strict=True)]
+        avals = tuple([_aval(parts[0], recording, boxes) if parts else None for parts in each])
+        write: Any
+        if mode == "pull":
+            wanted, leaving = asked
+            write = lambda: self.recorded.pullback(
+                avals, wanted, recording=recording, arriving=arriving, leaving=leaving
+            )
+        else:
+            write = lambda: self.recorded.pushforward(
+                avals, recording=recording, arriving=arriving, leaving=True
+            )
+        key = mode, avals, arriving, asked, recording
+        variant, captures, left = self._variant(key, node, write)
+        outputs = iter(variant([x for parts in each for x in parts] + self._captured(captures, node)))
+        found = [(c, [next(outputs) for _ in range(c.count)]) for c in left]
+        return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in found]
+
+    def _variant(self, key: Any, node: Any, make: Callable[[], Any]) -> Any:
         found = self._variants.get(key)
         if found is None:
             given: Any = nullcontext()
@@ -306,8 +318,8 @@ class _Differentiable:
             with self._lock:
                 if key not in self._variants:
                     with given:
-                        graph, captures = make()
-                    self._variants[key] = self._compiled(graph, key[0]), captures
+                        graph, *rest = make()
+                    self._variants[key] = self._compiled(graph, key[0]), *rest
                 found = self._variants[key]
         return found
 
@@ -321,9 +333,9 @@ class _Differentiable:
         return [inputs[k] if kind == "input" else results[position[k]] for kind, k in captures]
 
 
-def _aval(x: Any, recording: bool) -> Aval:
+def _aval(x: Any, recording: bool, boxes: bool) -> Aval:
     """What a variant counts on of a cotangent: its box, unless what is tracked there is zero only now."""
-    support = FULL if recording and is_tracked(x) else support_of(value_of(x))
+    support = support_of(value_of(x)) if boxes and not (recording and is_tracked(x)) else FULL
     return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)
 
 

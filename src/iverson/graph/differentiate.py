@@ -12,9 +12,12 @@ et al., You Only Linearize Once (2023).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
+
+import numpy as np
 
 from iverson.autograd import engine, forward, plan
 from iverson.autograd.api import variable
@@ -30,6 +33,7 @@ from iverson.core.errors import ArgumentError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import pinned_rules
+from iverson.graph.borders import WHOLE, Crossing, Found, taken_apart
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
@@ -42,6 +46,8 @@ from iverson.layouts import Zero
 
 #: Where a value that a derivative reads comes from: an input or an output of the function, by number.
 Capture = tuple[str, int]
+#: A derivative as it is written down: its equations, its first inputs, its outputs, and as what these cross.
+_Written = tuple[list[Equation], list[Value], list[Operand], list[Crossing]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,9 @@ class Recorded:
         self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
         self._keep = keep
         self._reads: list[Value] | None = None if keep else []
+        #: Of values that are read and may be selections, the equations that take them apart and make them
+        #: again: what is kept is dense.
+        self._apart: dict[Value, tuple[list[Equation], Equation]] = {}
 
     # -- one pattern ---------------------------------------------------------------------------------
 
@@ -104,15 +113,30 @@ class Recorded:
         if self._reads is None:
             avals = [Aval(x.shape, x.dtype) if is_tracked(x) else None for x in self.outputs]
             try:
-                equations, _, found = self._pulled(avals, self.wanted, recording=True)
+                equations, _, found, _ = self._pulled(avals, self.wanted, recording=True)
             except MissingRuleError:
-                given = [k in self.wanted for k in range(len(self.variables))]
-                equations, _, found = self._pushed(given, True)
+                tangents = self.of_inputs([k in self.wanted for k in range(len(self.variables))])
+                equations, _, found, _ = self._pushed(tangents, True)
             equations = list(dead_code(Graph((), tuple(equations), tuple(found))).equations)
             made = {v for e in self.primal.equations for v in e.results}.union(self.primal.inputs)
             read = dict.fromkeys(v for e in equations for v in values_of(e.operands))
-            self._reads = [v for v in self._kept((*read, *values_of(found))) if v in made]
+            self._reads = self._as_kept([v for v in self._kept((*read, *values_of(found))) if v in made])
         return self._reads
+
+    def _as_kept(self, read: Sequence[Value]) -> list[Value]:
+        """Values that are read, with what selections among them cross as."""
+        constants = map(itemgetter(0), self.primal.constants)
+        selecting = Found(self.primal.equations, constants).selections
+        selecting.difference_update(values_of(self.primal.outputs))
+        found: list[Value] = []
+        for v in read:
+            if v not in selecting:
+                found.append(v)
+            else:
+                parts, apart, again = taken_apart(v)
+                self._apart[v] = apart, again
+                found += parts
+        return found
 
     def _kept(self, read: Iterable[Value]) -> list[Value]:
         """What to keep for values that are read: of a sparse one, what it is made of, where that is free."""
@@ -132,58 +156,133 @@ class Recorded:
     def residuals(self) -> list[Value]:
         """Those that are neither inputs nor outputs, as they are defined."""
         read = set(self.reads()) - set(values_of(self.primal.outputs))
-        return [v for e in self.primal.equations for v in e.results if v in read]
+        return [v for e in self._forward() for v in e.results if v in read]
+
+    def _forward(self) -> Iterator[Equation]:
+        """The equations of the function, and those that take what is kept apart."""
+        for e in self.primal.equations:
+            yield e
+            for v in e.results:
+                yield from self._apart.get(v, ((), None))[0]
 
     def forward(self) -> Graph:
         """The function with its residuals as further outputs."""
-        p = self.primal
-        return Graph(p.inputs, p.equations, (*p.outputs, *self.residuals()), p.constants)
+        p, residuals = self.primal, self.residuals()
+        return Graph(p.inputs, tuple(self._forward()), (*p.outputs, *residuals), p.constants)
 
     def pullback(
-        self, cotangents: Sequence[Aval | None], wanted: Sequence[int], *, recording: bool
-    ) -> tuple[Graph, tuple[Capture, ...]]:
-        """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, and its other
-        inputs.
+        self,
+        cotangents: Sequence[Aval | None],
+        wanted: Sequence[int],
+        *,
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: Container[int] = (),
+    ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
+        """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, its other inputs,
+        and as what its outputs cross.
 
         cotangents : what is known of each, None for one that is undefined.
         recording : whether it may be differentiated: then only zeros of constants are counted on.
+        arriving : as what cotangents cross; of a selection, where it is held is the input after its values.
+        leaving : the inputs whose cotangents may be selections and boxes; those of others are made.
         """
-        equations, seeds, found = self._pulled(cotangents, wanted, recording=recording)
-        return self.closed(equations, seeds, found)
+        equations, seeds, found, left = self._pulled(
+            cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving
+        )
+        return *self.closed(equations, seeds, found), left
 
-    def pushforward(self, given: Sequence[bool], *, recording: bool) -> tuple[Graph, tuple[Capture, ...]]:
-        """The graph from tangents of the given inputs to those of `forward`, and its other inputs."""
-        return self.closed(*self._pushed(given, recording))
+    def of_inputs(self, given: Sequence[bool]) -> list[Aval | None]:
+        """What is known of tangents of those inputs that have one."""
+        return [Aval(x.shape, x.dtype) if has else None for x, has in zip(self.variables, given, strict=True)]
+
+    def pushforward(
+        self,
+        tangents: Sequence[Aval | None],
+        *,
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: bool = False,
+    ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
+        """The graph from tangents of inputs to those of `forward`'s outputs; else as `pullback`."""
+        equations, seeds, found, left = self._pushed(tangents, recording, arriving, leaving)
+        return *self.closed(equations, seeds, found), left
 
     def _pushed(
-        self, given: Sequence[bool], recording: bool
-    ) -> tuple[list[Equation], list[Value], list[Operand]]:
+        self,
+        tangents: Sequence[Aval | None],
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: bool = False,
+    ) -> _Written:
         with self.rules, self.level, self.level.region() as equations:
-            avals = [Aval(x.shape, x.dtype) for x, has in zip(self.variables, given, strict=True) if has]
-            seeds = [Value(a) for a in avals]
-            starts = [slot_of(x) for x, has in zip(self.variables, given, strict=True) if has]
-            tangents = dict(zip(starts, map(self.level.handle, seeds), strict=True))
+            seeds, starts = self._seeds(tangents, arriving)
+            given = {slot_of(self.variables[k]): x for k, x in starts.items()}
             slots = self.slots()
-            pushed = forward.push([s for s in slots if s], tangents, create_graph=recording)
-            found = [self.level.operand(pushed[s]) if s in pushed else UNDEFINED for s in slots]
-        return equations, seeds, found
+            pushed = forward.push([s for s in slots if s], given, create_graph=recording, select=not leaving)
+            found = [pushed.get(s) if s else None for s in slots]
+            return (
+                equations,
+                seeds,
+                *self._leaving(found, range(len(found)) if leaving else (), equations, seeds),
+            )
 
     def _pulled(
-        self, cotangents: Sequence[Aval | None], wanted: Sequence[int], *, recording: bool
-    ) -> tuple[list[Equation], list[Value], list[Operand]]:
-        level = self.level
+        self,
+        cotangents: Sequence[Aval | None],
+        wanted: Sequence[int],
+        *,
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: Container[int] = (),
+    ) -> _Written:
         slots = self.slots()
-        with self.rules, level, level.region() as equations:
-            seeds = [None if a is None else Value(a) for a in cotangents]
-            given = [
-                (slot, level.handle(v))
-                for slot, v in zip(slots, seeds, strict=False)
-                if slot is not None and v is not None
-            ]
+        with self.rules, self.level, self.level.region() as equations:
+            seeds, starts = self._seeds(cotangents, arriving)
+            given = [(slot, starts[k]) for k, slot in enumerate(slots) if slot is not None and k in starts]
             asked = [slot_of(self.variables[k]) for k in wanted]
-            found = engine.reverse(given, dict.fromkeys(asked, FULL), create_graph=recording)
-            outputs = [level.operand(found[s]) if s in found else UNDEFINED for s in asked]
-        return equations, [v for v in seeds if v is not None], outputs
+            pulled = engine.reverse(given, dict.fromkeys(asked, FULL), create_graph=recording, select=False)
+            found = list(map(pulled.get, asked))
+            at = [n for n, k in enumerate(wanted) if k in leaving]
+            return equations, seeds, *self._leaving(found, at, equations, seeds)
+
+    def _seeds(
+        self, avals: Sequence[Aval | None], arriving: Sequence[Crossing]
+    ) -> tuple[list[Value], dict[int, Any]]:
+        """Inputs for what is defined of cotangents or tangents, and these as handles, by position."""
+        seeds: list[Value] = []
+        found: dict[int, Any] = {}
+        for k, a in enumerate(avals):
+            if a is not None:
+                crossing = arriving[k] if arriving else WHOLE
+                parts = [Value(a), *[Value(Aval(a.shape, np.dtype(bool)))] * crossing.selects]
+                found[k] = crossing.together(list(map(self.level.handle, parts)))
+                seeds += parts
+        return seeds, found
+
+    def _leaving(
+        self, found: Sequence[Any], at: Container[int], equations: Sequence[Equation], seeds: Iterable[Value]
+    ) -> tuple[list[Operand], list[Crossing]]:
+        """Outputs for cotangents or tangents (None: undefined), and as what they cross: as they are, of those
+        at some positions.
+
+        seeds : what is a box is not tracked, in the calls that this derivative is for.
+        """
+        known: Found | None = None
+        outputs: list[Operand] = []
+        crossings = [WHOLE] * len(found)
+        for k, x in enumerate(found):
+            if x is None:
+                outputs.append(UNDEFINED)
+            elif k in at:
+                if known is None:
+                    placed = [*seeds, *map(itemgetter(0), self.level.constants)]
+                    known = Found((*self.primal.equations, *equations), placed)
+                crossings[k] = known.crossing(self.level.operand(x))
+                outputs += map(self.level.operand, crossings[k].apart(x))
+            else:
+                outputs.append(self.level.operand(selected(x)))
+        return outputs, crossings
 
     def slots(self) -> list[Slot | None]:
         """Of each output of `forward`, the node that made it; None where nothing flows back from it."""
@@ -208,6 +307,9 @@ class Recorded:
             for k, held in enumerate(node.out if node.multiple else (node.out,)):
                 if isinstance(held, Traced):
                     found[held.value] = node, k
+        for v, (apart, _) in self._apart.items():
+            if v in found:
+                found[apart[0].results[0]] = found[v]
         for e in reversed(self.primal.equations):
             if _is_free(e) and e.results[0] in found:
                 node = found[e.results[0]][0]
@@ -239,9 +341,11 @@ class Recorded:
         needed = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))
         again: list[Equation] = []
         for equation in reversed(p.equations):
-            if any(v in needed and v not in kept for v in equation.results):
-                again.append(equation)
-                needed.update(values_of(equation.operands))
+            missing = [v for v in equation.results if v in needed and v not in kept]
+            apart = [self._apart[v][1] for v in missing if v in self._apart]
+            for e in apart if len(apart) == len(missing) else [equation]:
+                again.append(e)
+                needed.update(values_of(e.operands))
         needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed])
         made = {v for e in again for v in e.results}  # beside what is not kept, it may make what is
         captured = [v for v in kept if v in needed and v not in made]

@@ -29,6 +29,7 @@ from iverson.core.entries import NOTHING
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, USERS, F
+from iverson.graph.borders import values_held, where_held
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
@@ -280,6 +281,8 @@ OPERATIONS: dict[str, Op] = {
         random,
         mended,
         last_writers_op,
+        values_held,
+        where_held,
         *STORED_OPS,
         index_array,
     )

@@ -213,7 +213,7 @@ class Trace(Level):
         found = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
         several: tuple[Aval, ...] = found if op.multiple else (found,)
         supports = [type(x.aval.support) for x in operands if type(x) is Value]
-        selects = Bracket in supports and op.name != "selected"
+        selects = Bracket in supports and op.name not in ("selected", "values_held", "where_held")
         selects = selects or op.name == "bracket" or params.get("held", False)
         results = tuple([Value(_selecting(a) if selects else a) for a in several])
         self.equations.append(

@@ -73,6 +73,21 @@ def _selected(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     return part(x.shape, region, selected(read(x, region))) if region.size else _zero(e)
 
 
+def _values_held(_e: Equation, given: Sequence[Any], _need: Entries) -> Any:
+    """The values of a selection, with zeros around those of a part."""
+    (x,) = given
+    return x.held().values if isinstance(x, Part) else x.values if isinstance(x, Held) else x
+
+
+def _where_held(_e: Equation, given: Sequence[Any], _need: Entries) -> Any:
+    """Where a selection or a part holds values."""
+    (x,) = given
+    x = x.held() if isinstance(x, Part) else x
+    if isinstance(x, Held):
+        return x.everywhere()
+    return make_handle(np.broadcast_to(np.bool_(not is_zero(x)), x.shape))
+
+
 def _embed(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """What a key reads, in its region."""
     (x,) = given
@@ -402,6 +417,8 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
     "bracket": _bracket,
     "selected": _selected,
+    "values_held": _values_held,
+    "where_held": _where_held,
     "embed": _embed,
     "add_n": _added,
     "matmul": _product,

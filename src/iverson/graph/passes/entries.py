@@ -70,7 +70,8 @@ def entries(graph: Graph) -> Graph:
 def _is_made(graph: Graph) -> bool:
     """Whether no selection waits to be made."""
     return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
-        e.op.name in ("bracket", "selected") or e.params.get("held", e.op.name == "unpack")
+        e.op.name in ("bracket", "selected", "values_held", "where_held")
+        or e.params.get("held", e.op.name == "unpack")
         for e in graph.equations
     )
 

@@ -1,0 +1,200 @@
+"""How cotangents and tangents enter and leave the graph of a derivative, so that their zeros stay strong.
+
+What a graph is given and gives is held in dense arrays, where a zero that a selection or a box stood for
+would be a number, and the rule on the other side would multiply it with an inf. So a selection crosses as two
+arrays, its values and where they are held, and a box as what is in it.
+
+    %3 = bracket(%c, %2)                %3 = bracket(%c, %2)
+    return (%3)                  ->     %4 = values_held(%3)
+                                        %5 = where_held(%3)
+                                        return (%4, %5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval, has_shape
+from iverson.core.dispatch import bind, is_tracked, slot_of, value_of
+from iverson.core.entries import FULL, NOTHING, Box
+from iverson.core.op import Body, Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.core.table import TABLE, F
+from iverson.graph.nodes import Equation, Value, values_of
+from iverson.kernels.registry import register
+from iverson.layouts import Bracket, Packed, Sparse, support_of, to_strided
+from iverson.layouts.bracket import held
+from iverson.ops import loops
+from iverson.ops.entry_maps import Elementwise
+
+#: The values of a selection that is not made yet, and of all else its entries. Where they are not held nobody
+#: may read them.
+values_held = Op(
+    name="values_held",
+    forward=Body(lambda x: x, signals=False),
+    abstract=lambda x: Aval(x.shape, x.dtype),
+    vjp=(lambda F, g, _y, _x: g,),
+    jvp=(lambda F, t, _y, _x: t,),  # as it is held: of what nobody reads, the derivative is not read either
+    linear_in=((0,),),
+    entry_map=Elementwise(computed=False),
+    loops=loops.same,
+)
+
+
+def _everywhere(x: Any) -> Any:
+    return np.broadcast_to(np.True_, np.shape(x))
+
+
+#: Where a selection holds values; everywhere of all else.
+where_held = Op(
+    name="where_held",
+    forward=Body(_everywhere, signals=False),
+    abstract=lambda x: Aval(x.shape, np.dtype(bool)),
+    entry_map=Elementwise(computed=False),
+    loops=lambda T, aval, x: T.compute(aval.shape, lambda *i: T.F.equal(0, 0)),
+)
+
+
+@register("values_held", Bracket)
+@register("values_held", Packed)
+@register("values_held", Sparse)
+def _values(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return to_strided(x.values) if type(x) is Bracket else to_strided(x) if type(x) is Packed else x
+
+
+@register("where_held", Bracket)
+@register("where_held", Packed)
+@register("where_held", Sparse)
+def _held(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return to_strided(held(x)) if type(x) is Bracket else x.mask if type(x) is Packed else _everywhere(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """As what one value crosses.
+
+    region : where it may be nonzero, if only that part of it crosses.
+    selects : whether a condition crosses beside it, which says where it is held.
+    """
+
+    shape: Shape = ()
+    region: Region | None = None
+    selects: bool = False
+
+    def apart(self, x: Any) -> list[Any]:
+        """The handles that cross for a value."""
+        if self.region is not None:
+            x = F.index_basic(x, key=self.region.slices)
+        return [bind(values_held, (x,)), bind(where_held, (x,))] if self.selects else [x]
+
+    def together(self, parts: Sequence[Any]) -> Any:
+        """The value, of what has crossed for it."""
+        x = F.bracket(parts[1], parts[0], negated=False) if self.selects else parts[0]
+        return x if self.region is None else F.embed(x, key=self.region.slices, shape=self.shape)
+
+    @property
+    def count(self) -> int:
+        """How many arrays cross."""
+        return 1 + self.selects
+
+
+#: As all of its entries.
+WHOLE = Crossing()
+
+
+class Found:
+    """Which results of equations may be selections that are not made, and which are boxes to any order: as
+    all zeros are that they follow from, down to constants and what was put in place. What follows from a
+    variable that is a box may be zero only now.
+
+    placed : further values that are boxes to any order.
+    """
+
+    def __init__(self, equations: Iterable[Equation], placed: Iterable[Value]) -> None:
+        self.selections: set[Value] = set()
+        self.placed = set(placed)
+        for e in equations:
+            if e.op.name in ("selected", "values_held", "where_held"):
+                continue
+            zeros = [v for v in values_of(e.operands) if v.aval.support is not FULL]
+            if e.op is TABLE["embed"] or (zeros and self.placed.issuperset(zeros)):
+                self.placed.update(e.results)
+            begins = e.op.name in ("bracket", "overwritten", "unpack") or e.params.get("held", False)
+            if begins or self._carries(e):
+                self.selections.update(e.results)
+
+    def _carries(self, e: Equation) -> bool:
+        """Whether a selection stays one; or a box becomes one, as its entries move to places that only a run
+        knows."""
+        operands = values_of(e.operands)
+        if self.selections.isdisjoint(operands):
+            return e.op.entry_map.moves and not self.placed.isdisjoint(operands)
+        if not e.op.elementwise:
+            return True
+        zero = self.selections.union(v for v in operands if v.aval.support is NOTHING)
+        zeros = {k for k, x in enumerate(e.operands) if type(x) is Value and x in zero}
+        groups = e.op.groups(len(e.operands))
+        return any(map(zeros.issuperset, groups)) or (e.op.zero_preserving and len(zeros) == len(e.operands))
+
+    def crossing(self, x: Value) -> Crossing:
+        """As what a value leaves."""
+        box = isinstance(x.aval.support, Box)
+        if (box and x not in self.placed) or not has_shape(x):
+            return WHOLE
+        region = x.aval.support.region if box else None  # type: ignore[union-attr]
+        selects = x in self.selections
+        return Crossing(x.shape, region, selects) if box or selects else WHOLE
+
+
+def crossing_of(x: Any, *, boxes: bool) -> Crossing:
+    """As what the value of a handle enters a graph, whose inputs may be boxes: one crosses as it is, unless
+    it is tracked.
+
+    boxes : whether only what is in a box may cross.
+    """
+    value = value_of(x)
+    if type(value) is np.ndarray or not has_shape(x):
+        return WHOLE
+    support = support_of(value)
+    selects = type(value) in (Bracket, Packed) or getattr(value, "may_select", False)
+    box = boxes and isinstance(support, Box) and (_is_put_in_place(x) or (selects and not is_tracked(x)))
+    if not box and not selects:
+        return WHOLE
+    return Crossing(x.shape, support.region if box else None, selects)  # type: ignore[union-attr]
+
+
+def _is_put_in_place(x: Any) -> bool:
+    """Whether a tracked value is a box to any order."""
+    if not is_tracked(x):
+        return False
+    pending, seen = [slot_of(x)[0]], set()
+    while pending:
+        node = pending.pop()
+        if node in seen or node.op is TABLE["embed"]:
+            continue
+        seen.add(node)
+        zeros = [k for k, a in enumerate(node.args) if _known(a) is not FULL]
+        if node.op is None or not zeros:
+            return False
+        pending += [node.parents[k] for k in zeros if node.parents[k] is not None]
+    return True
+
+
+def _known(x: Any) -> Any:
+    """The support of what a node holds of an argument."""
+    return x.support if isinstance(x, Aval) else support_of(x) if hasattr(x, "shape") else FULL
+
+
+def taken_apart(x: Value) -> tuple[list[Value], list[Equation], Equation]:
+    """What a selection of a graph is kept as, the equations that give it, and the one that makes it again."""
+    values, there = (Value(Aval(x.shape, dtype)) for dtype in (x.dtype, np.dtype(bool)))
+    apart = [Equation(values_held, (x,), {}, (values,)), Equation(where_held, (x,), {}, (there,))]
+    again = Equation(TABLE["bracket"], (there, values), {"negated": False}, (x,))
+    return [values, there], apart, again
