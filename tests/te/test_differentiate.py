@@ -13,7 +13,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError,
 from iverson.core.scalars import SCALARS
 from iverson.expr.nodes import postorder
 from iverson.te.expressions import Tensor
+from iverson.te.lower import lower
 from iverson.te.verify import check
+from tests.te.corpus import KERNELS
 from tests.te.oracles import check_derivatives, eliminated_value, value
 
 rng = np.random.default_rng(5)
@@ -424,3 +426,33 @@ def test_a_derivative_does_not_depend_on_what_else_is_asked_for(between):
             np.testing.assert_allclose(
                 beside.to_dense().detach().numpy(), own.to_dense().detach().numpy(), rtol=1e-12, atol=1e-14
             )
+
+
+def _squared_tanh(x: Any) -> Any:
+    y = te.compute(x.shape, lambda i, j: te.tanh(x[i, j] * 2))
+    return te.compute(x.shape, lambda i, j: y[i, j] * y[i, j])
+
+
+def _log_of_sums(x: Any) -> Any:
+    k = te.reduce_axis((0, x.shape[1]))
+    total = te.compute(x.shape[:1], lambda i: te.sum(te.exp(x[i, k] - x[i, 0]), k))
+    return te.compute(x.shape[:1], lambda i: te.log(total[i]) + x[i, 0])
+
+
+@pytest.mark.parametrize(
+    ("define", "name", "times"),
+    [
+        (KERNELS["softmax"].define, "exp", 1),
+        (_squared_tanh, "tanh", 1),
+        (_log_of_sums, "exp", 2),  # in the sum, and where an entry gets its part of the gradient
+    ],
+    ids=["softmax", "tanh", "logsumexp"],
+)
+def test_gradients_read_dear_values_that_stages_hold(define, name, times):
+    """A stage that is a function of tens of instructions, or a sum of such, is not computed again."""
+    x = te.placeholder((3, 5), name="x")
+    out = define(x)
+    head = te.placeholder(out.shape, name="head")
+    program = te.program_of([out, *te.differentiate(out, [x], head)], [x, head])
+    assert lower(te.eliminate(program)).source.count(f"{name}(") == times
+    check_derivatives(out, [x], {x: np.random.default_rng(0).normal(size=x.shape)})

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, overload
 
 from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.expr.build import const, index, select
-from iverson.expr.nodes import Expr, producers_first
+from iverson.expr.nodes import Apply, Expr, producers_first
 from iverson.expr.print import text
 from iverson.te.affine import depends_on_data, same_extent
-from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of
+from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of, substitute, variables
+from iverson.te.inline import is_dear, is_whole, makes_all
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement, tensors_in, unit_of
 from iverson.te.recurrences import adjoint_recurrence
 from iverson.te.reductions import linear_statements
@@ -232,7 +234,7 @@ class _Reverse:
             head = None if tensor is self.delta else self.adjoint(tensor)
             for s in linear_statements(tensor):
                 for d, statement in adjoint_statements(s, head, self.batch, set(deps)):
-                    found.setdefault(d, []).append(statement)
+                    found.setdefault(d, []).append(_by_value(statement, tensor, s))
         for d, parts in found.items():
             self.summand(tensor, d, parts)
 
@@ -339,6 +341,33 @@ def adjoint_statements(
         for (where, indices), value in found.items():
             domain = Domain((*axes, *statement.domain.axes), where)
             yield read.tensor, Statement(None, (*leading, *indices), value, domain, "sum")
+
+
+def _by_value(adjoint: Statement, tensor: Compute, s: Statement) -> Statement:
+    """A stage's value is read where its adjoint has it, or a multiple of it, if it is dear.
+
+    ``Y = exp(x)  ->  dx = g Y``, and ``T[i] = sum_k exp(x[i, k] - m[i])  ->  dm[i] = -g[i] T[i]``.
+    """
+    if tensor.statements != (s,) or not is_dear(s.body):
+        return adjoint
+    value = Read(tensor, s.write)
+    if is_whole(s):
+        return replace(adjoint, body=substitute((adjoint.body,), {s.body: value})[0])
+    reduced = {v for v in s.domain.axes if v not in s.write}
+    factors = _factors(adjoint.body)
+    others = [e for e in factors if e is not s.body]
+    still = not reduced & set(variables((*others, *adjoint.write, *adjoint.domain.where)))
+    if not (makes_all(s) and still and len(others) == len(factors) - 1):
+        return adjoint
+    axes = tuple(v for v in adjoint.domain.axes if v not in reduced)
+    body = prod(others, start=value)
+    return replace(adjoint, body=body, domain=replace(adjoint.domain, axes=axes))
+
+
+def _factors(e: Expr) -> list[Expr]:
+    """Of which an expression is the product."""
+    product = isinstance(e, Apply) and e.name == "multiply"
+    return [f for o in e.operands for f in _factors(o)] if product else [e]
 
 
 def _in_range(read: Read, condition: Expr, where: Iterable[Expr]) -> tuple[Expr, ...]:

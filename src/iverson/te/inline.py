@@ -78,7 +78,7 @@ def _choice(tensor: Compute, own: Sequence[Statement], readers: Sequence[Stateme
         return Choice(False, f"{len(own)} statements add to it")
     written = set(variables(own[0].write))
     reduced = [v.name for v in own[0].domain.axes if v not in written]
-    if not readers or not _whole(own[0]):
+    if not readers or not is_whole(own[0]):
         return Choice(False, f"{own[0].combine} over {', '.join(reduced)}" if reduced else "made in parts")
     if any(s.walk for s in readers):
         return Choice(False, "what reads it has loops of its own")
@@ -127,7 +127,7 @@ def made_in_place(
         alone = made[s.tensor] == 1 and s.tensor in outputs
         stage = s.body.tensor if isinstance(s.body, Read) and same(s.body.indices, s.write) else None
         fits = stage in made and stage not in outputs and stage not in found
-        if stage is not None and alone and fits and _whole(s) and _of_one_shape(stage, s.tensor):
+        if stage is not None and alone and fits and is_whole(s) and _of_one_shape(stage, s.tensor):
             found[stage] = s.tensor
         else:
             result.append(s)
@@ -144,7 +144,7 @@ def _scatters(s: Statement) -> bool:
 
 def _addends(s: Statement) -> tuple[Expr, ...]:
     """The two sides of a sum that a statement assigns to each entry of its tensor."""
-    sums = _whole(s) and isinstance(s.body, Apply) and s.body.name == "add" and s.body.dtype.kind in "iufc"
+    sums = is_whole(s) and isinstance(s.body, Apply) and s.body.name == "add" and s.body.dtype.kind in "iufc"
     return s.body.operands if sums else ()
 
 
@@ -152,13 +152,22 @@ def _reads(s: Statement, tensor: Tensor) -> list[Read]:
     return [r for r in s.reads if r.tensor is tensor]
 
 
-def _whole(s: Statement) -> bool:
+def is_whole(s: Statement) -> bool:
     """Whether a statement makes each entry of its tensor, as a function of the entry's indices."""
     axes = s.domain.axes
     full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
     box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
     plain = s.combine in ("assign", "sum") and not s.domain.where and s.walk is None
     return plain and s.body.dtype == s.tensor.dtype and full and box and recurrence_of(s.tensor) is None
+
+
+def makes_all(s: Statement) -> bool:
+    """Whether a statement is a sum, over all of a box, for each entry of its tensor."""
+    own = s.domain.axes[: len(s.write)]
+    box = len(own) == len(s.write) and all(w is v for w, v in zip(s.write, own, strict=True))
+    plain = s.combine == "sum" and not s.domain.where and s.walk is None
+    whole = box and all(is_range(v, n) for v, n in zip(own, s.tensor.shape, strict=True))
+    return plain and whole and s.body.dtype == s.tensor.dtype and recurrence_of(s.tensor) is None
 
 
 def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
@@ -169,7 +178,7 @@ def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
     if any(map(_is_product, readers)):
         return Choice(False, "a factor of a product of matrices")
     several = len(readers) > 1
-    if work * len(readers) > MOST or (several and _is_dear(stage.body)):
+    if work * len(readers) > MOST or (several and is_dear(stage.body)):
         return Choice(False, f"{work} operations, read by {len(readers)}")
     if work <= CHEAP:
         again = sum(_entries(r, s) for s in readers for r in _reads(s, stage.tensor))
@@ -211,7 +220,7 @@ def _work(e: Expr) -> int:
     return total
 
 
-def _is_dear(e: Expr) -> bool:
+def is_dear(e: Expr) -> bool:
     return any(isinstance(x, Apply) and x.name not in LIGHT | FEW for x in postorder([e]))
 
 
