@@ -205,3 +205,17 @@ def test_sums_over_a_part_of_a_row_run_along_the_row(first, last):
         reads = [r for s in found for r in loads_of(s) if r.buffer.name[0] == "A"]
         assert lanes
         assert 2 not in {motion(r, name) for name in lanes for r in reads}
+
+
+def test_guards_that_follow_from_others_are_dropped():
+    """What is left is a mask in every lane of every point."""
+    x = te.placeholder((64, 130), name="X")
+    y, k = te.reduce_axis((0, 2), "y"), te.reduce_axis((0, 4), "k")
+
+    def entry(i, j):
+        reached = (2 * k <= 2 * i + y + 3) & (k <= i + 2) & (k <= i + 9)
+        return te.sum(te.bracket(reached) * x[j, te.clamp(2 * i + y + 3 - 2 * k, 0, 129)], (y, k))
+
+    made = lowered([te.compute((64, 64), entry, "R")], [x])
+    conditions = [s for s in nodes.statements(phases_of(made)) if isinstance(s, nodes.If)]
+    assert len(conditions) == 1

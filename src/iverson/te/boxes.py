@@ -13,11 +13,12 @@ from math import prod
 
 from iverson.expr.build import const, index, select
 from iverson.expr.nodes import Const, Expr, same
-from iverson.te.affine import depends_on_data, same_extent
+from iverson.te.affine import depends_on_data, negation, same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
 from iverson.te.nodes import Domain, Statement, recurrence_of
 from iverson.te.normalize import simplify_conditions, simplify_indices
+from iverson.te.sets import is_empty
 from iverson.te.where import conjunction
 
 #: Points of the box for each point of the domain, at most.
@@ -32,7 +33,17 @@ def as_box(s: Statement) -> Statement:
         return s
     if not all(_fits(w, n) for w, n in zip(s.write, s.tensor.shape, strict=True)):
         return s  # only the guards keep the writes inside
-    return replace(s, walk=None) if filling(s.domain) * MOST >= 1 else s
+    return replace(s, walk=None, domain=_needed(s.domain)) if filling(s.domain) * MOST >= 1 else s
+
+
+def _needed(domain: Domain) -> Domain:
+    """The domain without conditions that follow from the others: each is a mask in every lane."""
+    kept = domain.where
+    for c in domain.where if len(kept) > 1 else ():
+        others = tuple(x for x in kept if x is not c)
+        if is_empty(domain.axes, (*others, negation(c))):
+            kept = others
+    return replace(domain, where=kept)
 
 
 def _fits(index: Expr, n: Extent) -> bool:
