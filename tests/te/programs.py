@@ -7,8 +7,9 @@ depends on data that may be wrong. Results are entries, scatters of every combin
 reductions, of floats of all widths and of complex numbers.
 
 Compiled code gives the interpreter's numbers, and an error where that has one; every array lies against a
-page that may not be touched. Code for all sizes gives what the interpreter gives at these. Gradients are the
-adjoints of tangents. `python -m tests.te.programs FIRST LAST` goes through a range of seeds.
+page that may not be touched. The interpreter gives what definitions mean, entry by entry (`pointwise`). Code
+for all sizes gives what the interpreter gives at these. Gradients are the adjoints of tangents.
+`python -m tests.te.programs FIRST LAST` goes through a range of seeds.
 """
 
 from __future__ import annotations
@@ -39,9 +40,13 @@ from iverson.te.translate import compiles
 from iverson.te.verify import check
 from tests.codegen.fenced import fenced
 
+from .pointwise import Pointwise
+
 F = te.F
 #: What programs compute in, and how far compiled code may be from the interpreter: a few roundings.
 DTYPES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.1}
+#: Of these, those in which roundings decide nothing.
+EXACT = ("float64", "complex128")
 ROWS = 7  # where ragged rows start, and how many there are at most
 DATA = 8  # how often an index read from data is wrong: once in so many
 
@@ -282,7 +287,9 @@ def hold(seed: int) -> str:
         np.testing.assert_allclose(
             a, b, rtol=near, atol=near * (1 + np.abs(b).max(initial=0, where=np.isfinite(b)))
         )
-    if differentiable and made.dtype == "float64":
+    if made.dtype in EXACT:
+        np.testing.assert_allclose(Pointwise(given, values).of(output), expected[0], rtol=near, atol=near)
+    if differentiable and made.dtype in EXACT:
         _adjoints(rng, output, inputs, bound, given, expected[1:], values)
     return "symbolic" if sizes else "held"
 
@@ -296,14 +303,15 @@ def _adjoints(
     gradients: tuple[Any, ...],
     sizes: dict[Var, int],
 ) -> None:
-    """The heads along the tangents are the gradients along the inputs' moves."""
+    """The heads along the tangents are the gradients along the inputs' moves, as pairs of real numbers."""
     tangents = {x: te.placeholder(x.shape, x.dtype, f"{x.name}_t") for x in inputs}
     pushed = te.jvp(output, tangents)
     forward = te.program_of(te.bind([pushed], sizes) if sizes else [pushed])
-    moves = {t.name: rng.uniform(-1, 1, t.shape) for t in tangents.values()}
+    moves = {t.name: drawn(rng, t) for t in tangents.values()}
     (along,) = run(forward, [(given | moves)[p.name] for p in forward.inputs])
-    terms = [given["H"] * along] if "H" in given else []
-    terms += [-g * moves[f"{x.name}_t"] for x, g in zip(inputs, gradients, strict=True)]
+    pairs = [(given["H"], along)] if "H" in given else []
+    pairs += [(-g, moves[f"{x.name}_t"]) for x, g in zip(inputs, gradients, strict=True)]
+    terms = [(a.conj() * b).real for a, b in pairs]
     total, size = (sum(f(t).sum() for t in terms) for f in (lambda t: t, np.abs))
     if np.isfinite(size):
         assert abs(total) <= 1e-9 * (1 + size), "gradients are not the adjoints of tangents"

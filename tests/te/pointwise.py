@@ -1,0 +1,131 @@
+"""What definitions mean, entry by entry in NumPy's numbers: an oracle apart from the interpreter.
+
+It goes through the statements as they were written down, one point after the other, and reads an entry where
+an expression does. Of the library it knows what a statement and an expression consist of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from iverson import te
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
+from iverson.te.expressions import Read, Tensor, Var, variables
+from iverson.te.nodes import Compute, Statement
+
+Point = dict[Var, int]
+Value = Callable[[Point], Any]
+
+#: What a total starts at, and how a term is taken in.
+TOTALS: dict[str, tuple[float, Any]] = {
+    "assign": (0, lambda _, new: new),
+    "sum": (0, np.add),
+    "prod": (1, np.multiply),
+    "max": (-np.inf, np.maximum),
+    "min": (np.inf, np.minimum),
+}
+
+
+class Pointwise:
+    """Values of tensors, from those of inputs by name and from sizes."""
+
+    def __init__(self, inputs: dict[str, Any], sizes: dict[Var, int]) -> None:
+        self.inputs, self.sizes = inputs, sizes
+        self.known: dict[Tensor, Any] = {}
+
+    def of(self, tensor: Tensor) -> Any:
+        if tensor not in self.known:
+            if isinstance(tensor, te.Placeholder):
+                self.known[tensor] = self.inputs[tensor.name]
+            else:
+                assert isinstance(tensor, Compute)
+                self.define(tensor)
+        return self.known[tensor]
+
+    def define(self, tensor: Compute) -> None:
+        recurrence = tensor.recurrence
+        members = (tensor,) if recurrence is None else recurrence.members
+        for t in members:
+            shape = tuple(int(self.value(n)({})) for n in t.shape)
+            self.known[t] = np.full(shape, TOTALS[t.statements[0].combine][0], t.dtype)
+        if recurrence is None:
+            self.run(tensor.statements, {})
+            return
+        steps = self.range(recurrence.axis, {})
+        for step in reversed(steps) if recurrence.reverse else steps:
+            for t in members:
+                self.run(t.statements, {recurrence.axis: step})
+
+    def run(self, statements: tuple[Statement, ...], fixed: Point) -> None:
+        for s in statements:
+            body, write = self.value(s.body), [self.value(i) for i in s.write]
+            take_in = TOTALS[s.combine][1]
+            assert s.out is not None
+            out = self.known[s.out]
+            for p in self.points(s, fixed):
+                at = tuple(i(p) for i in write)
+                inside(at, out.shape)
+                out[at] = take_in(out[at], body(p))
+
+    def points(self, s: Statement, fixed: Point) -> Iterator[Point]:
+        conditions = [self.value(c) for c in s.domain.where]
+        points: list[Point] = [{}]
+        for v in s.domain.axes:
+            points = [p | {v: k} for p in points for k in self.values(v, s, p, fixed)]
+        return (p for p in points if all(c(p) for c in conditions))
+
+    def values(self, v: Var, s: Statement, p: Point, fixed: Point) -> range:
+        """Of an axis, given those before it."""
+        if v in fixed:
+            return range(fixed[v], fixed[v] + 1)
+        own = self.range(v, p)
+        low, high = own.start, own.stop
+        for c in s.domain.where:  # bounds that are data
+            if isinstance(c, Apply) and c.args[0] is v and variables([c.args[1]]) <= set(p):
+                bound = int(self.value(c.args[1])(p))
+                low = max(low, bound) if c.name == "greater_equal" else low
+                high = min(high, bound) if c.name == "less" else high
+        return range(low, high)
+
+    def range(self, v: Var, p: Point) -> range:
+        assert v.hi is not None
+        return range(int(self.value(v.lo)(p)), int(self.value(v.hi)(p)))
+
+    def value(self, e: Any) -> Value:
+        if not isinstance(e, Expr) or isinstance(e, Const):
+            number = e.value if isinstance(e, Const) else e
+            return lambda p: number
+        if isinstance(e, Var):
+            size = self.sizes.get(e)
+            return (lambda p: size) if e.kind == "size" else (lambda p: p[e])
+        if isinstance(e, Select):
+            choice, then, other = map(self.value, (e.condition, e.then, e.other))
+            return lambda p: then(p) if choice(p) else other(p)
+        if isinstance(e, Cast):
+            operand, cast = self.value(e.operand), e.dtype.type
+            return lambda p: cast(operand(p))
+        if isinstance(e, Read):
+            return self.read(e)
+        assert isinstance(e, Apply)
+        function, operands = getattr(np, e.name), [self.value(o) for o in e.args]
+        return lambda p: function(*[o(p) for o in operands])
+
+    def read(self, e: Read) -> Value:
+        indices = [self.value(i) for i in e.indices]
+
+        def entry(p: Point) -> Any:
+            found = self.of(e.tensor)
+            at = tuple(int(i(p)) for i in indices)
+            inside(at, found.shape)
+            return found[at]
+
+        return entry
+
+
+def inside(at: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Python's negative indices are none here."""
+    if not all(0 <= i < n for i, n in zip(at, shape, strict=True)):
+        raise IndexError(at)
