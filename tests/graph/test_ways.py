@@ -1,7 +1,8 @@
 """Eager = interpreted = after each pass = compiled = mapped: in value and derivatives, to the third order.
 
-Each op of the table by itself, and random programs over the table. ``IVERSON_TEST_ALL=1`` takes all samples,
-all orders and 10,000 programs, in machine code; a run of the tests draws some, mostly carried out op by op.
+Each op of the table by itself, and random programs over the table. ``IVERSON_TEST_ALL=1`` takes all samples
+and orders, in machine code, and 10,000 programs: their values in machine code, their derivatives by turns,
+every fifth time in machine code. A run of the tests draws some, mostly carried out op by op.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 #: Programs to a test, and how many tests of them there are.
 BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (2, 6)
 #: Which derivatives, by turns.
-ORDERS = ((0, 1), (0, 1), (1, 2), (0,), (3,)) if EXHAUSTIVE else ((0, 1), (0,), (1,), (0, 1), (2,))
+ORDERS = ((1,), (1,), (2,), (1, 2), (3,)) if EXHAUSTIVE else ((0, 1), (0,), (1,), (0, 1), (2,))
 #: Programs in which defects were found, and the orders at which they were.
 SELDOM = {
     900042: (1, 2),
@@ -78,7 +79,9 @@ def test_random_programs(block: int) -> None:
     for number in range(BLOCK):
         seed = (SEED * BLOCKS + block) * BLOCK + number
         orders = ORDERS[seed % len(ORDERS)]
-        _agree(seed, orders, EXHAUSTIVE or orders == (0,))
+        if EXHAUSTIVE:
+            _agree(seed, (0,), True)
+        _agree(seed, orders, seed // len(ORDERS) % 5 == 0 if EXHAUSTIVE else orders == (0,))
 
 
 @pytest.mark.parametrize("seed", SELDOM if EXHAUSTIVE else list(SELDOM)[SEED % 2 :: 2])
