@@ -353,7 +353,7 @@ def _by_value(adjoint: Statement, tensor: Compute, s: Statement) -> Statement:
     value = Read(tensor, s.write)
     if is_whole(s):
         return replace(adjoint, body=substitute((adjoint.body,), {s.body: value})[0])
-    reduced = {v for v in s.domain.axes if v not in s.write}
+    reduced = {v for v in s.domain.axes if all(v is not w for w in s.write)}
     factors = _factors(adjoint.body)
     others = [e for e in factors if e is not s.body]
     still = not reduced & set(variables((*others, *adjoint.write, *adjoint.domain.where)))
