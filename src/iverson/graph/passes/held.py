@@ -51,7 +51,8 @@ class Held:
         if self.turned is not None:
             before, axes = self.turned
             return F.permute_dims(before.selected(), axes=axes)
-        return F.where(self.condition, *((0, self.values) if self.negated else (self.values, 0)))
+        none = False if self.values.dtype == np.bool_ else 0
+        return F.where(self.condition, *((none, self.values) if self.negated else (self.values, none)))
 
     def there(self) -> Any:
         """Where values are held."""
