@@ -65,6 +65,23 @@ def test_a_stage_read_in_part_of_a_longer_one(n: int, m: int, by: int, summed: b
         np.testing.assert_array_equal(found[0], expected)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_scatters_read_in_part_by_a_sum(rows: int) -> None:
+    """What a scatter writes beside the part that is read is no error."""
+    at = [te.placeholder((4,), "int64", f"at{k}") for k in range(2)]
+    v = [te.placeholder((4,), name=f"v{k}") for k in range(2)]
+    a, b = (te.scatter((4,), (4,), lambda e, k=k: ((at[k][e],), v[k][e])) for k in range(2))
+    part = te.compute((rows,), lambda i: a[i] + b[i])
+    rng = np.random.default_rng(0)
+    given = [rng.integers(0, 4, 4), rng.integers(0, 4, 4), *rng.normal(size=(2, 4))]
+    expected = np.zeros(4)
+    for k in range(2):
+        np.add.at(expected, given[k], given[2 + k])
+    program = te.program_of([part], [*at, *v])
+    for found in (run(program, given), lower(te.eliminate(program))(*given)):
+        np.testing.assert_allclose(found[0], expected[:rows], rtol=1e-14)
+
+
 def test_an_axis_without_values_writes_nothing() -> None:
     """Where another axis, that is walked first, leaves the result."""
     x = te.placeholder((1,), name="x")

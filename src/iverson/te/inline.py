@@ -104,7 +104,8 @@ def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) ->
                 len(users) == 1 and users[0] is reader and not _reads(replace(reader, body=rest), read.tensor)
             )
             kept = isinstance(read.tensor, Compute) and read.tensor.lever == "keep"
-            if once and own and not kept and all(_scatters(s) for s in own):
+            alike = _of_one_shape(read.tensor, reader.tensor)  # else some of what is scattered has no place
+            if once and own and not kept and alike and all(_scatters(s) for s in own):
                 place = next(k for k, s in enumerate(result) if s is reader)
                 moved = [replace(s, out=reader.tensor) for s in own]
                 result[place : place + 1] = [replace(reader, body=rest, combine="sum"), *moved]
