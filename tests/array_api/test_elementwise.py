@@ -181,7 +181,7 @@ def test_python_numbers_alone():
 def test_errors():
     with pytest.raises(ArgumentTypeError, match=r"exp.*list.*iverson\.asarray"):
         iv.exp([1.0])
-    with pytest.raises(ArgumentTypeError, match="add: argument 'x2': got a str"):
+    with pytest.raises(ArgumentTypeError, match=r"add: argument 'x2': got '1' \(a str\)"):
         iv.add(iv.ones(2), "1")
     with pytest.raises(ShapeError, match=r"\(2,\), \(3,\)"):
         iv.add(iv.ones(2), iv.ones(3))

@@ -20,7 +20,7 @@ ALLOWED = {
     "kernels/registry.py": "layouts are registered by their type",
     "kernels/merging.py": "index arrays",
     "kernels/sparse_kron.py": "index arrays",
-    "te/lower.py": "NumPy's conversion of what is an array is most of a short call",
+    "te/lowered.py": "NumPy's conversion of what is an array is most of a short call",
     "te/operator.py": "NumPy's conversion of what is an array is most of a short call",
 }
 PACKAGES = ("te", "kernels", "ops", "array_api", "masked", "optim")

@@ -43,7 +43,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.autograd.forward": {
         "delete the guard: if node.op is None": "a leaf has no arguments, so no tangent arrives",
         "drop: total.dtype.kind == 'c'": "the real part of what is real is itself",
-        "0 -> 1 in return [_total(found, node, 0)]": "of one result, the index is not looked at",
+        "0 -> 1 in return [_total(terms, node, 0)]": "of one result, the index is not looked at",
         "1 -> 2 in metas =": "of one result, a second variable leads nowhere",
         "True -> False in pulled =": "strided cotangents bound nothing, so inputs are not looked at",
     },
@@ -239,8 +239,8 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.graph.differentiate": {
         "drop: _is_free(e) in if _is_free(e) and e.results[0]": "what made other values is found as well",
         "False -> True in with recorded.level": "more is recorded, and never read",
-        "True -> False in equations, _, found = self._pulled": "what recorded passes read is computed again",
-        "True -> False in equations, _, found = self._pushed": "what recorded passes read is computed again",
+        "True -> False in equations, _, found, _ = self._pul": "what recorded passes read is computed again",
+        "True -> False in equations, _, found, _ = self._push": "what recorded passes read is computed again",
         "drop: v not in made": "what is computed again mostly has one result",
         "delete the guard: if not wanted": "a shortcut: an equation without results is dead",
         "drop: self._reads is None in if self._reads is None and not": "a shortcut: it is found again",

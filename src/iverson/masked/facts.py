@@ -42,8 +42,8 @@ def _as_index(x: MaskedTensor) -> Any:
 def _entry_count(x: MaskedTensor, axes: tuple[int, ...], keepdims: bool) -> MaskedTensor:
     mask, counts = x._mask.over(axes, keepdims)
     real = dtypes.real_of(x.dtype)
-    known = isinstance(counts, np.ndarray)
-    return MaskedTensor(make_handle(counts.astype(real)) if known else F.astype(counts, dtype=real), mask)
+    computed = type(x._mask) is Computed
+    return MaskedTensor(F.astype(counts, dtype=real) if computed else make_handle(counts.astype(real)), mask)
 
 
 @addresses_of.register
