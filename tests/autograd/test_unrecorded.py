@@ -302,7 +302,8 @@ class Outer(Function):
 def test_what_other_functions_and_transforms_computed_in_forward_is_not_recorded_either():
     x = iv.asarray(X)
     assert iv.grad(Outer.apply)(x).item() == pytest.approx(math.exp(X))
-    for second in second_derivatives(Outer.apply, x):
+    compiled = iv.jit(iv.grad(lambda x: iv.grad(Outer.apply)(x) * 1.0))
+    for second in (*second_derivatives(Outer.apply, x), lambda: compiled(x)):
         with pytest.raises(GradientError, match="what forward kept"):
             second()
 

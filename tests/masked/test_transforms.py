@@ -91,6 +91,14 @@ COMPUTED = {
     "of examples": iv.vmap(lambda row: positive(row) * row),
     "a choice": lambda x: iv.where(positive(x) > 1, x, -x),
     "written": lambda x: iv.masked_tensor(positive(x), x < 2).to_tensor(x * 3),
+    "a jacobian": iv.jacobian(lambda x: positive(x).sum(axis=1) * positive(x[:, 0])),
+    "a jacobian in it": lambda x: iv.jacobian(lambda m: m * m * positive(-x))(positive(x)),
+    "a jacobian of columns": lambda x: iv.jacobian(lambda r: positive(r * x).mean(axis=1))(x[0]),
+    "a jacobian in one that is known": lambda x: iv.jacobian(lambda m: m * positive(x[0]))(
+        iv.masked_tensor(x[0] * 2, MASK)
+    ),
+    "a hessian": iv.hessian(lambda x: (positive(x) ** 3).mean().to_tensor(0)),
+    "a hessian in it": lambda x: iv.hessian(lambda m: (m**3).sum().to_tensor(0))(positive(x[0])),
 }
 
 

@@ -65,6 +65,37 @@ def in_setup(x, s):
     return sum(y.sum() for y in Kept.apply(x))
 
 
+def in_a_hook(x, s):
+    y = x * x * 1.0
+    y.register_hook(lambda g: g * s * x.detach())
+    return y.sum()
+
+
+class Holder:
+    """A tensor that no cell holds."""
+
+    s = None
+
+
+class FromAHolder(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * Holder.s**2
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t * Holder.s**2
+
+
+def in_a_holder(x, s):
+    Holder.s = s
+    return FromAHolder.apply(x).sum()
+
+
 def first(f):
     return iv.grad(f)
 
@@ -72,6 +103,11 @@ def first(f):
 def second(f):
     """The gradients of the gradient, by which what backward reads is differentiated."""
     return iv.grad(lambda x, s: (iv.grad(f)(x, s) ** 2).sum(), argnums=(0, 1))
+
+
+def mixed(f):
+    """The gradient in what the methods read alone, of the gradient in the argument alone."""
+    return iv.grad(lambda s, x: (iv.grad(lambda x: f(x, s))(x) ** 2).sum())
 
 
 #: Ways from a function, an order and arguments to the result, and whether the level is outside of the order.
@@ -139,3 +175,91 @@ def test_a_value_around_is_an_argument_of_one_call():
     for s in (2.0, -3.0):
         assert compiled(iv.asarray(X), iv.asarray(s)).item() == pytest.approx(s * X.sum())
     assert compiled.cache_size == 1
+
+
+@pytest.mark.parametrize("f", [in_forward, in_backward, in_setup, in_a_hook, in_a_holder])
+def test_what_rules_and_hooks_read_is_differentiated_where_nothing_else_leads_to_it(f):
+    """Their results are products of s, or of its square, and of what does not depend on it."""
+    x, s = iv.asarray(X), iv.asarray(2.0)
+    slope = iv.grad(f)(x, s).numpy()
+    power = 2 if f is in_a_holder else 1
+    expected = 2 * power * (slope**2).sum() / 2.0
+    eager, compiled = mixed(f)(s, x), iv.jit(mixed(f))(s, x)
+    rows = iv.grad(lambda s: (iv.jacobian(lambda x: f(x, s))(x) ** 2).sum())(s)
+    leaf = iv.tensor(2.0, requires_grad=True)
+    (iv.grad(lambda x: f(x, leaf))(x) ** 2).sum().backward()
+    for found in (eager, compiled, rows, leaf.grad):
+        np.testing.assert_allclose(found.to_dense().numpy(), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("f", [in_backward, in_a_holder])
+def test_what_a_tangent_rule_reads_is_differentiated(f):
+    """As above, in forward mode: s times what does not depend on it, or its square."""
+    x, t, s = iv.asarray(X), iv.asarray(X + 1), iv.asarray(2.0)
+
+    def tangent(s):
+        return iv.jvp(lambda x: f(x, s), (x,), (t,))[1]
+
+    power = 2 if f is in_a_holder else 1
+    np.testing.assert_allclose(iv.grad(tangent)(s).numpy(), power * tangent(s).numpy() / 2.0, rtol=1e-13)
+
+
+def test_what_reads_nothing_from_around_is_carried_out_once_and_leaves_no_graph():
+    calls = []
+
+    class Counted(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            calls.append(1)
+            return g * iv.asarray(2.0)
+
+    assert not iv.grad(lambda x: Counted.apply(x).sum())(iv.asarray(X)).requires_grad
+    assert len(calls) == 1
+
+
+def as_a_number(ctx, s):
+    ctx.k = (s * 2).item()
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda ctx, s: setattr(ctx, "k", s * 2),
+        lambda ctx, s: setattr(ctx, "k", s.detach()),
+        as_a_number,
+        lambda ctx, s: setattr(ctx, "k", [iv.exp(s)]),
+        lambda ctx, s: setattr(ctx, "k", FromAHolder.apply(s)),
+    ],
+)
+def test_what_forward_computed_from_around_it_raises(keep):
+    """It is no constant: a derivative through it names the remedy, and of the argument it is as before."""
+
+    def f(x, s):
+        class Kept(Function):
+            @staticmethod
+            def forward(ctx, x):
+                keep(ctx, s)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * (ctx.k[0] if isinstance(ctx.k, list) else ctx.k)
+
+        return (Kept.apply(x) * x).sum()
+
+    x, s = iv.asarray(X), iv.asarray(2.0)
+    Holder.s = s
+    compiled = iv.jit if keep is not as_a_number else lambda f: f  # a trace has no numbers
+    for run in (
+        lambda: mixed(f)(s, x),
+        lambda: compiled(mixed(f))(s, x),
+        lambda: iv.jvp(lambda s: iv.grad(lambda x: f(x, s))(x), (s,), (s,)),
+    ):
+        with pytest.raises(iv.errors.GradientError, match="make an argument of a tensor that forward reads"):
+            run()
+    assert iv.grad(f, argnums=1)(x, s).layout == "zero"
+    assert np.isfinite(iv.grad(f)(x, s).numpy()).all()

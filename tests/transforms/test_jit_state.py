@@ -356,3 +356,29 @@ def test_arguments_by_name_are_read_in_each_call():
         for _ in range(2):
             expected = X * options.get("k", 1) + (options["y"].numpy() if "y" in options else 0)
             np.testing.assert_allclose(f(x, **options).numpy(), expected)
+
+
+def test_an_argument_does_not_become_a_leaf_unnoticed():
+    """The caller's tensor learns nothing of a value of the call; a leaf of the function's own is its own."""
+
+    def of_argument(x):
+        x.requires_grad_()
+        (x * x).sum().backward()
+        return x.grad
+
+    def of_its_own(x):
+        x = x.detach().requires_grad_()
+        (x * x).sum().backward()
+        return x.grad
+
+    x = iv.asarray([1.0, 2.0])
+    for wrapped in (
+        iv.jit(of_argument),
+        iv.vmap(of_argument),
+        iv.jit(iv.checkpoint(of_argument)),
+    ):
+        with pytest.raises(iv.errors.GradientError, match=r"requires_grad_\(\) on a value of this call"):
+            wrapped(x)
+        assert not x.requires_grad
+    for wrapped in (iv.jit(of_its_own), iv.vmap(of_its_own), of_its_own):
+        assert wrapped(x).tolist() == [2.0, 4.0]

@@ -7,10 +7,12 @@ cotangent (a constant in the zero layout) is never handed on. No recursion, no s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from iverson.autograd import unrecorded
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
 from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
@@ -203,7 +205,8 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
     for hook, where in tuple(node.meta.hooks.get(index, {}).values()):
         at = f"hook on {node.describe()}" + (f", registered at {line_of(where)}" if where else "")
         try:
-            replaced = hook(alias(ct))
+            with nullcontext() if is_grad_enabled() else unrecorded.of_user():
+                replaced = hook(alias(ct))
             if replaced is not None:
                 ct = alias(conform(replaced, node.result(index), at))
         except Exception as error:

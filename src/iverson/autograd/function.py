@@ -34,6 +34,7 @@ from iverson.core.dispatch import (
     make_handle,
     rewrap,
     semantics_of,
+    slot_of,
     unwrap,
     value_of,
     zero_filled,
@@ -56,8 +57,10 @@ class Function:
     results of ``forward``, and Iverson's functions. A second derivative through anything else (NumPy, what
     ``forward`` computed on the way) raises GradientError; see also `once_differentiable`.
 
-    Tensors that the methods read from around them are constants of ``forward``; in `iverson.jit`,
-    `iverson.vmap` and loops, those that are values there are passed like arguments, without gradients.
+    Tensors that the methods read from around them are constants of ``forward``. What ``backward`` computes
+    from them is recorded; a second derivative through what ``forward`` computed from them raises. In
+    `iverson.jit`, `iverson.vmap` and loops, those that are values there are passed like arguments, without
+    gradients.
 
     In `iverson.vmap`, both run on tensors of one example, whose entries are not known. A Function that reads
     entries (NumPy) is carried out example by example, with a BatchWarning, unless it defines a static method
@@ -120,6 +123,8 @@ class Function:
         if level is not None and not recording:
             kept = level.function(cls, args)
             if kept is not None:
+                if unrecorded.calls.count:
+                    unrecorded.mark(map(unwrap, kept if isinstance(kept, tuple) else (kept,)), handles)
                 return kept
         ctx = Context(tracked if recording else (False,) * len(args))
         rule: type[Function] = cls
@@ -176,7 +181,8 @@ def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
 
 def _forward(cls: type[Function], ctx: Context, args: Any, recording: bool) -> tuple[Any, unrecorded.Call]:
     """What the user's forward returns, and what it did without a record."""
-    with no_grad(), unrecorded.watched() if recording else nullcontext(unrecorded.Call()) as call:
+    call = unrecorded.Call(given={slot_of(h) for a in args if isinstance(h := unwrap(a), Handle)})
+    with no_grad(), unrecorded.watched(call) if recording else nullcontext():
         setup = getattr(cls, "setup_context", None)
         if setup is None:
             return _method(cls, "forward")(ctx, *args), call
@@ -217,6 +223,7 @@ def _recorded(
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
     handles = tuple(map(unwrap, results))
+    around = tuple(call.around)
     avals = tuple(Aval((), dtypes.default_float) if h is None else _known(h._value) for h in handles)
     wrappers = tuple(map(semantics_of, args)), tuple(map(semantics_of, results))
     op = JointOp(
@@ -228,6 +235,10 @@ def _recorded(
         multiple=multiple,
     )
     known = tuple(_known(h._value) if isinstance(h, Handle) else None for h in map(unwrap, args))
+    # The call depends on what forward read from around it, as on an argument whose gradient is None.
+    known += tuple([node.result(index) for node, index in around])
+    parents += tuple([node for node, _ in around])
+    indices += tuple([index for _, index in around])
     node = make_node(op, known, {}, parents, indices, avals if multiple else avals[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     _note_unrecorded(cls, ctx, args, results, call, node)
@@ -305,7 +316,10 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
 
 def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
-        wanted = tuple(need is not NOTHING for need in needs)
+        wanted = tuple(need is not NOTHING for need in needs[: len(inputs)])
+        around = (None,) * (len(needs) - len(inputs))
+        if not any(wanted):
+            return (None,) * len(needs)
         arrived = g if node.multiple else (g,)
         given = ctx._given(arrived)
         grads = [x if x is None else rewrap(w, alias(x)) for w, x in zip(outputs, given, strict=True)]
@@ -322,7 +336,7 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
                 expected=f"{len(wanted)}, one (or None) for each argument of forward",
             )
         seeds = _seeds(f"{cls.__name__}.backward", "gradient", found, inputs)
-        return _barred(rule, ctx, call, arrived, seeds)
+        return *_barred(rule, ctx, call, arrived, seeds), *around
 
     return joint
 
@@ -353,13 +367,13 @@ def _slots(arrived: Sequence[Any]) -> list[tuple[Node, int]]:
 def _watched(ctx: Context, rule: Any, arrived: Sequence[Any]) -> Any:
     """The call of a rule, whose unrecorded values are watched where the pass is recorded."""
     if not is_grad_enabled():
-        return nullcontext(unrecorded.Call())
+        return unrecorded.of_user()
 
     def bar(x: Any) -> Node:
         of_arrived = _slots(arrived) if x._index == unrecorded.OF_ARRIVED else []
         return unrecorded.barrier(f"{ctx._name}.{rule.__name__}", _UNRECORDED, x, [*ctx._inputs, *of_arrived])
 
-    return unrecorded.watched(arrived, bar)
+    return unrecorded.watched(unrecorded.Call(arrived, bar))
 
 
 def _barred(
@@ -422,7 +436,8 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
 
     def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
         given: list[Any] = []
-        for t, known, wrapper in zip(tangents, node.args, inputs, strict=True):
+        tangents = tangents[: len(inputs)]  # without those of what forward read from around it
+        for t, known, wrapper in zip(tangents, node.args, inputs, strict=False):
             if t is None and known is not None:
                 t = make_handle(Zero(known.shape, known.dtype))
             (t,) = ctx._given((t,))

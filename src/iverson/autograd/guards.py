@@ -1,4 +1,5 @@
-"""What must not happen to a tracked tensor unnoticed: that it leaves as a number, or stops being a leaf.
+"""What must not happen to a tracked tensor unnoticed: that it leaves as a number, stops being a leaf, or is a
+leaf that its owner does not see.
 
 Which variables are being differentiated by a transform is known for all threads: a function may hand its
 arguments to workers.
@@ -85,3 +86,17 @@ def check_in_place(x: Any, operation: str) -> None:
             expected="a result, or no_grad(): the leaf would be a result from then on, without .grad",
             remedy="update it under iverson.autograd.no_grad(), or work on iverson.asarray(x, copy=True)",
         )
+
+
+def check_no_leaves(arguments: Sequence[Any], operation: str) -> None:
+    """After a level ran a function on handles of its own: raises GradientError if it made leaves of them."""
+    for k, x in enumerate(arguments):
+        if x._node is not None and x._node.op is None:
+            raise GradientError(
+                operation,
+                f"tensor {k} of the arguments",
+                got="requires_grad_() on a value of this call, of which the caller's tensor learns nothing",
+                expected="arguments that stay what they are",
+                remedy="take x = x.detach().requires_grad_() for a leaf in the function, or iverson.grad; or "
+                "call requires_grad_() on the tensor before the call, and backward() after it",
+            )

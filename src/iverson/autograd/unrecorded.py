@@ -1,21 +1,24 @@
-"""What a `Function` computes without a record, so that nobody takes it for a constant.
+"""What a `Function` computes without a record, or reads from around it: none of it passes for a constant.
 
 ``forward`` runs under `no_grad`, and rules may leave for NumPy. During such a call the handles of values
 that depend on its inputs are marked (``_node`` None, ``_index`` UNRECORDED), and it is noted if one of them
 leaves as numbers. A derivative that would flow through them raises.
+
+Tracked tensors that ``forward`` reads and that are no arguments are noted too: the call depends on them. A
+rule or a hook may read some as well; a pass of a transform looks for that (`looking`), and is then recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, make_node, reachable, user_call
+from iverson.autograd.node import Node, make_node, next_number, reachable, user_call
 from iverson.core import locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, make_handle
@@ -33,18 +36,34 @@ class Call:
     """One call of a Function's method.
 
     arrived : the nodes of the cotangents or tangents handed to a rule.
+    around : the tracked results that it read, were recorded before it, and are not among the ``given`` ones.
     left, arrived_left : whether a value that depends on its inputs, or on these, left as numbers or an array.
     handles : those marked in it.
     bar : of a rule in a pass that is recorded: ``bar(handle)`` is a node for a marked one (`barrier`).
     """
 
-    __slots__ = ("arrived", "arrived_left", "bar", "handles", "left")
+    __slots__ = ("around", "arrived", "arrived_left", "bar", "given", "handles", "left", "since")
 
-    def __init__(self, arrived: Iterable[Any] = (), bar: Callable[[Any], Node] | None = None) -> None:
+    def __init__(
+        self,
+        arrived: Iterable[Any] = (),
+        bar: Callable[[Any], Node] | None = None,
+        given: Collection[Slot] = (),
+    ) -> None:
         self.bar = bar
+        self.given = given
+        self.since = next_number()
+        self.around: dict[Slot, None] = {}
         self.arrived = {g._node for g in arrived if g._node is not None}
         self.left = self.arrived_left = False
         self.handles: list[ref[Handle]] = []
+
+    def read(self, args: Iterable[Any]) -> None:
+        """Note which of these handles come from around the call."""
+        for x in args:
+            node = x._node if isinstance(x, Handle) else None
+            if node is not None and node.number < self.since and (node, x._index) not in self.given:
+                self.around[node, x._index] = None
 
     def dependence(self, x: Any) -> int:
         """What a handle's value depends on, as the index of one without a node; 0 for nothing."""
@@ -72,9 +91,8 @@ _call: ContextVar[Call | None] = ContextVar("iverson_unrecorded", default=None)
 
 
 @contextmanager
-def watched(arrived: Iterable[Any] = (), bar: Callable[[Any], Node] | None = None) -> Iterator[Call]:
+def watched(call: Call) -> Iterator[Call]:
     """A call whose unrecorded values are marked; of a rule, with what arrived for it (see `Call`)."""
-    call = Call(arrived, bar)
     with calls.lock:
         calls.count += 1
     token = _call.set(call)
@@ -86,6 +104,46 @@ def watched(arrived: Iterable[Any] = (), bar: Callable[[Any], Node] | None = Non
             calls.count -= 1
 
 
+class Looking:
+    """A pass that is not recorded, of a function whose nodes have the numbers ``own``.
+
+    found : whether a rule of a user, or a hook, read something tracked that is not the function's.
+    """
+
+    __slots__ = ("found", "own")
+
+    def __init__(self, own: range) -> None:
+        self.own = own
+        self.found = False
+
+
+_looking: ContextVar[Looking | None] = ContextVar("iverson_looking", default=None)
+
+
+@contextmanager
+def looking(own: range) -> Iterator[Looking]:
+    """A pass that is made again, and recorded, if what users wrote reads something tracked from around it."""
+    made = Looking(own)
+    token = _looking.set(made)
+    try:
+        yield made
+    finally:
+        _looking.reset(token)
+
+
+def of_user() -> AbstractContextManager[Any]:
+    """While a rule of a user, or a hook, runs in a pass that is not recorded."""
+    found = _looking.get()
+    return nullcontext(Call()) if found is None else _looked_at(found)
+
+
+@contextmanager
+def _looked_at(found: Looking) -> Iterator[Call]:
+    with watched(Call()) as call:
+        yield call
+    found.found |= any(node.number not in found.own for node, _ in call.around)
+
+
 def is_unrecorded(x: Any) -> bool:
     """Whether a handle's value depends on what is differentiated, and no node says how."""
     return x._node is None and x._index < 0
@@ -94,7 +152,11 @@ def is_unrecorded(x: Any) -> bool:
 def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
     """Mark handles without a node that were made of handles that are tracked or marked."""
     call = _call.get()
-    if call is None or not (dependence := min(map(call.dependence, args), default=0)):
+    if call is None:
+        return
+    args = tuple(args)
+    call.read(args)
+    if not (dependence := min(map(call.dependence, args), default=0)):
         return
     for x in made:
         if isinstance(x, Handle) and x._node is None and x.dtype.kind in "fcV":
@@ -105,7 +167,11 @@ def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
 def barred(parents: list[Node | None], args: Iterable[Any]) -> list[Node | None]:
     """The nodes of an op's arguments; in a rule, that of one that is marked is a barrier."""
     call = _call.get()
-    if call is None or call.bar is None:
+    if call is None:
+        return parents
+    args = tuple(args)
+    call.read(args)
+    if call.bar is None:
         return parents
     return [
         call.bar(x) if node is None and isinstance(x, Handle) and x._index < 0 else node
@@ -117,6 +183,7 @@ def note_left(x: Any) -> None:
     """Before entries of a handle are given out as Python numbers or an array."""
     call = _call.get()
     if call is not None and x.dtype.kind in "fcV" and (dependence := call.dependence(x)):
+        call.read((x,))
         call.left = True
         call.arrived_left |= dependence == OF_ARRIVED
 
@@ -135,7 +202,8 @@ def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: S
                 name,
                 got=f"a derivative through {what}",
                 expected="functions of iverson on the inputs and results of forward: these are recorded",
-                remedy="compute it in the rule from saved inputs or results",
+                remedy="compute it in the rule from saved inputs or results; make an argument of a tensor "
+                "that forward reads from around it",
             )
         return behind(name, what, g, closed) if is_grad_enabled() else g
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,17 @@ def jacobian_block(rows: Any, columns: Any, block: Any) -> Any:
     above, below = (
         x._mask if isinstance(x, MaskedTensor) else Mask(np.ones(x.shape, bool)) for x in (rows, columns)
     )
+    if Computed in (type(above), type(below)):  # of which the block has all rows, or all columns
+        block = F.reshape(block, shape=(above.count, below.count))
+        for axis, m in enumerate((above, below)):
+            if type(m) is not Computed:
+                lines = F.permute_dims(block, axes=(axis, 1 - axis))
+                shape = (block.shape[0], prod(m.shape)) if axis else (prod(m.shape), block.shape[1])
+                block = F.scatter_add(lines, m.keys, axes=(axis,), shape=shape)
+        row, column = (F.to_dense(m.plain()) for m in (above, below))
+        there = F.logical_and(F.reshape(row, shape=rows.shape + (1,) * len(columns.shape)), column)
+        mask = Computed(there)
+        return MaskedTensor(mask.pack(F.reshape(block, shape=there.shape)), mask)
     vector = F.reshape(block, shape=(above.count * below.count,))
     if above.layout == below.layout == "strided":
         return MaskedTensor(vector, Mask(np.logical_and.outer(above.array, below.array)))

@@ -119,10 +119,14 @@ def _passes(
 
 
 def _together_from(line: Any, walk: Any, seeds: Seeds, weight: complex, start: int, stop: int) -> list[Any]:
+    recorded = line.outer
     try:
-        with recording(line.outer), Batch(stop - start) as level:
+        with recording(recorded), Batch(stop - start) as level:
             given = [None if x is None else level.of_examples(x) for x in seeds.of(start, stop, weight)]
-            return [_examples(level, x) for x in walk(given)]
+            found = [_examples(level, x) for x in walk(given)]
+        if line.outer == recorded:
+            return found
+        return _together_from(line, walk, seeds, weight, start, stop)
     except GraphError:  # a rule reads entries: a custom function's, say
         each = [_alone(walk, seeds.of(n, n + 1, weight)) for n in range(start, stop)]
         return [joined(x) for x in zip(*each, strict=True)]

@@ -17,6 +17,7 @@ from iverson.autograd.forward import push
 from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import enable_grad, is_grad_enabled
 from iverson.autograd.node import next_number, reachable
+from iverson.autograd.unrecorded import looking
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap
 from iverson.core.entries import FULL
@@ -60,7 +61,7 @@ class Linearization:
         leaves, self.structure = flatten(tuple(args))
         self.given = tensors(leaves, operation, "inputs")
         self.inputs = list(map(unwrap, self.given))
-        may_record = is_grad_enabled()
+        self.may_record = is_grad_enabled()
         start = next_number()
         with enable_grad():
             self.variables = fresh(self.inputs, operation, "inputs")
@@ -82,7 +83,8 @@ class Linearization:
         given_out = tensors(out_leaves, operation, "the function's result")
         self.results = [rewrap(x, alias(unwrap(x))) for x in given_out]
         self.outputs = list(map(unwrap, self.results))
-        self.outer = may_record and self._reaches_beyond(start)
+        self.own = range(start, next_number())
+        self.outer = self.may_record and self._reaches_beyond(start)
 
     def _reaches_beyond(self, start: int) -> bool:
         """Whether the outputs depend on anything recorded before this call."""
@@ -122,18 +124,33 @@ class Linearization:
             if is_tracked(o) and ct is not None
         ]
         slots = [slot_of(v) for v in self.variables]
-        found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=recording)
+        targets = dict.fromkeys(slots, FULL)
+        found, recording = self._walked(lambda r: reverse(seeds, targets, create_graph=r), recording)
         results = [
             found.get(s, Tensor(Zero(v.shape, v.dtype))) for s, v in zip(slots, self.variables, strict=True)
         ]
         return handed_out(results, recording)
+
+    def _walked(self, walk: Callable[[bool], Any], recording: bool) -> tuple[Any, bool]:
+        """What a pass gives, and whether it is recorded: as asked, or as it reads what is tracked around it.
+
+        What rules and hooks of users read is known when they have run. The pass is then made again.
+        """
+        if recording or not self.may_record:
+            return walk(recording), recording
+        with looking(self.own) as seen:
+            found = walk(False)
+        if not seen.found:
+            return found, False
+        self.outer = True
+        return walk(True), True
 
     def push(self, tangents: list[Any]) -> list[Any]:
         """Tangents of the outputs from those of the inputs, one per leaf (None stands for zero)."""
         recording = self.outer or _tracked(tangents)
         known = {slot_of(v): t for v, t in zip(self.variables, tangents, strict=True) if t is not None}
         slots = [slot_of(o) for o in self.outputs if is_tracked(o)]
-        found = push(slots, known, create_graph=recording)
+        found, recording = self._walked(lambda r: push(slots, known, create_graph=r), recording)
         results = [found.get(slot_of(o), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
         return handed_out(results, recording)
 

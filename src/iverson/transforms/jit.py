@@ -561,7 +561,8 @@ def jit(
     a step of an optimizer does, are not recorded. Inside of another trace, or of a batch, it is a part of
     that.
 
-    Raises GraphError where the function reads entries of its arguments.
+    Raises GraphError where the function reads entries of its arguments, GradientError where it calls
+    ``requires_grad_()`` on one: a leaf in it is its own (``x.detach().requires_grad_()``).
 
     >>> import iverson as iv
     >>> @jit

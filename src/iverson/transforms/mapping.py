@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 import numpy as np
 
+from iverson.autograd.guards import check_no_leaves
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, AxisError, ShapeError
@@ -84,6 +85,7 @@ def _of_chunk(
         for m in mapped:
             own[m.position] = m.example(level, piece)
         out = function(*unflatten(structure, own), **kwargs)
+        check_no_leaves([unwrap(own[m.position]) for m in mapped], "vmap")
         results, out_structure = flatten(out, none_is_leaf=True)
         places = _prefix(out_axes, out, out_structure, "out_axes")
         found = [_left(level, r, n) for r, n in zip(results, places, strict=True)]

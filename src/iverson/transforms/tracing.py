@@ -7,6 +7,7 @@ from functools import partial
 from operator import is_, itemgetter
 from typing import Any
 
+from iverson.autograd.guards import check_no_leaves
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, rewrap, semantics_of, unwrap, value_of
@@ -50,6 +51,7 @@ class TracedFunction:
             handles = [level.input(a) for a in avals]
             inputs = list(map(alias, handles))
             outputs = self._outputs(function, arguments(inputs))
+            check_no_leaves(inputs, name)
             pairs = enumerate(zip(handles, inputs, strict=True))
             self.written = [k for k, (a, b) in pairs if value_of(a) is not value_of(b)]
             outputs += [inputs[k] for k in self.written]
