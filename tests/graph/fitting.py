@@ -1,4 +1,4 @@
-"""Arrays of random programs made to fit where they are used: some entries of another, all, or their mean."""
+"""Arrays of random programs made to fit where they are used: some entries of another, all, or a mean."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ def as_real(x: Any) -> Any:
 
 
 def fitted(x: Any, shape: tuple[int, ...], how: int = 0) -> Any:
-    """A real array of a shape, from the entries of another: some of them, all, or their mean."""
+    """A real array of a shape, from the entries of another: some of them, all, or a mean.
+
+    A mean of some weight to each: errors of probabilities, and many gradients, add up to nothing but rounding.
+    """
     flat = as_real(x.to_dense() if x.layout != "strided" else x).reshape(-1)
     size, count = int(np.prod(shape)), flat.shape[0]
     if not count or how % 4 == 0:
-        return iv.broadcast_to(iv.sum(flat) / max(count, 1), shape)
+        return iv.broadcast_to(iv.sum(flat * (1 + np.arange(count) % 3 / 4)) / max(count, 1), shape)
     if how % 4 == 1:
         return iv.take(flat, np.arange(size) * (1 + how % 3) % count).reshape(shape)
     if how % 4 == 2:
