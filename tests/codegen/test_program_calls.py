@@ -75,7 +75,7 @@ def test_a_call_is_one_foreign_call_and_allocates_its_outputs_alone(monkeypatch:
     made(x, w)
     calls = []
     entry = made.library.functions["iverson_program"]
-    monkeypatch.setitem(made.__dict__, "_entry", lambda address: calls.append(entry(address)))
+    monkeypatch.setitem(made.__dict__, "_entry", lambda *given: calls.append(entry(*given)))
     tracemalloc.start()
     try:
         (y,) = made.run((x, w))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import iverson as iv
 from iverson import te
 from iverson.codegen.programs import compile as programs_compile
 from iverson.core.errors import IndexingError, ShapeError
@@ -44,6 +45,28 @@ def test_few_python_functions_are_entered(monkeypatch: pytest.MonkeyPatch) -> No
     for a, b in zip(code(*given), code(*given, threads=1), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     assert python_calls(lambda: code(*given)) <= 5
+
+
+@te.op
+def weighed(x, w):
+    return te.compute(x.shape, lambda i: w * x[i])
+
+
+def test_an_op_called_as_before_enters_few_python_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call, that of its interpreter, the look at its operands, its code's and the program's."""
+    monkeypatch.setattr(programs_compile, "np", np)
+    x, w = iv.asarray(np.arange(5.0)), iv.asarray(2.0)
+    assert python_calls(lambda: weighed(x, w)) <= 8
+
+
+def test_an_op_is_called_on_operands_of_other_kinds_in_turns() -> None:
+    rng = np.random.default_rng(0)
+    xs = [rng.normal(size=5), rng.normal(size=3), rng.normal(size=5).astype("float32"), rng.normal(size=0)]
+    ws = [2.0, np.asarray(3.0), np.float64(4.0), np.asarray(5.0, "float32")]
+    for turn in rng.integers(4, size=(100, 2)):
+        x, w = xs[turn[0]], ws[turn[1]]
+        found, expected = weighed(iv.asarray(x), w), x * np.asarray(w)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6 if x.dtype == "float32" else 1e-15)
 
 
 @pytest.mark.parametrize("way", ["strided", "read only", "other dtype", "reversed", "lists"])

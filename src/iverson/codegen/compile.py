@@ -79,7 +79,7 @@ def to_assembly(text: str, machine: Machine) -> str:
 
 
 def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
-    """Link an object into the process; ``signature`` is the ctypes type of all entry points."""
+    """Link an object into the process; ``signature`` makes a function of an entry point's address."""
     owner, addresses = link.link(code, names, _address) or _linked_by_llvm(code, names)
     return Library(owner, {name: signature(addresses[name]) for name in names}, addresses)
 

@@ -19,6 +19,7 @@ from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel
 from iverson.codegen.task import Axis, Task
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.float_warnings import at_user_line
 from iverson.expr.nodes import Const, Expr, changed
 from iverson.te import faults, interpret
 from iverson.te.expressions import Tensor, Var
@@ -55,6 +56,7 @@ class Interpreted:
 
     statements: tuple[Statement, ...]
 
+    @at_user_line
     def run(self, values: dict[Tensor, Array]) -> None:
         """Carry them out on the arrays of their tensors."""
         recurrence = recurrence_of(self.statements[0].tensor)
@@ -118,10 +120,19 @@ class Lowered:
         operation, names : what is called and its inputs in messages (default: as in ``program``).
         Raises ShapeError where an array does not fit and IndexingError for an index out of range.
         """
-        given = self._inputs(inputs)
+        return self.run(self._inputs(inputs), threads, operation, names)
+
+    def run(
+        self,
+        given: tuple[Array, ...],
+        threads: int | None = None,
+        operation: str = "te",
+        names: Sequence[str] | None = None,
+    ) -> tuple[Array, ...]:
+        """As a call, on arrays of the shapes and dtypes of the inputs."""
         try:
-            if threads is None and self.whole is not None:
-                return self.whole(given)
+            if threads is None and (whole := self.whole) is not None:
+                return whole.run(given)
             return self._by_steps(given, threads)
         except IndexingError as error:
             values: dict[Tensor, Array] = dict(zip(self.program.inputs, given, strict=True))

@@ -43,16 +43,18 @@ Temp = Callable[[str, Any, tuple[int, ...]], Buffer]
 
 
 class OneCall:
-    """A program of steps as machine code, called on arrays that fit.
+    """A program of steps as machine code; ``run`` takes arrays that fit, and gives the outputs.
+
+    It raises IndexingError where an index that is used is outside its buffer.
 
     products : rows, inner, columns and batch of the products that a call carries out.
     """
 
     def __init__(self, compiled: CompiledProgram, products: Sequence[tuple[int, int, int, int]]) -> None:
         self.compiled, self.products = compiled, products
+        self.run = self._counted if products else compiled.run
 
-    def __call__(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The outputs. Raises IndexingError where an index that is used is outside its buffer."""
+    def _counted(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         for sizes in self.products:
             work.product(*sizes)
         return self.compiled.run(arrays)

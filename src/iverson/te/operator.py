@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from math import prod
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.op import Op, Rule, Wanted, frozen
+from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strided
 from iverson.layouts.bracket import held
@@ -46,6 +47,8 @@ from iverson.te.selection import of_selection
 from iverson.te.site import check_constants, operation
 
 Build = Callable[..., Any]
+_ndarray = np.ndarray
+_kind = attrgetter("__class__", "shape", "dtype")
 #: How many shapes an op keeps a compiled program for.
 KEPT = 256
 #: Entries from which part of a gradient may have code of its own, and how many boxes may, each for itself.
@@ -56,11 +59,13 @@ LARGE, ALONE = 1 << 12, 3
 class Compiled:
     """An op at given shapes, dtypes and parameters: its program, which arguments that reads, their names.
 
+    operands : those shapes and dtypes.
     relation : which entries of the results depend on which of the arguments.
     reached : of some results, the arguments that their derivatives lead to.
     lower : compiles the program, when it is first run.
     """
 
+    operands: tuple[tuple[tuple[int, ...], Any], ...]
     program: Program
     reads: tuple[int, ...]
     names: tuple[str, ...]
@@ -73,6 +78,27 @@ class Compiled:
     def lowered(self) -> Lowered | Blocked:
         """The program's code."""
         return self.lower()
+
+    @cached_property
+    def picked(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """Takes from the arguments those that the program reads, in its order."""
+        reads = self.reads
+        if reads == tuple(range(len(self.operands))):
+            return tuple
+        if len(reads) < 2:
+            return itemgetter(slice(reads[0], reads[0] + 1) if reads else slice(0))
+        return itemgetter(*reads)
+
+    def fits(self, values: tuple[Any, ...]) -> bool:
+        """Whether they are arrays of these shapes and dtypes, as those of most calls are."""
+        try:
+            return tuple(map(_kind, values)) == self._kinds
+        except AttributeError:  # of a number
+            return False
+
+    @cached_property
+    def _kinds(self) -> tuple[Any, ...]:
+        return tuple([(_ndarray, *known) for known in self.operands])
 
 
 def _in_single(x: Placeholder) -> Any:
@@ -110,12 +136,14 @@ class Expression:
         self.alone = 0
         self.gradient: tuple[Expression, tuple[int, ...], tuple[int, ...]] | None = None
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
+        #: Of the call before, most often of the next as well.
+        self._latest: tuple[Compiled | None, Any] = None, None
         self._any_shape: OrderedDict[Any, AnyShape] = OrderedDict()
         self._derived: dict[Any, Expression] = {}
         self._lock = locks.lock()
         self.op = Op(
             name=name,
-            forward=self._forward,
+            forward=Body(self._forward, signals=False),  # what is interpreted sees to it itself
             abstract=self._abstract,
             vjp=self._vjp,
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
@@ -170,7 +198,8 @@ class Expression:
 
         lowered = partial(self._lower, avals, params, program)
         names = tuple([self.names[k] for k in reads])
-        return Compiled(program, reads, names, results, relation, reached, lowered)
+        expected = tuple([(tuple(o.shape), t.dtype) for o, t in zip(operands, inputs, strict=True)])
+        return Compiled(expected, program, reads, names, results, relation, reached, lowered)
 
     def _lower(
         self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program
@@ -223,10 +252,16 @@ class Expression:
         return outputs
 
     def _forward(self, *values: Any, **params: Any) -> Any:
-        arrays = tuple([v if type(v) is np.ndarray else np.asarray(v) for v in values])
-        made = self.compiled(arrays, params)
-        read = [arrays[k] for k in made.reads]
-        results = made.lowered(*read, operation=self.name, names=made.names)
+        made, code = self._latest
+        if params or made is None or not made.fits(values):
+            values = tuple([v if type(v) is _ndarray else np.asarray(v) for v in values])
+            made = self.compiled(values, params)
+            code = made.lowered
+            if not params and isinstance(code, Lowered):
+                self._latest = made, code
+            results = code(*made.picked(values), operation=self.name, names=made.names)
+        else:
+            results = code.run(made.picked(values), None, self.name, made.names)
         return results if self.multiple else results[0]
 
     def _abstract(self, *operands: Any, **params: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import numpy as np
 
 from iverson.codegen import cache, compile, faults, workspace
 from iverson.codegen.arrays import data_offset
+from iverson.codegen.builtin import builtin
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import blas, emit
 from iverson.codegen.programs.arena import ALIGN, Arena, arena, in_place
@@ -34,9 +34,6 @@ Array = np.ndarray[Any, Any]
 #: Arenas up to so many bytes stay with their program; larger ones go back to the workspace after each call.
 SMALL = 2**20
 _KEEP = 1024
-
-#: ``int64 program(int64 *arguments)``; a call releases the GIL.
-ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +106,12 @@ class Planned:
 class _Frame:
     """What a call has for itself: the block of arguments, the arena, and the record of faults."""
 
-    __slots__ = ("address", "alone", "arena", "block", "objects", "record")
+    __slots__ = ("address", "alone", "arena", "block", "record")
 
     def __init__(self, made: CompiledProgram) -> None:
         known = made.calling
         self.block = (ctypes.c_int64 * known.length)()
         self.address = ctypes.addressof(self.block)
-        self.objects = struct.Struct(f"={known.objects}q")
         self.record = np.zeros((max(known.places, 1), 2), np.int64)
         self.arena = np.empty(known.arena + 2 * ALIGN, np.uint8) if made.small else None
         held = [a.ctypes.data for a in made.constants]
@@ -181,20 +177,15 @@ class CompiledProgram:
             frame = self._frames.pop()
         except IndexError:
             frame = _Frame(self)
-        frame.objects.pack_into(frame.block, 0, *map(id, arrays), *map(id, outputs))
         borrowed = None
         if frame.arena is None:
             borrowed = workspace.take((self.calling.arena + 2 * ALIGN,), _BYTE)
             frame.block[self.calling.arena_at] = _aligned(borrowed)
-        try:
-            if frame.alone is None:
-                failed = self._entry(frame.address)
-            else:
-                with frame.alone:
-                    failed = self._entry(frame.address)
-        except SystemError as error:
-            # What the handler of a signal raised when a loop asked (`emit`): it came with a result.
-            raise error.__cause__ or error from None
+        if frame.alone is None:
+            failed = self._entry(frame.address, arrays, outputs)
+        else:
+            with frame.alone:
+                failed = self._entry(frame.address, arrays, outputs)
         if borrowed is not None:
             workspace.give_back([borrowed])
         if failed == emit.NOT_DENSE:
@@ -359,7 +350,7 @@ def _known(key: str) -> compile.Library | None:
 
 
 def _loaded(key: str, code: bytes) -> compile.Library:
-    library = compile.load(code, (emit.ENTRY_NAME,), ENTRY)
+    library = compile.load(code, (emit.ENTRY_NAME,), builtin)
     with _lock:
         library = _libraries.setdefault(key, library)
         while len(_libraries) > _KEEP:

@@ -1,10 +1,10 @@
-"""From a program to one LLVM function: ``i64 iverson_program(ptr arguments)``, 0 where all indices were
-inside.
+"""From a program to one LLVM function: ``i64 iverson_run_program(ptr arguments, ptr given, ptr made)``, 0
+where all indices were inside; and to one that Python calls, ``iverson_program``, with the GIL released in it.
 
 ``arguments`` holds, in 64 bits each (see `layout`): the in and inout arrays and then the out arrays, as the
 addresses of the Python objects, whose data pointers and flags the function reads itself; the constants' data;
 the arena; the record of faults; and the routines of the BLAS. So the machine code holds no address and can be
-kept on disk.
+kept on disk. The function fills in the arrays itself, from two tuples of Python: ``given`` and ``made``.
 
 Each phase of a kernel is a function inside the module, shared by equal phases. What a nest reports
 (`faults`) ends the program at once, since loops that depend on it may be endless.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from iverson.codegen.arrays import data_offset, flags_offset
+from iverson.codegen.arrays import data_offset, flags_offset, items_offset
 from iverson.codegen.cost import cost, is_worth_threads
 from iverson.codegen.ir import (
     I32,
@@ -51,7 +51,10 @@ from iverson.codegen.programs.nodes import (
 from iverson.codegen.scatter import shared
 from iverson.codegen.target import Machine
 
+#: What Python calls (METH_FASTCALL), with the address of the arguments and two tuples: it gives what the
+#: program returns, or raises what the handler of a signal raised. ctypes takes half a microsecond for this.
 ENTRY_NAME = "iverson_program"
+_RUN = "iverson_run_program"
 #: Steps of one function at most: what LLVM takes to make code of one grows with the square of its length.
 PART = 128
 #: Iterations of a long loop between looks at the clock, and cycles (some 50 ms) between questions to Python.
@@ -126,8 +129,23 @@ def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
     shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
     works = Works("iverson_nest", target, shared)
     made = _Emitter(program, arena, known, works, shared.nested())
-    entry = made.function()
-    return module_text(shared, [*works.texts, *made.texts, entry], ATTRIBUTES)
+    run, called = made.function(), _called(shared.nested())
+    return module_text(shared, [*works.texts, *made.texts, run, called], ATTRIBUTES)
+
+
+def _called(b: Builder) -> str:
+    """What Python calls."""
+    words = [b.load(b.emit(f"getelementptr ptr, ptr %items, i64 {k}", PTR), PTR, 8) for k in range(3)]
+    block = b.call("PyLong_AsVoidPtr", PTR, (words[0],), pure=False)
+    state = b.call("PyEval_SaveThread", PTR, (), pure=False)
+    given = ", ".join(f"ptr {w.ref}" for w in (block, *words[1:]))
+    ended = b.emit(f"call i64 @{_RUN}({given})", I64, pure=False)
+    b.declarations["PyEval_RestoreThread"] = "declare void @PyEval_RestoreThread(ptr)"
+    b.do(f"call void @PyEval_RestoreThread(ptr {state.ref})")
+    with b.leaving(ended.eq(_RAISED), "ptr null"):
+        pass
+    b.do(f"ret ptr {b.call('PyLong_FromLongLong', PTR, (ended,), pure=False).ref}")
+    return function_text(b, ENTRY_NAME, PTR, "ptr %self, ptr %items, i64 %count")
 
 
 def is_shared_out(phase: Stmt) -> bool:
@@ -158,6 +176,7 @@ class _Emitter:
 
     def function(self) -> str:
         b = self.b
+        self.take_arrays()
         self.return_unless_dense(
             [self.argument(n) for n, x in enumerate(self.known.objects) if x.role != "out"]
         )
@@ -170,7 +189,7 @@ class _Emitter:
                     b.put(self.swapped[x.name], place)
         self.block(self.program.steps)
         b.do("ret i64 0")
-        return function_text(b, ENTRY_NAME, I64, "ptr %arguments")
+        return function_text(b, _RUN, I64, "ptr %arguments, ptr %given, ptr %made")
 
     def part(self, steps: tuple[Step, ...]) -> None:
         """Some steps as a call of a function of their own, which is given the loops' variables and where
@@ -218,6 +237,17 @@ class _Emitter:
             b.cast("ptrtoint", threads, I64),
             self.texts,
         )
+
+    def take_arrays(self) -> None:
+        """Copy the addresses of the arrays from the tuples that hold them."""
+        copy = "llvm.memcpy.inline.p0.p0.i64"
+        self.b.declarations[copy] = f"declare void @{copy}(ptr, ptr, i64, i1)"
+        made = sum(x.role == "out" for x in self.known.objects)
+        given = len(self.known.objects) - made
+        for items, start, count in (("%given", 0, given), ("%made", given, made)):
+            to = self.b.emit(f"getelementptr i64, ptr %arguments, i64 {start}", PTR)
+            held = self.b.emit(f"getelementptr i8, ptr {items}, i64 {items_offset()}", PTR)
+            self.b.do(f"call void @{copy}(ptr {to.ref}, ptr {held.ref}, i64 {8 * count}, i1 false)")
 
     def return_unless_dense(self, objects: list[Value]) -> None:
         """Ends the program where the entries of an array are not in C order, or not aligned."""

@@ -1,0 +1,35 @@
+"""Machine code as a builtin function of Python: a call takes a tenth of the time of one through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+_FASTCALL = 0x80
+
+
+class _Method(ctypes.Structure):
+    """``PyMethodDef``."""
+
+    _fields_: ClassVar = [
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+def builtin(address: int) -> Callable[..., Any]:
+    """The code at an address, ``PyObject *f(PyObject *self, PyObject *const *items, Py_ssize_t count)``."""
+    method = _Method(b"program", address, _FASTCALL, None)
+    # As its own `self`, the definition lives as long as the function.
+    made: Callable[..., Any] = _new(ctypes.byref(method), method, None)
+    return made
+
+
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
+__all__ = ["builtin"]
