@@ -26,7 +26,7 @@ def as_real(x: Any) -> Any:
 def fitted(x: Any, shape: tuple[int, ...], how: int = 0) -> Any:
     """A real array of a shape, from the entries of another: some of them, all, or a mean.
 
-    A mean of some weight to each: errors of probabilities, and many gradients, add up to nothing but rounding.
+    A mean gives weights: errors of probabilities, and many gradients, add up to nothing but rounding.
     """
     flat = as_real(x.to_dense() if x.layout != "strided" else x).reshape(-1)
     size, count = int(np.prod(shape)), flat.shape[0]
