@@ -16,8 +16,8 @@ from iverson.autograd import is_grad_enabled
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Operand, Wrapper, is_tracked
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
+from iverson.core.dispatch import Operand, Wrapper, has_entries, is_tracked, unwrap
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GraphError, described, way_in
 from iverson.core.shapes import check_choice
 from iverson.expr.nodes import Expr
 from iverson.handles import asarray
@@ -38,6 +38,18 @@ def named(function: Function, name: str, doc: str) -> Function:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return checked(function)
+
+
+def check_entries(operation: str, *xs: Any, decides: str, remedy: str) -> None:
+    """Before a function reads entries: raises GraphError where they are not known, in a trace or a batch."""
+    for x in xs:
+        if not has_entries(unwrap(x)):
+            raise GraphError(
+                operation,
+                got="entries that are not known in a trace or a batch",
+                expected=f"entries that can be read: they decide {decides}",
+                remedy=remedy,
+            )
 
 
 def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import addresses_of, as_operand
+from iverson.array_api.arguments import addresses_of, as_operand, check_entries
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method
@@ -136,6 +136,12 @@ def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
     x = as_operand(x, "nonzero")
     if not x.ndim:
         raise ShapeError("nonzero", "x", got="rank 0", expected="at least one axis")
+    check_entries(
+        "nonzero",
+        x,
+        decides="the shape of the result",
+        remedy="keep the shape: where(x, y, 0) or masked_tensor(y, x != 0) in place of y[nonzero(x)]",
+    )
     plain: Any = zero_filled(x)
     return tuple(as_operand(found, "nonzero") for found in nonzero_indices(value_of(plain)))
 

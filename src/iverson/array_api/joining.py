@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_operands
+from iverson.array_api.arguments import as_operand, as_operands, check_entries
 from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method, variadic_method
 from iverson.core.arrays import plain
@@ -180,7 +180,14 @@ def repeat(x: A | ArrayLike, repeats: ArrayLike | Sequence[int], /, *, axis: Axi
 
 def _counts(repeats: Any, n: int) -> np.ndarray[Any, Any]:
     if not isinstance(repeats, (list, tuple)):
-        repeats = F.to_numpy(as_operand(repeats, "repeat", "repeats"))
+        repeats = as_operand(repeats, "repeat", "repeats")
+        check_entries(
+            "repeat",
+            repeats,
+            decides="the shape of the result",
+            remedy="pass what is no argument of the transform, or use take(x, positions)",
+        )
+        repeats = F.to_numpy(repeats)
     counts = plain(repeats, "repeat", "repeats")
     if counts.size and (counts.dtype.kind not in "iu" or counts.min() < 0):
         raise ArgumentError("repeat", "repeats", got=str(counts), expected="integers, none of them negative")

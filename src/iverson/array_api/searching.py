@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from iverson.array_api.arguments import addresses_of, as_operand, as_plain, as_weak, check_kind
+from iverson.array_api.arguments import (
+    addresses_of,
+    as_operand,
+    as_plain,
+    as_weak,
+    check_entries,
+    check_kind,
+)
 from iverson.array_api.indexing import flat_take, positions
 from iverson.array_api.joining import take_positions
 from iverson.array_api.manipulation import as_vector
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, rewrap, unwrap, value_of
+from iverson.core.dispatch import Handle, Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.handles import Tensor
@@ -110,8 +117,37 @@ def isin(x1: A | ArrayLike, x2: A | ArrayLike, /, *, invert: bool = False) -> A:
     if not any(hasattr(x, "dtype") for x in xs):
         raise ArgumentError("isin", got="two Python scalars", expected="at least one array")
     common = dtypes.result_type(*xs)
+    if not all(has_entries(unwrap(x)) for x in xs):
+        return rewrap(xs[0], _is_in(xs[0], xs[1], common, bool(invert)))
     a, b = (_explicit(unwrap(x), "isin") if hasattr(x, "dtype") else np.asarray(x, common) for x in xs)
     return rewrap(xs[0], Tensor(np.asarray(np.isin(a, b, invert=bool(invert)))))
+
+
+#: Of as many entries or fewer, each is compared.
+FEW = 32
+
+
+def _is_in(x1: Any, x2: Any, common: Any, invert: bool) -> Any:
+    """`isin`, by comparisons: of the entries of x1, in a trace or a batch, a plain tensor."""
+    masked: Any = x2 if isinstance(x2, Wrapper) else None
+    there = None if masked is None else as_vector(masked.get_mask(), "isin")
+    line = as_vector(_dense(x2, common), "isin")
+    x = _dense(unwrap(x1), common)
+    if there is None and line.size > FEW and common.kind in "biuf":
+        line = F.sort(line, axis=0, descending=False)
+        at = F.minimum(F.searchsorted(line, x, side="left"), line.size - 1)
+        found = F.equal(F.gather(line, at, axes=(0,)), x)
+    else:
+        found = F.equal(F.expand_dims(x, axis=(x.ndim,)), line)
+        found = found if there is None else F.logical_and(found, there)
+        found = F.any(found, axis=(x.ndim,), keepdims=False)
+    return F.logical_not(found) if invert else found
+
+
+def _dense(x: Any, common: Any) -> Any:
+    """All entries of an operand, of those that do not exist zeros, in a dtype."""
+    x = F.to_dense(zero_filled(x)) if hasattr(x, "dtype") else Tensor(np.asarray(x, common))
+    return x if x.dtype == common else F.astype(x, dtype=common)
 
 
 class UniqueAll(NamedTuple):
@@ -157,6 +193,7 @@ def unique_all(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueAl
 
 def _unique(x: Any, axis: Any, equal_nan: bool) -> UniqueAll:
     x = as_operand(x, "unique_all")
+    _check_known(x, "unique_all")
     if axis is not None:
         return _unique_slices(x, axis)
     entries, addresses = _entries(x, "unique_all")
@@ -174,6 +211,15 @@ def _unique(x: Any, axis: Any, equal_nan: bool) -> UniqueAll:
     found = np.empty_like(inverse)
     found[numbers] = inverse
     return UniqueAll(values, Tensor(addresses[numbers][first]), rewrap(x, Tensor(found)), Tensor(counts))
+
+
+def _check_known(x: Any, operation: str) -> None:
+    check_entries(
+        operation,
+        x,
+        decides="how many distinct ones there are",
+        remedy="sort them, or compare them by isin; or call it outside of the transform",
+    )
 
 
 @method
@@ -264,6 +310,7 @@ def unique_values(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> Tenso
     >>> unique_values(asarray([2, 1, 2]))
     iverson.Tensor([1, 2])
     """
+    _check_known(x, "unique_values")
     if axis is not None:
         with speaking_as("unique_values"):
             return _unique_slices(as_operand(x, "unique_values"), axis).values

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from iverson.array_api.arguments import as_operand, as_tuple, by_columns, cast, given_dtype
+from iverson.array_api.arguments import as_operand, as_tuple, by_columns, cast, check_entries, given_dtype
 from iverson.array_api.methods import method, tensor_method, tensor_property
 from iverson.array_api.patterns import compressed_pattern, coo_pattern
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, LevelValue, Wrapper, has_entries, value_of, zero_filled
+from iverson.core.dispatch import Handle, LevelValue, Wrapper, has_entries, levels, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, speaking_as
 from iverson.core.shapes import as_int
 from iverson.handles import Tensor
@@ -28,6 +28,7 @@ from iverson.layouts import (
     sparse_layouts,
 )
 from iverson.layouts.conversion import dense_axes
+from iverson.layouts.symbols import PatternSymbol
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
 
@@ -43,6 +44,9 @@ def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, oper
     if values.shape[:lead] != pattern.stored_shape or (not dense and values.ndim > lead):
         expected = f"shape {pattern.stored_shape}" + (", then dense axes or none" if dense else "")
         raise ShapeError(operation, "values", got=f"shape {values.shape}", expected=expected)
+    if isinstance(pattern, PatternSymbol):  # known when the trace runs, so that the result is of the trace
+        for level in levels():
+            values = level.variable_of(values)
     made = F.from_values(values, pattern=pattern)
     return made.detach().requires_grad_() if requires_grad else made
 
@@ -280,6 +284,13 @@ def to_sparse(x: A | ArrayLike, /) -> A:
 
 
 def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
+    if isinstance(value_of(x, None), LevelValue):
+        check_entries(
+            operation,
+            x,
+            decides="the result, which is made here and not when the program runs",
+            remedy="call it outside of the transform, or close over the tensor",
+        )
     if not isinstance(value_of(x, None), Sparse):
         held = layout_of(value_of(x)).name if isinstance(x, Handle) else type(x).__name__
         raise ArgumentTypeError(
@@ -363,7 +374,7 @@ def indptr(x: Tensor, /) -> Tensor:
     iverson.Tensor([0, 1, 2])
     """
     pattern = pattern_held(x, "indptr")
-    if not isinstance(pattern, CompressedPattern):
+    if not isinstance(getattr(pattern, "model", pattern), CompressedPattern):  # of a symbol, what is known
         raise ArgumentTypeError(
             "indptr", "x", got=f"layout '{pattern.layout}'", expected="a compressed layout"
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, as_plain, cast, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, as_plain, cast, check_entries, check_kind
 from iverson.array_api.creation import linspace
 from iverson.array_api.indexing import nonzero
 from iverson.array_api.joining import diff, stack
@@ -94,7 +94,8 @@ def argwhere(x: Array | ArrayLike, /) -> Tensor:
     x = as_operand(x, "argwhere")
     if not x.ndim:
         raise ShapeError("argwhere", "x", got="rank 0", expected="at least one axis")
-    return stack(nonzero(x), axis=1)
+    with speaking_as("argwhere"):
+        return stack(nonzero(x), axis=1)
 
 
 @tensor_method
@@ -108,9 +109,11 @@ def bincount(
     ----------
     x : a vector of integers.
     weights : a vector as long as x; differentiable in it.
-    minlength : the least length of the result, which is one more than the largest number.
+    minlength : the least length of the result, which is one more than the largest number. In a trace or a
+        batch, where the numbers are not known, its length: a number that is as large is an IndexingError.
 
-    Raises ArgumentError for negative numbers, ShapeError where the lengths differ, DTypeError.
+    Raises ArgumentError for negative numbers, ShapeError where the lengths differ, DTypeError, GraphError in
+    a trace or a batch without ``minlength``.
 
     >>> from iverson import asarray
     >>> bincount(asarray([0, 2, 2]))
@@ -123,10 +126,15 @@ def bincount(
     least = as_int(minlength, "bincount", "minlength")
     if not 0 <= least < 2**60:
         raise ArgumentError("bincount", "minlength", got=str(least), expected="a number in [0, 2**60)")
-    numbers: Any = F.to_numpy(x)
-    if numbers.size and numbers.min() < 0:
+    if not least:
+        check_entries(
+            "bincount", x, decides="how long the result is", remedy="say minlength, which is the length"
+        )
+    numbers: Any = F.to_numpy(x) if has_entries(x) else x
+    known = has_entries(x) and numbers.size
+    if known and numbers.min() < 0:
         raise ArgumentError("bincount", "x", got=str(numbers.min()), expected="no number below 0")
-    count = max(least, int(numbers.max()) + 1 if numbers.size else 0)
+    count = max(least, int(numbers.max()) + 1 if known else 0)
     given = (
         F.astype(x * 0 + 1, dtype=dtypes.int64)
         if weights is None
@@ -134,7 +142,8 @@ def bincount(
     )
     if given.shape != x.shape:
         raise ShapeError("bincount", "weights", got=f"shape {given.shape}", expected=f"shape {x.shape}")
-    return segment_sum(given, numbers, count)
+    with speaking_as("bincount", segment_ids="x"):
+        return segment_sum(given, numbers, count)
 
 
 class HistogramResult(NamedTuple):

@@ -8,10 +8,13 @@ import numpy as np
 
 from iverson import te
 from iverson.array_api.arguments import as_operand, check_kind
+from iverson.array_api.joining import concat, stack
 from iverson.array_api.nn import averaged
 from iverson.core.arguments import checked
+from iverson.core.dispatch import has_entries, unwrap
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import check_choice
+from iverson.handles import asarray
 from iverson.nn.arguments import real
 from iverson.ops import F
 
@@ -67,7 +70,8 @@ def ctc_loss(
     reduction : "mean" of the losses divided by the numbers of labels, "sum", or "none".
     zero_infinity : whether an example with too few steps for its labels has the loss 0, not inf.
 
-    Raises ShapeError where shapes do not fit, ArgumentError for lengths or labels out of range, DTypeError.
+    Raises ShapeError where shapes do not fit, ArgumentError for lengths or labels out of range (IndexingError
+    where they are known only when a program runs), DTypeError.
 
     >>> from iverson import asarray, log_softmax, zeros
     >>> logs = log_softmax(zeros((2, 1, 2)))
@@ -96,28 +100,31 @@ def ctc_loss(
     for length, argument in zip(lengths, ("input_lengths", "target_lengths"), strict=True):
         if length.shape != (batch,):
             raise ShapeError("ctc_loss", argument, got=f"shape {length.shape}", expected=f"shape {(batch,)}")
-    labels = np.full((batch, 2 * given.shape[1] + 1), blank, np.int64)
-    labels[:, 1::2] = given
-    skips = np.full(labels.shape, FAR, logs.dtype)
-    skips[:, 2:][(labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])] = 0
+    blanks = np.full((batch, given.shape[1] + 1), blank, np.int64)
+    pairs = F.reshape(stack([blanks[:, 1:], given], axis=2), shape=(batch, 2 * given.shape[1]))
+    labels = concat([pairs, blanks[:, :1]], axis=1)
+    before = concat([np.full((batch, 2), -1), labels], axis=1)[:, : labels.shape[1]]
+    skips = F.astype(F.where((labels != blank) & (labels != before), 0.0, FAR), dtype=logs.dtype)
     alpha = _alignments(logs, labels, skips)
     last, number = lengths[0] - 1, lengths[1]
     every = np.arange(batch)
     ends = [
-        F.gather(alpha, last, every, s, axes=(0, 1, 2)) for s in (2 * number, np.maximum(2 * number - 1, 0))
+        F.gather(alpha, last, every, s, axes=(0, 1, 2)) for s in (2 * number, F.maximum(2 * number - 1, 0))
     ]
     total = F.where(number == 0, ends[0], F.logaddexp(*ends))
     impossible = total < FAR / 2
     losses = F.where(impossible, 0.0 if zero_infinity else float("inf"), -total)
     if reduction == "mean":
-        losses = losses / np.maximum(number, 1).astype(logs.dtype)
+        losses = losses / F.astype(F.maximum(number, 1), dtype=logs.dtype)
     return averaged(losses, reduction, "ctc_loss")
 
 
-def _numbers(x: Any, argument: str, least: int, most: int) -> np.ndarray[Any, Any]:
-    """Integers that are known, in [least, most]."""
+def _numbers(x: Any, argument: str, least: int, most: int) -> Any:
+    """Integers in [least, most]."""
     x = as_operand(x, "ctc_loss", argument)
     check_kind(x, "iu", "ctc_loss", argument)
+    if not has_entries(unwrap(x)):
+        return F.checked_index(x, least=least, extent=most + 1, operation="ctc_loss", argument=argument)
     found = np.asarray(F.to_numpy(x), np.int64)
     if found.size and not least <= found.min() <= found.max() <= most:
         raise ArgumentError(
@@ -126,7 +133,7 @@ def _numbers(x: Any, argument: str, least: int, most: int) -> np.ndarray[Any, An
             got=f"numbers from {found.min()} to {found.max()}",
             expected=f"ones in [{least}, {most}]",
         )
-    return found
+    return asarray(found)
 
 
 __all__ = ["ctc_loss"]
