@@ -262,3 +262,57 @@ def test_a_signal_ends_a_native_loop():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert endless(iv.asarray([10.0])).tolist() == [10.0]
+
+
+def test_tangents_in_one_direction_are_carried_once():
+    """A step of the n-th derivative along v has n tangents, and a product of each: it had 2^n - 1."""
+    w, x, v, u = (iv.asarray(RNG.normal(size=s) / 3) for s in ((6, 6), (6, 4), (6, 4), (6, 4)))
+
+    def loop(x):
+        return iv.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 1, iv.tanh(w @ c[1])), (0, x))[1]
+
+    def along(f, v):
+        return lambda x: iv.jvp(f, (x,), (v,))[1]
+
+    def steps(x):
+        for _ in range(10):
+            x = iv.tanh(w @ x)
+        return x
+
+    cases = [([], 10), ([v], 20), ([v, v], 30), ([v, u], 40), ([v, v, v], 40)]
+    for directions, products in cases:
+        f, expected = loop, steps
+        for d in directions:
+            f, expected = along(f, d), along(expected, d)
+        compiled = iv.jit(f)
+        compiled(x)
+        with iv.explain.count() as done:
+            found = compiled(x)
+        assert done.products == products
+        np.testing.assert_allclose(found.numpy(), expected(x).numpy(), rtol=1e-11, atol=1e-13)
+
+
+def test_carries_that_start_the_same_and_part_are_two():
+    """Also where they part after some steps: of a chain of carries, each begins to differ a step later."""
+    x = iv.asarray(RNG.normal(size=5))
+
+    def chain(x):
+        return iv.fori_loop(0, 5, lambda k, c: (c[0] * 2, c[0], c[1], c[2], c[3]), (x, x, x, x, x))
+
+    def pair(x):
+        return iv.scan(lambda c, y: ((c[0] + y[0], c[1] + y[1]), c[0] * c[1]), (x[0], x[0]), (x, x))
+
+    def crossed(x):
+        return iv.while_loop(lambda c: c[2] < 3, lambda c: (c[1] + 1, c[0] + 1, c[2] + 1), (x, x, 0))
+
+    for f, carries in ((chain, 5), (pair, 1), (crossed, 2)):
+        (equation,) = (
+            simplified(iv.jit(f).graph(x)).equations[-1:]
+            if f is not pair
+            else (e for e in simplified(iv.jit(f).graph(x)).equations if e.op.name == "scan")
+        )
+        assert equation.op.name in ("scan", "while")
+        assert len(equation.params["body"].inputs) == carries + {chain: 0, pair: 1, crossed: 0}[f]
+        for g, want in zip(iv.jit(f)(x), f(x), strict=True):
+            for a, b in zip(*(t if isinstance(t, tuple) else (t,) for t in (g, want)), strict=True):
+                np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-14)

@@ -5,18 +5,23 @@
     %3 = multiply(%1, %2)               %3 = multiply(%1, %1)
 
 The same op with the same parameters on the same operands is the same, unless it draws random numbers or runs
-code of the user's. Constants that hold the same entries are one.
+code of the user's. Constants that hold the same entries are one. So are operands that a loop is given twice,
+and carries that start the same and stay the same in each step, as tangents in one direction do:
+
+    %2, %3 = while[body=graph(%a, %b) {          %2 = while[body=graph(%a) {
+      return (sin(%a), sin(%b)) }](%0, %0)   ->    return (sin(%a)) }](%0)
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.operations import is_pure
 from iverson.graph.regions import rewritten, substituted
-from iverson.layouts import Strided
+from iverson.layouts import Strided, Zero
 
 #: Constants with more entries are compared by identity alone.
 _SMALL = 4096
@@ -36,7 +41,7 @@ def common(graph: Graph) -> Graph:
             constants.append((value, held))
     equations: list[Equation] = []
     for equation in graph.equations:
-        made = rewritten(equation, known)
+        made = _with_fewer_carries(rewritten(equation, known), known)
         key = _key(made)
         if key is None or key not in seen:
             equations.append(made)
@@ -47,11 +52,63 @@ def common(graph: Graph) -> Graph:
     return Graph(graph.inputs, tuple(equations), substituted(graph.outputs, known), tuple(constants))
 
 
+#: Loops, and their parameters that are graphs of the same inputs; the last one is of a step.
+_LOOPS = {"while": ("condition", "body"), "scan": ("body",)}
+
+
+def _with_fewer_carries(e: Equation, known: dict[Value, Operand]) -> Equation:
+    """A loop that is given, and carries, nothing twice; ``known`` then has what its dropped results are."""
+    if e.op.name not in _LOOPS or len(set(map(_operand_key, e.operands))) == len(e.operands):
+        return e
+    graphs = {name: e.params[name] for name in _LOOPS[e.op.name]}
+    body, consts = graphs["body"], e.params["consts"]
+    end = consts + e.params.get("carry", len(e.operands) - consts)
+    first: dict[Any, int] = {}
+    same = [
+        first.setdefault((k < consts, k < end, v.shape, v.dtype, _operand_key(x)), k)
+        for k, (v, x) in enumerate(zip(body.inputs, e.operands, strict=True))
+    ]
+    while True:  # until all that are taken for the same are so after a step in which they were
+        inner, again = common(_joined(body, same)), list(same)
+        first = {}
+        for k in range(consts, end):
+            again[k] = first.setdefault((same[k], _operand_key(inner.outputs[k - consts])), k)
+        if again == same:
+            break
+        same = again
+    keep = [k for k, n in enumerate(same) if k == n]
+    if len(keep) == len(same):
+        return e
+    at = [k for k in range(len(e.results)) if not (k < end - consts and same[consts + k] != consts + k)]
+    known.update((v, e.results[same[consts + k] - consts]) for k, v in enumerate(e.results) if k not in at)
+    params = dict(e.params)
+    for name, graph in graphs.items():
+        joined = inner if name == "body" else _joined(graph, same)
+        params[name] = replace(joined, inputs=tuple(graph.inputs[k] for k in keep))
+    params["body"] = replace(params["body"], outputs=tuple(inner.outputs[k] for k in at))
+    params["consts"] = sum(k < consts for k in keep)
+    if "carry" in params:
+        params["carry"] = sum(consts <= k < end for k in keep)
+    operands, results = tuple(e.operands[k] for k in keep), tuple(e.results[k] for k in at)
+    return replace(e, operands=operands, params=params, results=results)
+
+
+def _joined(graph: Graph, same: list[int]) -> Graph:
+    """A graph that reads, of inputs that are the same, the first."""
+    known: dict[Value, Operand] = {v: graph.inputs[k] for v, k in zip(graph.inputs, same, strict=True)}
+    equations = tuple([rewritten(e, known) for e in graph.equations])
+    return replace(graph, equations=equations, outputs=substituted(graph.outputs, known))
+
+
+def _operand_key(x: Operand) -> Any:
+    return x if type(x) is Value else (type(x), repr(x))
+
+
 def _key(equation: Equation) -> Any:
     """What tells equations apart; None for one that is not pure, or whose parameters can't be compared."""
     if not is_pure(equation):
         return None
-    operands = tuple(x if type(x) is Value else (type(x), repr(x)) for x in equation.operands)
+    operands = tuple(map(_operand_key, equation.operands))
     key = equation.op, operands, frozen(equation.params)
     try:
         hash(key)
@@ -63,4 +120,6 @@ def _key(equation: Equation) -> Any:
 def _constant_key(held: Any) -> Any:
     if type(held) is Strided and held.size <= _SMALL:
         return held.shape, held.dtype, held.tobytes()
+    if type(held) is Zero:
+        return Zero, held.shape, held.dtype
     return id(held)
