@@ -19,6 +19,7 @@ from iverson.graph.passes.folding import folding
 from iverson.graph.passes.halves import halves
 from iverson.graph.passes.packing import packing
 from iverson.graph.passes.placing import placing
+from iverson.graph.passes.reading import reading
 from iverson.graph.regions import inline
 
 Pass = Callable[[Graph], Graph]
@@ -29,6 +30,8 @@ PASSES: tuple[Pass, ...] = (
     demands,
     dead_code,
     entries,
+    reading,
+    dead_code,
     halves,
     packing,
     algebra,

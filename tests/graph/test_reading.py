@@ -1,0 +1,107 @@
+"""Parts that are read of what is computed from stored entries: as of the whole, for the work of the part."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import iverson as iv
+from iverson.layouts.symbols import capacity
+from tests.graph.ways import interpreted
+
+RNG = np.random.default_rng(8)
+N = 40
+S = scipy.sparse.random(N, N, density=0.2, random_state=3, format="csr")
+X = RNG.normal(size=(N, N))
+I, J = np.array([3, 0, 39, 7, 3]), np.array([5, 1, 12, 39, 5])
+
+LAYOUTS = ("csr", "coo", "csc")
+
+#: What is read of a matrix, and how many entries that is.
+KEYS = {
+    "rows": (np.s_[:2], 2 * N),
+    "a row": (np.s_[3], N),
+    "columns": (np.s_[:, 5:8], 3 * N),
+    "steps back": (np.s_[9:1:-4, ::20], 4),
+    "an entry": (np.s_[3, 4], 1),
+    "entries": ((I, J), 5),
+}
+#: Computed from a sparse and a dense matrix.
+VALUES = {
+    "a product of entries": lambda s, x: (x * s).to_dense(),
+    "a chain": lambda s, x: iv.sin(2 * s * x / 3).to_dense() * x,
+    "by a row": lambda s, x: (s * x[0]).to_dense(),
+    "a sum": lambda s, x: (s * x + iv.abs(s)).to_dense(),
+    "a quotient": lambda s, x: (s / (x * x + 1)).to_dense(),
+    "read twice": lambda s, x: sum(y[::step] for y in [(s * x).to_dense()] for step in (1, -1)),
+}
+
+
+def sparse(layout):
+    return iv.from_scipy(S).to_layout(layout)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("value", VALUES)
+def test_what_is_read_is_what_is_computed(value, key):
+    layout = LAYOUTS[(list(VALUES).index(value) + list(KEYS).index(key)) % 3]
+    s, x, (at, count) = sparse(layout), iv.asarray(X), KEYS[key]
+    f = lambda s, x: VALUES[value](s, x)[at]
+    expected = f(s, x).to_dense().numpy()
+    constant = lambda x: f(s, x)
+    for g, args in ((f, (s, x)), (constant, (x,))):
+        compiled = iv.jit(g)
+        np.testing.assert_allclose(compiled(*args).to_dense().numpy(), expected, rtol=1e-13)
+        if value != "read twice":
+            with iv.explain.count() as done:
+                compiled(*args)
+            assert sum(done.elementwise.values()) <= 8 * count
+    for _, (after_a_pass,) in interpreted(f, [s, x]):
+        np.testing.assert_allclose(after_a_pass.to_dense().numpy(), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_lines_of_products_and_sums(layout):
+    s, x = sparse(layout), iv.asarray(X)
+    stored = [capacity(n) for n in np.count_nonzero(S.toarray(), axis=1)]  # of patterns that are not known
+    cases = {
+        "rows": (lambda s, x: (s @ x)[:2], sum(stored[:2]) * N),
+        "a row": (lambda s, x: (s @ x)[1], stored[1] * N),
+        "columns": (lambda s, x: (s @ x)[:, 3:5], 2 * capacity(S.nnz)),
+        "rows of the other": (lambda s, x: (x @ s)[:2], 2 * capacity(S.nnz)),
+        "sums of rows": (lambda s, x: (s * x).sum(axis=1)[:2], 0),
+        "sums of columns": (lambda s, x: (s * x).sum(axis=0)[5], 0),
+        "kept": (lambda s, x: (s * x).sum(axis=0, keepdims=True)[0, 2:9:3], 0),
+    }
+    for f, multiply_adds in cases.values():
+        expected = f(s, x).to_dense().numpy()
+        for g, args in ((f, (s, x)), (lambda x, f=f: f(s, x), (x,))):
+            compiled = iv.jit(g)
+            np.testing.assert_allclose(compiled(*args).to_dense().numpy(), expected, rtol=1e-12, atol=1e-14)
+            with iv.explain.count() as done:
+                compiled(*args)
+            assert done.multiply_adds <= multiply_adds
+
+
+@pytest.mark.parametrize("at", [np.s_[:2], np.s_[3, 4], (I, J), np.s_[:, :9]])
+def test_zeros_stay_strong(at):
+    """What stands where a factor stores nothing is not multiplied: also where single entries are read."""
+    x = np.where(S.toarray() != 0, X, np.inf)
+    for f in (lambda s, x: (x * s).to_dense()[at], lambda s, x: (s / (x - x)).to_dense()[at]):
+        with np.errstate(all="ignore"):
+            expected = f(sparse("csr"), iv.asarray(x)).numpy()
+            np.testing.assert_array_equal(iv.jit(f)(sparse("csr"), x).numpy(), expected)
+
+
+def test_gradients_of_parts():
+    """Of what is read, in both factors, to second order."""
+    s, x = sparse("csr"), iv.asarray(X)
+    for at, _ in KEYS.values():
+        f = lambda s, x, at=at: (iv.sin((x * s).to_dense()[at]) ** 2).sum()
+        g = lambda s, x, f=f: (iv.grad(lambda x: f(s, x))(x) ** 2).sum()
+        for k in (0, 1):
+            for h in (f, g):
+                expected = iv.grad(h, argnums=k)(s, x).to_dense().numpy()
+                found = iv.jit(iv.grad(h, argnums=k))(s, x).to_dense().numpy()
+                np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
