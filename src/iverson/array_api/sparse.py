@@ -44,7 +44,9 @@ def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, oper
     if values.shape[:lead] != pattern.stored_shape or (not dense and values.ndim > lead):
         expected = f"shape {pattern.stored_shape}" + (", then dense axes or none" if dense else "")
         raise ShapeError(operation, "values", got=f"shape {values.shape}", expected=expected)
-    if isinstance(pattern, PatternSymbol):  # known when the trace runs, so that the result is of the trace
+    if isinstance(pattern, PatternSymbol) and has_entries(
+        values
+    ):  # known when the trace runs, so that the result is of the trace
         for level in levels():
             values = level.variable_of(values)
     made = F.from_values(values, pattern=pattern)
