@@ -316,3 +316,34 @@ def test_carries_that_start_the_same_and_part_are_two():
         for g, want in zip(iv.jit(f)(x), f(x), strict=True):
             for a, b in zip(*(t if isinstance(t, tuple) else (t,) for t in (g, want)), strict=True):
                 np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-14)
+
+
+def test_scans_of_the_same_steps_are_one():
+    """A loop, and that loop with what its derivative reads: the n-th tangent along v is n + 1 loops."""
+    w, x, v, u = (iv.asarray(RNG.normal(size=s) / 3) for s in ((6, 6), (6, 4), (6, 4), (6, 4)))
+
+    def loop(x):
+        return iv.fori_loop(0, 10, lambda _, x: iv.tanh(w @ x), x)
+
+    def along(f, v):
+        return lambda x: iv.jvp(f, (x,), (v,))[1]
+
+    def both(x):
+        step = lambda c, y: (iv.tanh(w @ c), c.sum() * y)
+        first, sums = iv.scan(step, x, iv.arange(4.0))
+        second, others = iv.scan(lambda c, y: (iv.tanh(w @ c), c * y), x, iv.arange(4.0))
+        return first, sums, second, others, iv.scan(lambda c, y: (iv.sin(w @ c), c * y), x, iv.arange(4.0))[1]
+
+    for directions, products in (([], 10), ([v], 20), ([v, v], 30), ([v, u], 40)):
+        f = loop
+        for d in directions:
+            f = along(f, d)
+        compiled = iv.jit(f)
+        np.testing.assert_allclose(compiled(x).numpy(), f(x).numpy(), rtol=1e-11, atol=1e-13)
+        with iv.explain.count() as done:
+            compiled(x)
+        assert done.products <= products
+    compiled = iv.jit(both)
+    for a, b in zip(compiled(x), both(x), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+    assert [e.op.name for e in simplified(compiled.graph(x)).equations].count("scan") == 2

@@ -10,6 +10,9 @@ and carries that start the same and stay the same in each step, as tangents in o
 
     %2, %3 = while[body=graph(%a, %b) {          %2 = while[body=graph(%a) {
       return (sin(%a), sin(%b)) }](%0, %0)   ->    return (sin(%a)) }](%0)
+
+Scans of the same operands with the same carries are one scan that stacks what each of them does: a loop, and
+the same one with what its derivative reads.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from typing import Any
 
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Operand, Value
-from iverson.graph.operations import is_pure
-from iverson.graph.regions import rewritten, substituted
+from iverson.graph.operations import OPERATIONS, is_pure
+from iverson.graph.regions import opened, rewritten, substituted
 from iverson.layouts import Strided, Zero
 
 #: Constants with more entries are compared by identity alone.
@@ -40,10 +43,17 @@ def common(graph: Graph) -> Graph:
             seen[key] = (value,)
             constants.append((value, held))
     equations: list[Equation] = []
+    scans: dict[Any, int] = {}
     for equation in graph.equations:
         made = _with_fewer_carries(rewritten(equation, known), known)
         key = _key(made)
         if key is None or key not in seen:
+            if key is not None and made.op.name == "scan":
+                at = scans.setdefault(_scan_key(made), len(equations))
+                whole = None if at == len(equations) else _scanned_once(equations[at], made, known)
+                if whole is not None:
+                    equations[at] = whole
+                    continue
             equations.append(made)
             if key is not None:
                 seen[key] = made.results
@@ -90,7 +100,39 @@ def _with_fewer_carries(e: Equation, known: dict[Value, Operand]) -> Equation:
     if "carry" in params:
         params["carry"] = sum(consts <= k < end for k in keep)
     operands, results = tuple(e.operands[k] for k in keep), tuple(e.results[k] for k in at)
-    return replace(e, operands=operands, params=params, results=results)
+    return replace(e, op=OPERATIONS[e.op.name], operands=operands, params=params, results=results)
+
+
+def _scan_key(e: Equation) -> Any:
+    """What scans of the same steps have in common: all but what these do."""
+    params = {k: p for k, p in e.params.items() if k != "body"}
+    return tuple(map(_operand_key, e.operands)), frozen(params)
+
+
+def _scanned_once(a: Equation, b: Equation, known: dict[Value, Operand]) -> Equation | None:
+    """A scan that does what two of the same operands do, if a step takes the same carries to the same ones;
+    ``known`` then has what the results of the second one are."""
+    body, other, carry = a.params["body"], b.params["body"], a.params["carry"]
+    inside: dict[Value, Operand] = {}
+    equations = (*body.equations, *opened(other, body.inputs, inside))
+    outputs = (*body.outputs, *substituted(other.outputs, inside))
+    constants = tuple(dict((*body.constants, *other.constants)).items())
+    both = common(Graph(body.inputs, equations, outputs, constants))
+    outs, more = list(map(_operand_key, both.outputs)), len(body.outputs)
+    if outs[:carry] != outs[more : more + carry]:
+        return None
+    stacked = dict(zip(outs[carry:more], a.results[carry:], strict=True))
+    kept, results = list(both.outputs[:more]), list(a.results)
+    for k, v in enumerate(b.results):
+        key = outs[more + k]
+        if k >= carry and key not in stacked:
+            stacked[key] = v
+            kept.append(both.outputs[more + k])
+            results.append(v)
+        elif (same := a.results[k] if k < carry else stacked[key]) is not v:
+            known[v] = same
+    params = {**a.params, "body": replace(both, outputs=tuple(kept))}
+    return replace(a, op=OPERATIONS[a.op.name], params=params, results=tuple(results))
 
 
 def _joined(graph: Graph, same: list[int]) -> Graph:
