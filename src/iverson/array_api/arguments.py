@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from iverson.autograd import is_grad_enabled
+from iverson.autograd.node import line_of, user_call
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
@@ -44,9 +45,11 @@ def check_entries(operation: str, *xs: Any, decides: str, remedy: str) -> None:
     """Before a function reads entries: raises GraphError where they are not known, in a trace or a batch."""
     for x in xs:
         if not has_entries(unwrap(x)):
+            where = user_call()
+            line = f" (at {line_of(where)})" if where else ""
             raise GraphError(
                 operation,
-                got="entries that are not known in a trace or a batch",
+                got=f"entries that are not known in a trace or a batch{line}",
                 expected=f"entries that can be read: they decide {decides}",
                 remedy=remedy,
             )
