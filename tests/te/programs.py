@@ -174,6 +174,18 @@ class Programs:
         """What points of a box add to entries, or write once."""
         n, m = self.one(0, 1, 5), self.one(1, 3, 8)
         r = n * m if combine == "assign" else self.one(1, 4, 9)
+        if combine != "assign" and self.one(True, False):  # rows, or columns
+            rows = self.one(True, False)
+            return te.scatter(
+                (r, m) if rows else (n, r),
+                (n, m),
+                lambda i, j: (
+                    (self.inside([i], r, 2), j) if rows else (i, self.inside([i, j], r, 2)),
+                    self.value([i, j], 2),
+                ),
+                "T",
+                combine,
+            )
 
         def point(i: Var, j: Var) -> tuple[Expr, Expr]:
             once = self.one(i * m + j, i * m + (m - 1 - j), (n - 1 - i) * m + j)
@@ -186,7 +198,7 @@ class Programs:
         how = self.one("entry", "entry", "entry", "ragged", "scan", "scatter")
         if how == "scatter":
             combine = self.one("sum", "prod", "assign", *(("max", "min") if self.ordered else ()))
-            return self.scattered(combine), combine != "prod"
+            return self.scattered(combine), True
         if how == "scan":
             return self.scanned(), True
         made = te.compute(self.shape, self.entry if how == "entry" else self.ragged, "T")

@@ -196,3 +196,17 @@ def test_an_address_that_depends_on_data_keeps_its_choices() -> None:
     np.add.at(want, (rows[:, None], columns[None, :]), feed[1])
     for found in (run(program, feed), lower(program)(*feed)):
         np.testing.assert_allclose(found[0], want)
+
+
+def test_a_case_without_points_writes_nothing() -> None:
+    """Where a choice in an index leaves no point of the box, it may be outside of what is written."""
+    Y, H = te.placeholder((1,), name="Y"), te.placeholder((3, 6), name="H")
+
+    def entry(i: te.Expr, j: te.Expr) -> te.Expr:
+        at = te.maximum(j + 2 * i + 1, 2)
+        return te.select((j >= 1) & (at >= 0) & (at < 1), Y[at], 0.5)
+
+    (gradient,) = te.differentiate(te.compute((3, 6), entry), Y, H)
+    program = te.eliminate(gradient)
+    assert len(program.statements) == 1
+    np.testing.assert_array_equal(lower(program)(*(np.ones(t.shape) for t in program.inputs))[0], [0.0])

@@ -10,7 +10,7 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.errors import ArgumentTypeError, GradientError, IndexingError, IversonError
+from iverson.errors import ArgumentTypeError, IndexingError, IversonError
 
 X = np.ones((4, 3))
 AT = np.array([[0, 0, 0], [0, 0, 9]])
@@ -139,26 +139,3 @@ def test_a_dtype_is_a_constant(dtype: Any) -> None:
     for call in (lambda x: op(x, dtype=dtype), iv.jit(lambda x: op(x, dtype=dtype))):
         found = call(np.full(300, 100, "int8"))
         assert (found.dtype, float(found)) == (iv.float32, 30000.0)
-
-
-def test_a_scatter_of_products_says_what_has_a_derivative() -> None:
-    """Which is exact where factors are 0, to second order."""
-    at = np.array([0, 1, 0, 1])
-
-    def scattered(x: te.Tensor, at: te.Tensor) -> te.Tensor:
-        return te.scatter((2,), (4,), lambda e: (at[e], x[e]), combine="prod")
-
-    def reduced(x: te.Tensor, at: te.Tensor) -> te.Tensor:
-        k = te.reduce_axis(4)
-        return te.compute((2,), lambda i: te.prod(te.select(at[k] == i, x[k], 1), k))
-
-    x = np.array([0.0, 2.0, 0.0, 5.0])
-    with pytest.raises(GradientError, match=r"'scattered': got a scatter with combine='prod'.*te\.prod\("):
-        iv.grad(lambda x: te.op(scattered)(x, at).sum())(x)
-    op = te.op(reduced)
-    np.testing.assert_array_equal(op(x, at), te.op(scattered)(x, at))
-    np.testing.assert_array_equal(iv.grad(lambda x: op(x, at).sum())(x), [0.0, 5.0, 0.0, 2.0])
-    second = iv.hessian(lambda x: op(x, at).sum())(x)
-    expected = np.zeros((4, 4))
-    expected[[0, 2, 1, 3], [2, 0, 3, 1]] = 1.0
-    np.testing.assert_array_equal(second, expected)

@@ -64,8 +64,15 @@ def programs(draw: Any) -> tuple[te.Placeholder, te.Placeholder, te.Compute]:
             return te.select(guard([i, j]), te.sum(term([i, j, k], 1), k), 0) + term([i, j], 1)
         return term([i, j], 2)
 
+    def point(i: Var, j: Var) -> tuple[Any, Expr]:
+        return (position([i, j]), draw(st.sampled_from([j, position([i, j])]))), term([i, j], 2) * 0.5
+
     for n in range(draw(st.integers(1, 3))):
-        tensors += [te.compute((N, N), entry, f"T{n}")]
+        how = draw(st.sampled_from(["", "", "sum", "prod"]))
+        if how:
+            tensors += [te.scatter((N, N), (N, N), point, f"T{n}", how)]
+        else:
+            tensors += [te.compute((N, N), entry, f"T{n}")]
     output = tensors[-1]
     assert isinstance(output, te.Compute)
     return X, at, output

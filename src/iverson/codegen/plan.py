@@ -193,7 +193,7 @@ def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
             continue
         known.append(behind)
         if isinstance(e, Load):
-            chosen = [g for g in behind if g not in scope.guards]
+            chosen = behind.difference(scope.guards)  # as sets: == of expressions is an expression
             inner = replace(scope, guards=(*scope.guards, *chosen)) if chosen else scope
             for axis, index in enumerate(e.indices):
                 found.append(Access(e, axis, affine(index, inner), inner))

@@ -46,7 +46,18 @@ from iverson.te.expressions import (
 )
 from iverson.te.injective import is_injective
 from iverson.te.loops import exact_loops
-from iverson.te.nodes import Domain, For, If, Program, Statement, Walk, program_of, recurrence_of
+from iverson.te.nodes import (
+    Domain,
+    For,
+    If,
+    Program,
+    Recurrence,
+    Statement,
+    Walk,
+    program_of,
+    recurrence_of,
+    unit_of,
+)
 from iverson.te.normalize import normalize, simplified, where_they_hold
 from iverson.te.pieces import disjoint, index_cases
 from iverson.te.ragged import bounds_in, check_bounds, is_ragged
@@ -60,6 +71,7 @@ BY_STEP = "a step at a time"
 BY_BOUNDS = "bounds depend on data, in the order of the definition"
 #: Divisors up to which it is asked what a division leaves over.
 MOST_RESIDUES = 64
+NOWHERE = "no point satisfies the guards"
 NEARLY_ALL = "outputs first, over a box of which nearly all counts"
 #: Reasons for a walk that hold whatever the sizes are.
 ALL_SIZES = (OWN_AXES, BY_DATA, BY_STEP, BY_BOUNDS, NEARLY_ALL)
@@ -89,7 +101,9 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
 def _stepped(s: Statement) -> Statement:
     """A statement of a recurrence: over its guarded box, what it writes first where that is distinct axes."""
     s = replace(s, write=_only_choice(s))
-    found = _own_axes_first(s)
+    steps = unit_of(s.tensor)
+    assert isinstance(steps, Recurrence)
+    found = _own_axes_first(s) if any(w is steps.axis for w in s.write) else None
     strategy = "scatter" if found is None else "gather"
     return replace(where_they_hold(found or s), strategy=strategy, reason=BY_STEP)
 
@@ -115,7 +129,7 @@ def cases(statement: Statement) -> list[Statement]:
     """
     if statement.walk is not None:
         return [statement]
-    if any(isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in statement.domain.axes):
+    if _is_nowhere(statement):
         return [replace(statement, walk=(), reason="an axis has no values")]
     if statement.combine not in ("sum", "assign"):
         return [statement]
@@ -135,7 +149,7 @@ def cases(statement: Statement) -> list[Statement]:
             result.append(replace(statement, write=write, body=body, domain=domain))
     if len(result) > 1:  # of an assignment: disjoint, onto zeros
         result = [replace(s, combine="sum") for s in result]
-    return result or [replace(statement, walk=(), reason="no point satisfies the guards")]
+    return result or [replace(statement, walk=(), reason=NOWHERE)]
 
 
 def _leaves_few(condition: Expr, domain: Domain) -> bool:
@@ -151,8 +165,15 @@ def plan(statement: Statement) -> Statement:
         return _ragged(statement)
     found = _planned(statement)
     if found.walk is None and not is_symbolic(found):
-        return _narrowed(found)
+        found = _narrowed(found)
+        # Else what it writes may be outside, and a total of no terms would be written there.
+        return replace(found, walk=(), reason=NOWHERE) if _is_nowhere(found) else found
     return where_they_hold(found)
+
+
+def _is_nowhere(s: Statement) -> bool:
+    """Whether an axis has no values."""
+    return any(isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in s.domain.axes)
 
 
 def _ragged(s: Statement) -> Statement:

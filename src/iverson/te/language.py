@@ -184,8 +184,8 @@ def scatter(
     its bounds ``(lo, hi)``, as those of `reduce_axis`. f is an index or a tuple of them and may read data.
     combine is "sum", "prod", "max", "min" or "assign"; with "assign" each entry must provably be written at
     most once. Entries that nothing is written to are 0 (1 for prod, the lowest or highest value for max and
-    min). max and min differentiate, the first of equal values taking the derivative. prod does not:
-    ``te.prod(te.select(f[k] == i, x[k], 1), k)`` does, to any order, and visits all points for each entry.
+    min). All differentiate: of max and min, the first of equal values takes the derivative; of prod, it is
+    exact where factors are 0, to any order, in time for each point, one after the other.
 
     Raises ArgumentError for another combine or two possible writers of an assignment, ShapeError where
     f does not fit the shape, IndexingError where it is provably outside.

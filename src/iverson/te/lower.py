@@ -244,7 +244,9 @@ class _Lowering:
         """A phase with the loop over the steps."""
         native = all(map(compiles, statements))
         first = {s.tensor: s for s in reversed(statements)}
-        fresh = {t for t, s in first.items() if native and starts_whole(s)}
+        parts = {s.tensor for s in statements if all(w is not recurrence.axis for w in s.write)}
+        parts.update(recurrence.totals)
+        fresh = {t for t, s in first.items() if native and t not in parts and starts_whole(s)}
         filled = [t for t in first if t not in fresh]
         if filled or not native:
             self._flush()

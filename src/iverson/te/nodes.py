@@ -43,10 +43,12 @@ Meaning
   or highest value for max and min, -1 for argmax and argmin) and then takes its statements in
   order. Several statements of one Compute all have combine "sum". "assign" writes each entry at
   most once; an entry that no point writes is 0.
-- The members of a Recurrence all have its ``axis`` in their statements' domains, and as an index of what
-  they write. Its meaning is a loop over the axis (downwards if ``reverse``): at each value, the statements of
-  the members in order, each at the points of its domain that have this value. So a statement may read what
-  any member holds at earlier values, and what members before its own hold at this one.
+- The members of a Recurrence all have its ``axis`` in their statements' domains. Its meaning is a loop over
+  the axis (downwards if ``reverse``): at each value, the statements of the members in order, each at the
+  points of its domain that have this value. So a statement may read what any member holds at earlier values,
+  and what members before its own hold at this one. The axis is an index of what they write (`step_index`):
+  but for ``totals``, which hold what all values so far gave them, and where data say which step,
+  ``s[before[t]]``: one whose turn was earlier where it is read, and is yet to come where it is added to.
 - argmax and argmin keep the value of ``position`` (int64) at the best ``body``; of equal ones, the
   smallest position; a nan is better than every number. The output holds positions only.
 - max and min let nan through.
@@ -150,18 +152,21 @@ class Compute(Tensor):
 class Recurrence:
     """An order for statements that read what earlier steps made; see "Meaning" above.
 
-    members : in the order in which they run at each value of ``axis``.
+    members : in the order in which they run at each value of ``axis``. totals : those without steps.
     """
 
-    __slots__ = ("axis", "members", "reverse")
+    __slots__ = ("axis", "members", "reverse", "totals")
 
     def __init__(self, axis: Var, reverse: bool) -> None:
         self.axis, self.reverse = axis, reverse
         self.members: tuple[Compute, ...] = ()
+        self.totals: tuple[Compute, ...] = ()
 
-    def define(self, members: Mapping[Compute, Iterable[Statement]]) -> None:
+    def define(
+        self, members: Mapping[Compute, Iterable[Statement]], totals: tuple[Compute, ...] = ()
+    ) -> None:
         """Give the members, in order, their statements: these read one another."""
-        self.members = tuple(members)
+        self.members, self.totals = tuple(members), totals
         for t, statements in members.items():
             t.define(statements)
 
@@ -183,12 +188,16 @@ def computes_of(unit: Tensor | Recurrence) -> tuple[Compute, ...]:
     return (unit,) if isinstance(unit, Compute) else ()
 
 
-def step_index(member: Tensor) -> int:
-    """Which index of a member is that of the steps."""
+def step_index(member: Tensor) -> int | None:
+    """Which index of a member is that of the steps, if one is."""
     assert isinstance(member, Compute)
     assert member.recurrence is not None
     axis = member.recurrence.axis
-    return next(k for k, w in enumerate(member.statements[0].write) if w is axis)
+    if member in member.recurrence.totals:
+        return None
+    places = [(k, w) for s in member.statements for k, w in enumerate(s.write)]
+    own = [k for k, w in places if w is axis] or [k for k, w in places if reads_of([w])]
+    return own[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +399,10 @@ def rebuilt(
     new = Recurrence(axis, recurrence.reverse)
     members = {t: t.again(shape(t), (), new) for t in recurrence.members}
     made.update(dict[Tensor, Tensor](members.items()))
-    new.define({members[t]: [statement(s) for s in t.statements] for t in recurrence.members})
+    new.define(
+        {members[t]: [statement(s) for s in t.statements] for t in recurrence.members},
+        tuple([members[t] for t in recurrence.totals]),
+    )
 
 
 def tensors_in(units: Iterable[Tensor | Recurrence]) -> list[Tensor]:

@@ -45,7 +45,7 @@ def at_step(s: Statement, index: int, axis: Var) -> Statement:
     ``A[t - 1] += f(t) for 1 <= t  ->  A[t] += f(t + 1) for t < n - 1``
     """
     lag = affine_of(s.write[index]) - affine_of(axis)
-    if not lag.const:
+    if lag.terms or not lag.const:  # data say which step: it is written before that one's turn
         return s
     moved = axis - lag.const  # the step that writes there
     inside = moved < as_expr(axis.hi) if lag.const < 0 else moved >= 0
@@ -75,12 +75,12 @@ def adjoint_recurrence(
     parts: dict[Compute, list[Statement]] = {m: [] for m in new}
     others: list[tuple[Tensor, Statement, Compute]] = []
     for m, head in heads.items():
-        parts[m].append(_copied(head, len(batch) + step_index(m), axis))
+        parts[m].append(_copied(head, len(batch) + _step_index(m), axis))
     for m, cotangent in new.items():
         for s in linear_statements(m):
             for d, statement in adjoints(s, cotangent, {*new, *wanted}):
                 if isinstance(d, Compute) and d in new:
-                    parts[d].append(at_step(statement, len(batch) + step_index(d), axis))
+                    parts[d].append(at_step(statement, len(batch) + _step_index(d), axis))
                 else:
                     others.append((d, statement, m))
     made.define({new[m]: parts[m] for m in new})
@@ -97,9 +97,19 @@ def tangent_recurrence(
     fixed = {m for m in recurrence.members if m in known}
     members = [m for m in reached(recurrence, known, backwards=False) if m not in fixed]
     new = {m: Compute(m.shape, m.dtype, f"{m.name}.tangent", (), made) for m in members}
-    all_known = {**known, **dict[Tensor, Tensor](new.items())}
-    made.define({new[m]: [n for s in linear_statements(m) for n in tangents(s, all_known)] for m in members})
-    return {m: new[m] for m in members}
+    while True:
+        all_known = {**known, **dict[Tensor, Tensor](new.items())}
+        parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_known)] for m in new}
+        if all(parts.values()):
+            made.define({new[m]: own for m, own in parts.items()})
+            return dict[Tensor, Tensor](new.items())
+        new = {m: new[m] for m, own in parts.items() if own}  # without those that floor and the like make
+
+
+def _step_index(m: Compute) -> int:
+    found = step_index(m)
+    assert found is not None, "what gathers over steps has no derivative"
+    return found
 
 
 def _copied(t: Tensor, index: int, axis: Var) -> Statement:

@@ -5,21 +5,26 @@ B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k)
                         need no care, to any order, at the cost of one product per factor
 B[o] = max_k b(o, k)    B[o] = b(o, arg[o]) with arg[o] the saved position of the first largest
 B[f(p)] max= b(p)       B[f(p)] += [first[f(p)] = p] b(p) with first[f(p)] min= p where b(p) = B[f(p)]
+B[f(p)] *= b(p)         the points that write an entry are a chain, each with the product so far, and the last
+                        one's is the entry: P[p] = P[before[p]] * b(p), B[o] = P[last[o]]. Point by point,
+                        before[p] = last[f(p)] and then last[f(p)] max= p; zeros need no care here either
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, GradientError
 from iverson.expr.build import apply, const, index, select
 from iverson.expr.functions import identity
 from iverson.expr.nodes import Expr, Select, same
-from iverson.te.expressions import Read, Var, extent, substitute, variables
-from iverson.te.nodes import Compute, Domain, Statement
-from iverson.te.ragged import bounds_in
+from iverson.te.affine import same_extent
+from iverson.te.expressions import Read, Var, extent, replacing, substitute, variables
+from iverson.te.nodes import Compute, Domain, Recurrence, Statement
+from iverson.te.ragged import bounds_in, is_ragged
 from iverson.te.stages import position
 from iverson.te.where import conjunction
 
@@ -53,17 +58,7 @@ def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
     if tensor.dtype.kind not in "fcV":
         return ()
     if s.combine == "prod":
-        if not _is_gather(s):
-            raise GradientError(
-                "te.differentiate",
-                tensor.name,
-                got="a scatter with combine='prod'",
-                expected="sum, max, min or assign",
-                remedy="the product of the others is not known of an entry that data chooses: reduce, "
-                "te.prod(te.select(f[k] == i, x[k], 1), k), exact at zeros; or, of positive numbers, "
-                "te.exp of a scatter of te.log(x[k])",
-            )
-        return (_of_product(tensor, s),)
+        return ((_of_product if _is_gather(s) else _of_scattered_product)(tensor, s),)
     return (_of_extremum(tensor, s) if _is_gather(s) else _of_scattered(tensor, s),)
 
 
@@ -147,11 +142,7 @@ def _of_product(tensor: Compute, s: Statement) -> Statement:
                 expected="an axis that starts at a number",
                 remedy="sum logarithms, or copy rows into a padded tensor",
             )
-    count = 1
-    for v in reduced:
-        n = extent(v)
-        assert isinstance(n, int) or unravelled(index(0), reduced)
-        count *= n if isinstance(n, int) else 1
+    count = _points(reduced)
     one = const(1, tensor.dtype)
     if count == 0:
         return Statement(None, s.write, one, Domain(tuple(kept)), "sum")
@@ -173,3 +164,70 @@ def _of_product(tensor: Compute, s: Statement) -> Statement:
         count = half
     last = Read(tree, (*s.write, index(0)))
     return Statement(None, s.write, last, Domain(tuple(kept)), "sum")
+
+
+def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
+    """Axes that are an index of what is written, and choose nothing else, stay axes of the chains."""
+    if is_ragged(s) or tensor.recurrence is not None:
+        raise GradientError(
+            "te.differentiate",
+            tensor.name,
+            got="a scatter with combine='prod' "
+            + ("of ragged rows" if is_ragged(s) else "inside of te.scan"),
+            expected="one over axes that start and end at numbers, outside of te.scan",
+            remedy="scatter the row of each entry first, te.scatter(shape, points, lambda i, e: (e, i)), and "
+            "the product over entries then"
+            if is_ragged(s)
+            else "",
+        )
+    lanes = _lanes(tensor, s)
+    points = [v for v in s.domain.axes if v not in lanes]
+    count, one = _points(points), const(1, tensor.dtype)
+    axes = tuple(Var(f"i{k}", 0, n) for k, n in enumerate(tensor.shape))
+    if count == 0:
+        return Statement(None, axes, one, Domain(axes), "sum")
+    t = Var("p", 0, count)
+    new = replacing(unravelled(t, points))
+    chosen = [k for k in range(tensor.ndim) if k not in lanes.values()]
+    entry, where = tuple(new(s.write[k]) for k in chosen), tuple(map(new, s.domain.where))
+    order = Recurrence(t, False)
+    before = Compute((count,), dtypes.int64, f"{tensor.name}.before", (), order)
+    last = Compute(tuple(tensor.shape[k] for k in chosen), dtypes.int64, f"{tensor.name}.last", (), order)
+    extents = (count, *(tensor.shape[k] for k in lanes.values()))
+    product = Compute(extents, tensor.dtype, f"{tensor.name}.products", (), order)
+
+    def upto(point: Expr, at: Sequence[Expr]) -> Expr:
+        """The product of the points of a chain up to one of them, and 1 where there is none."""
+        known = apply("minimum", apply("maximum", point, index(0)), index(count - 1))
+        return select(point >= 0, Read(product, (known, *at)), one)
+
+    at = tuple(s.write[k] for k in lanes.values())
+    earlier = upto(Read(before, (t,)), at) if count > 1 else one
+    body = apply("multiply", earlier, new(s.body))
+    order.define(
+        {
+            before: [Statement(None, (t,), Read(last, entry), Domain((t,), where), "assign")],
+            last: [Statement(None, entry, t, Domain((t,), where), "max")],
+            product: [Statement(None, (t, *at), body, Domain((t, *lanes), where), "assign")],
+        },
+        totals=(last,),
+    )
+    found = upto(Read(last, tuple(axes[k] for k in chosen)), [axes[k] for k in lanes.values()])
+    return Statement(None, axes, found, Domain(axes), "sum")
+
+
+def _lanes(tensor: Compute, s: Statement) -> dict[Var, int]:
+    """The axes of a scatter that are one index of what it writes, all of it, and nothing else depends on."""
+    found: dict[Var, int] = {}
+    for v in s.domain.axes:
+        at = [k for k, w in enumerate(s.write) if v in variables([w])]
+        whole = len(at) == 1 and same((s.write[at[0]],), (v - v.lo,)) and v.hi is not None
+        if whole and same_extent(extent(v), tensor.shape[at[0]]) and v not in variables(s.domain.where):
+            found[v] = at[0]
+    return found
+
+
+def _points(axes: Sequence[Var]) -> int:
+    """How many points a box has. Raises ArgumentError for extents that are no numbers."""
+    unravelled(index(0), axes)
+    return prod(n for v in axes if isinstance(n := extent(v), int))

@@ -79,19 +79,27 @@ def _in_one(a: Tensor, b: Tensor) -> bool:
 
 
 def check_step(s: Statement) -> None:
-    """A statement of a recurrence writes its own step, and reads of members what is made before."""
+    """A statement of a recurrence writes its own step, and reads of members what is made before.
+
+    Where data say which step, that is not checked, nor of what has no steps (`nodes`, "Meaning").
+    """
     recurrence = recurrence_of(s.tensor)
     if recurrence is None:
         return
     axis, members = recurrence.axis, recurrence.members
     index = step_index(s.tensor)
-    if axis not in s.domain.axes or s.write[index] is not axis or s.walk is not None:
+    ahead = index is not None and depends_on_data([s.write[index]])
+    own = index is None or s.write[index] is axis or ahead
+    if axis not in set(s.domain.axes) or not own or s.walk is not None:
         _fail(s, f"a write at {s.write}", f"{axis.name} as index {index}, and no walk")
     for node in postorder(s.roots):
         if isinstance(node, Read) and isinstance(node.tensor, Compute) and node.tensor in members:
-            ago = affine_of(axis) - affine_of(node.indices[step_index(node.tensor)])
+            place = step_index(node.tensor)
+            if place is None or depends_on_data([node.indices[place]]):
+                continue
+            ago = affine_of(axis) - affine_of(node.indices[place])
             before = -ago.const if recurrence.reverse else ago.const
-            order = members.index(node.tensor) < members.index(s.tensor)
+            order = members.index(node.tensor) < members.index(s.tensor) + ahead
             if ago.terms or before < 0 or (before == 0 and not order):
                 _fail(s, f"a read of {text(node)}", "what an earlier step or member made")
 
