@@ -10,7 +10,6 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen import compile
 from iverson.codegen.peak import Peak
 from iverson.core.errors import ArgumentTypeError
 from iverson.te import blocks, kernels
@@ -102,14 +101,6 @@ def test_what_falls_back_is_said() -> None:
         strided = te.scatter((te.var("n"),), (4,), lambda i: (2 * i, 1.0), "strided")
         te.explain(strided)
     assert any(t.startswith("fallback strided: ") for t in said(strided))
-
-
-def test_much_code_is_said_to_be_optimised_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = te.placeholder((50,), name="x")
-    T = te.compute((50,), lambda i: te.exp(x[i]), "T")
-    assert "functions alone" not in te.explain(T)
-    monkeypatch.setattr(compile, "BIG", 10)
-    assert "fallback T: LLVM's passes over functions alone, as there is much code" in te.explain(T)
 
 
 def test_what_runs_in_blocks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

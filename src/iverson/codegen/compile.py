@@ -13,8 +13,6 @@ from iverson.codegen import link, target, ufuncs
 from iverson.codegen.target import Machine
 from iverson.core.progress import Pieces
 
-#: Lines of IR from which less is optimised.
-BIG = 2000
 _COMPILED = Pieces("compiling kernels")
 
 
@@ -41,23 +39,13 @@ def optimize(text: str, machine: Machine) -> Any:
     options.loop_unrolling = False
     options.loop_interleaving = False
     builder = llvm.create_pass_builder(made, options)
-    if is_big(text):
-        functions = builder.getFunctionPassManager()
-        for function in module.functions:
-            if not function.is_declaration:
-                functions.run(function, builder)
-    else:
-        builder.getModulePassManager().run(module, builder)
+    # Those of a module would run them twice, and what they know of calls between functions is said
+    # (`ir.Builder.outlined`): see docs/decisions/0115.
+    functions = builder.getFunctionPassManager()
+    for function in module.functions:
+        if not function.is_declaration:
+            functions.run(function, builder)
     return module
-
-
-def is_big(text: str) -> bool:
-    """Whether a module gets LLVM's passes over functions alone, in half the time of those over modules.
-
-    Calls between its functions do not count, but the passes of a module are run twice. Without the second
-    time the code of 18 kernels took as long to run in the mean, one of them 1.3 times as long.
-    """
-    return text.count("\n") > BIG
 
 
 def to_object(text: str, machine: Machine) -> bytes:

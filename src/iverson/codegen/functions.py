@@ -279,31 +279,52 @@ def _absolute(b: Builder, dtype: DType, x: Value) -> Value:
     return x if dtype.kind == "u" else b.select(x < 0, b.const(0, x.type) - x, x)
 
 
-def _divide_int(b: Builder, dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient and remainder rounding down, 0 for a divisor of 0; never a trap."""
-    if y.const is None:
-        zero, one = y.eq(0), b.const(1, y.type)
-        safe = b.select(zero, one, y)
-    else:
-        zero, safe = None, y
+def _floor_quotient(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
+    """The quotient rounded down, 0 for a divisor of 0; never a trap."""
+    if dtype.kind == "i" and y.const is not None and y.const > 0:
+        if _is_power(y.const):
+            return x.ashr(y.const.bit_length() - 1)
+        q, r = _truncating(b, x, y)
+        return b.select(r < 0, q - 1, q)
+    return _divided(b, dtype, x, y)[0]
+
+
+def _floor_remainder(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
+    """What is left of that, 0 for a divisor of 0."""
+    if dtype.kind == "i" and y.const is not None and y.const > 0:
+        if _is_power(y.const):
+            return x & (y.const - 1)
+        _, r = _truncating(b, x, y)
+        return b.select(r < 0, r + y, r)
+    return _divided(b, dtype, x, y)[1]
+
+
+def _is_power(n: int) -> bool:
+    """Whether a positive number is a power of two."""
+    return n & (n - 1) == 0
+
+
+def _truncating(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient and remainder of signed integers, rounding to 0."""
+    q = b.emit(f"sdiv {x.type} {x.ref}, {y.ref}", x.type)
+    return q, x - q * y
+
+
+def _divided(b: Builder, dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
+    """Both, for any divisor."""
+    zero, one, nothing = y.eq(0), b.const(1, y.type), b.const(0, x.type)
+    safe = b.select(zero, one, y)
     if dtype.kind == "u":
         q = b.emit(f"udiv {x.type} {x.ref}, {safe.ref}", x.type)
         r = b.emit(f"urem {x.type} {x.ref}, {safe.ref}", x.type)
     else:
         minus = safe.eq(-1)
-        divisor = b.select(minus, b.const(1, y.type), safe) if y.const is None or y.const == -1 else safe
-        q = b.emit(f"sdiv {x.type} {x.ref}, {divisor.ref}", x.type)
-        r = x - q * divisor
+        divisor = b.select(minus, one, safe)
+        q, r = _truncating(b, x, divisor)
         down = r.ne(0) & ((r ^ safe) < 0)
-        q = b.select(down, q - 1, q)
-        r = b.select(down, r + safe, r)
-        if divisor is not safe:
-            q = b.select(minus, b.const(0, x.type) - x, q)
-            r = b.select(minus, b.const(0, x.type), r)
-    if zero is not None:
-        nothing = b.const(0, x.type)
-        q, r = b.select(zero, nothing, q), b.select(zero, nothing, r)
-    return q, r
+        q, r = b.select(down, q - 1, q), b.select(down, r + safe, r)
+        q, r = b.select(minus, nothing - x, q), b.select(minus, nothing, r)
+    return b.select(zero, nothing, q), b.select(zero, nothing, r)
 
 
 def _remainder_float(b: Builder, x: Value, y: Value) -> Value:
@@ -437,8 +458,8 @@ _INTEGER: dict[str, Emitter] = {
     "multiply": lambda b, d, x, y: x * y,
     "negative": lambda b, d, x: b.const(0, x.type) - x,
     "square": lambda b, d, x: x * x,
-    "floor_divide": lambda b, d, x, y: _divide_int(b, d, x, y)[0],
-    "remainder": lambda b, d, x, y: _divide_int(b, d, x, y)[1],
+    "floor_divide": _floor_quotient,
+    "remainder": _floor_remainder,
     "bitwise_and": lambda b, d, x, y: x & y,
     "bitwise_or": lambda b, d, x, y: x | y,
     "bitwise_xor": lambda b, d, x, y: x ^ y,

@@ -7,6 +7,7 @@ kernels are is not known here. May be imported by everything in this package.
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,12 +114,11 @@ class Value:
     def _op(self, other: Any, name: str, *, swap: bool = False) -> Value:
         o = self._like(other)
         a, c = (o, self) if swap else (self, o)
-        prefix = f"f{name} {self.b.flags}" if self.type.is_float else f"{name} "
-        return self.b.emit(f"{prefix}{self.type} {a.ref}, {c.ref}", self.type)
+        if not self.type.is_float:
+            return a._bit(name, c)
+        return self.b.emit(f"f{name} {self.b.flags}{self.type} {a.ref}, {c.ref}", self.type)
 
     def __add__(self, other: Any) -> Value:
-        if not self.type.is_float and isinstance(other, int) and other == 0:
-            return self
         return self._op(other, "add")
 
     def __radd__(self, other: Any) -> Value:
@@ -131,8 +131,6 @@ class Value:
         return self._op(other, "sub", swap=True)
 
     def __mul__(self, other: Any) -> Value:
-        if not self.type.is_float and isinstance(other, int) and other == 1:
-            return self
         return self._op(other, "mul")
 
     def __rmul__(self, other: Any) -> Value:
@@ -151,7 +149,8 @@ class Value:
 
     def _bit(self, name: str, other: Any) -> Value:
         o = self._like(other)
-        return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type)
+        found = _simplified(name, self, o)
+        return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type) if found is None else found
 
     def __and__(self, other: Any) -> Value:
         return self._bit("and", other)
@@ -182,6 +181,8 @@ class Value:
         if self.type.is_float:
             name = "fcmp " + ("une" if how == "ne" else how if len(how) > 2 else f"o{how}")
         else:
+            if self.const is not None and o.const is not None:
+                return self.b.const(_compared(how, self, o, unsigned), self.type.of("i1"))
             sign = "" if how in ("eq", "ne") else ("u" if unsigned else "s")
             name = f"icmp {sign}{how}"
         return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type.of("i1"))
@@ -206,7 +207,50 @@ class Value:
 
     def bitcast(self, elem: str) -> Value:
         """The same bits as another element type of the same width."""
+        if self.const is not None and self.type.elem == "double" and elem == "i64":
+            return self.b.const(struct.unpack("<q", struct.pack("<d", self.const))[0], self.type.of(elem))
+        if self.const is not None and self.type.elem == "float" and elem == "i32":
+            return self.b.const(struct.unpack("<i", struct.pack("<f", self.const))[0], self.type.of(elem))
         return self.b.cast("bitcast", self, self.type.of(elem))
+
+
+#: Instructions on integers that are carried out where both operands are numbers.
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+}  # fmt: skip
+#: Those that leave their first operand as it is where the second is this number (-1: all bits are set).
+_UNITS = {"add": 0, "sub": 0, "mul": 1, "and": -1, "or": 0, "xor": 0, "shl": 0, "lshr": 0, "ashr": 0}
+
+
+def _simplified(name: str, a: Value, c: Value) -> Value | None:
+    """An instruction on integers that is a number, or one of its operands; None for all others.
+
+    ``1 + 2 -> 3``; ``x + 0, 0 + x, x * 1, x & -1 -> x``; ``x * 0, x & 0 -> 0``.
+    """
+    x, y = (None if v.const is None else _signed(v) for v in (a, c))
+    if x is not None and y is not None and name in _ARITHMETIC:
+        return a.b.const(_ARITHMETIC[name](x, y), a.type)
+    unit = _UNITS.get(name)
+    if y is not None and y == unit:
+        return a
+    if x is not None and x == unit and name in ("add", "mul", "and", "or", "xor"):
+        return c
+    if name in ("mul", "and") and 0 in (x, y):
+        return a if x == 0 else c
+    return None
+
+
+def _signed(v: Value) -> int:
+    """An integer constant as its bits are read, with a sign: -1 where all are set, True as well."""
+    bits = v.type.bits
+    number = int(v.const) & ((1 << bits) - 1)
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def _compared(how: str, a: Value, c: Value, unsigned: bool) -> bool:
+    x, y = (_signed(v) & ((1 << v.type.bits) - 1) if unsigned else _signed(v) for v in (a, c))
+    return bool(getattr(operator, how)(x, y))
 
 
 class Pair(Value):
@@ -295,6 +339,8 @@ class Builder:
         return Pair(self, re, im, re.type.of(elem))
 
     def const(self, value: Any, type: Type) -> Value:
+        if type.elem == "i1":
+            value = bool(value)
         if type.is_complex:
             number = complex(value)
             re, im = (self.const(x, type.part) for x in (number.real, number.imag))
@@ -304,6 +350,8 @@ class Builder:
     def select(self, cond: Value, a: Value, c: Value) -> Value:
         if a.ref == c.ref:
             return a
+        if cond.const is not None:
+            return a if cond.const else c
         if isinstance(a, Pair) and isinstance(c, Pair):
             return self.pair(self.select(cond, a.re, c.re), self.select(cond, a.im, c.im))
         return self.emit(f"select {cond.type} {cond.ref}, {a.type} {a.ref}, {c.type} {c.ref}", a.type)
@@ -321,6 +369,27 @@ class Builder:
     def intrinsic(self, name: str, *args: Value) -> Value:
         """``llvm.name`` overloaded on the first argument's type, with a result of that type."""
         return self.call(f"llvm.{name}.{args[0].type.suffix}", args[0].type, args)
+
+    def smaller(self, a: Value, c: Value) -> Value:
+        """The smaller one of two signed integers."""
+        return self._one_of("smin", a, c, min)
+
+    def larger(self, a: Value, c: Value) -> Value:
+        """The larger one of two signed integers."""
+        return self._one_of("smax", a, c, max)
+
+    def _one_of(self, name: str, a: Value, c: Value, choose: Callable[[int, int], int]) -> Value:
+        if a.const is not None and c.const is not None:
+            return self.const(choose(_signed(a), _signed(c)), a.type)
+        return self.intrinsic(name, a, c)
+
+    def element(self, pointer: Value, type: Type, number: int | Value) -> Value:
+        """The address so many entries of a type behind another."""
+        at = self.const(number, I64) if isinstance(number, int) else number
+        if at.const == 0 and at.type.lanes == 1:
+            return pointer
+        address = PTR.wide(at.type.lanes)
+        return self.emit(f"getelementptr {type}, ptr {pointer.ref}, {at.type} {at.ref}", address)
 
     def fma(self, a: Value, c: Any, d: Any) -> Value:
         """a * c + d, rounded once where the machine can."""
@@ -382,7 +451,11 @@ class Builder:
         self.sparing = before
 
     def outlined(self, name: str, body: Callable[..., Value], args: Sequence[Value]) -> Value:
-        """A call of a function of the module, which is ``body`` of a builder and of its arguments."""
+        """A call of a function of the module, which is ``body`` of a builder and of its arguments alone.
+
+        That it touches no memory of others is said, as nothing else would find it out: values that were read
+        before the call need not be read again after it.
+        """
         formal = [f"{a.type} %x{n}" for n, a in enumerate(args)]
         if name not in self.functions:
             inner = self.nested()
@@ -390,7 +463,7 @@ class Builder:
             inner.do(f"ret {made.type} {made.ref}")
             text = function_text(inner, name, made.type, ", ".join(formal))
             self.functions[name] = text.replace("define", "define internal", 1).replace(
-                "#0 {", "#0 noinline {", 1
+                "#0 {", "#0 noinline willreturn memory(none) {", 1
             )
             self.results[name] = made.type
         given = ", ".join(f"{a.type} {a.ref}" for a in args)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iverson.codegen import functions, halves, memory
-from iverson.codegen.ir import I64, PTR, Builder, Type, Value, as_type
+from iverson.codegen.ir import I64, Builder, Type, Value, as_type
 from iverson.codegen.memory import Address
 from iverson.codegen.nodes import INT64, Buffer, Load, Local, Size, Store, Var
 from iverson.codegen.plan import Plan
@@ -239,7 +239,7 @@ class Machine:
             return Lane(x.base * int(k), x.step * int(k))
         a, c = known
         if e.name == "add":
-            return Lane(add(self.b, a.base, c.base), a.step + c.step)
+            return Lane(a.base + c.base, a.step + c.step)
         return Lane(a.base - c.base, a.step - c.step)
 
     # --- memory -----------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class Machine:
                 inside = test if inside is None else self._both(inside, test)
                 self._report(self.plan.tested.get((id(e), axis)), at, test, p)
             if lane is not None:
-                offset = add(b, offset, scaled(lane.base, stride))
+                offset = offset + lane.base * stride
                 if isinstance(stride, int):
                     coefficient += lane.step * stride
                     continue
@@ -377,7 +377,7 @@ class Machine:
                 at = b.select(b.splat(outside, at.type.lanes), at, lowest)
                 at = b.call(f"llvm.vector.reduce.smax.{at.type.suffix}", I64, (at,))
             for k, x in enumerate((b.const(1, I64), at)):
-                item = b.emit(f"getelementptr i64, ptr {self.faults.ref}, i64 {2 * number + k}", PTR)
+                item = b.element(self.faults, I64, 2 * number + k)
                 b.store(item, x, 8)
 
     def _both(self, x: Value, y: Value) -> Value:
@@ -417,22 +417,6 @@ def _at_lane(p: Point, k: int) -> Point:
     env = dict(p.env)
     env |= {n: x.base + k * x.step for n, x in p.env.items() if isinstance(x, Lane)}
     return Point(env, chosen=p.chosen)
-
-
-def add(b: Builder, x: Value, y: Value) -> Value:
-    """x + y, with constants folded (addresses are full of zeros)."""
-    if x.const is not None and y.const is not None:
-        return b.const(x.const + y.const, x.type)
-    if x.const == 0 and x.const is not None:
-        return y
-    return x if y.const == 0 and y.const is not None else x + y
-
-
-def scaled(x: Value, by: int | Value) -> Value:
-    """x * by, with constants folded."""
-    if isinstance(by, int) and x.const is not None:
-        return x.b.const(x.const * by, x.type)
-    return x * by
 
 
 def _power(b: Builder, x: Value, exponent: Any, dtype: DType) -> Value | None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from iverson.codegen import bounds, functions, loops, memory
 from iverson.codegen.ir import I64, PTR, Builder, Value, as_type, function_text, module_text
-from iverson.codegen.lanes import Machine, Point, Slot, add
+from iverson.codegen.lanes import Machine, Point, Slot
 from iverson.codegen.nodes import (
     INT64,
     Declare,
@@ -93,10 +93,10 @@ class Works:
         if name not in self._entries:
             self._entries.add(name)
             e = self.shared.nested()
-            actual = ["i64 %first", "i64 %last"]
+            actual, arguments = ["i64 %first", "i64 %last"], Value(e, "%arguments", PTR)
             pointers = len(buffers_of(kernel, k)) + 1
             for n, type in enumerate([PTR] * pointers + [I64] * len(kernel.sizes)):
-                item = e.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR)
+                item = e.element(arguments, I64, n)
                 actual.append(f"{type} {e.load(item, type, 8).ref}")
             e.do(f"call void @{work}({', '.join(actual)})")
             e.do("ret void")
@@ -319,7 +319,7 @@ class _Emitter:
             self.tile(s, lower[0], upper[0], points)
         elif s.mark == "unroll" and loops.constant_extent(s) is not None:
             for k in range(loops.constant_extent(s) or 0):
-                value = add(self.b, lower[0], self.b.const(k * s.step, I64))
+                value = lower[0] + k * s.step
                 self.block(s.body, [p.inner(**{s.var: value}) for p in points])
         else:
             self.counted(
@@ -360,7 +360,7 @@ class _Emitter:
         b.start(some)
         for k in range(*span):
             here = b.const(k, I64)
-            body(here, b.intrinsic("smax", b.intrinsic("smin", here, last - 1), first))
+            body(here, b.larger(b.smaller(here, last - 1), first))
         b.br(none)
         b.start(none)
 
@@ -404,14 +404,14 @@ class _Emitter:
         count = loops.constant_extent(s)
 
         def jammed(start: Value, size: int) -> None:
-            steps = [add(self.b, start, self.b.const(t * s.step, I64)) for t in range(size)]
+            steps = [start + t * s.step for t in range(size)]
             self.block(s.body, [p.inner(**{s.var: v}) for p in points for v in steps])
 
         factor = s.factor if count is None else min(s.factor, max(count, 1))
         stride = factor * s.step
         if count is not None:
             full, rest = divmod(count, factor)
-            end = add(self.b, lower, self.b.const(full * stride, I64))
+            end = lower + full * stride
             if full == 1:
                 jammed(lower, factor)
             elif full:

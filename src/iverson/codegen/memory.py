@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from iverson.codegen.ir import I8, PTR, Builder, Pair, Type, Value
+from iverson.codegen.ir import I8, Builder, Pair, Type, Value
 
 #: Elements of vectors that may have been cut from wider ones.
 _NARROW = ("i8", "i16", "i32")
@@ -32,8 +32,7 @@ class Address:
 
     @property
     def pointer(self) -> Value:
-        b = self.base.b
-        return b.emit(f"getelementptr {self.type}, ptr {self.base.ref}, i64 {self.offset.ref}", PTR)
+        return self.base.b.element(self.base, self.type, self.offset)
 
 
 def in_memory(type: Type) -> Type:
@@ -137,7 +136,7 @@ def _read(b: Builder, at: Address, type: Type) -> Value:
             return b.load(at.pointer, type, align)
         return _masked_load(b, at.pointer, _mask(b, at, type.lanes), type, align)
     if at.coefficient == -1 and at.mask is None:
-        start = b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {1 - type.lanes}", PTR)
+        start = b.element(at.pointer, at.type, 1 - type.lanes)
         return _reverse(b, b.load(start, type, align))
     if at.coefficient in (2, 3, 4):
         return _strided(b, at, type, align)
@@ -158,7 +157,7 @@ def _strided(b: Builder, at: Address, type: Type, align: int) -> Value:
         if not mine:
             continue
         where = {c * k - start: k for k in mine}
-        offset = b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {start}", PTR)
+        offset = b.element(at.pointer, at.type, start)
         if at.mask is None:
             part = b.load(offset, type, align)
         else:
@@ -179,7 +178,7 @@ def _strided_store(b: Builder, at: Address, value: Value, align: int) -> None:
         where = {c * k - t * n: k for k in range(n) if t * n <= c * k < (t + 1) * n}
         if not where:
             continue
-        offset = b.emit(f"getelementptr {at.type}, ptr {at.pointer.ref}, i64 {t * n}", PTR)
+        offset = b.element(at.pointer, at.type, t * n)
         part = _shuffle(b, value, value, [where.get(place, 0) for place in range(n)])
         _masked_store(b, part, offset, _picked(b, _mask(b, at, n), where), align)
 
@@ -245,10 +244,7 @@ def _pointers(b: Builder, at: Address, lanes: int) -> Value:
         steps = b.iota(lanes) * at.coefficient
         spread = steps if spread is None else spread + steps
     assert spread is not None
-    return b.emit(
-        f"getelementptr {at.type}, ptr {at.pointer.ref}, {spread.type} {spread.ref}",
-        Type("ptr", lanes),
-    )
+    return b.element(at.pointer, at.type, spread)
 
 
 def _mask(b: Builder, at: Address, lanes: int) -> Value:

@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.codegen import cost, functions, loops, memory
 from iverson.codegen.ir import I64, Builder, Type, Value, as_type
-from iverson.codegen.lanes import Lane, Point, Slot, Wide, add
+from iverson.codegen.lanes import Lane, Point, Slot, Wide
 from iverson.codegen.loops import updated
 from iverson.codegen.nodes import Loop, Stmt, Update, UpdateArg
 from iverson.codegen.target import Machine as Target
@@ -102,9 +102,9 @@ class Vectors:
         if full == 1:
             self._group(self.lower, self.factor)
         elif full:
-            end = add(b, self.lower, b.const(full * group, I64))
+            end = self.lower + full * group
             self.e.counted(self.lower, end, group, lambda i: self._group(i, self.factor))
-        start = add(b, self.lower, b.const(full * group, I64))
+        start = self.lower + full * group
         left = vectors - full * self.factor + (1 if tail else 0)
         if left:
             mask = None
@@ -126,7 +126,7 @@ class Vectors:
             if k >= size:
                 continue
             offset = self.b.const(k * self.lanes * self.s.step, I64)
-            lane = Lane(add(self.b, start, offset), self.s.step)
+            lane = Lane(start + offset, self.s.step)
             names: dict[str, Value | Lane | Slot | Wide] = {self.s.var: lane}
             names |= {n: w.copies[k] for n, w in p.env.items() if isinstance(w, Wide)}
             points.append(Point({**p.env, **names}, self.lanes, mask if k == size - 1 else None))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from iverson.codegen.compile import is_big
 from iverson.codegen.expect import Expected, at_peak, expected
 from iverson.codegen.functions import INLINED
 from iverson.codegen.launch import iterations
@@ -156,10 +155,7 @@ def _fallbacks(program: Program, lowered: Lowered) -> Iterator[str]:
             continue
         stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
         made = ", ".join(dict.fromkeys(names.get(s.buffer.name, s.buffer.name) for s in stores))
-        text = step.compiled.text
-        if is_big(text):
-            yield f"fallback {made}: LLVM's passes over functions alone, as there is much code"
-        if called := ", ".join(dict.fromkeys(_CALLED.findall(text))):
+        if called := ", ".join(dict.fromkeys(_CALLED.findall(step.compiled.text))):
             yield f"fallback {made}: {called} called after whole vectors, and from {INLINED + 1} times on"
     for s in program.statements:
         if NO_ISL in s.reason:
