@@ -282,8 +282,8 @@ def _absolute(b: Builder, dtype: DType, x: Value) -> Value:
 def _floor_quotient(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
     """The quotient rounded down, 0 for a divisor of 0; never a trap."""
     if dtype.kind == "i" and y.const is not None and y.const > 0:
-        if _is_power(y.const):
-            return x.ashr(y.const.bit_length() - 1)
+        if _is_power(n := int(y.const)):
+            return x.ashr(n.bit_length() - 1)
         q, r = _truncating(b, x, y)
         return b.select(r < 0, q - 1, q)
     return _divided(b, dtype, x, y)[0]
@@ -292,8 +292,8 @@ def _floor_quotient(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
 def _floor_remainder(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
     """What is left of that, 0 for a divisor of 0."""
     if dtype.kind == "i" and y.const is not None and y.const > 0:
-        if _is_power(y.const):
-            return x & (y.const - 1)
+        if _is_power(n := int(y.const)):
+            return x & (n - 1)
         _, r = _truncating(b, x, y)
         return b.select(r < 0, r + y, r)
     return _divided(b, dtype, x, y)[1]
