@@ -71,7 +71,7 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
         return None  # one of them has seen axes as one (`flat`), the other has not
     taken = set(named(first))
     names = {n: fresh(n, taken) for n in named(second)}
-    found = _merged(first, _renamed(second, names))
+    found = _merged(first, renamed(second, names))
     if (
         found is None
         or not _in_step(found)
@@ -269,7 +269,9 @@ def fresh(name: str, taken: set[str]) -> str:
     return found
 
 
-def _renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:
+def renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:
+    """The statement with other names for values and variables."""
+
     def local(e: Expr) -> Expr:
         return Local(names.get(e.name, e.name), e.dtype) if isinstance(e, Local) else e
 

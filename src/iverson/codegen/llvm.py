@@ -14,7 +14,7 @@ buffers have one: a chain of equal stages is compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iverson.codegen import bounds, functions, loops, memory
@@ -22,6 +22,7 @@ from iverson.codegen.ir import I64, PTR, Builder, Value, as_type, function_text,
 from iverson.codegen.lanes import Machine, Point, Slot
 from iverson.codegen.nodes import (
     INT64,
+    Buffer,
     Declare,
     If,
     Kernel,
@@ -37,6 +38,7 @@ from iverson.codegen.nodes import (
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import phase_text
+from iverson.codegen.rows import parts
 from iverson.codegen.target import Machine as Target
 from iverson.codegen.vectors import Points, Vectors
 from iverson.core.errors import ArgumentError
@@ -73,17 +75,21 @@ class Works:
     def __init__(self, prefix: str, target: Target, shared: Builder) -> None:
         self.prefix, self.target, self.shared = prefix, target, shared
         self.texts: list[str] = []
-        self._names: dict[object, str] = {}
+        self._names: dict[str, dict[object, str]] = {}
         self._entries: set[str] = set()
 
-    def function(self, kernel: Kernel, k: int, plan: Plan) -> str:
-        """``void name(first, last, buffers..., faults, sizes...)``, with the buffers that a phase uses."""
+    def function(self, kernel: Kernel, k: int, plan: Plan, kind: str = "") -> str:
+        """``void name(first, last, buffers..., faults, sizes...)``, with the buffers that a phase uses.
+
+        Phases of a kind are numbered by themselves.
+        """
+        names = self._names.setdefault(kind, {})
         key = _key(kernel, k, plan)
-        name = self._names.get(key)
+        name = names.get(key)
         if name is None:
-            name = self._names[key] = f"{self.prefix}_{len(self._names)}"
+            name = names[key] = f"{self.prefix}{kind}_{len(names)}"
             b = self.shared.nested()
-            self.texts.append(_work_function(name, kernel, k, plan, self.target, b))
+            self.texts.append(_work_function(name, kernel, k, plan, self, b))
         return name
 
     def share(self, kernel: Kernel, k: int, plan: Plan) -> str:
@@ -117,15 +123,25 @@ def _outcome(phase: Stmt, plan: Plan) -> tuple[object, ...]:
     return tuple((p in plan.clamped, plan.tested.get(p)) for p in places)
 
 
-def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, target: Target, b: Builder) -> str:
+def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, b: Builder) -> str:
     """It is a function of its own because parameters can be ``noalias``."""
     phase = kernel.phases[k]
     b.flags = "contract "
     pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(buffers_of(kernel, k))}
     faults = Value(b, "%faults", PTR)
     sizes = {size: Value(b, f"%n{n}", I64) for n, size in enumerate(kernel.sizes)}
-    emitter = _Emitter(Machine(b, pointers, sizes, faults, plan), target)
-    if isinstance(phase, Loop) and phase.mark == "parallel":
+    emitter = _Emitter(Machine(b, pointers, sizes, faults, plan), works.target)
+    if own := parts(phase):
+        assert isinstance(phase, Loop)
+        whole = replace(kernel, phases=tuple(p for p, _ in own))
+        emitter.parts(
+            phase,
+            [
+                (works.function(whole, n, plan, "_part"), buffers_of(whole, n), size)
+                for n, (_, size) in enumerate(own)
+            ],
+        )
+    elif isinstance(phase, Loop) and phase.mark == "parallel":
         emitter.parallel(phase)
     else:
         emitter.block((phase,), [Point({})])
@@ -444,3 +460,19 @@ class _Emitter:
             s.step,
             lambda i: self.block(s.body, [Point({s.var: i})]),
         )
+
+    def parts(self, s: Loop, own: Sequence[tuple[str, Sequence[Buffer], int]]) -> None:
+        """In iterations %first to %last, each part's function: its name, its buffers, and how many of its
+        iterations are one of these."""
+        b, m = self.b, self.m
+        count = m.value(s.upper, Point({})) - m.value(s.lower, Point({}))
+
+        def iteration(i: Value) -> None:
+            begin = i * s.step
+            end = b.intrinsic("smin", begin + s.step, count)
+            for name, buffers, size in own:
+                span = (i, i + 1) if size == 1 else (begin, end)
+                given = (*span, *(m.pointers[x.name] for x in buffers), m.faults, *m.sizes.values())
+                b.do(f"call void @{name}({', '.join(f'{x.type} {x.ref}' for x in given)})")
+
+        self.counted(Value(b, "%first", I64), Value(b, "%last", I64), 1, iteration)

@@ -11,6 +11,7 @@ from math import prod
 
 from iverson.codegen.interpret import Array, evaluate
 from iverson.codegen.nodes import Buffer, If, Load, Local, Loop, Stmt, Store, Var, expressions, statements
+from iverson.codegen.rows import parts
 from iverson.expr.nodes import Expr, subexpressions
 
 #: By loop variable: the least and the greatest value, and the step.
@@ -23,10 +24,14 @@ def visits(
     """How often bodies run that have no loops in them, and the bytes of entries that are read and written.
 
     An iteration counts if a guard inside it fails, but not what a guard around loops leaves out. An entry
-    counts once as read and once as written, however often it is; of an index that data gives, all do.
+    counts once as read and once as written, however often it is; of an index that data gives, all do. Parts
+    of a loop over rows count by themselves, as they run one after the other (`rows`).
 
     arrays : by name, those that bounds of loops are read from.
     """
+    if own := parts(phase):
+        found = [visits(p, sizes, arrays) for p, _ in own]
+        return sum(n for n, _ in found), sum(n for _, n in found)
     ranges: Ranges = {}
     points = _visits((phase,), dict(sizes), ranges, arrays or {})
     read: dict[str, list[tuple[Buffer, Sequence[Expr]]]] = {}

@@ -12,6 +12,7 @@ from iverson.codegen.functions import INLINED
 from iverson.codegen.launch import iterations
 from iverson.codegen.nodes import Loop, Stmt, Store, statements
 from iverson.codegen.peak import Peak, peak
+from iverson.codegen.rows import parts
 from iverson.codegen.visits import size_of
 from iverson.te.blocks import bytes_of, in_blocks, is_large
 from iverson.te.eliminate import is_symbolic
@@ -67,6 +68,7 @@ def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
                     what,
                     *_numbers(found, p),
                     f"  threads   {_threads(phase, found, lowered)}",
+                    *_rows(phase),
                     *_slow(found),
                 ]
         elif isinstance(step, Interpreted):
@@ -107,6 +109,15 @@ def _threads(phase: Stmt, found: Expected, lowered: Lowered) -> str:
     if found.threads == 1:
         return f"1: more would not pay over {phase.var}"
     return f"{found.threads}, over {phase.var}{': te.parallel' if phase.factor > 1 else ''}"
+
+
+def _rows(phase: Stmt) -> list[str]:
+    """Loops that stand in one over blocks of rows."""
+    own = parts(phase)
+    if not own or not isinstance(phase, Loop):
+        return []
+    how = f"{phase.step} rows of {phase.var} at a time: what one makes of them the next reads in cache"
+    return [f"  rows      {len(own)} loops, {how}"]
 
 
 def _slow(found: Expected) -> list[str]:

@@ -20,6 +20,7 @@ from iverson.codegen.finish import finished
 from iverson.codegen.flat import flattened
 from iverson.codegen.fuse import fuse, without
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
+from iverson.codegen.rows import by_rows
 from iverson.codegen.task import Task
 from iverson.core import locks
 from iverson.expr.nodes import subexpressions
@@ -178,7 +179,7 @@ class _Lowering:
         """Kernels of the phases so far: of all, or of each where it may see buffers in shapes of its own."""
         unread = self._unread()
         phases, self.phases = [without(p, unread) if unread else p for p in self.phases], []
-        for some in [phases] if self.alone else [[p] for p in phases]:
+        for some in [by_rows(phases)] if self.alone else [[p] for p in phases]:
             if some:
                 self.steps.append(Run(self._kernel(some)))
 

@@ -18,7 +18,17 @@ import numpy as np
 
 from iverson.codegen import contract
 from iverson.codegen.cost import cost, is_worth_threads
-from iverson.codegen.nodes import Buffer, Kernel, Load, Stmt, Store, expressions, statements, with_buffers
+from iverson.codegen.nodes import (
+    Buffer,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    loads_and_stores,
+    statements,
+    with_buffers,
+)
 from iverson.codegen.plan import plan
 from iverson.codegen.programs import (
     CompiledProgram,
@@ -31,6 +41,7 @@ from iverson.codegen.programs import (
     compile_program,
 )
 from iverson.codegen.programs.nodes import Step, c_strides, extents, whole
+from iverson.codegen.rows import parts
 from iverson.codegen.scatter import shared
 from iverson.core import work
 from iverson.expr.nodes import Const, subexpressions
@@ -98,10 +109,12 @@ def _is_short(step: Any) -> bool:
 def _gains_alone(kernel: Kernel) -> bool:
     """Whether a phase is long, and shared by threads or free of tests only where it is called by itself."""
     (phase,) = kernel.phases
-    units = cost(phase, {})
     if shared(phase):
-        return is_worth_threads(phase, units / LONG)
-    return is_worth_threads(phase, units) and bool(plan(kernel).checks)
+        return is_worth_threads(phase, cost(phase, {}) / LONG)
+    looked_at = {id(access.node) for access in plan(kernel).checks}
+    own: list[Stmt] = [p for p, _ in parts(phase)] or [phase]
+    own = [p for p in own if any(id(x) in looked_at for x in loads_and_stores(p))]
+    return any(is_worth_threads(p, cost(p, {})) for p in own)
 
 
 class Steps:

@@ -21,6 +21,7 @@ from iverson.codegen.builtin import builtin
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import blas, emit
 from iverson.codegen.programs.arena import ALIGN, Arena, arena, in_place
+from iverson.codegen.programs.by_rows import by_rows
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
 from iverson.codegen.programs.rolled import rolled
@@ -311,7 +312,7 @@ def compile_program(
     Raises ArgumentError for a program that breaks the rules of the IR.
     """
     target = target or host()
-    program = in_place(rolled(verify(program)))
+    program = by_rows(in_place(rolled(verify(program))))
     planned = Planned(program, arena(program), emit.layout(program))
     key = cache.digest(f"{data_offset()}\n{structure(program)}", target)
     library = _known(key)

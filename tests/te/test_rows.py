@@ -1,0 +1,204 @@
+"""Phases over the same rows as one loop over blocks of rows: which are, and that the bits stay the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import te
+from iverson.codegen import interpret
+from iverson.codegen.nodes import Loop, Stmt, Store, statements
+from iverson.codegen.programs import compile as programs_compile
+from iverson.codegen.programs.emit import is_shared_out
+from iverson.codegen.programs.nodes import Nest
+from iverson.codegen.rows import by_rows, parts
+from iverson.graph.lower import Native
+from iverson.graph.lower import lower as graph_lower
+from iverson.graph.passes import simplified
+from iverson.te import lower as lowering
+from iverson.te.lower import lower
+from iverson.te.lowered import Lowered, Run
+
+from .corpus import KERNELS
+
+
+def code(*outputs: te.Tensor) -> Lowered:
+    return lower(te.eliminate(te.program_of(outputs)))
+
+
+def phases(made: Lowered) -> list[Stmt]:
+    return [p for s in made.steps if isinstance(s, Run) for p in s.kernel.phases]
+
+
+def loops(made: Lowered) -> list[int]:
+    """Of each phase, how many were made one."""
+    return [max(len(parts(p)), 1) for p in phases(made)]
+
+
+def apart(monkeypatch: pytest.MonkeyPatch, *outputs: te.Tensor) -> Lowered:
+    """The code without loops over rows."""
+    with monkeypatch.context() as m:
+        m.setattr(lowering, "by_rows", list)
+        lowering.forget()
+        made = code(*outputs)
+    lowering.forget()
+    return made
+
+
+def softmax(x: te.Tensor) -> te.Tensor:
+    n, m = x.shape
+    k = te.reduce_axis(m)
+    top = te.compute((n,), lambda i: te.max(x[i, k], k), "top")
+    e = te.compute((n, m), lambda i, j: te.exp(x[i, j] - top[i]), "e")
+    total = te.compute((n,), lambda i: te.sum(e[i, k], k), "total")
+    return te.compute((n, m), lambda i, j: e[i, j] / total[i], "softmax")
+
+
+def test_threads_have_one_loop_of_a_softmax_to_share() -> None:
+    made = code(softmax(te.placeholder((900, 256), "float32", "x")))
+    assert loops(made) == [4]
+    assert [is_shared_out(p) for p in phases(made)] == [True]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 300, 301])
+def test_gradients_of_a_softmax_are_one_loop_with_the_same_bits(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = te.placeholder((n, 37), "float32", "x")
+    y = softmax(x)
+    head = te.placeholder(y.shape, "float32", "head")
+    results = [y, *te.differentiate(y, [x], head)]
+    rng = np.random.default_rng(n)
+    given = [rng.normal(size=(n, 37)).astype("float32") for _ in range(2)]
+    made, before = code(*results), apart(monkeypatch, *results)
+    assert n < 300 or (loops(made) == [8] and loops(before) == [1] * 8)
+    for threads in (None, 1, 2):
+        for a, b in zip(made(*given, threads=threads), before(*given, threads=1), strict=True):
+            np.testing.assert_array_equal(a.view("uint32"), b.view("uint32"))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_bits_of_the_corpus(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, outputs, values = KERNELS[name].built()
+    heads = [te.placeholder(t.shape, t.dtype, f"head{k}") for k, t in enumerate(outputs)]
+    wanted = [t for t in given if t.dtype.kind == "f"]
+    results = [*outputs, *te.differentiate(list(outputs), wanted, heads)]
+    made, before = code(*results), apart(monkeypatch, *results)
+    if loops(made) == loops(before):
+        return
+    rng = np.random.default_rng(0)
+    feed = dict(zip(given, values.values(), strict=True)) | {h: rng.normal(size=h.shape) for h in heads}
+    arrays = [np.asarray(feed[t], t.dtype) for t in te.program_of(results).inputs]
+    for a, b in zip(made(*arrays), before(*arrays), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_as_interpreted() -> None:
+    """The loops as they are written, by the interpreter."""
+    x = te.placeholder((21, 5), name="x")
+    made = code(softmax(x))
+    assert loops(made) == [4]
+    (step,) = made.steps
+    assert isinstance(step, Run)
+    given = np.random.default_rng(0).normal(size=(21, 5))
+    arrays = {b.name: np.zeros([int(n) for n in b.shape]) for b in step.kernel.buffers}
+    arrays[made.buffers[x].name][...] = given
+    interpret.run(step.kernel, arrays)
+    out = made.buffers[made.program.outputs[0]].name
+    np.testing.assert_allclose(arrays[out], made(given)[0], rtol=1e-14)
+
+
+def test_rows_that_read_others_stay_apart() -> None:
+    x = te.placeholder((40, 40), name="x")
+    k = te.reduce_axis(40)
+    total = te.compute((40,), lambda i: te.sum(x[i, k], k), "total")
+
+    def follows(f: Any) -> list[int]:
+        return loops(code(total, te.compute((40, 40), f)))
+
+    assert follows(lambda i, j: te.exp(x[i, j] - total[i])) == [2]
+    assert follows(lambda i, j: te.exp(x[i, j] - total[j])) == [1, 1]
+    assert follows(lambda i, j: te.exp(x[i, j] - total[39 - i])) == [1, 1]
+    assert follows(lambda i, j: te.exp(x[i, j] - total[te.maximum(i - 1, 0)])) == [1, 1]
+    shorter = te.compute((39, 40), lambda i, j: te.exp(x[i, j] - total[i]))
+    assert loops(code(total, shorter)) == [1, 1]  # other rows
+    other = te.placeholder((40, 40), name="other")
+    apart = te.compute((40,), lambda i: te.sum(other[i, k], k), "apart")
+    assert loops(code(total, apart)) == [1, 1]  # nothing in common
+    column = te.compute((40,), lambda j: te.sum(x[k, j], k), "column")
+    assert loops(code(total, column)) == [1, 1]
+
+
+def test_what_every_row_reads_stays_in_cache() -> None:
+    """A table that rows read anywhere: a small one is there for each, a large one would be read anew."""
+    found = []
+    for entries in (1000, 100_000):
+        x, table = te.placeholder((100, 8), name="x"), te.placeholder((entries,), name="table")
+        at = te.placeholder((100, 30), "int64", "at")
+        k = te.reduce_axis(8)
+        total = te.compute((100,), lambda i, x=x, k=k: te.sum(x[i, k], k), "total")
+        sums = te.compute((100, 30), lambda i, j, t=total, v=table, at=at: v[at[i, j]] + t[i], "sums")
+        found.append(loops(code(total, sums)))
+    assert found == [[2], [1, 1]]
+
+
+def test_threads_do_not_become_fewer() -> None:
+    """A register tile of four rows leaves two blocks of eight rows: the other phases keep their loops."""
+    found = {}
+    for n in (8, 80):
+        x, w = te.placeholder((n, 64), name="x"), te.placeholder((64,), name="w")
+        k = te.reduce_axis(64)
+        top = te.compute((n,), lambda i, x=x, k=k: te.max(x[i, k], k), "top")
+        tiled = te.compute((n,), lambda i, x=x, w=w, k=k, t=top: te.sum(x[i, k] * w[k] * t[i], k), "tiled")
+        made = code(tiled)
+        marks = [s.mark for p in phases(made) for s in statements((p,)) if isinstance(s, Loop)]
+        assert "tile" in marks
+        found[n] = loops(made)
+    assert found == {8: [1, 1], 80: [2]}
+
+
+def test_a_phase_between_that_is_independent_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = te.placeholder((40, 8), name="x"), te.placeholder((300,), name="y")
+    k = te.reduce_axis(8)
+    total = te.compute((40,), lambda i: te.sum(x[i, k], k), "total")
+    between = te.compute((300,), lambda i: te.exp(y[i]), "between")
+    last = te.compute((40, 8), lambda i, j: te.exp(x[i, j] - total[i]), "last")
+    given = phases(apart(monkeypatch, total, between, last))
+    assert len(given) == 3
+    found = by_rows(given)
+    assert [sum(isinstance(s, Store) for s in statements((p,))) for p in found] == [2, 1]
+
+
+def test_compiled_functions_go_by_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two products one loop, in which the softmax is made in place."""
+    rng = np.random.default_rng(0)
+    x, w = iv.asarray(rng.normal(size=(70, 33))), iv.asarray(rng.normal(size=(33, 33)))
+
+    def f(x: Any, w: Any) -> Any:
+        y = iv.nn.softmax(x @ w, axis=1)
+        return y, iv.mean(y * x, axis=1), x.T @ y
+
+    def made() -> tuple[list[Any], list[int]]:
+        programs_compile.forget()
+        function = iv.jit(f)
+        values = [y.numpy() for y in function(x, w)]
+        (step,) = graph_lower(simplified(function.graph(x, w))).steps
+        assert isinstance(step, Native)
+        nests = [s for s in step.compiled.program.steps if isinstance(s, Nest)]
+        return values, [max(len(parts(p)), 1) for s in nests for p in s.kernel.phases]
+
+    rows, loops_of_rows = made()
+    monkeypatch.setattr(programs_compile, "by_rows", lambda program: program)
+    others, loops_apart = made()
+    assert (loops_of_rows, loops_apart) == ([5], [1] * 5)
+    for a, b in zip(rows, others, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_said_by_explain() -> None:
+    text = te.explain(softmax(te.placeholder((64, 16), "float32", "x")))
+    assert "rows      4 loops, 4 rows of i_0_0 at a time" in text
+    assert text.count("\nkernel ") == 1
