@@ -1,6 +1,7 @@
 """Arrays that live for one call, kept for the next: fresh memory costs a page fault for every 4 KiB.
 
-What comes from here holds anything. Arrays that a caller gets to keep are not made here.
+What comes from here holds anything. Arrays that a caller gets to keep are not made here; `announce` has the
+C library keep the memory of those that are freed (`docs/decisions/0114`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ Array = np.ndarray[Any, Any]
 Key = tuple[tuple[int, ...], np.dtype[Any]]
 #: Bytes kept at most; the arrays not used for longest go first.
 KEEP = 256 * 2**20
+
+#: Bytes from which the C library maps memory by itself at first, and up to which it may learn not to.
+MAPPED, LEARNT = 2**17, 2**25 - 2**16
 
 _spare: OrderedDict[Key, list[Array]] = OrderedDict()
 _lock = locks.lock()
@@ -44,6 +48,18 @@ def give_back(arrays: list[Array]) -> None:
                 oldest.pop()
             else:
                 _spare.popitem(last=False)
+
+
+def announce(size: int) -> None:
+    """Have the C library keep about so many bytes of arrays that are freed, for arrays that come next.
+
+    glibc maps an array above a threshold by itself, gives it back when it is freed, and then takes its size
+    as the threshold: up to twice as much free memory stays with the process (mallopt(3), M_MMAP_THRESHOLD).
+    Arrays freed together are more than any one of them, so they are announced as one, which is never touched.
+    Other allocators learn nothing from it.
+    """
+    if size >= MAPPED:
+        np.empty(min(size, LEARNT), np.uint8)
 
 
 def held() -> int:

@@ -11,6 +11,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,11 @@ class Calling:
     def objects(self) -> int:
         """How many arrays stand in the block: inputs, then outputs."""
         return self.inputs + len(self.outputs)
+
+    @property
+    def made(self) -> int:
+        """The bytes of what a call returns."""
+        return sum(prod(shape) * dtype.itemsize for shape, dtype in self.outputs)
 
     @property
     def arena_at(self) -> int:
@@ -114,6 +120,7 @@ class _Frame:
         self.block = (ctypes.c_int64 * known.length)()
         self.address = ctypes.addressof(self.block)
         self.record = np.zeros((max(known.places, 1), 2), np.int64)
+        workspace.announce(known.made)
         self.arena = np.empty(known.arena + 2 * ALIGN, np.uint8) if made.small else None
         held = [a.ctypes.data for a in made.constants]
         place = 0 if self.arena is None else _aligned(self.arena)
