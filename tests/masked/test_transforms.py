@@ -13,6 +13,7 @@ import pytest
 import iverson as iv
 from iverson.testing import GradcheckError, gradcheck
 from tests.graph.ways import interpreted
+from tests.masked.oracle import with_garbage
 
 MASK = [True, False, True]
 
@@ -130,6 +131,117 @@ def test_masks_that_follow_from_entries(name):
         found, expected = (g(given).to_dense().numpy() for g in (twice, second))
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
     assert len(traced) == 1
+
+
+#: Which factors of a product have masks, and whether these are known where it is traced.
+FACTORS = {
+    "both computed": (True, True, False),
+    "both known": (True, True, True),
+    "left computed": (True, False, False),
+    "right computed": (False, True, False),
+    "left known": (True, False, True),
+}
+
+
+def product_of(kind, a, b):
+    """A function of two arrays to the product of masked tensors; and the masks."""
+    left, right, known = FACTORS[kind]
+    ma, mb = (a > 0) | (not left), (b < 0.4) | (not right)
+    masks = [(lambda x, m=m: m) if known else f for m, f in ((ma, lambda x: x > 0), (mb, lambda x: x < 0.4))]
+    of = [
+        (lambda x, f=f: iv.masked_tensor(x, f(x))) if there else (lambda x: x)
+        for f, there in zip(masks, (left, right), strict=True)
+    ]
+    return (lambda a, b: of[0](a) @ of[1](b)), ma, mb
+
+
+@pytest.mark.parametrize("kind", FACTORS)
+def test_masked_products_are_products_of_matrices_to_second_order(kind):
+    """Multiply-adds and entries of eager, compiled and mapped calls, and values against NumPy."""
+    rng = np.random.default_rng(3)
+    m, k, n = 100, 110, 120
+    size = m * k + k * n + m * n
+    a, b, w, v = (rng.standard_normal(s) for s in ((m, k), (k, n), (m, n), (m, k)))
+    a[4] = -1.0  # a row of which nothing is specified
+    f, ma, mb = product_of(kind, a, b)
+    own_a, own_b = np.where(ma, a, 0), np.where(mb, b, 0)
+    expected = np.ma.dot(np.ma.MaskedArray(a, ~ma), np.ma.MaskedArray(b, ~mb))
+    there = ~np.ma.getmaskarray(expected)
+    y = own_a @ own_b
+
+    def loss(a, b):
+        return (w * f(a, b).to_tensor(0) ** 3).sum()
+
+    g = (3 * w * y**2) @ own_b.T * ma
+    turned = (6 * w * y * ((v * ma) @ own_b)) @ own_b.T * ma
+    cases = (
+        (f, expected.filled(0), 1),
+        (iv.grad(loss), g, 2),
+        (iv.grad(lambda a, b: (iv.grad(loss)(a, b) * v).sum()), turned, 4),
+    )
+    for h, value, products in cases:
+        for mapped, way in ((False, h), (False, iv.jit(h)), (True, iv.vmap(h)), (True, iv.jit(iv.vmap(h)))):
+            args = [iv.asarray(np.stack([x, x]) if mapped else x) for x in (a, b)]
+            way(*args)
+            with iv.explain.count() as work:
+                found = way(*args)
+            if _is_masked(found):
+                np.testing.assert_array_equal(found.get_mask().numpy(), np.broadcast_to(there, found.shape))
+                found = found.to_tensor(0)
+            same(found, value)
+            # One more product says which entries are specified.
+            assert work.multiply_adds <= (1 + mapped) * (products + all(FACTORS[kind][:2])) * m * k * n
+            assert work.entries.total() <= (1 + mapped) * 27 * size < m * k * n * (1 + mapped)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("kind", ["left", "right", "both"])
+def test_what_is_not_finite_is_multiplied_where_both_factors_exist(kind, dtype):
+    """Behind masks and before them, in values and gradients, compiled and mapped: against a sum of terms."""
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal(s).astype(dtype) for s in ((4, 6), (6, 3)))
+    ma, mb = ((rng.random(x.shape) < 0.5) | (kind == other) for x, other in ((a, "right"), (b, "left")))
+    a, b = with_garbage(a, ma), with_garbage(b, mb)
+    places = [(x, np.argwhere(m)) for x, m in ((a, ma), (b, mb))]
+    for (x, own), value in zip(places, (np.inf, np.nan), strict=True):
+        x[tuple(own[2])] = value
+    a[tuple(places[0][1][-1])] = -np.inf
+    a[tuple(places[0][1][0])] = 0.0
+
+    def f(a, b, ma, mb):
+        return iv.masked_tensor(a, ma) @ iv.masked_tensor(b, mb)
+
+    def g(a, b, ma, mb):
+        return iv.grad(lambda a, b: f(a, b, ma, mb).real.sum().to_tensor(0), (0, 1))(a, b)
+
+    def summed(x, y, there):
+        terms = [[(x[i][t] * y[:, j][t]).sum() for j, t in enumerate(row)] for i, row in enumerate(there)]
+        return np.array(terms)
+
+    there = ma[:, None, :] & mb.T[None]
+    exists, ones = there.any(axis=2), np.ones((4, 3), dtype)
+    of_a = summed(ones, b.conj().T, exists[:, None, :] & mb[None])
+    of_b = summed(a.conj().T, ones, ma.T[:, None, :] & exists.T[None])
+    expected = np.where(exists, summed(a, b, there), 0)
+    for batch, way in (
+        ((), lambda h: h),
+        ((), iv.jit),
+        ((2,), iv.vmap),
+        ((2,), lambda h: iv.jit(iv.vmap(h))),
+    ):
+        args = [iv.asarray(np.broadcast_to(x, batch + x.shape)) for x in (a, b, ma, mb)]
+        found = way(f)(*args)
+        np.testing.assert_array_equal(found.get_mask().numpy(), np.broadcast_to(exists, found.shape))
+        same(found.to_tensor(0), expected)
+        for y, value, mask in zip(way(g)(*args), (of_a, of_b), (ma, mb), strict=True):
+            same(y, np.where(mask, value, 0))
+
+
+def same(found, expected):
+    """Each example of a batch."""
+    found = found.to_dense().numpy()
+    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-10, atol=1e-12)
 
 
 def test_what_a_computed_mask_cannot_do_is_said():

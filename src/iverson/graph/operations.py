@@ -233,9 +233,9 @@ def _mended(args: Sequence[Any], *, finite: Graph, again: Graph) -> list[Any]:
     return [out] if value_of(fine) else interpret(again, operands)
 
 
-#: ``mended(a @ b, x, ...)``: the product without the slices of the contracted axis that a selection leaves
-#: out, so that an inf or nan across from them is not multiplied with their zeros. It is made ``again``, from
-#: the operands after x, if x is not ``finite``.
+#: ``mended(a @ b, x, ...)``: the product without the terms of which a selection leaves out a factor, so that
+#: an inf or nan across from that is not multiplied with its zero. It is made ``again``, from the operands
+#: after x, if x is not ``finite``.
 mended = GraphOp(
     name="mended",
     forward=None,

@@ -22,6 +22,7 @@ from iverson.core.table import TABLE
 from iverson.kernels import box, keys
 from iverson.kernels.registry import ANY_OP, register, run, zeros_like_result
 from iverson.kernels.sparse_forms import read
+from iverson.kernels.terms import by_terms
 from iverson.layouts import (
     Box,
     Bracket,
@@ -231,22 +232,21 @@ def sums(op: Op, values: Values, params: Params) -> Any:
 def matmul(op: Op, values: Values, params: Params) -> Any:
     """Selected, then multiplied.
 
-    Slices of the contracted axis that are left out as a whole are dropped from both factors, so that the inf
-    or nan across from them is not multiplied with their zeros; they are looked for where the product is not
-    finite. Rows of a (columns of b) left out by a condition that does not vary along them stay left out.
+    A term of which one factor is left out is not in the sum: where the product is not finite, and that an inf
+    or nan across from such a zero may be why, its terms are added one by one. Rows of a (columns of b) left
+    out by a condition that does not vary along them stay left out.
     """
     held = [v.values if type(v) is Bracket else v for v in values]
     if Box in map(type, held) and all(type(v) is Box or is_strided(v) for v in held):
         return _product_of_boxes(op, values, params)
     a, b = select(values[0]), select(values[1])
     plain = is_strided(a) and is_strided(b)
-    out = op.forward(a, b, **params) if plain else run(op, (a, b), params)
-    entries = getattr(out, "inner", out)
+    with np.errstate(invalid="ignore"):  # of inf and nan across from what is left out
+        out = op.forward(a, b, **params) if plain else run(op, (a, b), params)
     # One pass; where only the squares overflow, it costs a closer look.
+    entries = getattr(out, "inner", out)
     if is_strided(entries) and not math.isfinite(np.vdot(entries, entries).real):
-        kept = _contracted(values)
-        if not kept.all():
-            out = run(op, (_taken(a, kept, -1), _taken(b, kept, -2)), params)
+        out = by_terms(*map(to_strided, (out, a, b)), *map(_where_held, values))
     rows, columns = _lines_left_out(values[0], -1), _lines_left_out(values[1], -2)
     if (rows is None and columns is None) or not is_strided(out):
         return out
@@ -276,26 +276,12 @@ def _cut(x: Any, region: Region) -> Any:
     return Bracket(box.read(x.values, region), box.read(x.condition, region), x.negated, is_made=x.is_made)
 
 
-def _taken(x: Any, kept: Any, axis: int) -> Any:
-    """Slices of one of the last axes."""
-    if is_strided(x):
-        return x[(..., kept, *(slice(None),) * (-1 - axis))]
-    at = len(x.shape) + axis
-    found = run(TABLE["gather"], (x, np.flatnonzero(kept)), {"axes": (at,)})  # they come first
-    order = (*range(1, at + 1), 0, *range(at + 1, len(x.shape)))
-    return run(TABLE["permute_dims"], (found,), {"axes": order})
-
-
-def _contracted(values: Values) -> Any:
-    """Which slices of the contracted axis hold anything, of factors of which at least one is a bracket."""
-    found = None
-    for x, axis in zip(values, (-1, -2), strict=True):
-        if type(x) is Bracket:
-            condition = to_strided(held(x))
-            others = tuple(k for k in range(condition.ndim) if k != condition.ndim + axis)
-            own = condition.any(axis=others)
-            found = own if found is None else found & own
-    return found
+def _where_held(value: Any) -> Any:
+    """Where a factor may be nonzero, as a boolean array that broadcasts to its shape."""
+    if isinstance(value, Sparse):
+        return to_strided(value.pattern.value(np.ones(value.entries.shape, bool)))
+    found = held(value) if type(value) is Bracket else np.ones((), bool)
+    return np.broadcast_to(to_strided(found), value.shape)
 
 
 def _lines_left_out(x: Any, axis: int) -> Any:

@@ -110,17 +110,29 @@ def _broadcast_count(mask: Mask, shape: tuple[int, ...]) -> int:
 
 
 def matmul(op: Op, args: Args, params: Params) -> Any:
-    """A product counts where both factors are specified; a result is where one of its products counts."""
+    """A product counts where both factors are specified; a result is where one of its products counts.
+
+    Factors have zeros where nothing is specified, which are strong: a product of selections has no terms of
+    these. A list of entries has no zeros to multiply; of two lists, only products that count are made.
+    """
     a, b = args
     shape = op.abstract(*map(aval_of, args)).shape
-    if all(map(_finite, args)) and not _mostly_empty(shape, *args):
+    listed = [isinstance(m, Stored) for m in _masks(args)]
+    if listed == [True] or not any(listed) or (all(map(_finite, args)) and not _mostly_empty(shape, *args)):
         mask = _mask_of_product(shape, a, b)
-        left, right = map(zero_filled, args)
-        return MaskedTensor(mask.pack(bind(op, (left, right), params)), mask)
+        factors = map(zero_filled if any(listed) else _selection, args)
+        return MaskedTensor(mask.pack(bind(op, tuple(factors), params)), mask)
     # 0 * inf is not 0, and lines without entries have an index too: only the products that count are formed.
     left, right = F.expand_dims(a, axis=(a.ndim,)), F.expand_dims(b, axis=(b.ndim - 2,))
     terms = _products(left, right)
     return F.sum(terms, axis=(terms.ndim - 2,), keepdims=False)
+
+
+def _selection(x: Any) -> Any:
+    """The specified entries in their places, as a selection."""
+    filled = zero_filled(x)
+    full = not isinstance(x, MaskedTensor) or x._mask.full
+    return filled if full else F.bracket(x._mask.array, filled, negated=False)
 
 
 def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
@@ -150,6 +162,8 @@ def _mask_of_product(shape: tuple[int, ...], a: Any, b: Any) -> Mask:
     if not isinstance(a, MaskedTensor):
         return b._mask.over((b.ndim - 2,), True)[0].stretched(shape)
     ones = [F.astype(x.get_mask(), dtype=np.dtype("float32")) for x in (a, b)]
+    if any_computed((a, b)):
+        return mask_of(F.greater(F.matmul(*map(F.to_dense, ones)), 0))
     counts = value_of(F.matmul(*ones))
     return of_numbers(coalesced(counts) if isinstance(counts, Sparse) else counts)[0]
 

@@ -17,8 +17,8 @@ moves entries on the part that it moves. All others get zeros in place of what i
 What an op does with a selection follows from its record, as for the bracket layout (`kernels.bracket`):
 one that is zero where the bracket is computes on all values and carries the condition, one that moves entries
 moves the condition too, a sum selects and is held where any of its terms is. All others select first. A
-product selects; slices of its contracted axis that are left out as a whole are dropped where it is not finite
-(`mended`), and rows and columns that are left out stay so.
+product selects; terms of which a factor is left out are dropped where it is not finite (`mended`), and rows
+and columns that are left out stay so.
 """
 
 from __future__ import annotations

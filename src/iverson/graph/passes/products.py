@@ -22,7 +22,7 @@ def multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
     """Selected, then multiplied. Rows of a and columns of b that are left out as a whole stay so."""
     left, right = selected(a), selected(b)
     out = bind(op, (left, right))
-    kept = [_contracted(x, axis) for x, axis in ((a, -1), (b, -2))]
+    kept = [_varying(x, axis) for x, axis in ((a, -1), (b, -2))]
     if any(k is not None for k in kept):
         out = _mended(out, left, right, kept)
     lines = []
@@ -36,12 +36,12 @@ def multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
 def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
     """A product, looked at where that is least work: the factor across from what is left out may be smaller.
 
-    kept : of a and of b, where slices of the contracted axis hold anything; None if all do. That is found in
-        the branch, from what conditions compare.
+    kept : of a and of b, where they are held; None if that is everywhere. In the branch it is made again from
+        what conditions compare.
     """
     level: Any = value_of(out)._level
     with level.region() as equations:
-        made = level.operand(_without(a, b, kept))
+        made = level.operand(_by_terms(a, b, kept))
     known: dict[Any, Any] = {}
     before = opened(Graph((), tuple(_conditions(equations, level.equations)), (), ()), (), known)
     own = [rewritten(e, known) for e in equations]
@@ -54,13 +54,15 @@ def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
     return bind(mended, given, {"finite": finite, "again": again})
 
 
-def _without(a: Any, b: Any, kept: Sequence[Any]) -> Any:
-    """The product without the slices of the contracted axis that hold nothing in one of the factors."""
-    there = reduce(F.logical_and, [k for k in kept if k is not None])
-    of_a, of_b = kept
-    left = F.where(there, a, 0) if of_b is not None else a
-    right = F.where(F.expand_dims(there, axis=(1,)), b, 0) if of_a is not None else b
-    return F.matmul(left, right)
+def _by_terms(a: Any, b: Any, there: Sequence[Any]) -> Any:
+    """The product, added up of the terms whose factors are both held."""
+    of_a, of_b = (
+        None if x is None else F.expand_dims(x, axis=(axis,))
+        for x, axis in zip(there, (len(a.shape), len(b.shape) - 2), strict=True)
+    )
+    terms = F.multiply(F.expand_dims(a, axis=(a.ndim,)), F.expand_dims(b, axis=(b.ndim - 2,)))
+    both = of_b if of_a is None else of_a if of_b is None else F.logical_and(of_a, of_b)
+    return F.sum(F.where(both, terms, 0), axis=(terms.ndim - 2,), keepdims=False)
 
 
 def _unmoved(level: Any, x: Any) -> Any:
@@ -87,14 +89,9 @@ def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> li
     return found[::-1]
 
 
-def _contracted(x: Any, axis: int) -> Any:
-    """Which slices of the contracted axis hold anything; None if all do, or each is held as every other."""
-    if not isinstance(x, Held) or x.condition.shape[axis] == 1:
-        return None
-    there = x.there()
-    rank = len(there.shape)
-    others = tuple(k for k in range(rank) if k != rank + axis)
-    return F.any(there, axis=others, keepdims=False)
+def _varying(x: Any, axis: int) -> Any:
+    """Where a factor is held; None if everywhere, or in each slice of the contracted axis as in others."""
+    return None if not isinstance(x, Held) or x.condition.shape[axis] == 1 else x.there()
 
 
 __all__ = ["multiplied"]

@@ -1,0 +1,46 @@
+"""Entries of matrix products added up term by term: of the terms whose factors are both there.
+
+A zero that stands for an entry which is not there would make nan of the inf or nan across from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def by_terms(product: Array, a: Array, b: Array, there_a: Array, there_b: Array) -> Array:
+    """A product of matrices, or batches of them, in which only terms of entries that are there count.
+
+    product : a @ b, with zeros for what is not there. Its finite entries are right, and so are those in which
+        a nan that is there has a part; the others are made here.
+    """
+    nan = _counts(np.isnan(a) & there_a, there_b) + _counts(there_a, np.isnan(b) & there_b)
+    wanted = ~np.isfinite(product) & (nan == 0)
+    out = product.copy()
+    for *batch, row in np.argwhere(wanted.any(axis=-1)):
+        columns = np.flatnonzero(wanted[(*batch, row)])
+        at_a, at_b = (tuple(k if n > 1 else 0 for k, n in _aligned(batch, x.shape[:-2])) for x in (a, b))
+        left, there_left = (x[at_a][row, :, None] for x in (a, there_a))
+        right, there_right = (x[at_b][:, columns] for x in (b, there_b))
+        there = there_left & there_right
+        terms = np.multiply(left, right, out=np.zeros(there.shape, product.dtype), where=there)
+        out[(*batch, row, columns)] = terms.sum(axis=0)
+    return out
+
+
+def _aligned(batch: Any, own: tuple[int, ...]) -> Any:
+    """The indices of a batch on the axes that a factor has of it, with their extents."""
+    return zip(batch[len(batch) - len(own) :], own, strict=True)
+
+
+def _counts(a: Array, b: Array) -> Array:
+    """How many pairs of two boolean matrices are both true."""
+    found: Array = np.matmul(a.astype(np.float32), b.astype(np.float32))
+    return found
+
+
+__all__ = ["by_terms"]
