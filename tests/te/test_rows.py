@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen import interpret
-from iverson.codegen.nodes import Loop, Stmt, Store, statements
+from iverson.codegen import interpret, workspace
+from iverson.codegen.nodes import INT64, Loop, Stmt, Store, rewritten, statements, with_buffers
 from iverson.codegen.programs import compile as programs_compile
 from iverson.codegen.programs.emit import is_shared_out
 from iverson.codegen.programs.nodes import Nest
 from iverson.codegen.rows import by_rows, parts
+from iverson.codegen.verify import verify
+from iverson.expr.nodes import Apply, Const
 from iverson.graph.lower import Native
 from iverson.graph.lower import lower as graph_lower
 from iverson.graph.passes import simplified
@@ -202,3 +205,98 @@ def test_said_by_explain() -> None:
     text = te.explain(softmax(te.placeholder((64, 16), "float32", "x")))
     assert "rows      4 loops, 4 rows of i_0_0 at a time" in text
     assert text.count("\nkernel ") == 1
+
+
+def held(made: Lowered) -> set[str]:
+    """Buffers of which there are the rows at hand, those of vectors aside."""
+    own = (b for s in made.steps if isinstance(s, Run) for b in s.kernel.buffers)
+    return {b.name.rpartition("_")[0] for b in own if b.role == "row" and len(b.shape) > 1}
+
+
+def softmax_and_gradient(shape: tuple[int, int]) -> list[te.Tensor]:
+    x = te.placeholder(shape, "float32", "x")
+    y = softmax(x)
+    return [y, *te.differentiate(y, [x], te.placeholder(y.shape, "float32", "head"))]
+
+
+def test_of_temporaries_there_are_the_rows_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exponentials of a million entries and their adjoint: 8 KiB of each, not 4 MiB."""
+    made = code(*softmax_and_gradient((4096, 256)))
+    assert held(made) == {"e", "dsoftmax_de"}
+    taken: list[int] = []
+    take = workspace.take
+
+    def counted(shape: tuple[int, ...], dtype: Any) -> Any:
+        found = take(shape, dtype)
+        taken.append(found.nbytes)
+        return found
+
+    monkeypatch.setattr(workspace, "take", counted)
+    given = [np.ones((4096, 256), "float32")] * 2
+    made(*given, threads=1)
+    assert sum(taken) == 0
+    assert made.whole is not None
+    assert made.whole.compiled.calling.arena < 256
+
+
+def test_long_rows_are_whole_arrays() -> None:
+    """There is stack for one temporary of 1,000 entries a row, and for none of 4,000."""
+    assert held(code(*softmax_and_gradient((400, 1000)))) == {"e", "dsoftmax_de"}
+    assert held(code(*softmax_and_gradient((400, 1500)))) in ({"e"}, {"dsoftmax_de"})
+    assert held(code(*softmax_and_gradient((400, 4000)))) == set()
+
+
+def test_temporaries_that_others_touch_are_whole_arrays() -> None:
+    x, w = te.placeholder((300, 40), name="x"), te.placeholder((40, 40), name="w")
+    k = te.reduce_axis(40)
+    total = te.compute((300,), lambda i: te.sum(x[i, k], k), "total")
+    e = te.compute((300, 40), lambda i, j: te.exp(x[i, j] - total[i]), "e")
+    s = te.compute((300,), lambda i: te.sum(te.sin(e[i, k]), k), "s")
+    assert held(code(s)) == set()  # the exponentials are values, in no array
+    product = te.compute((300, 40), lambda i, j: te.sum(e[i, k] * w[k, j], k), "product")
+    assert held(code(s, product)) == set()  # BLAS reads them
+    assert held(code(s, e)) == set()  # the caller does
+
+
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_an_index_outside_a_row_at_hand(threads: int | None) -> None:
+    """Of what is read at an index from data, in a row of which there are no others."""
+    x, at = te.placeholder((300, 40), name="x"), te.placeholder((300,), "int64", "at")
+    k = te.reduce_axis(40)
+    total = te.compute((300,), lambda i: te.sum(x[i, k], k), "total")
+    e = te.keep(te.compute((300, 40), lambda i, j: te.exp(x[i, j] - total[i]), "e"))
+    s = te.compute((300,), lambda i: te.sum(e[i, k], k), "s")
+    picked = te.compute((300,), lambda i: e[i, at[i]] / s[i], "picked")
+    made = code(picked)
+    assert held(made) == {"e"}
+    rng = np.random.default_rng(0)
+    given, places = rng.normal(size=(300, 40)), rng.integers(0, 40, 300)
+    exps = np.exp(given - given.sum(1, keepdims=True))
+    wanted = exps[np.arange(300), places] / exps.sum(1)
+    np.testing.assert_allclose(made(places, given, threads=threads)[0], wanted)
+    places[171] = 40
+    with pytest.raises(iv.errors.IndexingError, match=r"index 40 .*e\["):
+        made(places, given, threads=threads)
+
+
+def test_a_row_that_another_one_touches_is_refused() -> None:
+    x = te.placeholder((40, 8), name="x")
+    made = code(softmax(x))
+    (step,) = made.steps
+    assert isinstance(step, Run)
+    verify(step.kernel)
+    buffers = {b.name: replace(b, role="row" if b.role == "inout" else b.role) for b in step.kernel.buffers}
+    kernel = replace(step.kernel, buffers=tuple(buffers.values()))
+    verify(replace(kernel, phases=tuple(with_buffers(p, buffers) for p in kernel.phases)))
+
+    def turned(s: Stmt) -> Stmt:
+        last = isinstance(s, Store) and len(s.indices) == 2
+        return (
+            replace(s, indices=(Apply("subtract", (Const(39), s.indices[0]), INT64), s.indices[1]))
+            if last
+            else s
+        )
+
+    phases = tuple(rewritten(with_buffers(p, buffers), turned) for p in kernel.phases)
+    with pytest.raises(iv.errors.ArgumentError, match="rows of"):
+        verify(replace(kernel, phases=phases))

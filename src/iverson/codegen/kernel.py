@@ -66,7 +66,9 @@ class CompiledKernel:
         """
         given = iter(arrays)
         by_name = {
-            b.name: _temporary(b, sizes) if b.role == "temp" else next(given) for b in self.kernel.buffers
+            b.name: _temporary(b, sizes) if b.role == "temp" else next(given)
+            for b in self.kernel.buffers
+            if b.role != "row"
         }
         runs = self if self._decided(arrays, sizes) else self.careful
         launch(

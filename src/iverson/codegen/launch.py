@@ -18,7 +18,7 @@ from iverson.codegen import bounds, faults, scatter, threads
 from iverson.codegen.arrays import address
 from iverson.codegen.compile import Library
 from iverson.codegen.cost import cost, is_worth_threads
-from iverson.codegen.nodes import Kernel, Loop, Stmt, buffers_of
+from iverson.codegen.nodes import Kernel, Loop, Stmt, arguments_of
 from iverson.codegen.plan import Plan
 from iverson.core.errors import ArgumentError
 from iverson.expr.affine import Affine
@@ -173,7 +173,7 @@ def _block(
     kernel: Kernel, k: int, by_name: Mapping[str, Array], sizes: Mapping[str, int], record: Array
 ) -> Any:
     """What an entry point takes: addresses, the last that of the record of faults, then sizes."""
-    arrays = [by_name[b.name] for b in buffers_of(kernel, k)]
+    arrays = [by_name[b.name] for b in arguments_of(kernel, k)]
     words = [address(a if a.size else _NOTHING) for a in arrays]
     words += [address(record), *map(sizes.__getitem__, kernel.sizes)]
     return (ctypes.c_int64 * len(words))(*words)
@@ -187,7 +187,9 @@ def _reporting(compiled: Compiled, by_name: Mapping[str, Array]) -> Iterator[Arr
         return
     record = faults.record(compiled.plan)
     yield record
-    faults.check(compiled.kernel.name, compiled.plan, record, {n: a.shape for n, a in by_name.items()})
+    # Of rows at hand the first extent is not asked for: their index there is the row itself.
+    shapes = {b.name: b.shape for b in compiled.kernel.buffers} | {n: a.shape for n, a in by_name.items()}
+    faults.check(compiled.kernel.name, compiled.plan, record, shapes)
 
 
 def _work(compiled: Compiled, k: int, phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, float]:

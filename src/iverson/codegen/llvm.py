@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iverson.codegen import bounds, functions, loops, memory
-from iverson.codegen.ir import I64, PTR, Builder, Value, as_type, function_text, module_text
+from iverson.codegen.ir import I8, I64, PTR, Builder, Value, as_type, function_text, module_text
 from iverson.codegen.lanes import Machine, Point, Slot
 from iverson.codegen.nodes import (
     INT64,
@@ -32,13 +32,14 @@ from iverson.codegen.nodes import (
     Store,
     Update,
     UpdateArg,
+    arguments_of,
     buffers_of,
     loads_and_stores,
 )
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import phase_text
-from iverson.codegen.rows import parts
+from iverson.codegen.rows import parts, row_bytes
 from iverson.codegen.target import Machine as Target
 from iverson.codegen.vectors import Points, Vectors
 from iverson.core.errors import ArgumentError
@@ -58,6 +59,8 @@ def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
     return module_text(shared, works.texts, ATTRIBUTES)
 
 
+#: The kind of phases that are parts of others (`rows.parts`): rows at hand are given to them.
+PART = "_part"
 #: Of all functions.
 ATTRIBUTES = 'nounwind "no-trapping-math"="true"'
 
@@ -89,7 +92,7 @@ class Works:
         if name is None:
             name = names[key] = f"{self.prefix}{kind}_{len(names)}"
             b = self.shared.nested()
-            self.texts.append(_work_function(name, kernel, k, plan, self, b))
+            self.texts.append(_work_function(name, kernel, k, plan, self, b, kind))
         return name
 
     def share(self, kernel: Kernel, k: int, plan: Plan) -> str:
@@ -100,7 +103,7 @@ class Works:
             self._entries.add(name)
             e = self.shared.nested()
             actual, arguments = ["i64 %first", "i64 %last"], Value(e, "%arguments", PTR)
-            pointers = len(buffers_of(kernel, k)) + 1
+            pointers = len(arguments_of(kernel, k)) + 1
             for n, type in enumerate([PTR] * pointers + [I64] * len(kernel.sizes)):
                 item = e.element(arguments, I64, n)
                 actual.append(f"{type} {e.load(item, type, 8).ref}")
@@ -112,7 +115,8 @@ class Works:
 
 def _key(kernel: Kernel, k: int, plan: Plan) -> object:
     """Equal for phases that one function serves."""
-    return phase_text(kernel, k), len(kernel.sizes), _outcome(kernel.phases[k], plan)
+    by_row = [x.buffer.role == "row" for x in loads_and_stores(kernel.phases[k])]
+    return phase_text(kernel, k), len(kernel.sizes), _outcome(kernel.phases[k], plan), tuple(by_row)
 
 
 def _outcome(phase: Stmt, plan: Plan) -> tuple[object, ...]:
@@ -123,11 +127,12 @@ def _outcome(phase: Stmt, plan: Plan) -> tuple[object, ...]:
     return tuple((p in plan.clamped, plan.tested.get(p)) for p in places)
 
 
-def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, b: Builder) -> str:
+def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, b: Builder, kind: str) -> str:
     """It is a function of its own because parameters can be ``noalias``."""
     phase = kernel.phases[k]
     b.flags = "contract "
-    pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(buffers_of(kernel, k))}
+    given = buffers_of(kernel, k) if kind == PART else arguments_of(kernel, k)
+    pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(given)}
     faults = Value(b, "%faults", PTR)
     sizes = {size: Value(b, f"%n{n}", I64) for n, size in enumerate(kernel.sizes)}
     emitter = _Emitter(Machine(b, pointers, sizes, faults, plan), works.target)
@@ -136,8 +141,9 @@ def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, 
         whole = replace(kernel, phases=tuple(p for p, _ in own))
         emitter.parts(
             phase,
+            [x for x in kernel.buffers if x.role == "row"],
             [
-                (works.function(whole, n, plan, "_part"), buffers_of(whole, n), size)
+                (works.function(whole, n, plan, PART), buffers_of(whole, n), size)
                 for n, (_, size) in enumerate(own)
             ],
         )
@@ -461,18 +467,28 @@ class _Emitter:
             lambda i: self.block(s.body, [Point({s.var: i})]),
         )
 
-    def parts(self, s: Loop, own: Sequence[tuple[str, Sequence[Buffer], int]]) -> None:
+    def parts(
+        self, s: Loop, by_row: Sequence[Buffer], own: Sequence[tuple[str, Sequence[Buffer], int]]
+    ) -> None:
         """In iterations %first to %last, each part's function: its name, its buffers, and how many of its
-        iterations are one of these."""
+        iterations are one of these.
+
+        by_row : the arrays of which there are the rows of an iteration, at a place where these would be if
+        there were all.
+        """
         b, m = self.b, self.m
-        count = m.value(s.upper, Point({})) - m.value(s.lower, Point({}))
+        lower = m.value(s.lower, Point({}))
+        count = m.value(s.upper, Point({})) - lower
+        rows = {x.name: b.slot(I64, -(-row_bytes(x) * s.step // 8)) for x in by_row}
 
         def iteration(i: Value) -> None:
             begin = i * s.step
             end = b.intrinsic("smin", begin + s.step, count)
+            here = {x.name: b.element(rows[x.name], I8, (begin + lower) * -row_bytes(x)) for x in by_row}
+            pointers = {**m.pointers, **here}
             for name, buffers, size in own:
                 span = (i, i + 1) if size == 1 else (begin, end)
-                given = (*span, *(m.pointers[x.name] for x in buffers), m.faults, *m.sizes.values())
+                given = (*span, *(pointers[x.name] for x in buffers), m.faults, *m.sizes.values())
                 b.do(f"call void @{name}({', '.join(f'{x.type} {x.ref}' for x in given)})")
 
         self.counted(Value(b, "%first", I64), Value(b, "%last", I64), 1, iteration)

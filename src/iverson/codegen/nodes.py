@@ -25,7 +25,7 @@ Grammar
          | Point(at)                      only in the walk of a task (`task`), never in a kernel
 
     combine ::= assign | sum | prod | max | min            argmax | argmin in an UpdateArg
-    buffer  ::= Buffer(name, dtype, shape, role, strides)  role ::= in | out | inout | temp
+    buffer  ::= Buffer(name, dtype, shape, role, strides)  role ::= in | out | inout | temp | row
     kernel  ::= Kernel(name, buffers, sizes, phases)       a phase is a statement
 
 Meaning
@@ -46,7 +46,8 @@ Meaning
 - max and min let nan through. In an UpdateArg nan is better than every number, and of equally good
   values the one with the smallest position wins.
 - ``strides`` are in entries, an int or the name of a size for each axis; None means C order.
-- ``out`` buffers are written before they are read; ``temp`` ones belong to the call.
+- ``out`` buffers are written before they are read; ``temp`` ones belong to the call. Of ``row`` ones there
+  is memory for the rows of one iteration of a phase that is parts over blocks of rows (`rows`).
 - A Load or Store is inside its buffer wherever it is carried out. What cannot be proven when compiling is
   checked at the call or where it is used (`plan`).
 """
@@ -69,12 +70,12 @@ BOOL: DType = np.dtype("bool")
 COMMUTING = tuple(COMBINE)
 COMBINES = ("assign", *COMMUTING)
 MARKS = ("", "parallel", "vector", "tile", "unroll")
-ROLES = ("in", "out", "inout", "temp")
+ROLES = ("in", "out", "inout", "temp", "row")
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array that a kernel is called with (or, as ``temp``, gets for the call)."""
+    """An array that a kernel is called with (or, as ``temp``, gets for the call; as ``row``, row by row)."""
 
     name: str
     dtype: DType
@@ -230,7 +231,7 @@ class Kernel:
         """The buffers a call passes, in order."""
         found: tuple[Buffer, ...] | None = self.once.get("arguments")
         if found is None:
-            found = self.once["arguments"] = tuple(b for b in self.buffers if b.role != "temp")
+            found = self.once["arguments"] = tuple(b for b in self.buffers if b.role not in ("temp", "row"))
         return found
 
 
@@ -273,6 +274,11 @@ def buffers_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
         kernel.once[key] = tuple(own.values())
     found: tuple[Buffer, ...] = kernel.once[key]
     return found
+
+
+def arguments_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
+    """Those of them that phase ``k`` is called with: all but rows at hand."""
+    return tuple(b for b in buffers_of(kernel, k) if b.role != "row")
 
 
 def alike(a: Stmt, b: Stmt) -> bool:

@@ -9,11 +9,15 @@ Only where no row reads or writes what another one writes: what one phase writes
 the row as its index on one axis. Threads share the rows once, not in each phase. In machine code each part is
 a function of its own, as the phase was (`parts`, `llvm`): every entry is computed as before, to the bit, by
 loops that keep the registers to themselves.
+
+Of what only these parts touch, row by row, there need be no more than the rows of a block (`held`): it stays
+in cache, and no memory is written that nobody reads again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, lcm, prod
@@ -23,14 +27,17 @@ from iverson.codegen.loops import constant_extent
 from iverson.codegen.nodes import (
     INT64,
     Buffer,
+    Kernel,
     Loop,
     Stmt,
     Store,
     Var,
+    buffers_of,
     expressions,
     loads_and_stores,
     rewritten,
     statements,
+    with_buffers,
 )
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
 
@@ -38,6 +45,8 @@ from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
 ROWS, BLOCKS = 8, 16
 #: Bytes at most that each row reads anew: they are to stay in a cache from one row to the next.
 COMMON = 2**17
+#: Bytes of stack for the rows of a block that only its parts touch.
+STACK = 2**16
 #: An extent that a call gives.
 TYPICAL = 64
 
@@ -93,6 +102,44 @@ def parts(phase: Stmt) -> tuple[tuple[Loop, int], ...]:
         else:
             found.append((replace(phase, body=(s,)), 1))
     return tuple(found)
+
+
+def held(phase: Stmt, names: Container[str]) -> frozenset[str]:
+    """Which of the arrays named, written before they are read and touched by this phase alone, need memory
+    for the rows of a block only: each row is touched by its own iteration, and there is stack for them."""
+    axes: dict[str, frozenset[int]] = {}
+    buffers: dict[str, Buffer] = {}
+    for loop, _ in parts(phase):
+        part = _part(loop)
+        if part is None:
+            return frozenset()
+        buffers |= {x.buffer.name: x.buffer for x in loads_and_stores(loop)}
+        axes |= {n: own & axes.get(n, own) for n, own in part.axes.items()}
+    found, room = set(), STACK
+    for n, b in buffers.items():
+        if n in names and 0 in axes[n] and b.strides is None and all(isinstance(k, int) for k in b.shape[1:]):
+            size = row_bytes(b) * phase.step  # type: ignore[union-attr]
+            if size <= room:
+                found.add(n)
+                room -= size
+    return frozenset(found)
+
+
+def with_rows(kernel: Kernel, names: Container[str]) -> Kernel:
+    """The kernel with memory for the rows of a block alone where that is enough for arrays so named."""
+    touched = Counter(b.name for k in range(len(kernel.phases)) for b in buffers_of(kernel, k))
+    alone = {n for n, count in touched.items() if count == 1 and n in names}
+    found = frozenset[str]().union(*(held(p, alone) for p in kernel.phases))
+    if not found:
+        return kernel
+    buffers = {b.name: replace(b, role="row") if b.name in found else b for b in kernel.buffers}
+    phases = tuple(with_buffers(p, buffers) for p in kernel.phases)
+    return replace(kernel, buffers=tuple(buffers.values()), phases=phases)
+
+
+def row_bytes(b: Buffer) -> int:
+    """Of one row of an array whose other extents are known."""
+    return prod(n for n in b.shape[1:] if isinstance(n, int)) * b.dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -257,4 +304,4 @@ def _bytes(b: Buffer) -> int:
     return prod(n if isinstance(n, int) else TYPICAL for n in b.shape) * b.dtype.itemsize
 
 
-__all__ = ["alike", "by_rows", "parts"]
+__all__ = ["alike", "by_rows", "held", "parts", "row_bytes", "with_rows"]

@@ -29,7 +29,9 @@ from iverson.codegen.nodes import (
     UpdateArg,
     Var,
     expressions,
+    loads_and_stores,
 )
+from iverson.codegen.rows import held
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.core.scalars import SCALARS, result_dtype
@@ -64,8 +66,12 @@ def verify(kernel: Kernel) -> Kernel:
             _require(known, kernel, b.name, str(n), "a name among the kernel's sizes")
         rank = b.strides is None or len(b.strides) == len(b.shape)
         _require(rank, kernel, b.name, str(b.strides), "a stride per axis")
+    by_row = {b.name for b in kernel.buffers if b.role == "row"}
     for phase in kernel.phases:
         _block(kernel, (phase,), _Scope())
+        own = {x.buffer.name for x in loads_and_stores(phase)} & by_row
+        whole = sorted(own - held(phase, own))
+        _require(not whole, kernel, "buffers", f"rows of {whole}", "phases by rows that touch their own")
     return kernel
 
 

@@ -7,7 +7,7 @@ of it.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -20,7 +20,7 @@ from iverson.codegen.finish import finished
 from iverson.codegen.flat import flattened
 from iverson.codegen.fuse import fuse, without
 from iverson.codegen.nodes import Buffer, Kernel, Stmt
-from iverson.codegen.rows import by_rows
+from iverson.codegen.rows import by_rows, with_rows
 from iverson.codegen.task import Task
 from iverson.core import locks
 from iverson.expr.nodes import subexpressions
@@ -31,7 +31,7 @@ from iverson.te.expressions import Tensor
 from iverson.te.extrema import covers_all, together
 from iverson.te.halves import in_single
 from iverson.te.inline import accumulated, inline, made_in_place
-from iverson.te.lowered import Fill, Interpreted, Lowered, Run, SomeProduct, Step, task_at
+from iverson.te.lowered import Fill, Interpreted, Lowered, Run, SomeProduct, Step, task_at, touched_by
 from iverson.te.nodes import Program, Recurrence, Statement, recurrence_of
 from iverson.te.steps import phase_of, starts_whole
 from iverson.te.translate import Sizes, buffer_for, compiles, phases_of, task_of
@@ -173,7 +173,15 @@ class _Lowering:
             if t not in started and t not in self.program.inputs:
                 self.steps.insert(0, Fill(self.buffers[t].name, 0))
         scratch = tuple(self.scratch.values())
-        return Lowered(self.program, tuple(self.steps), self.buffers, scratch, self.sizes)
+        steps = tuple(self._by_rows() if self.alone else self.steps)
+        return Lowered(self.program, steps, self.buffers, scratch, self.sizes)
+
+    def _by_rows(self) -> list[Step]:
+        """The steps; temporaries that one kernel touches row by row have memory for the rows at hand."""
+        touched = Counter(n for s in self.steps for n in touched_by(s, self.buffers))
+        lasting = {self.buffers[t].name for t in (*self.program.inputs, *self.program.outputs)}
+        own = {n for n, count in touched.items() if count == 1} - lasting
+        return [Run(with_rows(s.kernel, own)) if isinstance(s, Run) else s for s in self.steps]
 
     def _flush(self) -> None:
         """Kernels of the phases so far: of all, or of each where it may see buffers in shapes of its own."""

@@ -157,6 +157,8 @@ class Lowered:
         kept = {self.buffers[t].name for t in self.program.outputs}
         passing: list[Array] = []
         for tensor, b in self.buffers.items():
+            if b.name in self._rows:
+                continue
             if b.name not in arrays and b.name in kept:
                 arrays[b.name] = np.empty(_shape(b), b.dtype)
             elif b.name not in arrays:
@@ -164,6 +166,8 @@ class Lowered:
                 passing.append(arrays[b.name])
             values[tensor] = arrays[b.name]
         for b in self.scratch:
+            if b.name in self._rows:
+                continue
             arrays[b.name] = workspace.take(_shape(b), b.dtype)
             passing.append(arrays[b.name])
         for step in self.steps:
@@ -203,6 +207,12 @@ class Lowered:
         return tuple(found)
 
     @functools.cached_property
+    def _rows(self) -> frozenset[str]:
+        """Buffers of which there is memory for the rows at hand only."""
+        own = (b for s in self.steps if isinstance(s, Run) for b in s.kernel.buffers)
+        return frozenset(b.name for b in own if b.role == "row")
+
+    @functools.cached_property
     def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
         """Of each input its shape and dtype."""
         return tuple([(_shape(b), b.dtype) for b in map(self.buffers.__getitem__, self.program.inputs)])
@@ -231,6 +241,20 @@ def task_at(task: Task, sizes: Mapping[str, int]) -> Task:
 
     axes = tuple(Axis(a.name, number(a.lower), number(a.upper), a.lever) for a in task.axes)
     return replace(task, out=_buffer_at(task.out, sizes), value=changed(task.value, at), axes=axes)
+
+
+def touched_by(step: Step, buffers: Mapping[Tensor, Buffer]) -> set[str]:
+    """The names of the buffers that a step reads or writes."""
+    if isinstance(step, Fill):
+        return {step.name}
+    if isinstance(step, Run):
+        return {b.name for b in step.kernel.buffers}
+    if isinstance(step, Interpreted):
+        own = {t for s in step.statements for t in (s.tensor, *(r.tensor for r in s.reads))}
+        return {buffers[t].name for t in own}
+    if isinstance(step, SomeProduct):
+        return {step.task.out.name, *(x.buffer.name for x in step.task.loads)}
+    return {step.out.name, step.left.name, step.right.name}
 
 
 def _step_text(step: Step) -> str:

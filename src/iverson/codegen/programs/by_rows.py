@@ -12,12 +12,34 @@ from iverson.codegen import rows
 from iverson.codegen.fuse import fresh
 from iverson.codegen.nodes import Buffer, Kernel, with_buffers
 from iverson.codegen.plan import plan
-from iverson.codegen.programs.nodes import Branch, Nest, Program, Repeat, Step, View, reads_and_writes
+from iverson.codegen.programs.nodes import Branch, Nest, Program, Repeat, Step, View, reads_and_writes, uses
 
 
 def by_rows(program: Program) -> Program:
-    """The program with such nests as one."""
-    return replace(program, steps=_block(program.steps))
+    """The program with such nests as one, and what only one of them touches by rows held by rows."""
+    steps = _block(program.steps)
+    used = uses(steps)
+    steps = _held(steps, {b for b in program.of("temp") if used[b] == 1})
+    left = uses(steps)
+    return replace(program, steps=steps, buffers=tuple(b for b in program.buffers if left[b] or not used[b]))
+
+
+def _held(steps: tuple[Step, ...], own: set[Buffer]) -> tuple[Step, ...]:
+    """own : temporaries that one step touches."""
+    found: list[Step] = []
+    for s in steps:
+        if isinstance(s, Repeat):
+            s = replace(s, body=_held(s.body, own))
+        elif isinstance(s, Branch):
+            s = replace(s, then=_held(s.then, own), other=_held(s.other, own))
+        elif isinstance(s, Nest):
+            views = dict(zip(s.kernel.buffers, s.views, strict=True))
+            names = {b.name for b, v in views.items() if b.role == "out" and v.buffer in own and v.whole}
+            kernel = rows.with_rows(s.kernel, names)
+            kept = {b.name for b in kernel.arguments}
+            s = Nest(kernel, tuple(v for b, v in views.items() if b.name in kept))
+        found.append(s)
+    return tuple(found)
 
 
 def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:

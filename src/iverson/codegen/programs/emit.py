@@ -30,7 +30,7 @@ from iverson.codegen.ir import (
 from iverson.codegen.launch import iterations
 from iverson.codegen.llvm import ATTRIBUTES, Works
 from iverson.codegen.memory import in_memory
-from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt, buffers_of
+from iverson.codegen.nodes import Buffer, Kernel, Loop, Stmt, arguments_of
 from iverson.codegen.plan import Plan
 from iverson.codegen.plan import plan as plan_of
 from iverson.codegen.print import nameless_text
@@ -314,10 +314,10 @@ class _Emitter:
         text = nameless_text(s.kernel)
         kernel, plan, start = self.known.nests[text]
         faults = self._shifted(self.faults, 16 * start)
-        pointers = {x.name: self.pointer(v) for x, v in zip(kernel.buffers, s.views, strict=True)}
+        pointers = {x.name: self.pointer(v) for x, v in zip(kernel.arguments, s.views, strict=True)}
         for k, phase in enumerate(kernel.phases):
             total = iterations(phase, {})
-            given = [*(pointers[x.name] for x in buffers_of(kernel, k)), faults]
+            given = [*(pointers[x.name] for x in arguments_of(kernel, k)), faults]
             if is_shared_out(phase):
                 share = self.works.share(kernel, k, plan)
                 self.run_shares(share, self.packed(given), b.const(total, I64))

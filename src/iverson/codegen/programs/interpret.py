@@ -52,7 +52,7 @@ def _nothing(dtype: np.dtype[Any]) -> Any:
 def _block(steps: tuple[Step, ...], memory: dict[str, Array], at: dict[str, int]) -> None:
     for s in steps:
         if isinstance(s, Nest):
-            arrays = {b.name: _array(v, memory, at) for b, v in zip(s.kernel.buffers, s.views, strict=True)}
+            arrays = {b.name: _array(v, memory, at) for b, v in zip(s.kernel.arguments, s.views, strict=True)}
             interpret.run(s.kernel, arrays)
         elif isinstance(s, Product):
             _product(s, memory, at)

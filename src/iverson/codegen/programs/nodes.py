@@ -105,7 +105,7 @@ Number = int | float | complex
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Run a kernel; ``views`` stand for ``kernel.buffers``, in order."""
+    """Run a kernel; ``views`` stand for ``kernel.arguments``, in order."""
 
     kernel: Kernel
     views: tuple[View, ...]
@@ -187,7 +187,7 @@ def reads_and_writes(s: Nest | Product) -> tuple[tuple[View, ...], tuple[View, .
         scales = tuple(x for x in (s.alpha, s.beta) if isinstance(x, View))
         old = () if is_zero(s.beta) else (s.out,)
         return (s.left, s.right, *scales, *old), (s.out,)
-    pairs = tuple(zip(s.kernel.buffers, s.views, strict=True))
+    pairs = tuple(zip(s.kernel.arguments, s.views, strict=True))
     reads = tuple(v for b, v in pairs if b.role != "out")
     return reads, tuple(v for b, v in pairs if b.role != "in")
 

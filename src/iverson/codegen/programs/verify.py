@@ -123,11 +123,12 @@ class _Verifier:
         if "verified" not in kernel.once:
             kernel.once["verified"] = verify_kernel(kernel) is kernel
         self.require(not kernel.sizes, kernel.name, f"sizes {kernel.sizes}", "constant extents")
-        count = len(s.views) == len(kernel.buffers)
-        self.require(count, kernel.name, f"{len(s.views)} views", str(len(kernel.buffers)))
-        for b, v in zip(kernel.buffers, s.views, strict=True):
+        own = [b.name for b in kernel.buffers if b.role == "temp"]
+        self.require(not own, kernel.name, f"temps {own}", "views")
+        count = len(s.views) == len(kernel.arguments)
+        self.require(count, kernel.name, f"{len(s.views)} views", str(len(kernel.arguments)))
+        for b, v in zip(kernel.arguments, s.views, strict=True):
             name = f"{kernel.name}.{b.name}"
-            self.require(b.role != "temp", name, "a temp", "a view")
             self.require(v.buffer.dtype == b.dtype, name, v.buffer.dtype.name, b.dtype.name)
             self.require(v.shape == extents(b), name, f"shape {v.shape}", f"shape {b.shape}")
             fits = v.contiguous if b.strides is None else v.strides == b.strides
