@@ -203,7 +203,7 @@ def test_compiled_functions_go_by_rows_too(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_said_by_explain() -> None:
     text = te.explain(softmax(te.placeholder((64, 16), "float32", "x")))
-    assert "rows      4 loops, 4 rows of i_0_0 at a time" in text
+    assert "rows      4 loops, 4 rows of i at a time" in text
     assert text.count("\nkernel ") == 1
 
 

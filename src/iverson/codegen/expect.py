@@ -144,7 +144,9 @@ class _Units:
             how = motion(x, name)
             if how == 2 and vector is not None:
                 gathered += 1
-                self.slow[f"{x.buffer.name} is read or written entry by entry along {name}"] = None
+                self.slow[
+                    f"{x.buffer.label or x.buffer.name} is read or written entry by entry along {name}"
+                ] = None
             total += STILL if how == 0 and not motion(x, inner) else READ
         if vector is None and total >= 1:
             self.slow[f"an entry at a time along {name}"] = None

@@ -75,13 +75,17 @@ ROLES = ("in", "out", "inout", "temp", "row")
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array that a kernel is called with (or, as ``temp``, gets for the call; as ``row``, row by row)."""
+    """An array that a kernel is called with (or, as ``temp``, gets for the call; as ``row``, row by row).
+
+    label : what texts call what it holds here: one buffer may hold one thing after the other.
+    """
 
     name: str
     dtype: DType
     shape: tuple[int | str, ...]
     role: str = "in"
     strides: tuple[int | str, ...] | None = None
+    label: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -324,12 +328,16 @@ def rewritten(s: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
 
 
 def with_buffers(s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
-    """The statement with other buffers of the same names."""
+    """The statement with other buffers of the same names, called as those were."""
+
+    def of(b: Buffer) -> Buffer:
+        found = buffers[b.name]
+        return found if found.label == b.label else replace(found, label=b.label)
 
     def load(e: Expr) -> Expr:
-        return Load(buffers[e.buffer.name], e.indices) if isinstance(e, Load) else e
+        return Load(of(e.buffer), e.indices) if isinstance(e, Load) else e
 
     def store(item: Stmt) -> Stmt:
-        return replace(item, buffer=buffers[item.buffer.name]) if isinstance(item, Store) else item
+        return replace(item, buffer=of(item.buffer)) if isinstance(item, Store) else item
 
     return rewritten(mapped(s, lambda e: changed(e, load)), store)

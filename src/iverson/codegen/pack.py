@@ -74,7 +74,7 @@ def _dimension(x: Load, a: Axis, task: Task) -> int | None:
 def _copy(b: Buffer, d: int) -> Buffer:
     """The buffer that holds ``b`` with dimension ``d`` last."""
     shape = (*b.shape[:d], *b.shape[d + 1 :], b.shape[d])
-    return Buffer(f"{b.name}_by{d}", b.dtype, shape)
+    return Buffer(f"{b.name}_by{d}", b.dtype, shape, label=f"{b.label or b.name} (packed)")
 
 
 def _copying(b: Buffer, d: int) -> Stmt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -29,8 +30,13 @@ def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG
             made[node] = names[node], _ATOM
             continue
         found, level = _text_of(node, [made[o] for o in node.operands], exact=False)
-        made[node] = (found if len(found) <= limit else found[:limit] + "…"), level
+        made[node] = (found if len(found) <= limit else _cut(found, limit)), level
     return made[root][0]
+
+
+def _cut(text: str, limit: int) -> str:
+    """The start of a text, up to the end of a word."""
+    return re.sub(r"\w+$", "", text[: limit + 1])[:limit] + "…"
 
 
 def exact_text(root: Expr) -> str:

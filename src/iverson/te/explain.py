@@ -13,6 +13,7 @@ from iverson.te.counting import domain_size, walk_size
 from iverson.te.eliminate import eliminate, is_symbolic, owned
 from iverson.te.expressions import Tensor, extent
 from iverson.te.kernels import kernels_text
+from iverson.te.names import meaning
 from iverson.te.nodes import Program, Statement
 from iverson.te.print import domain_text, statement_text
 from iverson.te.ragged import is_ragged
@@ -36,7 +37,8 @@ def explain(
     result: Program | Tensor | Iterable[Tensor] | Callable[..., Any], *args: Any, **params: Any
 ) -> str:
     """Per statement: domain, points visited, nonzero terms, the strategy and why, and the loops. Then the
-    kernels that these are compiled to.
+    kernels that these are compiled to. Names are those of the definition; of a tensor that nobody named, a
+    line ``what`` says what it holds.
 
     ``result`` is a DifferentiationResult, a tensor, several, or a program. Or it is a function that `op`
     made, and ``args`` and ``params`` are the arguments of a call: that call is carried out and explained,
@@ -63,7 +65,7 @@ def explain(
     kernel 2: B
       work      6 points, 144 bytes, 0 flops
       expected  ... us, at peak ... us (... GFLOP/s, ... GB/s)
-      threads   1: more would not pay over i_0...
+      threads   1: more would not pay over i
 
     An op is explained at a call of it:
 
@@ -101,6 +103,7 @@ def _explained(program: Program) -> str:
         loops = [f"    {line}" for line in statement_text(s).splitlines()]
         lines += [
             f"{s.tensor.name} {'+=' if s.combine == 'sum' else '='} ...",
+            *([f"  what      {said}"] if (said := meaning(s.tensor.name)) else []),
             f"  domain    {domain_text(s)}",
             f"  points    {_points(s, count)}",
             f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}{_sharing(s)}",

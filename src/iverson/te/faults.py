@@ -12,9 +12,11 @@ from typing import Any
 
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
-from iverson.te.expressions import Tensor
+from iverson.te.expressions import Tensor, Var
 from iverson.te.interpret import wrong_bound, wrong_index
+from iverson.te.names import in_users_words
 from iverson.te.nodes import Program
+from iverson.te.print import names_of
 
 WORD = r"[A-Za-z]\w*"
 
@@ -53,11 +55,7 @@ def of_definition(
                 expected=inside,
                 remedy=error.remedy,
             )
-    known = {b: called.get(t, t) for b, t in buffers.items()} | called
-
-    def name(found: re.Match[str]) -> str:
-        word = re.sub(r"_by\d+$", "", found[0])
-        return known.get(word) or re.sub(r"_\d+$", "", word)
-
-    argument, got = (re.sub(WORD, name, x) for x in (error.argument, error.got))
+    tensors = {b: called.get(t, t) for b, t in buffers.items()} | called
+    axes = {v.name for s in program.statements for v in names_of(s) if isinstance(v, Var)}
+    argument, got = (in_users_words(x, tensors, axes) for x in (error.argument, error.got))
     return IndexingError(operation, argument, got=got, expected=error.expected, remedy=error.remedy)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
 from iverson.expr.nodes import Expr, producers_first
 from iverson.te.expressions import Tensor, reads_of
+from iverson.te.names import part
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement, computes_of, unit_of
 from iverson.te.recurrences import tangent_recurrence
 from iverson.te.reductions import linear_statements
@@ -58,9 +59,9 @@ def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
         elif isinstance(unit, Compute) and unit not in made:
             statements = [new for s in linear_statements(unit) for new in _tangents(s, made)]
             if statements:
-                made[unit] = Compute(unit.shape, unit.dtype, f"{unit.name}.tangent", statements)
+                made[unit] = Compute(unit.shape, unit.dtype, part(unit, "tangent"), statements)
     if output not in made:
-        made[output] = Compute(output.shape, output.dtype, f"{output.name}.tangent", ())
+        made[output] = Compute(output.shape, output.dtype, part(output, "tangent"), ())
     return made[output]
 
 

@@ -5,7 +5,7 @@ that are stored, and those that are computed where they are read; levers that no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from iverson.codegen.expect import Expected, at_peak, expected
 from iverson.codegen.functions import INLINED
@@ -18,10 +18,11 @@ from iverson.te.blocks import bytes_of, in_blocks, is_large
 from iverson.te.eliminate import is_symbolic
 from iverson.te.expressions import Var, typical
 from iverson.te.inline import choices
-from iverson.te.lower import lower
+from iverson.te.lower import afresh
 from iverson.te.lowered import Fill, Interpreted, Lowered, Run, SomeProduct
+from iverson.te.names import in_users_words
 from iverson.te.nodes import Program
-from iverson.te.translate import identifier
+from iverson.te.print import names_of
 from iverson.te.work import work
 
 #: The share of peak below which a kernel is warned of.
@@ -32,7 +33,7 @@ NO_ISL = "too much to ask isl"
 
 def kernels_text(program: Program) -> list[str]:
     """Lines on the kernels, stages and levers of a program whose walks are chosen."""
-    lowered = lower(program)
+    lowered = afresh(program)
     if program.sizes:
         lowered = lowered.at({v: v.typical for v in lowered.program.sizes})
     lines = []
@@ -54,22 +55,27 @@ def _blocks(program: Program) -> Iterator[str]:
         )
 
 
+def _users_words(lowered: Lowered) -> Callable[[str], str]:
+    """A text on loops, in the names of axes."""
+    axes = {v.name for s in lowered.program.statements for v in names_of(s) if isinstance(v, Var)}
+    return lambda text: in_users_words(text, {}, axes)
+
+
 def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
     """The lines of each kernel, what it makes first."""
-    names = {b.name: t.name for t, b in reversed(lowered.buffers.items())}
+    words = _users_words(lowered)
     sizes = {b.name: b for b in lowered.buffers.values()}
     for step in lowered.steps:
         if isinstance(step, Run):
             for phase in step.kernel.phases:
-                made = dict.fromkeys(s.buffer.name for s in statements((phase,)) if isinstance(s, Store))
+                made = dict.fromkeys(s.buffer.label for s in statements((phase,)) if isinstance(s, Store))
                 found = expected(phase, lowered.values, p)
-                what = ", ".join(names.get(n, f"{n} (packed)") for n in made)
                 yield [
-                    what,
+                    ", ".join(made),
                     *_numbers(found, p),
-                    f"  threads   {_threads(phase, found, lowered)}",
-                    *_rows(phase),
-                    *_slow(found),
+                    f"  threads   {words(_threads(phase, found, lowered))}",
+                    *map(words, _rows(phase)),
+                    *map(words, _slow(found)),
                 ]
         elif isinstance(step, Interpreted):
             what = ", ".join(dict.fromkeys(s.tensor.name for s in step.statements))
@@ -80,14 +86,14 @@ def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
         elif isinstance(step, Fill):
             moved = size_of(sizes[step.name], lowered.values)
             best = at_peak(0, moved, 8, p)
-            yield [f"{names[step.name]}, filled", *_numbers(Expected(0, moved, 0, best, best, 1), p)]
+            yield [f"{step.label}, filled", *_numbers(Expected(0, moved, 0, best, best, 1), p)]
         else:
             product = step.at(lowered.values) if isinstance(step, SomeProduct) else step
             own = work(Lowered(lowered.program, (product,), lowered.buffers))
             flops, out = 2 * own.points, product.out
             best = at_peak(flops, own.bytes, out.dtype.itemsize, p)
             yield [
-                f"{names.get(out.name, out.name)}, a product of BLAS",
+                f"{out.label}, a product of BLAS",
                 *_numbers(Expected(own.points, own.bytes, flops, best, best, p.threads), p),
             ]
 
@@ -133,19 +139,14 @@ def _stages(program: Program) -> Iterator[str]:
 
 def _levers(program: Program, lowered: Lowered) -> Iterator[str]:
     """The levers on axes of which no loop knows."""
+    words = _users_words(lowered)
     phases = tuple(p for s in lowered.steps if isinstance(s, Run) for p in s.kernel.phases)
     loops = [s for s in statements(phases) if isinstance(s, Loop)]
-    done = {(s.mark, _axis_of(s)) for s in loops if s.mark != "parallel" or s.factor > 1}
+    done = {(s.mark, words(s.var)) for s in loops if s.mark != "parallel" or s.factor > 1}
     axes: dict[Var, None] = dict.fromkeys(v for s in program.statements for v in s.domain.axes if v.lever)
     for v in axes:
-        if (v.lever, identifier(v.name)) not in done:
+        if (v.lever, v.name) not in done:
             yield f"lever te.{v.lever}({v.name}): not done, {_NOT_DONE[v.lever]}"
-
-
-def _axis_of(s: Loop) -> str:
-    """What the axis of a loop is called: ``i_1``, or ``i_1_0`` for blocks of it."""
-    name = s.var.removesuffix("_0") if s.step > 1 else s.var
-    return name.rsplit("_", 1)[0]
 
 
 _NOT_DONE = {
@@ -160,12 +161,11 @@ _CALLED = re.compile(r"@iverson_(\w+?)_(?:v\d+)?f(?:32|64)\(")
 
 def _fallbacks(program: Program, lowered: Lowered) -> Iterator[str]:
     """Where less was tried, as more would take too long."""
-    names = {b.name: t.name for t, b in reversed(lowered.buffers.items())}
     for step in lowered.steps:
         if not isinstance(step, Run):
             continue
         stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
-        made = ", ".join(dict.fromkeys(names.get(s.buffer.name, s.buffer.name) for s in stores))
+        made = ", ".join(dict.fromkeys(s.buffer.label for s in stores))
         if called := ", ".join(dict.fromkeys(_CALLED.findall(step.compiled.text))):
             yield f"fallback {made}: {called} called after whole vectors, and from {INLINED + 1} times on"
     for s in program.statements:

@@ -53,13 +53,18 @@ def lower(program: Program) -> Lowered:
         found = _lowered.get(key)
         if found is not None:
             _lowered.move_to_end(key)
-            return found
-    made = _Lowering(program).run()
+            return found.said_as(program)
+    made = afresh(program)
     with _lock:
         _lowered[key] = made
         while len(_lowered) > _KEEP:
             _lowered.popitem(last=False)
     return made
+
+
+def afresh(program: Program) -> Lowered:
+    """As `lower`, with this program's own tensors and names throughout."""
+    return _Lowering(program).run()
 
 
 def forget() -> None:
@@ -102,7 +107,7 @@ class _Lowering:
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
-        self.buffers |= {t: self.buffers[made] for t, made in self.is_output.items()}
+        self.buffers |= {t: _also(t, self.buffers[made]) for t, made in self.is_output.items()}
         if alone:
             self._share()
         self.steps: list[Step] = []
@@ -144,7 +149,7 @@ class _Lowering:
                 old = next((t for t in free if _alike(t, new)), None)
                 if old is not None:
                     free.remove(old)
-                    self.buffers[new] = self.buffers[old]
+                    self.buffers[new] = _also(new, self.buffers[old])
                 self._buffer(new)
             done = [t for t in ending.get(k, ()) if t not in lent]
             free += [t for t in done if t.dtype.kind == "f"]
@@ -171,7 +176,7 @@ class _Lowering:
         started.update(made for t, made in self.is_output.items() if t in started)
         for t in self.program.outputs:
             if t not in started and t not in self.program.inputs:
-                self.steps.insert(0, Fill(self.buffers[t].name, 0))
+                self.steps.insert(0, Fill(self.buffers[t].name, 0, t.name))
         scratch = tuple(self.scratch.values())
         steps = tuple(self._by_rows() if self.alone else self.steps)
         return Lowered(self.program, steps, self.buffers, scratch, self.sizes)
@@ -260,7 +265,7 @@ class _Lowering:
         if filled or not native:
             self._flush()
         for t in filled:
-            self.steps.append(Fill(self.buffers[t].name, interpret.start(first[t].combine, t.dtype)))
+            self.steps.append(Fill(self.buffers[t].name, interpret.start(first[t].combine, t.dtype), t.name))
         if native:
             self.phases.append(phase_of(recurrence, statements, self.buffers, self.sizes, fresh))
             self.whole = None
@@ -275,11 +280,11 @@ class _Lowering:
             task = replace(task, best=self.buffers[self.extrema[s.tensor]])
         if fresh and not covers:
             self._flush()
-            self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype)))
+            self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
         if task is None:
             self._flush()
             if covers:
-                self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype)))
+                self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
             self.steps.append(Interpreted((s,)))
             return
         flat = task if self.alone or s.walk is not None else flattened(task)
@@ -299,6 +304,11 @@ class _Lowering:
 def _unit(s: Statement) -> object:
     """What runs as one: the statements of a recurrence, or one statement."""
     return recurrence_of(s.tensor) or s
+
+
+def _also(t: Tensor, b: Buffer) -> Buffer:
+    """A buffer where it holds t."""
+    return replace(b, label=t.name)
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:

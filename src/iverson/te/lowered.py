@@ -23,7 +23,7 @@ from iverson.core.float_warnings import at_user_line
 from iverson.expr.nodes import Const, Expr, changed
 from iverson.te import faults, interpret
 from iverson.te.expressions import Tensor, Var
-from iverson.te.nodes import Program, Statement, recurrence_of
+from iverson.te.nodes import Program, Statement, recurrence_of, tensors_of
 from iverson.te.one_call import OneCall, one_call
 from iverson.te.translate import Sizes
 
@@ -36,6 +36,7 @@ class Fill:
 
     name: str
     value: Any
+    label: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,7 @@ class Lowered:
     scratch : arrays that live for a call and stand for no tensor.
     sizes : of a program whose sizes are not bound, what its kernels call them; `at` binds them.
     values : those sizes, bound.
+    said : an equal program, whose names messages speak of, if it is another one.
     """
 
     program: Program
@@ -99,6 +101,12 @@ class Lowered:
     scratch: tuple[Buffer, ...] = ()
     sizes: Sizes = field(default_factory=Sizes)
     values: Mapping[str, int] = field(default_factory=dict)
+    said: Program | None = None
+    _once: dict[str, OneCall | None] = field(default_factory=dict)
+
+    def said_as(self, program: Program) -> Lowered:
+        """The same code, with the names of an equal program in messages."""
+        return self if program is self.program else replace(self, said=program)
 
     def at(self, sizes: Mapping[Var, int]) -> Lowered:
         """The same code, to be called on arrays of these sizes."""
@@ -106,7 +114,7 @@ class Lowered:
         buffers = {t: _buffer_at(b, values) for t, b in self.buffers.items()}
         steps = tuple(s.at(values) if isinstance(s, SomeProduct) else s for s in self.steps)
         scratch = tuple(_buffer_at(b, values) for b in self.scratch)
-        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values)
+        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values, _once={})
 
     def __call__(
         self,
@@ -135,14 +143,29 @@ class Lowered:
                 return whole.run(given)
             return self._by_steps(given, threads)
         except IndexingError as error:
-            values: dict[Tensor, Array] = dict(zip(self.program.inputs, given, strict=True))
-            sizes = {n: self.values[name] for n, name in self.sizes.names.items()}
-            called = {b.name: t.name for t, b in reversed(self.buffers.items())}
-            raise faults.of_definition(error, self.program, values, sizes, called, operation, names) from None
+            said = self.said or self.program
+            values: dict[Tensor, Array] = dict(zip(said.inputs, given, strict=True))
+            known = Sizes(said.sizes)  # numbered as they were
+            sizes = {v: self.values[name] for v, name in known.names.items()}
+            raise faults.of_definition(error, said, values, sizes, self._called(), operation, names) from None
+
+    def _called(self) -> dict[str, str]:
+        """What the buffers hold, each what it holds one after the other."""
+        said = self.said or self.program
+        own = dict(zip(tensors_of(self.program), tensors_of(said), strict=False))
+        found: dict[str, dict[str, None]] = {}
+        for t, b in self.buffers.items():
+            found.setdefault(b.name, {})[own.get(t, t).name] = None
+        return {name: " or ".join(tensors) for name, tensors in found.items()}
 
     @functools.cached_property
     def whole(self) -> OneCall | None:
-        """All of it as one native call, where that is as fast."""
+        """All of it as one native call, where that is as fast; equal programs have one."""
+        if "whole" not in self._once:
+            self._once["whole"] = self._as_one_call()
+        return self._once["whole"]
+
+    def _as_one_call(self) -> OneCall | None:
         outputs = [self.buffers[t] for t in self.program.outputs]
         inputs = [self.buffers[t] for t in self.program.inputs]
         kept = {b.name for b in (*inputs, *outputs)}

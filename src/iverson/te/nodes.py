@@ -314,6 +314,11 @@ class Program:
         return self._key[0]
 
 
+def tensors_of(program: Program) -> tuple[Tensor, ...]:
+    """Inputs, outputs and temporaries: of equal programs, what stands for the same is at the same place."""
+    return tuple(dict.fromkeys((*program.inputs, *program.outputs, *program.temporaries)))
+
+
 def _structural_key(program: Program) -> str:
     numbers: dict[object, int] = {}
     digest = hashlib.sha256()

@@ -41,6 +41,7 @@ from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.language import compute, placeholder
 from iverson.te.lower import lower
 from iverson.te.lowered import Lowered
+from iverson.te.names import distinct
 from iverson.te.nodes import Program, program_of
 from iverson.te.part import has_parts, part_of
 from iverson.te.selection import of_selection
@@ -314,7 +315,7 @@ class Expression:
         if found is None:
             return None
         whole, args, _ = found
-        own = whole.derived(("part", ""), whole._part, (*whole.names, "box"))
+        own = whole.derived(("part",), whole._part, (*whole.names, distinct("box", whole.names)))
         if own.alone > ALONE or not all(map(has_entries, args)) or type(value_of(args[0])) is Bracket:
             return NotImplemented
         if not all(map(has_parts, whole.compiled(tuple(map(_operand, args)), params).program.outputs)):
@@ -352,9 +353,10 @@ class Expression:
 
     def gradients(self, wanted: tuple[int, ...], defined: tuple[int, ...]) -> Expression:
         """Those in some inputs, of cotangents of some results: an expression of these and of all inputs."""
-        names = (*(f"cotangent{j}" for j in defined), *self.names)
+        heads = [f"cotangent{j}" if self.multiple else "cotangent" for j in defined]
+        names = (*(distinct(n, self.names) for n in heads), *self.names)
         build = partial(self._pull, wanted, defined)
-        made = self.derived(("vjp", wanted, defined), build, names, len(wanted) > 1)
+        made = self.derived(("vjp", wanted, defined), build, names, len(wanted) > 1, of=wanted)
         made.gradient = self, wanted, defined
         return made
 
@@ -396,7 +398,8 @@ class Expression:
 
     def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
         """What a tangent of input i adds to the tangents of the results."""
-        derived = self.derived(("jvp", i), partial(self._push, i), ("tangent", *self.names), self.multiple)
+        names = (distinct("tangent", self.names), *self.names)
+        derived = self.derived(("jvp", i), partial(self._push, i), names, self.multiple, of=(i,))
         return derived.applied((t, *xs), params)
 
     def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -433,19 +436,19 @@ class Expression:
         results = made if self.multiple else (made,)
         if not all(is_strided(value_of(x)) for x in results):  # in a trace
             return made
-        names = ("condition", *self.names)
+        names = (distinct("condition", self.names), *self.names)
         if type(value) is not Bracket:
             condition = np.broadcast_to(np.True_, value.shape)
         else:
             condition, value = held(value), value.values
             if not all(not is_tracked(x) and np.isfinite(value_of(x)).all() for x in results):
-                chosen = self.derived(("selected", ""), partial(self._selected, 0), names, self.multiple)
+                chosen = self.derived(("selected",), partial(self._selected, 0), names, self.multiple)
                 made = bind(chosen.op, (condition, make_handle(value, *slot_of(first)), *others), params)
                 results = made if self.multiple else (made,)
 
         @cache
         def counts() -> tuple[Any, ...]:
-            counting = self.derived(("held", ""), partial(self._selected, 1), names, self.multiple)
+            counting = self.derived(("held",), partial(self._selected, 1), names, self.multiple)
             given = [value_of(x, x) for x in (condition, value, *others)]
             plain = [to_strided(v) if type(v) in layouts_by_type else v for v in given]
             found = counting.op.forward(*plain, **params)
@@ -466,13 +469,19 @@ class Expression:
         found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
         return found if self.multiple else found[0]
 
-    def derived(self, key: Any, build: Build, names: tuple[str, ...], multiple: bool = False) -> Expression:
-        """A derivative of this expression, made when first asked for."""
+    def derived(
+        self,
+        key: tuple[Any, ...],
+        build: Build,
+        names: tuple[str, ...],
+        multiple: bool = False,
+        of: Sequence[int] = (),
+    ) -> Expression:
+        """A derivative of this expression, made when first asked for; ``of`` are the inputs that it is in."""
         with self._lock:
             if key not in self._derived:
-                which = key[1] if isinstance(key[1], tuple) and key[0] == "vjp" else key[1:2]
-                label = ".".join(map(str, (key[0], *(k for k in which if isinstance(k, int)))))
-                made = Expression(build, f"{self.name}.{label}", names, multiple)
+                label = ".".join((self.name, key[0], *(self.names[i] for i in of)))
+                made = Expression(build, label, names, multiple)
                 made.guarded = self.guarded or key[0] == "selected"
                 self._derived[key] = made
             return self._derived[key]
@@ -513,6 +522,9 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     more, for all shapes, when it meets a second shape (where fn needs numbers, or walks triangles or
     strides, for each shape). It differentiates in both modes to any order; the gradients that a call asks for
     are one program, which computes nothing for the others. It can be used as a decorator.
+
+    Messages, texts of graphs and reports call the gradient in x of an op ``te.f`` ``te.f.vjp.x``, that in x
+    and w ``te.f.vjp.x.w``, what a tangent of x adds ``te.f.jvp.x``, the same for a batch ``te.f.batch``.
 
     Where what is between operands and results is large (64 MiB, and twice these), a call runs in blocks along
     an axis that it can be cut along, so that it takes memory for a block of it. Attention takes memory for

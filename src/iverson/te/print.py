@@ -11,6 +11,7 @@ from iverson.expr.functions import ASSIGN
 from iverson.expr.nodes import Expr
 from iverson.expr.print import text
 from iverson.te.expressions import Tensor, Var, variables
+from iverson.te.names import distinct
 from iverson.te.nodes import For, If, Point, Program, Statement, Walk, recurrence_of
 from iverson.te.ragged import bounds_in
 
@@ -103,11 +104,8 @@ def distinct_names(found: Iterable[Var]) -> dict[Expr, str]:
     taken: set[str] = set()
     for v in found:
         if v not in names:
-            name, k = v.name, 1
-            while name in taken:
-                name, k = f"{v.name}_{k}", k + 1
-            names[v] = name
-            taken.add(name)
+            names[v] = distinct(v.name, taken)
+            taken.add(names[v])
     return names
 
 

@@ -16,6 +16,7 @@ from iverson.expr.build import as_expr
 from iverson.expr.nodes import Expr
 from iverson.te.affine import affine_of
 from iverson.te.expressions import Extent, Tensor, Var, reads_of, substitute
+from iverson.te.names import part
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement, step_index
 from iverson.te.reductions import linear_statements
 
@@ -96,7 +97,7 @@ def tangent_recurrence(
     made = Recurrence(recurrence.axis, recurrence.reverse)
     fixed = {m for m in recurrence.members if m in known}
     members = [m for m in reached(recurrence, known, backwards=False) if m not in fixed]
-    new = {m: Compute(m.shape, m.dtype, f"{m.name}.tangent", (), made) for m in members}
+    new = {m: Compute(m.shape, m.dtype, part(m, "tangent"), (), made) for m in members}
     while True:
         all_known = {**known, **dict[Tensor, Tensor](new.items())}
         parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_known)] for m in new}

@@ -23,6 +23,7 @@ from iverson.expr.functions import identity
 from iverson.expr.nodes import Expr, Select, same
 from iverson.te.affine import same_extent
 from iverson.te.expressions import Read, Var, extent, replacing, substitute, variables
+from iverson.te.names import part
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement
 from iverson.te.ragged import bounds_in, is_ragged
 from iverson.te.stages import position
@@ -100,7 +101,7 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
     kept, reduced = _reduced_axes(s)
     combine = "argmax" if s.combine == "max" else "argmin"
     saved = replace(s, out=None, combine=combine, position=position(reduced))
-    arg = Compute(tensor.shape, dtypes.int64, f"{tensor.name}.arg", (saved,))
+    arg = Compute(tensor.shape, dtypes.int64, part(tensor, combine), (saved,))
     place: Expr = Read(arg, s.write)
     inside = set(kept)
     where = tuple(c for c in s.domain.where if inside.issuperset(variables([c])))
@@ -125,7 +126,7 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
     attains = (s.body == tensor[s.write]) | (s.body != s.body)  # a nan is the extremum wherever it stands
     never = const(identity("min", dtypes.int64), dtypes.int64)
     earliest = Statement(None, s.write, Select(attains, place, never), s.domain, "min")
-    first = Compute(tensor.shape, dtypes.int64, f"{tensor.name}.first", (earliest,))
+    first = Compute(tensor.shape, dtypes.int64, part(tensor, "first"), (earliest,))
     body = Select(first[s.write] == place, _marked(s.body), const(0, tensor.dtype))
     return Statement(None, s.write, body, s.domain, "sum")
 
@@ -151,16 +152,18 @@ def _of_product(tensor: Compute, s: Statement) -> Statement:
     body, condition = substitute([s.body, conjunction(s.domain.where)], at)
     factor = select(condition, body, one)
     level = Statement(None, (*s.write, m), factor, Domain((*kept, m)), "assign")
-    tree = Compute((*tensor.shape, count), tensor.dtype, f"{tensor.name}.factors", (level,))
+    tree = Compute((*tensor.shape, count), tensor.dtype, part(tensor, "factors"), (level,))
+    width = 1
     while count > 1:
         half = (count + 1) // 2
         m = Var("m", 0, half)
         right: Expr = Read(tree, (*s.write, m * 2 + 1))
         if count % 2:
             right = select(m < half - 1, right, one)
+        width *= 2
         product = apply("multiply", Read(tree, (*s.write, m * 2)), right)
         level = Statement(None, (*s.write, m), product, Domain((*kept, m)), "assign")
-        tree = Compute((*tensor.shape, half), tensor.dtype, f"{tensor.name}.{half}", (level,))
+        tree = Compute((*tensor.shape, half), tensor.dtype, part(tensor, "factors", width), (level,))
         count = half
     last = Read(tree, (*s.write, index(0)))
     return Statement(None, s.write, last, Domain(tuple(kept)), "sum")
@@ -191,10 +194,10 @@ def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
     chosen = [k for k in range(tensor.ndim) if k not in lanes.values()]
     entry, where = tuple(new(s.write[k]) for k in chosen), tuple(map(new, s.domain.where))
     order = Recurrence(t, False)
-    before = Compute((count,), dtypes.int64, f"{tensor.name}.before", (), order)
-    last = Compute(tuple(tensor.shape[k] for k in chosen), dtypes.int64, f"{tensor.name}.last", (), order)
+    before = Compute((count,), dtypes.int64, part(tensor, "before"), (), order)
+    last = Compute(tuple(tensor.shape[k] for k in chosen), dtypes.int64, part(tensor, "last"), (), order)
     extents = (count, *(tensor.shape[k] for k in lanes.values()))
-    product = Compute(extents, tensor.dtype, f"{tensor.name}.products", (), order)
+    product = Compute(extents, tensor.dtype, part(tensor, "products"), (), order)
 
     def upto(point: Expr, at: Sequence[Expr]) -> Expr:
         """The product of the points of a chain up to one of them, and 1 where there is none."""

@@ -17,6 +17,7 @@ from iverson.expr.build import const, select, simplified_with
 from iverson.expr.nodes import Expr, postorder
 from iverson.te.expressions import Placeholder, Read, Tensor
 from iverson.te.language import compute
+from iverson.te.names import part
 from iverson.te.nodes import Compute, Recurrence, Statement, computes_of, units_below
 from iverson.te.where import conjunction, guards_of
 
@@ -43,7 +44,7 @@ def _add(unit: Tensor | Recurrence, own: Sequence[Compute], made: _Made) -> None
     """Add what is computed as one; steps of a recurrence read counts of earlier ones."""
     steps = Recurrence(unit.axis, unit.reverse) if isinstance(unit, Recurrence) else None
     values = {t: Compute(t.shape, t.dtype, t.name, (), steps) for t in own}
-    counts = {t: Compute(t.shape, dtypes.int64, f"{t.name}_held", (), steps) for t in own}
+    counts = {t: Compute(t.shape, dtypes.int64, part(t, "held"), (), steps) for t in own}
     if steps is not None:
         made.update({t: (values[t], counts[t]) for t in own})
     defined = {}
@@ -59,7 +60,7 @@ def _add(unit: Tensor | Recurrence, own: Sequence[Compute], made: _Made) -> None
 
 
 def _none(t: Tensor) -> Tensor:
-    return compute(t.shape, lambda *_: const(0, dtypes.int64), f"{t.name}_held")
+    return compute(t.shape, lambda *_: const(0, dtypes.int64), part(t, "held"))
 
 
 def _held(read: Read, made: _Made) -> Expr:

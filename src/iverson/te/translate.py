@@ -20,6 +20,7 @@ from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.affine import normal_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes, variables
+from iverson.te.names import identifier
 from iverson.te.nodes import For, If, Statement, Walk
 from iverson.te.ragged import Bounds, bounds_in, is_ragged
 
@@ -49,7 +50,9 @@ class Sizes:
 def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
     """A buffer of its own for a tensor."""
     known = sizes or Sizes()
-    return Buffer(f"{identifier(t.name)}_{number}", t.dtype, tuple(map(known.extent, t.shape)), "in")
+    return Buffer(
+        f"{identifier(t.name)}_{number}", t.dtype, tuple(map(known.extent, t.shape)), "in", None, t.name
+    )
 
 
 def task_of(
@@ -328,7 +331,3 @@ def as_int(n: Any) -> int:
     if not isinstance(n, (int, np.integer)):
         raise ArgumentError("te: lower", got=f"extent {n}", expected="an integer", remedy="bind sizes")
     return int(n)
-
-
-def identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name) or "t"

@@ -1,0 +1,179 @@
+"""Names in texts and messages are the user's: arguments, tensors, axes, and documented forms of these."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson import te
+from iverson.core.errors import IndexingError
+from iverson.core.scalars import SCALARS
+from iverson.expr.functions import ASSIGN
+from iverson.te.names import PARTS, identifier, in_users_words, meaning, part
+from tests.conformance.product import EXHAUSTIVE, turn
+
+from .corpus import KERNELS
+
+#: What texts say beside names: the strings of the modules that make them, and functions.
+SAID = (
+    *("te/explain", "te/kernels", "te/names", "te/eliminate", "te/inline", "te/where"),
+    *("codegen/expect", "codegen/launch", "codegen/peak"),
+)
+#: Names that te gives: tensors and axes that nobody named, indices of what a gather writes, digits, batches.
+GIVEN = r"[Tkn]\d+|[aboxeip]\d+|[a-z]+[01]|[etpm]"
+
+
+@cache
+def prose() -> frozenset[str]:
+    package = Path(inspect.getfile(te)).parents[1]
+    found = {"argmax", "argmin", "nan", "inf", "add", "select", "int64", "float64", *SCALARS, *ASSIGN}
+    for name in SAID:
+        tree = ast.parse((package / f"{name}.py").read_text())
+        own = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        found.update(w for text in own if "\n" not in text for w in re.findall(r"[A-Za-z_]\w*", text))
+    return frozenset(found)
+
+
+def words_of(function: Callable[..., Any]) -> frozenset[str]:
+    """The words of a definition and of the functions of its module that it calls."""
+    found: set[str] = set()
+    waiting = [inspect.unwrap(function)]
+    seen = set()
+    while waiting:
+        f = waiting.pop()
+        if f in seen:
+            continue
+        seen.add(f)
+        own = frozenset(re.findall(r"\w+", inspect.getsource(f)))
+        found |= own
+        others = (vars(inspect.getmodule(f)) | dict(inspect.getclosurevars(f).nonlocals)).items()
+        waiting += [g for n, g in others if n in own and inspect.isfunction(g)]
+    return frozenset(found)
+
+
+def unknown(text: str, users: frozenset[str]) -> set[str]:
+    """The words of a text on kernels that are neither a user's names, nor forms of these, nor prose."""
+    wrong, known = set(), users | prose() | set(PARTS)
+    for line in text.splitlines():
+        in_loops = line.startswith(("    ", "  domain"))  # where axes of one name are told apart
+        for word in re.findall(r"[A-Za-z_][\w.]*\w|[A-Za-z_]", line):
+            first, *parts = word.split(".")
+            own = {first, first.removeprefix("d"), first.removeprefix("d").rstrip("0123456789")} | (
+                {re.sub(r"_\d$", "", first)} if in_loops else set()
+            )
+            is_part = all(p.isdigit() or p.rstrip("0123456789") in PARTS for p in parts) or first == "te"
+            if not is_part or not (own & known or any(re.fullmatch(GIVEN, x) for x in own)):
+                wrong.add(word)
+    return wrong
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_explain_speaks_of_the_users_tensors_and_axes(name: str) -> None:
+    """Of a kernel, its derivatives in all inputs, and, for some, their derivatives."""
+    if not EXHAUSTIVE and turn(name, 3):
+        pytest.skip("not its turn")
+    kernel = KERNELS[name]
+    given, outputs, _ = kernel.built()
+    smooth = [t for t in outputs if t.dtype.kind in "fc"]
+    inputs = [t for t in given if t.dtype.kind in "fc"]
+    heads = [te.placeholder(t.shape, t.dtype.name, f"cotangent{k}") for k, t in enumerate(smooth)]
+    gradients = list(te.differentiate(smooth, inputs, heads)) if smooth and inputs else []
+    users = words_of(kernel.define) | {t.name for t in given}
+    assert not unknown(te.explain([*outputs, *gradients]), users)
+    for g in gradients:
+        for word in re.findall(r"\w+(?:\.\w+)+", g.name):
+            assert meaning(word)
+
+
+def test_what_the_test_above_looks_for_is_found() -> None:
+    users = frozenset({"x", "look"})
+    assert unknown("  threads   2, over i_0_0", users) == {"i_0_0"}
+    assert unknown("  warning   dlook_dx_5 is read", users) == {"dlook_dx_5"}
+    assert unknown("look.arg[a0] = x.argmax[a0] + look.factors4[a0]", users) == {"look.arg"}
+
+
+def by_rows(name: str, axis: str, over: str) -> Any:
+    """An op under names of its own, always the same but for these."""
+    first, second = f"{name}_table", f"{name}_rows"
+    read = f"{first}[{second}[{axis}], {over}]"
+    lines = [
+        f"def {name}({first}, {second}):",
+        f"    {over} = te.reduce_axis({first}.shape[1])",
+        f"    top = te.compute({second}.shape, lambda {axis}: te.max({read}, {over}))",
+        f"    return te.compute(top.shape, lambda {axis}: top[{axis}] ** 3, {name!r})",
+    ]
+    space = {"te": te}
+    exec("\n".join(lines), space)
+    return te.op(space[name])
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("how", ["eager", "jit"])
+def test_ops_of_equal_structure_speak_each_of_its_own_names(how: str, order: int) -> None:
+    """Their code is one; at run time too, in derivatives, compiled or not, for one shape and for all."""
+    table, good, bad = iv.asarray(np.random.rand(4, 3)), np.array([0, 2]), np.array([0, 7])
+    for name, axis, over in (("first", "i", "k"), ("second", "row", "column")):
+        own = by_rows(name, axis, over)
+        f = lambda t, index, own=own: own(t, index).sum()
+        for _ in range(order):
+            f = lambda t, index, f=f: iv.grad(lambda t: f(t, index))(t).sum()
+        call = iv.jit(f) if how == "jit" else f
+        for n in (2, 3, 5):
+            call(table, np.resize(good, n))
+            where = rf"{name}_table\[{name}_rows\[{axis}\], {over}\], where {axis} = 1, {over} = 0;"
+            with pytest.raises(IndexingError, match=rf"^te.{name}\b.*'{name}_table': got index 7 .* {where}"):
+                call(table, np.resize(bad, n))
+
+
+def test_derivatives_are_called_after_arguments() -> None:
+    own, table, index = by_rows("own", "i", "k"), iv.asarray(np.random.rand(4, 3)), np.array([0, 2])
+
+    def names(f: Callable[..., Any]) -> set[str]:
+        return set(re.findall(r"te[\w.]+", str(iv.jit(f).graph(table))))
+
+    def loss(t: Any) -> Any:
+        return (own(t, index) ** 2).sum()
+
+    assert names(iv.grad(loss)) == {"te.own", "te.own.vjp.own_table"}
+    second = names(iv.grad(lambda t: (iv.grad(loss)(t) ** 2).sum()))
+    pulled = {f"te.own.vjp.own_table.vjp.{x}" for x in ("cotangent", "own_table")}
+    assert pulled <= second
+    assert "te.own.jvp.own_table" in names(lambda t: iv.jvp(loss, (t,), (t,)))
+    assert "te.own.batch" in names(lambda t: iv.vmap(lambda i: own(t, i))(np.stack([index, index])))
+    gradients = own.expression.gradients((0,), (0,)).gradients((0, 1), (0,))
+    assert gradients.names == ("cotangent_1", "cotangent", "own_table", "own_rows")
+    report = str(iv.explain.report(iv.grad(loss))(table))
+    assert "te.own.vjp.own_table(" in report
+
+
+def test_a_buffer_is_called_after_what_it_holds_at_the_time() -> None:
+    x, k = te.placeholder((200, 200), name="x"), te.reduce_axis(200, "k")
+    t: te.Tensor = x
+    for name in "abcd":
+        t = te.compute((200, 200), lambda i, j, t=t: te.sum(te.exp(t[i, k] - t[k, j]), k), name)
+    assert [line.split()[2] for line in te.explain(t).splitlines() if line[:6] == "kernel"] == list("abcd")
+
+
+def test_forms_of_names_are_read_back() -> None:
+    t = te.placeholder((3,), name="my tensor")
+    for which in PARTS:
+        assert "my tensor" in meaning(part(t, which))
+        assert "my tensor" in meaning(part(t, which, 4))
+    assert meaning("y.2") == "a reduction inside of y"
+    assert not meaning("y")
+    assert not meaning("dy/dx")
+    reference = (Path(inspect.getfile(te)).parents[3] / "docs/reference/te.md").read_text()
+    assert all(f"`T.{which}`" in reference for which in PARTS)
+    spoken = in_users_words(
+        f"{identifier('my tensor')}_3_by1[i_1 + k_2_0] of x_1", {"my_tensor_3": "my tensor"}, "ik"
+    )
+    assert spoken == "my tensor[i + k] of x_1"
