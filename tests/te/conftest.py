@@ -19,7 +19,7 @@ from tests.conformance.product import EXHAUSTIVE, turn
 
 from .oracles import Interpreted
 
-PASSES = ("inline", "accumulated", "merged")
+PASSES = ("inline", "accumulated", "merged", "whole_first")
 
 
 @pytest.fixture(autouse=True, scope="package")

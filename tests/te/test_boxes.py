@@ -70,6 +70,23 @@ def test_one_pass_for_all_reads_of_a_stencil_and_no_fill():
     assert made.source.count("# parallel") == 4
 
 
+def test_a_sum_that_reaches_every_entry_comes_before_scatters():
+    """An adjoint of parts at indices from data, and of the whole: no zeros are written, none are read."""
+    n, m = 40, 16
+    x, at = te.placeholder((n, m), name="x"), te.placeholder((n,), "int64", "at")
+    k = te.reduce_axis(m)
+    total = te.compute((n,), lambda i: te.sum(te.exp(x[i, k]), k), "total")
+    out = te.compute((n,), lambda i: te.log(total[i]) - x[i, at[i]], "out")
+    (dx,) = te.differentiate(out, [x], te.placeholder((n,), name="H"))
+    made = lower.lower(te.eliminate(te.program_of([dx])))
+    assert fills(made) == 0
+    arrays = {"x": rng.standard_normal((n, m)), "at": rng.integers(0, m, n), "H": rng.standard_normal(n)}
+    (got,) = made(*(arrays[t.name] for t in made.program.inputs))
+    e = np.exp(arrays["x"])
+    expected = e / e.sum(1, keepdims=True) - np.eye(m)[arrays["at"]]
+    np.testing.assert_allclose(got, arrays["H"][:, None] * expected, rtol=1e-12, atol=1e-14)
+
+
 def test_temporaries_pass_their_buffers_on():
     field, out = heat(6)
     made = lowered([out], [field])

@@ -16,6 +16,7 @@ from iverson.expr.nodes import Const, Expr, same
 from iverson.te.affine import depends_on_data, negation, same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
+from iverson.te.extrema import covers_all
 from iverson.te.nodes import Domain, Statement, recurrence_of
 from iverson.te.normalize import simplify_conditions, simplify_indices
 from iverson.te.sets import is_empty
@@ -104,6 +105,21 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
             result.append(_sum_of(fit))
             own = [s for s in own if not any(s is f for f in fit)]
         result += _over_one_domain(own)
+    return result
+
+
+def whole_first(statements: Sequence[Statement]) -> list[Statement]:
+    """Of sums into one tensor, one that reaches every entry before the others, so that nothing is filled.
+
+    ``T[...] = 0; T[f(p)] += g(p); T[i] += h(i)  ->  T[i] = h(i); T[f(p)] += g(p)``
+    """
+    result: list[Statement] = []
+    for _, group in groupby(statements, key=lambda s: id(s.tensor)):
+        own = list(group)
+        if recurrence_of(own[0].tensor) is None and all(s.combine == "sum" for s in own):
+            first = next((k for k, s in enumerate(own) if covers_all(s)), 0)
+            own.insert(0, own.pop(first))
+        result += own
     return result
 
 

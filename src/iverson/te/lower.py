@@ -26,7 +26,7 @@ from iverson.core import locks
 from iverson.expr.nodes import subexpressions
 from iverson.te import interpret
 from iverson.te.affine import same_extent
-from iverson.te.boxes import as_box, merged
+from iverson.te.boxes import as_box, merged, whole_first
 from iverson.te.expressions import Tensor
 from iverson.te.extrema import covers_all, together
 from iverson.te.halves import in_single
@@ -98,7 +98,7 @@ class _Lowering:
         self.sizes = Sizes(program.sizes)
         self.typical = {v: v.typical for v in program.sizes}
         whole = merged(accumulated(inline(program), program.outputs))
-        boxes, self.is_output = made_in_place([as_box(s) for s in whole], program.outputs)
+        boxes, self.is_output = made_in_place(whole_first([as_box(s) for s in whole]), program.outputs)
         self.statements, self.extrema = together(boxes)
         self.readers: defaultdict[Tensor, list[Statement]] = defaultdict(list)
         for s in self.statements:
