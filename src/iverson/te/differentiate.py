@@ -20,7 +20,6 @@ from iverson.core.arguments import as_function
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.expr.build import const, index, select
 from iverson.expr.nodes import Apply, Expr, producers_first
-from iverson.expr.print import text
 from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of, substitute, variables
 from iverson.te.inline import is_dear, is_whole, makes_all
@@ -30,7 +29,7 @@ from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
 from iverson.te.site import operation
 from iverson.te.verify import inside
-from iverson.te.where import conjunction
+from iverson.te.where import Guards, conjunction
 
 OverrideRule = Callable[[Tensor, list[Tensor], Tensor], Sequence[Tensor | None]]
 Override = Mapping[Any, tuple[Sequence[Tensor], OverrideRule]]
@@ -311,11 +310,6 @@ def adjoint_statements(
     the Kronecker delta.
     """
     body = statement.body
-    names: dict[Expr, str] = {v: f"v{k}" for k, v in enumerate(statement.domain.axes)}
-
-    def by_structure(condition: Expr) -> str:
-        return text(condition, names)
-
     if head is None:
         axes: tuple[Var, ...] = ()
         leading: tuple[Expr, ...] = statement.write
@@ -327,19 +321,18 @@ def adjoint_statements(
     for read, shares in cotangents(body, g).items():
         if read.tensor not in wanted or any(same_extent(n, 0) for n in read.tensor.shape):
             continue
-        found: dict[tuple[tuple[Expr, ...], tuple[Expr, ...]], Expr] = {}
+        found: dict[tuple[Guards, tuple[Expr, ...]], Expr] = {}
         for guards, value in shares.items():
-            plain = sorted((c for c in guards if not depends_on_data([c])), key=by_structure)
-            where = (*statement.domain.where, *plain)
+            where = Guards((*statement.domain.where, *(c for c in guards if not depends_on_data([c]))))
             indices = read.indices
             rest = [c for c in guards if depends_on_data([c])]
             if rest:
-                condition = conjunction(sorted(rest, key=by_structure))
+                condition = conjunction(rest)
                 value = select(condition, value, const(0, value.dtype))
                 indices = _in_range(read, condition, where)
             found[where, indices] = found[where, indices] + value if (where, indices) in found else value
         for (where, indices), value in found.items():
-            domain = Domain((*axes, *statement.domain.axes), where)
+            domain = Domain((*axes, *statement.domain.axes), tuple(where))
             yield read.tensor, Statement(None, (*leading, *indices), value, domain, "sum")
 
 

@@ -25,7 +25,7 @@ from iverson.te.halves import in_single
 from iverson.te.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
 from iverson.te.ragged import BadBound, Bounds, bounds_in, is_ragged, out_of_range
 from iverson.te.verify import unproven_reads, unproven_writes
-from iverson.te.where import statement_guards
+from iverson.te.where import Guards, statement_guards
 
 Array = np.ndarray[Any, Any]
 #: Points of a statement up to which the first that reads outside of a tensor is looked for.
@@ -200,7 +200,7 @@ def wrong_index(statement: Statement, values: Values, sizes: Mapping[Expr, int])
     own = _at_sizes(statement, sizes)
     guards = statement_guards(own)
     places = [(r.tensor, r.indices, k, guards[r]) for r, k in unproven_reads(own)]
-    places += [(own.tensor, own.write, k, frozenset(own.domain.where)) for k in unproven_writes(own)]
+    places += [(own.tensor, own.write, k, Guards(own.domain.where)) for k in unproven_writes(own)]
     if not places or prod(_constant(v.hi) - _constant(v.lo) for v in own.domain.axes) > LOOKED_AT:
         return None
     try:

@@ -41,7 +41,7 @@ def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:
             isinstance(node, Read) or any(o in active for o in _differentiable_operands(node))
         ):
             active.add(node)
-    pending: dict[Expr, Guarded] = {body: {frozenset(): cast_cotangent(g, body.dtype)}}
+    pending: dict[Expr, Guarded] = {body: {Guards(): cast_cotangent(g, body.dtype)}}
     result: dict[Read, Guarded] = {}
     for node in reversed(order):
         found = pending.pop(node, None)
@@ -96,7 +96,7 @@ def _opposite(a: Guards, b: Guards) -> Expr | None:
     for one, others in ((a, b), (b, a)):
         if len(one) == 1 and others and all(depends_on_data([c]) for c in (*one, *others)):
             (c,) = one
-            if others == frozenset(conjuncts(negation(c))):
+            if others == Guards(conjuncts(negation(c))):
                 return c if one is a else negation(c)
     return None
 
@@ -105,7 +105,7 @@ def _merged(found: Guarded, dtype: DType) -> Guarded:
     total: Expr = const(0, dtype)
     for guards, value in found.items():
         total = total + select(conjunction(guards), value, const(0, dtype))
-    return {frozenset(): total}
+    return {Guards(): total}
 
 
 def _shares(node: Expr, g: Expr) -> list[tuple[Expr, Guards, Expr]]:
@@ -113,18 +113,18 @@ def _shares(node: Expr, g: Expr) -> list[tuple[Expr, Guards, Expr]]:
     if isinstance(node, Select):
         c = node.condition
         return [
-            (node.then, frozenset(conjuncts(c)), g),
-            (node.other, frozenset(conjuncts(negation(c))), g),
+            (node.then, Guards(conjuncts(c)), g),
+            (node.other, Guards(conjuncts(negation(c))), g),
         ]
     if isinstance(node, Cast):
-        return [(node.operand, frozenset(), cast_cotangent(g, node.operand.dtype))]
+        return [(node.operand, Guards(), cast_cotangent(g, node.operand.dtype))]
     assert isinstance(node, Apply)
     shares = []
     for k, operand in enumerate(node.args):
         carries = is_inexact(operand) and not isinstance(operand, Const)
         share = _share(SCALARS[node.name], k, node, g) if carries else None
         if share is not None and not is_number(share, 0):
-            shares.append((operand, frozenset[Expr](), cast_cotangent(share, operand.dtype)))
+            shares.append((operand, Guards(), cast_cotangent(share, operand.dtype)))
     return shares
 
 

@@ -167,7 +167,7 @@ def check_definition(statement: Statement, operation: str) -> None:
             for axis, e in enumerate(node.indices):
                 _check_strides(e, node, operation)
                 _check_range(statement, e, node, node.tensor, axis, guards[node], operation)
-    where = frozenset(statement.domain.where)
+    where = Guards(statement.domain.where)
     for axis, e in enumerate(statement.write):
         _check_range(statement, e, None, statement.tensor, axis, where, operation)
 
@@ -265,7 +265,7 @@ def unproven_reads(statement: Statement) -> list[tuple[Read, int]]:
 
 def unproven_writes(statement: Statement) -> list[int]:
     """The axes of a write whose index is not proven inside; these are checked when run."""
-    where = frozenset(statement.domain.where)
+    where = Guards(statement.domain.where)
     return [
         axis
         for axis, e in enumerate(statement.write)
