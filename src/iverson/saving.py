@@ -30,7 +30,7 @@ from iverson.array_api.sparse import (
     to_layout,
 )
 from iverson.core import dtypes, locks
-from iverson.core.dispatch import has_entries, is_variable, unwrap, value_of
+from iverson.core.dispatch import is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, layouts
@@ -177,7 +177,7 @@ def _written(x: Any, arrays: list[Any], where: str) -> Any:
         data, mask = x.get_data().detach(), x.get_mask()
         node = {"data": _written(data, arrays, where), "mask": _written(mask, arrays, where)}
         return {"masked": node, "requires_grad": is_variable(unwrap(x))}
-    if isinstance(x, Tensor) and has_entries(x):
+    if isinstance(x, Tensor):
         return {"tensor": _tensor(x, arrays), "requires_grad": is_variable(x)}
     raise _refused(
         where, described(x), "a tensor, an array, a number, a string, None, or a dict or list of them"

@@ -223,6 +223,26 @@ def parts(f: Array, p: Any, q: Any, how: int) -> Any:
     return iv.sort(s, axis=0)[how % s.shape[0]] + iv.max(s, axis=0)
 
 
+def said_to_be_constant(f: Array, p: Any, q: Any, how: int) -> Any:
+    """What is detached, or computed under ``no_grad``, here and in loops, batches and checkpoints."""
+
+    def g(x: Any) -> Any:
+        y = fitted(f(x), (3,), how)
+        with iv.no_grad():
+            z = iv.sin(y)
+        return (y.detach() * x + z * y, z * y * x, y.detach() * iv.sum(x.detach()) + x)[how % 3]
+
+    x = fitted(p, (3,), how // 3)
+    return (
+        lambda: g(x),
+        lambda: iv.checkpoint(g)(x),
+        lambda: iv.jit(g)(x) + fitted(q, (3,)).detach(),
+        lambda: iv.cond(iv.sum(x) > 0, g, lambda x: x * 2, x),
+        lambda: iv.vmap(g)(iv.stack([x, fitted(q, (3,), 1)])),
+        lambda: iv.grad(lambda x: iv.sum(g(x) * x))(x),
+    )[how // 5 % 6]()
+
+
 def at_constants(f: Array, p: Any, q: Any, how: int) -> Any:
     """Derivatives at what does not depend on the arguments, zeros too, inside of bodies and batches."""
     constant = (iv.asarray([0.5, -1.0, 2.0]), iv.grad(lambda z: iv.sum(q) * 1.0)(iv.ones(3)))[how % 2]
@@ -260,4 +280,5 @@ FURTHER: dict[str, Callable[[Array, Any, Any, int], Any]] = {
     "patterns of examples": patterns_of_examples,
     "parts": parts,
     "at constants": at_constants,
+    "said to be constant": said_to_be_constant,
 }

@@ -39,7 +39,7 @@ REFUSED = {
     "nn.one_hot": "one_hot.* how many classes",
     "nonzero": "nonzero.* the shape of the result",
     "repeat": "repeat.* the shape of the result",
-    "save": "save: argument",
+    "save": "read of the entries",
     "Tensor.numpy": "read of the entries",
     "to_scipy": "to_scipy.* close over the tensor",
     "unique": "unique: .* sort them",

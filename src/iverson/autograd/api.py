@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from iverson.autograd.engine import check_seed, reverse
+from iverson.autograd.guards import not_tracked
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
 from iverson.autograd.watch import leaf_of
@@ -16,7 +17,7 @@ from iverson.core import dispatch, dtypes, locks
 from iverson.core.aliases import EITHER, Alias, also_called, only
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Operand, Wrapper, alias, make_handle, rewrap, unwrap
+from iverson.core.dispatch import Handle, Operand, Wrapper, alias, has_entries, make_handle, rewrap, unwrap
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.shapes import check_choice
@@ -185,13 +186,7 @@ def grad(
             x = unwrap(_operand(x, "grad", "inputs"))
         slots.append((x._node, x._index))
         if x._node is None:
-            raise GradientError(
-                "grad",
-                f"inputs[{k}]",
-                got="a tensor that does not require grad",
-                expected="a leaf or a result recorded from one",
-                remedy="call x.requires_grad_() before computing with it",
-            )
+            raise not_tracked(x, "grad", f"inputs[{k}]")
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
     found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph).get
     results: list[Any] = []
@@ -240,6 +235,8 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
     outs = _handles(outputs, "backward", "outputs")
     cts = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
     if all(unwrap(o)._node is None for o in outs):
+        if not all(has_entries(unwrap(o)) for o in outs):
+            raise not_tracked(next(o for o in map(unwrap, outs) if not has_entries(o)), "backward", "outputs")
         raise GradientError(
             "backward",
             got="an output that does not depend on any tensor that requires grad",
@@ -304,13 +301,7 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
     if isinstance(x, Wrapper):
         return x.register_hook(hook)  # type: ignore[attr-defined,no-any-return]
     if x._node is None:
-        raise GradientError(
-            "register_hook",
-            "x",
-            got="a tensor that does not require grad",
-            expected="a leaf or a result recorded from one",
-            remedy="call x.requires_grad_() before computing with it",
-        )
+        raise not_tracked(x, "register_hook", "x")
     hooks = meta_of(x._node).hooks.setdefault(x._index, {})
     number = next(_hook_numbers)
     hooks[number] = hook, user_call()

@@ -18,7 +18,7 @@ from iverson.autograd import unrecorded
 from iverson.autograd.around import lifted, read_around
 from iverson.autograd.context import PLACE, Context
 from iverson.autograd.joint import JointOp
-from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node, make_node, user_call
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
@@ -118,24 +118,24 @@ class Function:
         parents = tuple([h._node if isinstance(h, Handle) else None for h in handles])
         indices = tuple([h._index if isinstance(h, Handle) else 0 for h in handles])
         tracked = tuple([p is not None for p in parents])
-        recording = is_grad_enabled() and any(tracked)
+        is_recorded = is_grad_enabled() and any(tracked)
         level = level_of(value_of(h, h) for h in handles)
-        if level is not None and not recording:
+        if level is not None and not is_recorded:
             kept = level.function(cls, args)
             if kept is not None:
                 if unrecorded.calls.count:
                     unrecorded.mark(map(unwrap, kept if isinstance(kept, tuple) else (kept,)), handles)
                 return kept
-        ctx = Context(tracked if recording else (False,) * len(args))
+        ctx = Context(tracked if is_recorded else (False,) * len(args))
         rule: type[Function] = cls
         try:
-            out, call = _forward(cls, ctx, args, recording)
+            out, call = _forward(cls, ctx, args, is_recorded)
         except GraphError:  # it reads entries that are not known in this level
-            by_itself = level.one_by_one(cls) if level is not None and recording else None
+            by_itself = level.one_by_one(cls) if level is not None and is_recorded else None
             if by_itself is None:
                 raise
             rule, ctx, level = by_itself, Context(tracked), None
-            out, call = _forward(rule, ctx, args, recording)
+            out, call = _forward(rule, ctx, args, is_recorded)
         several = isinstance(out, (tuple, list))
         results = tuple(out) if several else (out,)
         for r in results:
@@ -146,7 +146,7 @@ class Function:
                     got=f"a result of type {type(r).__name__}",
                     expected="Tensors",
                 )
-        if not recording:
+        if not is_recorded:
             given = tuple(None if r is None else rewrap(r, make_handle(unwrap(r)._value)) for r in results)
             if unrecorded.calls.count:
                 unrecorded.mark(map(unwrap, given), handles)
@@ -179,10 +179,10 @@ def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     )
 
 
-def _forward(cls: type[Function], ctx: Context, args: Any, recording: bool) -> tuple[Any, unrecorded.Call]:
+def _forward(cls: type[Function], ctx: Context, args: Any, is_recorded: bool) -> tuple[Any, unrecorded.Call]:
     """What the user's forward returns, and what it did without a record."""
     call = unrecorded.Call(given={slot_of(h) for a in args if isinstance(h := unwrap(a), Handle)})
-    with no_grad(), unrecorded.watched(call) if recording else nullcontext():
+    with recording(False), unrecorded.watched(call) if is_recorded else nullcontext():
         setup = getattr(cls, "setup_context", None)
         if setup is None:
             return _method(cls, "forward")(ctx, *args), call
@@ -198,7 +198,7 @@ def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results:
     not the user's. The handles that forward returned stay, as it may have kept them, and get other values.
     """
     plain = tuple([rewrap(a, make_handle(unwrap(a)._value)) if isinstance(a, Operand) else a for a in args])
-    with no_grad():
+    with recording(False):
         kept = level.function(cls, plain)
     if kept is None:
         return results
@@ -422,7 +422,7 @@ def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(rule)
     def wrapped(ctx: Any, *given: Any) -> Any:
-        with no_grad():
+        with recording(False):
             return rule(ctx, *(rewrap(x, make_handle(unwrap(x)._value)) for x in given))
 
     wrapped._once = True  # type: ignore[attr-defined]

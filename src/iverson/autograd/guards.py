@@ -14,6 +14,7 @@ from typing import Any
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, reachable
 from iverson.core.caller import is_assignment, user_frame, warn
+from iverson.core.dispatch import has_entries
 from iverson.core.errors import DetachWarning, GradientError
 
 #: The variables of the transforms whose function is running now.
@@ -85,6 +86,36 @@ def check_in_place(x: Any, operation: str) -> None:
             got="a leaf that tracks gradients",
             expected="a result, or no_grad(): the leaf would be a result from then on, without .grad",
             remedy="update it under iverson.autograd.no_grad(), or work on iverson.asarray(x, copy=True)",
+        )
+
+
+def not_tracked(
+    x: Any, operation: str, argument: str, remedy: str = "call x.requires_grad_() before computing with it"
+) -> GradientError:
+    """The error for a tensor that has no gradient; that of a value of a level is not known within it."""
+    if has_entries(x):
+        got = "a tensor that does not require grad"
+    else:
+        got = "a value of a call that is traced or mapped, whose gradient is taken outside of it"
+        remedy = (
+            "do so with the tensor before the call, or with its result; or differentiate inside, by "
+            "iverson.grad or of x = x.detach().requires_grad_()"
+        )
+    return GradientError(
+        operation, argument, got=got, expected="a leaf or a result recorded from one", remedy=remedy
+    )
+
+
+def check_stays(x: Any) -> None:
+    """Before an untracked handle is said not to be: raises GradientError for a value of a level, which may be
+    differentiated from outside all the same."""
+    if not has_entries(x):
+        raise GradientError(
+            "requires_grad_",
+            "x",
+            got="False for a value of this call, of which the caller's tensor learns nothing",
+            expected="arguments that stay what they are",
+            remedy="take x = x.detach() for a constant in the function",
         )
 
 

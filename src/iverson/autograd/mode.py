@@ -13,11 +13,16 @@ from iverson.core.errors import ArgumentTypeError
 from iverson.core.table import derived
 
 _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)
-_before: ContextVar[tuple[bool, ...]] = ContextVar("iverson_recording_before", default=())
+_before: ContextVar[tuple[tuple[bool, bool], ...]] = ContextVar("iverson_recording_before", default=())
+_constant: ContextVar[bool] = ContextVar("iverson_constant", default=False)
 
 is_grad_enabled: Callable[[], bool] = _recording.get
 #: For what is called once per pass, in place of a with block: ``reset_recording(set_recording(mode))``.
 set_recording, reset_recording = _recording.set, _recording.reset
+#: Whether the user said that what is computed here is constant: a level, of which it is not known whether its
+#: values are differentiated from outside, writes that down. Passes that nobody records say nothing of that.
+is_constant: Callable[[], bool] = _constant.get
+set_constant, reset_constant = _constant.set, _constant.reset
 
 
 @derived
@@ -34,20 +39,30 @@ class _Mode:
 
     __slots__ = ("_mode",)
 
+    #: Whether it is the user who says so.
+    BY_USER = False
+
     def __init__(self, mode: bool) -> None:
         self._mode = mode
 
     def __enter__(self) -> None:
-        _before.set((*_before.get(), _recording.get()))
-        _recording.set(self._mode)
+        _before.set((*_before.get(), (_recording.get(), _constant.get())))
+        self._set()
 
     def __exit__(self, *_: object) -> None:
-        *rest, mode = _before.get()
+        *rest, (mode, constant) = _before.get()
         _before.set(tuple(rest))
         _recording.set(mode)
+        _constant.set(constant)
+
+    def _set(self) -> None:
+        _recording.set(self._mode)
+        if self.BY_USER:
+            _constant.set(not self._mode)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         mode = self._mode
+        kind = _UsersMode if self.BY_USER else _Mode
         as_function(function, type(self).__name__, "function")
         if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
             raise ArgumentTypeError(
@@ -60,7 +75,7 @@ class _Mode:
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with _Mode(mode):
+            with kind(mode):
                 return function(*args, **kwargs)
 
         return wrapped
@@ -69,7 +84,15 @@ class _Mode:
 recording = _Mode
 
 
-class set_grad_enabled(_Mode):
+class _UsersMode(_Mode):
+    """What users say."""
+
+    __slots__ = ()
+
+    BY_USER = True
+
+
+class set_grad_enabled(_UsersMode):
     """Record ops from here on, or not; as a with block or decorator, until its end.
 
     >>> import iverson as iv
@@ -84,19 +107,20 @@ class set_grad_enabled(_Mode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__(as_flag(mode, "set_grad_enabled", "mode"))
-        self._previous = _recording.get()
-        _recording.set(self._mode)
+        self._previous = _recording.get(), _constant.get()
+        self._set()
 
     def __enter__(self) -> None:
         _before.set((*_before.get(), self._previous))
-        _recording.set(self._mode)
+        self._set()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        _recording.set(self._previous)
+        _recording.set(self._previous[0])
+        _constant.set(self._previous[1])
         return super().__call__(function)
 
 
-class no_grad(_Mode):
+class no_grad(_UsersMode):
     """Within this block (or decorated function) nothing is recorded.
 
     >>> import iverson as iv
@@ -110,13 +134,13 @@ class no_grad(_Mode):
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         """The context manager, or with ``@no_grad`` the decorated function."""
-        return super().__new__(cls) if function is None else _Mode(False)(function)
+        return super().__new__(cls) if function is None else _UsersMode(False)(function)
 
     def __init__(self, function: None = None) -> None:
         super().__init__(False)
 
 
-class enable_grad(_Mode):
+class enable_grad(_UsersMode):
     """Within this block (or decorated function) ops are recorded, also inside `no_grad`.
 
     >>> import iverson as iv
@@ -130,7 +154,7 @@ class enable_grad(_Mode):
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         """The context manager, or with ``@enable_grad`` the decorated function."""
-        return super().__new__(cls) if function is None else _Mode(True)(function)
+        return super().__new__(cls) if function is None else _UsersMode(True)(function)
 
     def __init__(self, function: None = None) -> None:
         super().__init__(True)

@@ -149,6 +149,14 @@ def is_unrecorded(x: Any) -> bool:
     return x._node is None and x._index < 0
 
 
+def untracked(x: Any) -> Any:
+    """A handle of the same value, which is not tracked here; what stands for it outside of a level may be."""
+    own = make_handle(x._value)
+    if calls.count:
+        mark((own,), (x,))
+    return own
+
+
 def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
     """Mark handles without a node that were made of handles that are tracked or marked."""
     call = _call.get()

@@ -9,7 +9,7 @@ from inspect import signature, unwrap
 from math import prod
 from typing import Any
 
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import recording
 from iverson.autograd.node import Node, line_of
 from iverson.core.aval import Aval
 from iverson.core.cost import PRODUCTS, Cost
@@ -49,7 +49,7 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
     graph, gone, between = simplified(traced)
     names = _names(graph, traced, [e for e, _ in gone])
     values = [make_handle(value_of(h)) for h in handles]
-    with no_grad():
+    with recording(False):
         steps = _run(graph, values, names, timed=timed)
     pieces = [
         *_from_notes(work, traced),

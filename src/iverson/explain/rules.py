@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from iverson.autograd import engine
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import recording
 from iverson.autograd.node import Node, leaf, make_node
 from iverson.core import cost
 from iverson.core.aval import Aval
@@ -56,7 +56,7 @@ def _cost(node: Node, wanted: dict[int, Entries]) -> Cost:
     demands = tuple(wanted.get(i, NOTHING) for i in range(len(node.args)))
     level = Trace("rule")
     try:
-        with no_grad(), level:
+        with recording(False), level:
             pulled = engine._cotangents(_in(level, node), _cotangent(level, node), demands, False)
             for _, ct in pulled:
                 engine._multiplied(ct)

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from iverson.autograd.joint import JointOp
-from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core import locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
@@ -126,7 +126,7 @@ class Compiled:
     def run(self, values: Sequence[Any], handles: Sequence[Any] = ()) -> Sequence[Any]:
         """The program on values; ``handles`` hold those that are donated."""
         if not self.native:
-            with no_grad():
+            with recording(False):
                 given = [x if x is UNDEFINED else make_handle(x) for x in values]
                 return [value_of(x, x) for x in interpret(self._actual(values), given)]
         if not self._on_symbols:

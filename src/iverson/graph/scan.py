@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Entries
@@ -177,7 +177,7 @@ class _Stack:
         if not self.length:
             return aligned_empty((0, *self.like.shape), self.like.dtype)
         values = self.values[::-1] if reverse else self.values
-        with no_grad():
+        with recording(False):
             return value_of(F.stack(*map(make_handle, values), axis=0))
 
 

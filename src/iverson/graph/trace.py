@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import numpy as np
 
-from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.mode import is_constant, is_grad_enabled, recording, reset_constant, set_constant
 from iverson.autograd.node import differentiated, line_of, next_number, user_call
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import (
@@ -28,9 +28,11 @@ from iverson.core.dispatch import (
     slot_of,
     value_of,
 )
+from iverson.core.dtypes import is_inexact
 from iverson.core.entries import FULL, Bracket, Stored
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
+from iverson.core.table import TABLE
 from iverson.graph.cells import TraceCells, aval_of
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value
 from iverson.graph.operations import FunctionCall, function_op, random
@@ -126,9 +128,11 @@ class Trace(Level):
     """
 
     __slots__ = (
+        "_constant",
         "_first",
         "_in_function",
         "_known",
+        "_outer",
         "_outside",
         "_recording",
         "captured",
@@ -152,9 +156,16 @@ class Trace(Level):
         self._first = next_number()  # nodes with larger ones are made while it runs
         self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
         self._recording = stateful or is_grad_enabled()
+        #: What was computed where the user said that it is constant, and is so wherever else it is read.
+        self._constant: set[Value] = set()
+
+    def __enter__(self) -> Self:
+        self._outer = set_constant(False)
+        return super().__enter__()
 
     def __exit__(self, *how: object) -> None:
         super().__exit__(*how)
+        reset_constant(self._outer)
         if self.cells is not None:
             self.cells.restore()
             self._known, self._outside = {}, []  # no array is kept alive by what was traced
@@ -173,7 +184,7 @@ class Trace(Level):
         """What an equation reads for an argument: a value of this trace, a number, or one from outside."""
         held = value_of(x, x)
         if isinstance(held, Traced) and held._level is self:
-            return held.value
+            return self._detached(held.value) if self._constant and not is_constant() else held.value
         if type(x) in _NUMBERS or x is UNDEFINED:
             return x
         tracked = self._recording and isinstance(x, Handle) and is_tracked(x)
@@ -219,8 +230,22 @@ class Trace(Level):
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
         )
+        self._note_constant(results)
         made = tuple([Traced(self, v) for v in results])
         return made if op.multiple else made[0]
+
+    def _note_constant(self, results: Sequence[Value]) -> None:
+        """Note what is computed where the user said that it is constant."""
+        if is_constant():
+            self._constant.update(results)
+
+    def _detached(self, value: Value) -> Value:
+        """What is read of a value: itself, or a constant if it was computed as one."""
+        if value not in self._constant or not is_inexact(value.dtype):
+            return value
+        made = Value(value.aval)
+        self.equations.append(Equation(TABLE["detached"], (value,), {}, (made,), user_call()))
+        return made
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """An equation of its own for a call of a `Function`: its derivative is the user's."""
@@ -239,13 +264,15 @@ class Trace(Level):
         try:
             with self.region() as equations:
                 results = call(inputs)
+                outputs = list(map(self.operand, results))
         finally:
             self._in_function = False
-        body = closed(equations, list(map(self.operand, results)), self.constants, own)
+        body = closed(equations, outputs, self.constants, own)
         made = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
         params = {"name": function.__name__, "call": call, "body": body}
         operands += body.inputs[len(own) :]  # what forward reads besides
         self.equations.append(Equation(function_op, tuple(operands), params, made, user_call()))
+        self._note_constant(made)
         return call.packed(list(map(self.handle, made)))
 
     def index_array(self, pattern: Any, axis: int) -> Any:

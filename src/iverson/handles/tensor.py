@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.autograd import api, unrecorded
-from iverson.autograd.guards import is_differentiated
+from iverson.autograd.guards import check_stays, is_differentiated, not_tracked
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import PausedLeaf, grad_slot, hold_gradient, meta_of
 from iverson.autograd.watch import leaf_of
@@ -81,6 +81,8 @@ class Tensor(Handle, Array, TensorMethods):
         Raises DTypeError if its dtype carries no gradients, GradientError on a recorded result.
         """
         if requires_grad == (self._node is not None):
+            if not requires_grad:
+                check_stays(self)
             return self
         if not requires_grad:
             if not self.is_leaf:
@@ -130,13 +132,7 @@ class Tensor(Handle, Array, TensorMethods):
         paused = self._paused()
         if value is not None:
             if self._node is None and paused is None:
-                raise GradientError(
-                    "grad",
-                    "x",
-                    got="a tensor that does not require grad",
-                    expected="a leaf or a result recorded from one",
-                    remedy="call x.requires_grad_() first",
-                )
+                raise not_tracked(self, "grad", "x", remedy="call x.requires_grad_() first")
             if not isinstance(value, Handle):
                 raise ArgumentTypeError(
                     "grad", "value", got=f"a {type(value).__name__}", expected="a Tensor or None"
@@ -153,10 +149,10 @@ class Tensor(Handle, Array, TensorMethods):
 
     def detach(self) -> Tensor:
         """The same entries, not tracked. Shares memory."""
-        own = Tensor(self._value)
-        if unrecorded.calls.count:
-            unrecorded.mark((own,), (self,))
-        return own
+        own: Tensor = unrecorded.untracked(self)
+        if dispatch.has_entries(own) or not dtypes.is_inexact(self.dtype):
+            return own
+        return bind(TABLE["detached"], (own,))
 
     def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor."""
@@ -165,13 +161,7 @@ class Tensor(Handle, Array, TensorMethods):
     def retain_grad(self) -> None:
         """Let ``backward`` keep this result's gradient in ``.grad``, as it does for leaves."""
         if self._node is None:
-            raise GradientError(
-                "retain_grad",
-                "x",
-                got="a tensor that does not require grad",
-                expected="a leaf or a result recorded from one",
-                remedy="call x.requires_grad_() before computing with it",
-            )
+            raise not_tracked(self, "retain_grad", "x")
         hold_gradient(self)
         meta_of(self._node).retain.add(self._index)
 
@@ -330,6 +320,8 @@ class Tensor(Handle, Array, TensorMethods):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._check_own_leaf("pickle")
+        if not dispatch.has_entries(self):
+            to_strided(self._value)  # raises: it has none to keep
         return _unpickle, (self._value, self.requires_grad)
 
     def _check_own_leaf(self, operation: str) -> None:
@@ -357,7 +349,7 @@ def _unpickle(value: Any, requires_grad: bool) -> Tensor:
     buffers = layout_of(value).buffers(value)
     if not all(b.flags.aligned for b in buffers):  # in the middle of a message: sums would depend on where
         value = layout_of(value).rebuild(value, tuple(np.require(b, requirements="A") for b in buffers))
-    return Tensor(value).requires_grad_(requires_grad)
+    return Tensor(value).requires_grad_() if requires_grad else Tensor(value)
 
 
 dispatch.register_handle(Tensor)

@@ -96,6 +96,18 @@ define(
     )
 )
 
+# A constant with the entries of x, where a level does not know whether it is differentiated from outside.
+define(
+    Op(
+        name="detached",
+        forward=Body(lambda x: x, signals=False),
+        abstract=lambda x: Aval(x.shape, x.dtype),
+        entry_map=Elementwise(keeps_zeros=True),
+        loops=loops.same,
+        samples=lambda s: [Sample((s((2, 3)),))],
+    )
+)
+
 # What an assignment leaves of the entries that were there: of x[key] = v, the derivative in x.
 define(
     Op(

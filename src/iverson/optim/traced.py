@@ -15,7 +15,7 @@ import numpy as np
 
 from iverson.array_api.elementwise import imag, real
 from iverson.array_api.joining import concat, stack
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import recording
 from iverson.autograd.record import selected
 from iverson.core.dispatch import unwrap, value_of
 from iverson.core.entries import NOTHING, Box, Stored
@@ -32,7 +32,7 @@ SAME = ("identity", "copy", "selected")
 
 def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
     """Write down a step of an optimizer on these gradients, None where there is none."""
-    with no_grad():
+    with recording(False):
         for k, (p, g) in enumerate(zip(opt.params, gradients, strict=True)):
             if g is not None:
                 _step(opt, k, p, opt._checked(k, p, g), cells)

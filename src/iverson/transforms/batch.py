@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.mode import is_grad_enabled, recording, reset_recording, set_recording
+from iverson.autograd.mode import is_constant, is_grad_enabled, recording, reset_recording, set_recording
 from iverson.autograd.node import line_of, user_call
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
@@ -153,7 +153,8 @@ class Batch(Level):
                 if type(a) not in _NUMBERS:
                     ranks.add(None)
         lead = True in of
-        token = None if is_grad_enabled() is self._recorded else set_recording(self._recorded)
+        recorded = self._recorded and not is_constant()
+        token = None if is_grad_enabled() is recorded else set_recording(recorded)
         try:
             if lead and len(ranks) == 1 and op.batch is None and op.entry_map.elementwise:
                 found = bind(op, tuple(own), params)  # examples of one rank, and numbers: nothing to align

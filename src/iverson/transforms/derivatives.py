@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.autograd.guards import differentiating
-from iverson.autograd.mode import enable_grad, is_grad_enabled
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import next_number, reachable
 from iverson.autograd.unrecorded import looking
 from iverson.core.arguments import checked
@@ -63,7 +63,7 @@ class Linearization:
         self.inputs = list(map(unwrap, self.given))
         self.may_record = is_grad_enabled()
         start = next_number()
-        with enable_grad():
+        with recording(True):
             self.variables = fresh(self.inputs, operation, "inputs")
             with differentiating(self.variables):
                 out = function(*self.like_inputs(arguments(self.variables)))

@@ -12,7 +12,7 @@ from typing import Any
 from iverson.autograd.context import Context
 from iverson.autograd.engine import reverse
 from iverson.autograd.function import Function, once_differentiable
-from iverson.autograd.mode import enable_grad, is_grad_enabled
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.caller import warn
 from iverson.core.dispatch import Handle, is_tracked, slot_of
 from iverson.core.entries import FULL
@@ -145,7 +145,7 @@ def _pulled(cls: type[Function], args: list[Any], grads: list[Any]) -> list[Any]
     at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fcV"]
     variables = fresh([args[k] for k in at], cls.__name__, "arguments")
     own = dict(zip(at, variables, strict=True))
-    with enable_grad():
+    with recording(True):
         results = _tuple(cls.apply(*(own.get(k, a) for k, a in enumerate(args))))
     seeds = [(slot_of(y), g) for y, g in zip(results, grads, strict=True) if is_tracked(y)]
     slots = [slot_of(x) for x in variables]

@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from iverson.autograd.guards import check_in_place
-from iverson.autograd.mode import is_grad_enabled, no_grad
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core import locks, work
 from iverson.core.arguments import as_function, checked
 from iverson.core.aval import Aval
@@ -124,7 +124,7 @@ class _Entry:
             check_in_place(handles[k], self._name)
         given = [*handles, *traced.inputs()]
         if self._steps:
-            with no_grad():
+            with recording(False):
                 results = self.compiled(given)
         else:
             results = self.compiled(given)

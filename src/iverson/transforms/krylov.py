@@ -18,7 +18,7 @@ from iverson.array_api.creation import asarray, zeros
 from iverson.array_api.factorized import Factorized
 from iverson.array_api.joining import concat, stack
 from iverson.array_api.linalg import EighResult
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import recording
 from iverson.core import dtypes
 from iverson.core.arguments import as_function, checked
 from iverson.core.dispatch import Operand, is_tracked
@@ -113,7 +113,7 @@ def _on_numbers(operator: LinearOperator) -> Any:
 
 def _numbers(product: Callable[[Any], Any]) -> Any:
     def call(v: Any) -> Any:
-        with no_grad():
+        with recording(False):
             return np.array(product(asarray(np.reshape(v, -1).copy())).detach().numpy())
 
     return call

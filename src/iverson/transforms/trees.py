@@ -8,6 +8,7 @@ from typing import Any
 
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
+from iverson.autograd.unrecorded import untracked
 from iverson.core import dtypes
 from iverson.core.dispatch import (
     Operand,
@@ -186,12 +187,8 @@ def match(
 
 def handed_out(leaves: list[Any], recorded: bool) -> list[Any]:
     """The leaves as handles of their receiver's own, with their history only where it is asked for."""
-    own = alias if recorded else _detached
+    own = alias if recorded else untracked
     return [rewrap(x, own(unwrap(x))) if isinstance(x, Operand) else x for x in leaves]
-
-
-def _detached(x: Any) -> Any:
-    return x.detach()
 
 
 def as_named(function: Function) -> Callable[[Function], Function]:

@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import recording
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.errors import IversonError
@@ -41,7 +41,7 @@ def constants(graph: Graph) -> Graph:
         inputs = tuple(dict.fromkeys(x for x in equation.operands if type(x) is Value))
         alone = Graph(inputs, (equation,), equation.results, ())
         try:
-            with no_grad(), warnings.catch_warnings():
+            with recording(False), warnings.catch_warnings():
                 warnings.simplefilter("error")
                 made = interpret(alone, [make_handle(known[x]) for x in inputs])
         except (IversonError, Warning):  # it warns or raises where it runs

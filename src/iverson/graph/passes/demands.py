@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import recording
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Nothing, join, meet, plain
@@ -110,7 +110,7 @@ def _moved_back(equation: Equation, where: Entries) -> Entries:
     """Where an op that moves the entries of its operand takes these from: its pullback moves them back."""
     rule: Any = equation.op.vjp[0]  # type: ignore[index]
     (out,) = equation.results
-    with Trace("demands") as level, no_grad():
+    with Trace("demands") as level, recording(False):
         g = level.handle(Value(Aval(out.shape, out.dtype, where)))
         (x,) = map(level.handle, equation.operands)
         ct = value_of(rule(F, g, out.aval, x, **equation.params))

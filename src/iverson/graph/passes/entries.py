@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.mode import no_grad
+from iverson.autograd.mode import recording
 from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
@@ -78,7 +78,7 @@ def _is_made(graph: Graph) -> bool:
 
 def _cut(graph: Graph) -> tuple[Graph, bool]:
     """The graph with each value cut to the meet of its support and demand, and whether any was cut."""
-    with _Parts("entries") as level, no_grad():
+    with _Parts("entries") as level, recording(False):
         level.inputs = list(graph.inputs)
         level.constants = list(graph.constants)
         walk = _Walk(level, graph)
