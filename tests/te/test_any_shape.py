@@ -21,6 +21,8 @@ from iverson.te.expressions import at_sizes
 from iverson.te.interpret import run
 from iverson.te.language import bind
 
+from . import shapes
+
 SHAPES = 200 if os.environ.get("IVERSON_TEST_ALL") else 25
 
 
@@ -254,3 +256,48 @@ def test_extents_in_normal_form() -> None:
     assert same_extent(n + 2 - 2, n)
     assert not same_extent(n + 1, n)
     assert normal_extent(n - n + 3) == 3
+
+
+def test_an_operand_of_one_entry_is_read_at_a_place_that_is_known() -> None:
+    """Then fewer operands are read than by the code for all shapes, or in another order."""
+
+    @te.op(name="looked_up")
+    def looked_up(x: Any, at: Any, y: Any) -> Any:
+        n = x.shape[0]
+        return te.compute(at.shape, lambda e: x[at[e] % n] * y[e] + x[n - 1])
+
+    for n in (3, 5, 1, 4, 1):
+        x, at, y = np.arange(1.0, n + 1), np.array([2, 0, 9]), np.array([1.0, 10.0, 100.0])
+        expected = x[at % n] * y + x[-1]
+        np.testing.assert_allclose(looked_up(x, at, y).numpy(), expected)
+        g = iv.grad(lambda x, at=at, y=y: (looked_up(x, at, y) * y).sum())(iv.asarray(x))
+        gradient = np.bincount(at % n, y * y, n)
+        gradient[-1] += y.sum()
+        np.testing.assert_allclose(g.numpy(), gradient)
+
+
+def test_conditions_on_the_step_may_be_on_sizes() -> None:
+    @te.op(name="stepped")
+    def stepped(x: Any, y: Any) -> Any:
+        n, m = y.shape[0], x.shape[0]
+
+        def step(s: Any) -> Any:
+            def entry(t: Any) -> Any:
+                early = te.select(t < n, s[t - 1] * 0.5, 0.0)
+                return early + te.select(t >= n - 2, x[t], te.select(t == 1, 1.0, 0.0))
+
+            return te.compute((m,), entry)
+
+        return te.scan((m,), step)
+
+    for n in (3, 5, 2, 9):
+        x, s, expected = np.arange(1.0, 8.0), 0.0, []
+        for t in range(7):
+            s = (s * 0.5 if t < n else 0.0) + (x[t] if t >= n - 2 else float(t == 1))
+            expected.append(s)
+        np.testing.assert_allclose(stepped(x, np.zeros(n)).numpy(), expected)
+
+
+@pytest.mark.parametrize("seed", range(8 if SHAPES < 200 else 200))
+def test_random_ops_give_on_several_shapes_what_they_give_on_each(seed: int) -> None:
+    shapes.hold(seed)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from iverson.te.blocked import Blocked, lowered_in_blocks
 from iverson.te.eliminate import eliminate, is_chosen
-from iverson.te.expressions import Extent, Tensor, Var, at_sizes
+from iverson.te.expressions import Extent, Placeholder, Tensor, Var, at_sizes
 from iverson.te.language import bind, var
 from iverson.te.lower import lower
 from iverson.te.lowered import Lowered
@@ -32,18 +32,28 @@ LOOKED_AT = 16
 APART = 16
 
 Extents = tuple[int, ...]
+Build = Callable[[Sequence[Extent]], tuple[tuple[Placeholder, ...], tuple[Tensor, ...]]]
 
 
 @dataclass(frozen=True)
 class ForShapes:
-    """A program with sizes; ``extents`` is what they are in the extents of the operands."""
+    """A program with sizes; ``extents`` is what they are in the extents of the operands.
+
+    reads : which of the operands it reads, in its order.
+    """
 
     extents: tuple[Extent, ...]
     program: Program
+    reads: tuple[int, ...]
     lowered: Lowered | Blocked
 
-    def at(self, extents: Extents, program: Program) -> Lowered | Blocked | None:
-        """The code for a shape; None where it is not its program, with these sizes put in."""
+    def at(self, extents: Extents, program: Program, reads: tuple[int, ...]) -> Lowered | Blocked | None:
+        """The code for a shape; None where it is not its program, with these sizes put in.
+
+        Nor where that reads fewer operands: what has one entry is read at a place that is known.
+        """
+        if reads != self.reads:
+            return None
         pairs = list(zip(self.extents, extents, strict=True))
         values = {own: n for own, n in pairs if isinstance(own, Var)}
         if min(values.values()) < 1 or any(at_sizes(own, values) != n for own, n in pairs):
@@ -57,21 +67,24 @@ class ForShapes:
 class AnyShape:
     """The programs with sizes of an op, for operands of given ranks and dtypes and given parameters.
 
-    build : the op's outputs for operands of given extents. large : programs that run in blocks.
+    build : placeholders for operands of given extents, and the op's outputs. large : programs that run in
+        blocks.
     """
 
-    def __init__(self, build: Callable[[Sequence[Extent]], tuple[Tensor, ...]], large: bool = False) -> None:
+    def __init__(self, build: Build, large: bool = False) -> None:
         self._build, self._large = build, large
         self._seen: list[Extents] = []
         self._made: list[ForShapes] = []
         self._tries = 0
 
-    def lowered(self, extents: Extents, program: Program) -> Lowered | Blocked | None:
-        """The code for a shape, whose program is given; None where it is to have its own."""
+    def lowered(self, extents: Extents, program: Program, reads: tuple[int, ...]) -> Lowered | Blocked | None:
+        """The code for a shape, whose program is given, and which operands that reads; None where it is to
+        have its own.
+        """
         if 0 in extents or not extents:
             return None
         for made in self._made:
-            found = made.at(extents, program)
+            found = made.at(extents, program, reads)
             if found is not None:
                 return found
         if extents not in self._seen:
@@ -83,25 +96,27 @@ class AnyShape:
         if general is None:
             return None
         self._made.insert(0, general)
-        return general.at(extents, program)
+        return general.at(extents, program, reads)
 
     def _more_general(self, program: Program) -> ForShapes | None:
         """A program for all shapes seen so far; None where there is none, or none as good."""
         own, sizes = _as_sizes(self._seen)
         try:
-            made = program_of(self._build(own))
+            inputs, outputs = self._build(own)
+            made = program_of(outputs)
         except Exception:  # the definition is the user's, and needs numbers
             return None
+        reads = tuple(map(inputs.index, made.inputs))
         values = {v: v.typical for v in sizes}
         if set(made.sizes) != set(values) or _at(made, values).key() != program.key():
             return None
         if self._large:
             blocked = lowered_in_blocks(made)
-            return None if blocked is None else ForShapes(tuple(own), made, blocked)
+            return None if blocked is None else ForShapes(tuple(own), made, reads, blocked)
         walked = eliminate(made)
         if not is_chosen(walked) or not all(map(compiles, walked.statements)):
             return None
-        return ForShapes(tuple(own), made, lower(walked))
+        return ForShapes(tuple(own), made, reads, lower(walked))
 
 
 def _as_sizes(seen: Sequence[Extents]) -> tuple[list[Extent], list[Var]]:

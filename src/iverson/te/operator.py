@@ -197,13 +197,13 @@ class Expression:
             below = differentiable_below([outputs[j] for j in which])
             return frozenset(k for k, t in enumerate(inputs) if t in below)
 
-        lowered = partial(self._lower, avals, params, program)
+        lowered = partial(self._lower, avals, params, program, reads)
         names = tuple([self.names[k] for k in reads])
         expected = tuple([(tuple(o.shape), t.dtype) for o, t in zip(operands, inputs, strict=True)])
         return Compiled(expected, program, reads, names, results, relation, reached, lowered)
 
     def _lower(
-        self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program
+        self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program, reads: tuple[int, ...]
     ) -> Lowered | Blocked:
         """The code of a program: that for all shapes if there is one; in blocks where much is between."""
         large = is_large(program)
@@ -211,11 +211,16 @@ class Expression:
         with self._lock:
             found = self._any_shape.get(key)
             if found is None:
-                found = AnyShape(lambda own: self.outputs(self._inputs(operands, own), params), large)
+
+                def build(own: Sequence[Extent]) -> tuple[tuple[Placeholder, ...], tuple[Tensor, ...]]:
+                    inputs = self._inputs(operands, own)
+                    return inputs, self.outputs(inputs, params)
+
+                found = AnyShape(build, large)
                 self._any_shape[key] = found
                 while len(self._any_shape) > KEPT:
                     self._any_shape.popitem(last=False)
-        made = found.lowered(tuple(n for o in operands for n in o.shape), program)
+        made = found.lowered(tuple(n for o in operands for n in o.shape), program, reads)
         if made is not None:
             return made
         self.alone += 1

@@ -16,7 +16,7 @@ from iverson.expr.affine import Affine
 from iverson.expr.build import apply, index, select
 from iverson.expr.nodes import Apply, Expr
 from iverson.te.affine import Constraint, affine_of, constraints_of, expr_of, flattened, floor_parts, negation
-from iverson.te.expressions import Extent, Var
+from iverson.te.expressions import Extent, Var, variables
 from iverson.te.nodes import For, If, Point, Walk
 
 #: What isl is asked at most: dimensions, constraints, floors, the size of coefficients, and how many
@@ -71,12 +71,17 @@ def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
 
 
 def set_text(axes: Sequence[Var], constraints: Iterable[Constraint]) -> str:
-    """The set of points of a box that satisfy constraints, in isl's notation."""
+    """The set of points of a box that satisfy constraints, in isl's notation; of all values of sizes."""
+    constraints = tuple(constraints)
     names = {v: f"x{k}" for k, v in enumerate(axes)}
-    parts = [f"{v.lo} <= {names[v]} < {v.hi}" for v in axes]
-    parts += [f"{_isl_text(c.form, names)} {'=' if c.equality else '>='} 0" for c in constraints]
+    found = variables([atom for c in constraints for atom, _ in c.form.terms])
+    sizes = {v: f"n{k}" for k, v in enumerate(v for v in found if v not in names)}
+    parts = [f"{v.lo} <= {names[v]} < {v.hi}" for v in axes] + [f"{n} >= 0" for n in sizes.values()]
+    known = names | sizes
+    parts += [f"{_isl_text(c.form, known)} {'=' if c.equality else '>='} 0" for c in constraints]
     inside = " and ".join(parts) or "true"
-    return f"{{ [{', '.join(names.values())}] : {inside} }}"
+    given = f"[{', '.join(sizes.values())}] -> " if sizes else ""
+    return f"{given}{{ [{', '.join(names.values())}] : {inside} }}"
 
 
 def _isl_text(form: Affine, names: dict[Var, str]) -> str:
