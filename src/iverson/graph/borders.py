@@ -135,7 +135,8 @@ class Found:
         knows."""
         operands = values_of(e.operands)
         if self.selections.isdisjoint(operands):
-            return e.op.entry_map.moves and not self.placed.isdisjoint(operands)
+            boxes = [v for v in operands if v.aval.support is not FULL]
+            return e.op.entry_map.moves and not self.placed.isdisjoint(boxes)
         if not e.op.elementwise:
             return True
         zero = self.selections.union(v for v in operands if v.aval.support is NOTHING)

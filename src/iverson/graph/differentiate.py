@@ -307,15 +307,15 @@ class Recorded:
             for k, held in enumerate(node.out if node.multiple else (node.out,)):
                 if isinstance(held, Traced):
                     found[held.value] = node, k
-        for v, (apart, _) in self._apart.items():
-            if v in found:
-                found[apart[0].results[0]] = found[v]
         for e in reversed(self.primal.equations):
             if _is_free(e) and e.results[0] in found:
                 node = found[e.results[0]][0]
                 parent = node.parents[0] if node.op is e.op else None
                 if parent is not None:
                     found.setdefault(e.operands[0], (parent, node.indices[0]))
+        for v, (apart, _) in self._apart.items():
+            if v in found:
+                found[apart[0].results[0]] = found[v]
         return found
 
     def _on_roots(self, equations: Sequence[Equation], captured: Sequence[Value]) -> set[Value]:
