@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import iverson as iv
-from tests.graph.fitting import Array, fitted, total
+from tests.graph.fitting import Array, fitted, total, vanishes
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
 #: Two patterns that share some entries, as arrays.
@@ -94,7 +94,7 @@ def overwritten(f: Array, p: Any, q: Any, how: int) -> Any:
 def protected(f: Array, p: Any, q: Any, how: int) -> Any:
     """What is singular where it is not chosen: its zeros are strong."""
     x = fitted(p, (2, 3), how) * np.array([0.0, 1, 0])
-    chosen = iv.where(x == 0, fitted(f(p), (3,), how), 1 / x)
+    chosen = iv.where(vanishes(x), fitted(f(p), (3,), how), 1 / x)
     return (
         iv.flip(chosen, axis=1) @ fitted(q, (3, 2), 1)
         if how % 2

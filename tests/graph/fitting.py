@@ -39,6 +39,11 @@ def fitted(x: Any, shape: tuple[int, ...], how: int = 0) -> Any:
     return iv.broadcast_to(flat[how % count], shape)
 
 
+def vanishes(x: Any) -> Any:
+    """Where entries are zero, or nothing but rounding: a derivative of eigenvectors along the matrix itself."""
+    return iv.abs(x) < 1e-13
+
+
 def total(f: Array) -> Array:
     """A real number from what a function gives."""
     return lambda p: loss_of(lambda p: as_tuple(f(p)))(p) + 0 * iv.sum(as_real(p))
