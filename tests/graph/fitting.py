@@ -40,7 +40,7 @@ def fitted(x: Any, shape: tuple[int, ...], how: int = 0) -> Any:
 
 
 def vanishes(x: Any) -> Any:
-    """Where entries are zero, or nothing but rounding: a derivative of eigenvectors along the matrix itself."""
+    """Where entries are zero, or nothing but rounding, as a derivative of eigenvectors along their matrix."""
     return iv.abs(x) < 1e-13
 
 

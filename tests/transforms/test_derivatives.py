@@ -273,6 +273,10 @@ def test_errors():
     x = iv.asarray([1.0, 2.0])
     with pytest.raises(GradientError, match="one number"):
         iv.grad(lambda x: x)(x)
+    with pytest.raises(GradientError, match="a result without a tensor"):
+        iv.grad(lambda x: None)(x)
+    with pytest.raises(iv.errors.ArgumentError, match="by position"):
+        iv.grad(lambda x: x.sum())(x=x)
     with pytest.raises(DTypeError, match="leaf 0 of dtype int64"):
         iv.grad(lambda x: x)(iv.asarray(1))
     with pytest.raises(TypeError, match="leaf 0 that is"):

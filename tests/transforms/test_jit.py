@@ -142,11 +142,27 @@ def test_what_reads_entries_is_an_error_at_the_users_line():
             iv.jit(f)(x)
 
 
-def test_a_value_does_not_outlive_its_trace():
+@pytest.mark.parametrize("level", [iv.jit, iv.vmap, iv.checkpoint])
+def test_a_value_does_not_outlive_its_level(level):
+    """Whatever is done with it, the error says that it was kept, and not what to use while it runs."""
     leaked = []
-    iv.jit(lambda x: leaked.append(x * 2) or x)(X)
-    with pytest.raises(iv.errors.ArgumentError, match="after its end"):
-        leaked[0] + 1
+    level(lambda x: leaked.append(x * 2) or x)(iv.asarray(X))
+    for use in (
+        lambda x: x + 1,
+        np.asarray,
+        lambda x: x.tolist(),
+        lambda x: bool(x.sum()),
+        iv.jit(lambda x: x * 2),
+    ):
+        with pytest.raises(iv.errors.ArgumentError, match="after its end"):
+            use(leaked[0])
+
+
+def test_a_shape_that_is_computed_is_an_error_that_names_what_is_not():
+    for f in (iv.zeros, lambda n: iv.ones(3)[n : n + 2], lambda n: iv.ones(4).reshape(n, 2)):
+        with pytest.raises(GraphError, match=r"test_jit\.py.*iverson.take\(x, k \+ iverson.arange"):
+            iv.jit(f)(iv.asarray(2))
+    assert iv.zeros(iv.asarray(2)).shape == iv.zeros(np.array(2)).shape == (2,)
 
 
 def test_globals_and_cells_that_change_are_seen(monkeypatch):

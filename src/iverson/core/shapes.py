@@ -35,7 +35,8 @@ def as_shape(shape: Any, operation: str) -> Shape:
     if type(shape) is tuple and _INT.issuperset(map(type, shape)):
         result: Shape = shape
     else:
-        items = shape if isinstance(shape, Iterable) else (shape,)
+        several = isinstance(shape, Iterable) and getattr(shape, "ndim", None) != 0
+        items = shape if several else (shape,)
         result = tuple(as_int(n, operation, "shape") for n in items)
     if result and min(result) < 0:
         raise ShapeError(operation, "shape", got=str(result), expected="non-negative extents")

@@ -24,6 +24,7 @@ from iverson.core.dispatch import (
     LevelValue,
     is_tracked,
     is_variable,
+    level_of,
     make_handle,
     slot_of,
     value_of,
@@ -86,13 +87,17 @@ def _remedy(value: Traced) -> str:
             "how many entries a mask has is not known: keep the shape, with iverson.where(mask, x, 0) or "
             "iverson.masked_tensor(x, mask) in place of x[mask]"
         )
-    return (
+    found = (
         "use iverson.where or iverson.cond for a choice, or pass what decides a branch or a shape "
         "as a Python value"
     )
+    if value.dtype.kind in "iu":
+        found += "; n entries from a place k that is computed are iverson.take(x, k + iverson.arange(n))"
+    return found
 
 
 def _no_entries(value: Traced) -> Any:
+    level_of((value,))  # raises where it was kept after its end
     where = user_call()
     line = f" at {line_of(where)}" if where else ""
     raise GraphError(

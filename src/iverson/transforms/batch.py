@@ -16,7 +16,17 @@ from iverson.autograd.mode import is_constant, is_grad_enabled, recording, reset
 from iverson.autograd.node import line_of, user_call
 from iverson.core.aval import Aval
 from iverson.core.caller import warn
-from iverson.core.dispatch import Level, LevelValue, Wrapper, alias, bind, is_tracked, make_handle, value_of
+from iverson.core.dispatch import (
+    Level,
+    LevelValue,
+    Wrapper,
+    alias,
+    bind,
+    is_tracked,
+    level_of,
+    make_handle,
+    value_of,
+)
 from iverson.core.entries import FULL, NOTHING, Box, Entries, plain
 from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.core.op import Op
@@ -187,6 +197,7 @@ def _strided(value: Batched) -> Any:
     """The entries, where they are the same for all examples."""
     if not value.lead:
         return to_strided(value_of(value.held))
+    level_of((value,))  # raises where it was kept after its end
     where = user_call()
     line = f" at {line_of(where)}" if where else ""
     raise GraphError(

@@ -242,6 +242,7 @@ def _with_argnums(
                 "argnums",
                 got=str(n),
                 expected=f"the position of one of {len(args)} arguments",
+                remedy="" if args else "pass what is differentiated by position",
             )
     positions = [n % len(args) for n in chosen]
     if len(set(positions)) != len(positions):
@@ -281,7 +282,7 @@ def value_and_grad(
             raise GradientError(
                 "grad",
                 "function",
-                got=f"a result of shape {shapes}",
+                got=f"a result of shape {shapes}" if shapes else "a result without a tensor",
                 expected="one number",
                 remedy="use jacobian, or vjp with a cotangent",
             )
