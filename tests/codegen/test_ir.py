@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from iverson import te
 from iverson.codegen.ir import I1, I64, PTR, Builder, Type, Value
 from iverson.te.lower import lower
+from iverson.te.lowered import Run
+from tests.te.corpus import KERNELS
 
 NAMES = ("add", "sub", "mul", "and", "or", "xor")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -48,6 +51,50 @@ def test_numbers_are_compared_as_numpy_s(how: str, type: str) -> None:
             found = next(values).compare(how, next(values), unsigned=type == "uint32")
             assert found.const == bool(getattr(np, names[how])(x, y))
     assert b.lines == []
+
+
+def _floats(width: int) -> st.SearchStrategy[float]:
+    return st.floats(width=width)  # type: ignore[arg-type]
+
+
+@given(data=st.data(), name=st.sampled_from(NAMES[:3]), width=st.sampled_from([32, 64]))
+def test_floats_are_rounded_and_compared_as_numpy_s(data: st.DataObject, name: str, width: int) -> None:
+    x, y = data.draw(_floats(width)), data.draw(_floats(width))
+    b, type = Builder(), Type("float" if width == 32 else "double")
+    a, c = np.dtype(f"float{width}").type((x, y))
+    found = _applied(name, b.const(x, type), b.const(y, type))
+    with np.errstate(all="ignore"):
+        expected = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name](a, c)
+    np.testing.assert_equal(np.float64(found.const), np.float64(expected))
+    for how, compared in (("eq", a == c), ("ne", a != c), ("lt", a < c), ("le", a <= c), ("gt", a > c)):
+        assert b.const(x, type).compare(how, b.const(y, type)).const == bool(compared)
+    assert b.intrinsic("fabs", b.const(-1.5, type)).const == 1.5
+    assert b.lines == []
+
+
+@given(x=st.integers(-(2**63), 2**63 - 1), width=st.sampled_from([32, 64]))
+def test_integers_become_floats_as_numpy_s(x: int, width: int) -> None:
+    b = Builder()
+    found = b.cast("sitofp", b.const(x, I64), Type("float" if width == 32 else "double"))
+    assert found.const is None or Builder().const(found.const, found.type).ref == found.ref
+    if found.const is not None:
+        assert np.dtype(f"float{width}").type(found.const) == np.array(x).astype(f"float{width}")
+
+
+@pytest.mark.parametrize("name", ["bicubic_resize", "conv2d", "max_pool", "bilinear_resize", "softmax"])
+def test_nothing_is_written_that_is_known(name: str) -> None:
+    """No branch on a number, no sum or product or comparison of two."""
+    given_, outputs, _ = KERNELS[name].built()
+    heads = [te.placeholder(t.shape, t.dtype, f"head{k}") for k, t in enumerate(outputs)]
+    wanted = [t for t in given_ if t.dtype.kind == "f"]
+    made = lower(te.eliminate(te.program_of([*outputs, *te.differentiate(list(outputs), wanted, heads)])))
+    number = r"(?:-?\d+|0x[0-9A-F]{16}|true|false)"
+    sums = rf"= f?(?:add|sub|mul) (?:contract )?\S+ {number}, {number}$"
+    known = re.compile(rf"br i1 {number},|{sums}|fcmp \w+ \S+ {number}, {number}$")
+    for step in made.steps:
+        if isinstance(step, Run):
+            lines = step.compiled.text.splitlines()
+            assert [x for x in lines if known.search(x)] == []
 
 
 def test_operands_are_results() -> None:

@@ -278,7 +278,11 @@ def test_what_does_not_compile_is_interpreted() -> None:
 
 
 def test_equal_programs_are_compiled_once() -> None:
-    assert lower.lower(program_of([take()])) is lower.lower(program_of([take()]))
+    first, second = (lower.lower(program_of([take()])) for _ in range(2))
+    assert first.steps is second.steps
+    first(np.zeros(11, "int32"), np.zeros((3, 19), "float32"))
+    assert first.whole is not None
+    assert first.whole is second.whole
 
 
 def test_arrays_of_the_call_itself_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:

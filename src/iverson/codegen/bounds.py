@@ -168,8 +168,14 @@ def from_affine(form: Affine) -> Expr:
 
 
 def without_division(e: Expr) -> Expr:
-    """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand."""
+    """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand.
+
+    So is what such a remainder is written as: ``d x + c - d x  ->  c``.
+    """
     e = e.rebuilt([without_division(o) for o in e.operands])
+    if e.dtype.kind == "i" and isinstance(e, Apply) and e.name == "subtract":
+        difference = affine(e, Scope())
+        return e if difference.terms else Const(difference.const, e.dtype)
     if e.dtype.kind != "i" or not isinstance(e, Apply) or e.name not in ("floor_divide", "remainder"):
         return e
     if not isinstance(e.args[1], Const):

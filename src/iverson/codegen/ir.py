@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
 from dataclasses import dataclass
@@ -116,6 +116,8 @@ class Value:
         a, c = (o, self) if swap else (self, o)
         if not self.type.is_float:
             return a._bit(name, c)
+        if a.const is not None and c.const is not None and name in _ARITHMETIC:
+            return self.b.const(_rounded(_ARITHMETIC[name], a, c), self.type)
         return self.b.emit(f"f{name} {self.b.flags}{self.type} {a.ref}, {c.ref}", self.type)
 
     def __add__(self, other: Any) -> Value:
@@ -179,6 +181,8 @@ class Value:
         """
         o = self._like(other)
         if self.type.is_float:
+            if self.const is not None and o.const is not None and len(how) == 2:
+                return self.b.const(getattr(operator, how)(_number(self), _number(o)), self.type.of("i1"))
             name = "fcmp " + ("une" if how == "ne" else how if len(how) > 2 else f"o{how}")
         else:
             if self.const is not None and o.const is not None:
@@ -214,8 +218,8 @@ class Value:
         return self.b.cast("bitcast", self, self.type.of(elem))
 
 
-#: Instructions on integers that are carried out where both operands are numbers.
-_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+#: Instructions that are carried out where both operands are numbers (of floats, the first three).
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,
     "and": operator.and_, "or": operator.or_, "xor": operator.xor,
 }  # fmt: skip
@@ -239,6 +243,17 @@ def _simplified(name: str, a: Value, c: Value) -> Value | None:
     if name in ("mul", "and") and 0 in (x, y):
         return a if x == 0 else c
     return None
+
+
+def _number(v: Value) -> Any:
+    """A float constant as the machine has it."""
+    return np.float32(v.const) if v.type.elem == "float" else np.float64(v.const)
+
+
+def _rounded(f: Callable[[Any, Any], Any], a: Value, c: Value) -> float:
+    """What an instruction on two float constants gives, rounded as the machine does."""
+    with np.errstate(all="ignore"):
+        return float(f(_number(a), _number(c)))
 
 
 def _signed(v: Value) -> int:
@@ -357,6 +372,8 @@ class Builder:
         return self.emit(f"select {cond.type} {cond.ref}, {a.type} {a.ref}, {c.type} {c.ref}", a.type)
 
     def cast(self, name: str, x: Value, type: Type) -> Value:
+        if name == "sitofp" and x.const is not None and abs(_signed(x)) < 2**53:
+            return self.const(float(_signed(x)), type)
         return x if x.type == type else self.emit(f"{name} {x.type} {x.ref} to {type}", type)
 
     def call(self, name: str, type: Type, args: Iterable[Value], *, pure: bool = True) -> Value:
@@ -368,6 +385,8 @@ class Builder:
 
     def intrinsic(self, name: str, *args: Value) -> Value:
         """``llvm.name`` overloaded on the first argument's type, with a result of that type."""
+        if name == "fabs" and args[0].const is not None:
+            return self.const(float(abs(_number(args[0]))), args[0].type)
         return self.call(f"llvm.{name}.{args[0].type.suffix}", args[0].type, args)
 
     def smaller(self, a: Value, c: Value) -> Value:
@@ -472,12 +491,18 @@ class Builder:
 
     # --- blocks and stack slots -------------------------------------------------------------------
 
-    def start(self, label: str) -> None:
-        """Open a block; instructions of earlier blocks are not reused."""
+    def start(self, label: str, known: Mapping[str, Value] | None = None) -> None:
+        """Open a block. Of instructions of earlier blocks those are reused that were ``known`` in one that
+        every way to this block goes through."""
         self.lines.append(f"{label}:")
         self.block = label
-        self._seen = {}
+        self._seen = dict(known or {})
         self._read = {}
+
+    @property
+    def known(self) -> Mapping[str, Value]:
+        """The pure instructions of this block, and of those around it, for `start`."""
+        return dict(self._seen)
 
     def br(self, label: str) -> None:
         self.do(f"br label %{label}")

@@ -289,17 +289,22 @@ class Machine:
     def _load_line(self, e: Load, p: Point, first: Value, last: Value) -> Value:
         b = self.b
         type = as_type(e.dtype, p.lanes)
+        inner = p.inner(None, **{_LINE: Lane(first, 1)})
+        along = Load(e.buffer, (*e.indices[:-1], Var(_LINE)))
+        is_even = (last - first).eq(p.lanes - 1)
+        if is_even.const is not None:
+            return self._load(along, inner) if is_even.const else self._load(e, p)
         even, edge, join = b.fresh("even"), b.fresh("edge"), b.fresh("join")
         slot = b.slot(type)
-        b.br_if((last - first).eq(p.lanes - 1), even, edge)
-        b.start(even)
-        inner = p.inner(None, **{_LINE: Lane(first, 1)})
-        b.put(slot, self._load(Load(e.buffer, (*e.indices[:-1], Var(_LINE))), inner))
+        known = b.known
+        b.br_if(is_even, even, edge)
+        b.start(even, known)
+        b.put(slot, self._load(along, inner))
         b.br(join)
-        b.start(edge)
+        b.start(edge, known)
         b.put(slot, self._load(e, replace(p, known=dict(p.known or {}))))  # of this block alone
         b.br(join)
-        b.start(join)
+        b.start(join, known)
         return b.get(slot, type)
 
     def _clamp(self, at: Address) -> Address:

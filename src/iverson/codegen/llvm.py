@@ -272,11 +272,13 @@ class _Emitter:
 
     def _one_entry(self, s: Store, at: memory.Address, value: Value) -> None:
         b = self.b
-        done = None
+        done, known = None, None
         if at.mask is not None:  # an address that could not be proven: only where it is inside
             inside, done = b.fresh("inside"), b.fresh("done")
-            b.br_if(b.any(at.mask), inside, done)
-            b.start(inside)
+            there = b.any(at.mask)
+            known = b.known
+            b.br_if(there, inside, done)
+            b.start(inside, known)
         at = replace(at, mask=None)
         if s.atomic:
             memory.add_atomically(b, at, value)
@@ -287,7 +289,7 @@ class _Emitter:
             memory.write(b, at, value)
         if done is not None:
             b.br(done)
-            b.start(done)
+            b.start(done, known)
 
     # --- control ----------------------------------------------------------------------------------
 
@@ -305,11 +307,12 @@ class _Emitter:
                 self.branch(s, [p])
             return
         yes, done = self.b.fresh("then"), self.b.fresh("done")
+        known = self.b.known
         self.b.br_if(conditions[0], yes, done)
-        self.b.start(yes)
+        self.b.start(yes, known)
         self.block(s.body, [p.inner() for p in points])
         self.b.br(done)
-        self.b.start(done)
+        self.b.start(done, known)
 
     def loop(self, s: Loop, points: Points) -> None:
         around, self.scope = self.scope, replace(self.scope, loops=(*self.scope.loops, s))
@@ -378,13 +381,15 @@ class _Emitter:
             return
         # Few values in all: written out, so that their masks do not change inside outer loops.
         some, none = b.fresh("some"), b.fresh("none")
-        b.br_if(first < last, some, none)
-        b.start(some)
+        there = first < last
+        known = b.known
+        b.br_if(there, some, none)
+        b.start(some, known)
         for k in range(*span):
             here = b.const(k, I64)
             body(here, b.larger(b.smaller(here, last - 1), first))
         b.br(none)
-        b.start(none)
+        b.start(none, known)
 
     def _span(self, s: Loop) -> tuple[int, int] | None:
         """The range of all values a loop's variable can ever take, if it is small."""
@@ -407,20 +412,20 @@ class _Emitter:
         """``for i in range(lower, upper, step): body(i)``."""
         b = self.b
         head, inside, done = b.fresh("head"), b.fresh("loop"), b.fresh("done")
-        before = b.fresh("before")
+        before, known = b.fresh("before"), b.known
         b.br(before)
         b.start(before)
         b.br(head)
         b.start(head)
         i = b.emit(f"phi i64 [{lower.ref}, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
         b.br_if(i < upper, inside, done)
-        b.start(inside)
+        b.start(inside, known)
         body(i)
         b.br(f"{head}.latch")
         b.start(f"{head}.latch")
         b.do(f"%{head}.next = add nsw i64 {i.ref}, {step}")
         b.br(head)
-        b.start(done)
+        b.start(done, known)
 
     def tile(self, s: Loop, lower: Value, upper: Value, points: Points) -> None:
         count = loops.constant_extent(s)
