@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -103,7 +104,17 @@ INSTEAD: dict[str, tuple[Any, str]] = {
         r"te\.max\(t\[k\] == x",
     ),
     "whole tensors": (lambda x: te.compute((4,), lambda i: (x + 1)[i, 0]), r"index it: t\[i, j\] \+ 1"),
-    "a method": (lambda x: te.compute((4,), lambda i: x[i, 0].exp()), r"te\.exp\(x\)"),
+    "a method": (lambda x: te.compute((4,), lambda i: x[i, 0].exp()), r"in index notation it is te\.exp"),
+    "another method": (lambda x: te.compute((4,), lambda i: x[i, 0].item()), r"te\.exp\(x\)"),
+    "a part": (lambda x: te.compute((4,), lambda i: x[i, 0].real), r"in index notation it is te\.real"),
+    "numpy's name": (lambda x: te.compute((4,), lambda i: te.arcsin(x[i, 0])), r"it is te\.asin"),
+    "a mean": (lambda x: te.compute((), lambda: te.mean(x, 0)), r"te\.sum\(x\[k\], k\) / n"),
+    "a cast": (lambda x: te.compute((4,), lambda i: te.cast(x[i, 0], "int64")), r"x\.astype\(dtype\)"),
+    "an assignment": (lambda x: x.__setitem__((0, 0), 1.0), r"te\.select chooses, te\.scatter adds up"),
+    "two bounds": (lambda x: te.reduce_axis(0, 4), r"te\.reduce_axis\(\(0, 4\)\)"),
+    "bounds of a range": (lambda x: te.reduce_axis(range(4)), r"a pair, \(lo, hi\)"),
+    "a fraction": (lambda x: te.compute((x.shape[0] / 2,), lambda i: x[i, 0]), "divide with //"),
+    "an extent that is data": (lambda x: te.compute((x,), lambda i: i), r"x\.shape\[0\], or x after \*"),
     "a method of a tensor": (lambda x: te.compute((4,), lambda i: x.sum()), r"te\.sum\(t\[i, k\], axis=k\)"),
     "numpy's arrays": (
         lambda x: te.compute((4,), lambda i: np.array([x[i, 0], 1.0])),
@@ -139,3 +150,11 @@ def test_a_dtype_is_a_constant(dtype: Any) -> None:
     for call in (lambda x: op(x, dtype=dtype), iv.jit(lambda x: op(x, dtype=dtype))):
         found = call(np.full(300, 100, "int8"))
         assert (found.dtype, float(found)) == (iv.float32, 30000.0)
+
+
+def test_no_module_of_te_stands_where_a_function_is_looked_for() -> None:
+    """``te.where`` was one, in place of the function of the table of scalars."""
+    found = [n for n in iv.__all__ if inspect.ismodule(getattr(te, n, None))]
+    assert not found
+    op = te.op(lambda x: te.compute((4,), lambda i: te.where(i < 2, x[i, 0], -1.0)))
+    assert op(X).tolist() == [1.0, 1.0, -1.0, -1.0]

@@ -25,7 +25,7 @@ from .corpus import KERNELS
 
 #: What texts say beside names: the strings of the modules that make them, and functions.
 SAID = (
-    *("te/explain", "te/kernels", "te/names", "te/eliminate", "te/inline", "te/where"),
+    *("te/explain", "te/kernels", "te/names", "te/eliminate", "te/inline", "te/guards"),
     *("codegen/expect", "codegen/launch", "codegen/peak"),
 )
 #: Names that te gives: tensors and axes that nobody named, indices of what a gather writes, digits, batches.

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from iverson import te
-from iverson.te.where import Guards
+from iverson.te.guards import Guards
 from tests.conformance.product import EXHAUSTIVE, SEED, turn
 
 from .corpus import KERNELS

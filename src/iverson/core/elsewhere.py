@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 #: NumPy's and SciPy's names where they are not the standard's.
 NAMES = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
@@ -42,6 +44,37 @@ _ELSEWHERE = {
     "unsqueeze": "iverson.expand_dims", "view": "iverson.reshape", "vstack": "iverson.concat with axis=0",
     "zero_": _WRITE,
 }  # fmt: skip
+
+
+#: What is written in index notation for names of other libraries, and for functions of whole arrays.
+_IN_NOTATION = {
+    "all": "te.min of 0 and 1", "any": "te.max of 0 and 1", "arange": "the index itself: lambda i: i",
+    "average": "te.sum(x[k], k) / n", "cast": "x.astype(dtype)", "concat": "te.select(i < n, a[i], b[...])",
+    "cumulative_prod": "te.scan", "cumulative_sum": "te.scan", "dot": "te.sum(a[i, k] * b[k, j], k)",
+    "einsum": "te.sum(a[i, k] * b[k, j], k)", "fill": "te.compute(shape, lambda i: number)",
+    "flip": "x[n - 1 - i]", "gather": "x[index[i]]", "isclose": "te.abs(a - b) <= tolerance",
+    "linspace": "lo + i * step", "logsumexp": "te.max, te.exp, te.sum and te.log",
+    "matmul": "te.sum(a[i, k] * b[k, j], k)", "mean": "te.sum(x[k], k) / n", "nan_to_num":
+    "te.select(te.isnan(x), 0, x)", "norm": "te.sqrt(te.sum(x[k] ** 2, k))",
+    "ones": "te.compute(shape, lambda i: 1.0)", "pad": "te.select(inside, x[te.clamp(i, 0, n - 1)], 0)",
+    "permute_dims": "x[j, i]", "range": "te.reduce_axis((lo, hi))", "repeat": "x[i // times]",
+    "reshape": "x[i // n, i % n]", "roll": "x[(i - shift) % n]", "softmax": "te.max, te.exp and te.sum",
+    "stack": "te.select(i == 0, a[j], b[j])", "std": "te.sum and te.sqrt", "sub": "a - b",
+    "tile": "x[i % n]", "transpose": "x[j, i]", "tril": "te.select(j <= i, x[i, j], 0)",
+    "triu": "te.select(j >= i, x[i, j], 0)", "vdot": "te.sum(a[k] * b[k], k)",
+    "zeros": "te.compute(shape, lambda i: 0.0)",
+}  # fmt: skip
+
+
+def in_notation(name: str, functions: Container[str]) -> str:
+    """As `remedy`, of ``te``, which has some functions.
+
+    >>> in_notation("mean", ()), in_notation("arcsin", {"asin"}), in_notation("nothing_known", ())
+    ('; in index notation it is te.sum(x[k], k) / n', '; in index notation it is te.asin', '')
+    """
+    own = NAMES.get(name, name)
+    found = f"te.{own}" if own in functions else _IN_NOTATION.get(own) or _IN_NOTATION.get(name)
+    return f"; in index notation it is {found}" if found else ""
 
 
 def remedy(name: str) -> str:

@@ -29,6 +29,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from iverson.core import dtypes, locks
+from iverson.core.elsewhere import in_notation
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.scalars import SCALARS
 
@@ -249,9 +250,8 @@ class Expr(metaclass=_Interning):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(
-                f"a tensor expression has no attribute '{name}'; its functions are those of te: te.exp(x)"
-            )
+            known = in_notation(name, SCALARS) or "; its functions are those of te: te.exp(x)"
+            raise AttributeError(f"a tensor expression has no attribute '{name}'{known}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expr:
         """NumPy's elementwise functions are those of the op table: ``np.sin(A[i])`` is ``te.sin(A[i])``."""

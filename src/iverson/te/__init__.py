@@ -28,6 +28,7 @@ The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`,
 
 import typing as _typing
 
+from iverson.core.elsewhere import in_notation as _in_notation
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import select
 from iverson.expr.nodes import Expr
@@ -110,7 +111,7 @@ else:
         """Elementwise functions of the table of scalars: ``te.exp`` is ``te.F.exp``."""
         if name in SCALARS:
             return getattr(F, name)
-        raise AttributeError(f"module 'iverson.te' has no attribute {name!r}")
+        raise AttributeError(f"module 'iverson.te' has no attribute {name!r}{_in_notation(name, SCALARS)}")
 
 
 def __dir__() -> list[str]:

@@ -17,10 +17,10 @@ from iverson.te.affine import depends_on_data, negation, same_extent
 from iverson.te.counting import MAX_COUNTED, domain_size
 from iverson.te.expressions import Extent, Var, substitute, tied_together, typical, variables
 from iverson.te.extrema import covers_all
+from iverson.te.guards import conjunction
 from iverson.te.nodes import Domain, Statement, recurrence_of
 from iverson.te.normalize import simplify_conditions, simplify_indices
 from iverson.te.sets import is_empty
-from iverson.te.where import conjunction
 
 #: Points of the box for each point of the domain, at most.
 MOST = 1.25

@@ -22,6 +22,7 @@ from iverson.expr.build import const, index, select
 from iverson.expr.nodes import Apply, Expr, producers_first
 from iverson.te.affine import depends_on_data, same_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, reads_of, substitute, variables
+from iverson.te.guards import Guards, conjunction
 from iverson.te.inline import is_dear, is_whole, makes_all
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement, tensors_in, unit_of
 from iverson.te.recurrences import adjoint_recurrence
@@ -29,7 +30,6 @@ from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
 from iverson.te.site import operation
 from iverson.te.verify import inside
-from iverson.te.where import Guards, conjunction
 
 OverrideRule = Callable[[Tensor, list[Tensor], Tensor], Sequence[Tensor | None]]
 Override = Mapping[Any, tuple[Sequence[Tensor], OverrideRule]]

@@ -151,6 +151,12 @@ class Tensor(Source):
                 "te.compute(shape, lambda i, j: ... t[i, j] ...), and reductions, te.sum(t[i, k], axis=k)"
             )
 
+    def __setitem__(self, _: object, __: object) -> None:
+        raise self._whole(
+            "assignment",
+            "a tensor is what te.compute says of each entry: te.select chooses, te.scatter adds up",
+        )
+
     def _operator(self, other: object) -> Any:
         """Arithmetic of whole tensors, which there is none of; what is 0-dimensional is a scalar."""
         if isinstance(other, Expr) or not self.shape:

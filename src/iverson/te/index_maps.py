@@ -21,8 +21,8 @@ from iverson.core.shapes import Shape
 from iverson.expr.affine import Affine
 from iverson.te.affine import Constraint, affine_of, between, bounds_under, constraints_of, interval, narrowed
 from iverson.te.expressions import Read, Tensor, Var
+from iverson.te.guards import statement_guards
 from iverson.te.nodes import Program, recurrence_of
-from iverson.te.where import statement_guards
 
 #: As many regions as an op keeps the images of, per shapes and direction.
 MANY = 256

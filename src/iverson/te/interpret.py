@@ -21,11 +21,11 @@ from iverson.expr.functions import COMBINE, identity
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.expr.print import text
 from iverson.te.expressions import Read, Tensor, Var, reads_of, replacing, substitute, variables
+from iverson.te.guards import Guards, statement_guards
 from iverson.te.halves import in_single
 from iverson.te.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
 from iverson.te.ragged import BadBound, Bounds, bounds_in, is_ragged, out_of_range
 from iverson.te.verify import unproven_reads, unproven_writes
-from iverson.te.where import Guards, statement_guards
 
 Array = np.ndarray[Any, Any]
 #: Points of a statement up to which the first that reads outside of a tensor is looked for.

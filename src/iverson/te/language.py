@@ -82,6 +82,15 @@ def reduce_axis(bounds: Any, name: str = "") -> Var:
     >>> spmv(np.array([0, 2, 2, 3]), np.array([0, 2, 1]), np.array([1.0, 2.0, 3.0]), np.ones(3))
     iverson.Tensor([3., 0., 3.])
     """
+    given: Any = name
+    if isinstance(given, int):
+        raise ArgumentTypeError(
+            operation("reduce_axis"),
+            "name",
+            got=described(given),
+            expected="a string",
+            remedy=f"bounds are one argument, a pair: te.reduce_axis(({bounds}, {name}))",
+        )
     what = operation("reduce_axis", name)
     lo, hi = _bounds(bounds, what, "bounds")
     if isinstance(lo, int) and isinstance(hi, int) and hi < lo:
@@ -440,9 +449,22 @@ def _extent(n: Any, what: str, argument: str) -> Extent:
             return int(n.__index__())
         except (AttributeError, TypeError):
             raise ArgumentTypeError(
-                what, argument, got=f"{n!r} ({type(n).__name__})", expected="an int or a te.var"
+                what,
+                argument,
+                got=f"{n!r} ({type(n).__name__})",
+                expected="an int or a te.var",
+                remedy=_instead(n),
             ) from None
     return n
+
+
+def _instead(n: Any) -> str:
+    """What to write for an extent that is none."""
+    if isinstance(n, Tensor):
+        return f"an extent is known where an op is made: x.shape[0], or {n.name} after * in its parameters"
+    if isinstance(n, float):
+        return "divide with //"
+    return "bounds of an axis are a pair, (lo, hi)" if isinstance(n, range) else ""
 
 
 def shape_of(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ...]:

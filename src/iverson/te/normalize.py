@@ -27,8 +27,8 @@ from iverson.te.affine import (
     narrowed,
 )
 from iverson.te.expressions import Read, Var, limits, replacing, substitute
+from iverson.te.guards import conjunction
 from iverson.te.nodes import Domain, Statement
-from iverson.te.where import conjunction
 
 #: How many axes a statement may have after splitting; more are left undivided.
 MAX_AXES = 16

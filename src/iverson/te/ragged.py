@@ -22,8 +22,8 @@ from iverson.expr.nodes import Apply, Expr, producers_first
 from iverson.expr.print import text
 from iverson.te.affine import affine_of, depends_on_data, expr_of, interval, same_extent
 from iverson.te.expressions import Extent, Read, Var, reads_of, substitute, variables
+from iverson.te.guards import guards_of
 from iverson.te.nodes import Domain, Statement
-from iverson.te.where import guards_of
 
 Array = np.ndarray[Any, Any]
 #: Of a bound that leaves the range of its axis: a tensor it reads, what was got, what is expected.

@@ -23,11 +23,11 @@ from iverson.expr.functions import identity
 from iverson.expr.nodes import Expr, Select, same
 from iverson.te.affine import same_extent
 from iverson.te.expressions import Read, Var, extent, replacing, substitute, variables
+from iverson.te.guards import conjunction
 from iverson.te.names import part
 from iverson.te.nodes import Compute, Domain, Recurrence, Statement
 from iverson.te.ragged import bounds_in, is_ragged
 from iverson.te.stages import position
-from iverson.te.where import conjunction
 
 #: What differentiation does where there is no derivative; tests hold it to this.
 CONVENTIONS = {

@@ -16,7 +16,7 @@ from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, is_numbe
 from iverson.te.affine import conjuncts, depends_on_data, negation
 from iverson.te.expressions import Read
 from iverson.te.functions import F
-from iverson.te.where import Guards, conjunction
+from iverson.te.guards import Guards, conjunction
 
 #: Guards under which one node's cotangent is kept apart; beyond that they are merged into Selects.
 MAX_GUARDS = 16

@@ -16,10 +16,10 @@ from iverson.core import dtypes
 from iverson.expr.build import const, select, simplified_with
 from iverson.expr.nodes import Expr, postorder
 from iverson.te.expressions import Placeholder, Read, Tensor
+from iverson.te.guards import conjunction, guards_of
 from iverson.te.language import compute
 from iverson.te.names import part
 from iverson.te.nodes import Compute, Recurrence, Statement, computes_of, units_below
-from iverson.te.where import conjunction, guards_of
 
 #: By tensor made of the input: with nothing left out multiplied, and its count.
 _Made = dict[Tensor, tuple[Tensor, Tensor]]

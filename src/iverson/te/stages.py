@@ -17,10 +17,10 @@ from iverson.expr.functions import identity
 from iverson.expr.nodes import Expr, Select, postorder
 from iverson.te.affine import conjuncts, constraints_of, depends_on_data
 from iverson.te.expressions import Extent, Reduce, Var, extent, reads_of, variables
+from iverson.te.guards import conjunction, guards_of
 from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.ragged import FAR, bounds_in
 from iverson.te.verify import check_definition
-from iverson.te.where import conjunction, guards_of
 
 
 def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Compute:

@@ -21,10 +21,10 @@ from iverson.te.affine import conjuncts, depends_on_data, negation
 from iverson.te.expressions import Tensor, replacing, variables
 from iverson.te.expressions import Var as Index
 from iverson.te.extrema import covers_all
+from iverson.te.guards import conjunction
 from iverson.te.nodes import Domain, Recurrence, Statement
 from iverson.te.sets import is_empty
 from iverson.te.translate import Sizes, Translation, task_of
-from iverson.te.where import conjunction
 
 #: Conditions on the step that get nests of their own for each way they turn out, in one statement.
 APART = 3

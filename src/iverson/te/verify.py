@@ -17,10 +17,10 @@ from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.expr.print import text
 from iverson.te.affine import Constraint, affine_of, bounds_under, constraints_of, depends_on_data, is_pure
 from iverson.te.expressions import Extent, Read, Reduce, Tensor, Var, variables
+from iverson.te.guards import Guards, statement_guards
 from iverson.te.nodes import COMBINES, Compute, If, Point, Program, Statement, Walk, recurrence_of, step_index
 from iverson.te.ragged import check_bounds
 from iverson.te.sets import is_empty
-from iverson.te.where import Guards, statement_guards
 
 
 def check(program: Program) -> None:
