@@ -16,15 +16,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import make_handle
+from iverson.core.region import Region
 from iverson.core.table import F
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import values_of
 from iverson.graph.passes.demands import demands
 from iverson.graph.passes.entries import entries
+from iverson.graph.passes.held import Held, Part, selected
 from iverson.graph.print import show
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
@@ -376,3 +380,24 @@ def test_an_op_computes_what_may_be_nonzero_and_is_read(name: str) -> None:
         WORK.write_text("".join(f"{k} {n} {m}\n" for k, (n, m) in SIZES.items()))
     elif not EXHAUSTIVE and not SEED:
         assert (size <= SIZES[name]).all(), (size, SIZES[name])
+
+
+@st.composite
+def regions(draw: st.DrawFn, shape: tuple[int, ...]) -> Region:
+    """A region of an array, of one entry or of none on some axes."""
+    ends = [sorted((draw(st.integers(0, n)), draw(st.integers(0, n)))) for n in shape]
+    return Region(tuple(a for a, _ in ends), tuple(b for _, b in ends))
+
+
+@given(data=st.data(), shape=st.tuples(*[st.integers(1, 3)] * 3), selects=st.booleans())
+def test_any_region_is_read_of_any_part(
+    data: st.DataObject, shape: tuple[int, int, int], selects: bool
+) -> None:
+    own, wanted = data.draw(regions(shape)), data.draw(regions(shape))
+    values = np.arange(1.0, 1 + prod(own.shape)).reshape(own.shape)
+    there = values % 3 > 0 if selects else np.ones(own.shape, bool)
+    inner = Held(iv.asarray(values), iv.asarray(there), False) if selects else iv.asarray(values)
+    expected = np.zeros(shape)
+    expected[own.slices] = np.where(there, values, 0)
+    found = selected(Part(shape, own, inner).read(wanted))
+    np.testing.assert_array_equal(dense(found), expected[wanted.slices])

@@ -117,6 +117,8 @@ class Part:
     def read(self, region: Region) -> Any:
         """The entries of another region, with zeros for those that are not here."""
         common = region.intersect(self.region)
+        if not common.size:
+            return zero(region.shape, self.dtype)
         part = read(self.inner, common.within(self.region))
         if common == region:
             return part
