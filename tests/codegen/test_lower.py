@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 from zlib import crc32
@@ -12,7 +13,8 @@ import pytest
 from iverson.codegen import contract, kernel, nodes
 from iverson.codegen.target import host
 from iverson.core import work
-from iverson.core.errors import IndexingError, ShapeError
+from iverson.core.errors import IndexingError, IversonError, ShapeError
+from iverson.core.scalars import SCALARS
 from iverson.expr.build import apply
 from iverson.expr.nodes import Apply, Const, Expr, subexpressions
 from iverson.te import interpret, lower, lowered
@@ -352,3 +354,23 @@ def test_a_long_body_is_written_out_once() -> None:
     assert functions(1, long=True) == functions(8, long=True)
     assert 2 * functions(1, long=True) == functions(2, long=True)  # nearly no loop
     assert functions(1, long=False) < functions(8, long=False)
+
+
+def test_functions_are_computed_for_vectors() -> None:
+    """Not number by number in the C library, where NumPy has loops or we have our own."""
+    outputs = []
+    for name, scalar in SCALARS.items():
+        given = [te.placeholder((64,), F32, f"x{k}") for k in range(len(scalar.arguments))]
+        try:
+            outputs.append(
+                te.compute((64,), lambda i, name=name, given=given: apply(name, *(x[i] for x in given)))
+            )
+        except IversonError:  # not of floats
+            continue
+    assert len(outputs) > 100
+    found: set[str] = set()
+    for k in range(0, len(outputs), 8):
+        for step in lower.afresh(eliminate(program_of(outputs[k : k + 8]))).steps:
+            if isinstance(step, lowered.Run):
+                found.update(re.findall(r"call (?:float|double) @([a-z]\w*)\(", step.compiled.text))
+    assert {n for n in found if not n.startswith(("iverson", "llvm"))} == {"hypotf", "nextafterf", "lgammaf"}

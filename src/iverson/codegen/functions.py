@@ -190,14 +190,18 @@ def _extremum(how: str) -> Emitter:
     return emitter
 
 
-def _scipy(name: str) -> Emitter:
-    """SciPy's universal function of that name."""
+def _universal(module: str, name: str) -> Emitter:
+    """NumPy's (``"numpy"``) or SciPy's (``"special"``) universal function of that name."""
 
     def emitter(b: Builder, *args: Value) -> Value:
         letter = "f" if args[0].type.elem == "float" else "d"
-        return ufuncs.call(b, "special", name, f"{letter * len(args)}->{letter}", args)
+        return ufuncs.call(b, module, name, f"{letter * len(args)}->{letter}", args)
 
     return emitter
+
+
+def _scipy(name: str) -> Emitter:
+    return _universal("special", name)
 
 
 def _in_double(function: Emitter) -> Emitter:
@@ -217,7 +221,7 @@ def _digamma(b: Builder, x: Value) -> Value:
     part = x - b.intrinsic("rint", x)
     near = (x < 0.0) & (b.intrinsic("fabs", part) <= 0.25)
     found = _scipy("psi")(b, b.select(near, 1.0 - x, x))
-    turned = found - math.pi / _library("tan")(b, part * math.pi)
+    turned = found - math.pi / _universal("numpy", "tan")(b, part * math.pi)
     pole = b.select(part.eq(0.0), b.const(math.nan, x.type), turned)
     return b.select(near, pole, found)
 
@@ -426,9 +430,14 @@ _FLOAT: dict[str, Emitter] = {
     **{
         name: _library(symbol)
         for name, symbol in {
-            "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2",
-            "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "hypot": "hypot",
-            "nextafter": "nextafter", "lgamma": "lgamma",
+            "hypot": "hypot", "nextafter": "nextafter", "lgamma": "lgamma",
+        }.items()
+    },
+    **{
+        name: _universal("numpy", theirs)
+        for name, theirs in {
+            "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
+            "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
         }.items()
     },
     **{
@@ -583,7 +592,7 @@ _COMPLEX: dict[str, _Complex] = {
     "real": lambda b, x: x.re,
     "imag": lambda b, x: x.im,
     "abs": lambda b, x: _library("hypot")(b, x.re, x.im),
-    "angle": lambda b, x: _library("atan2")(b, x.im, x.re),
+    "angle": lambda b, x: _FLOAT["atan2"](b, x.im, x.re),
     "sign": _numpy("sign"),
     "round": lambda b, x: x.map(lambda part: b.intrinsic("rint", part)),
     "equal": lambda b, x, y: x.re.eq(y.re) & x.im.eq(y.im),
