@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 import iverson as iv
+from iverson.graph.lower import Native
 from iverson.layouts.symbols import capacity
 from tests.graph.ways import interpreted
 
@@ -82,6 +85,53 @@ def test_lines_of_products_and_sums(layout):
             with iv.explain.count() as done:
                 compiled(*args)
             assert done.multiply_adds <= multiply_adds
+
+
+def twice(s, x, i, j):
+    y = s @ x
+    return y[i, j] * y[j, i]
+
+
+#: Reads of products at index arrays, and how many entries of the product these are.
+READ_OF_PRODUCTS = {
+    "entries": (lambda s, x, i, j: (s @ x)[i, j], 5),
+    "entries of the other": (lambda s, x, i, j: (x @ s)[i, j], 5),
+    "entries of a turned one": (lambda s, x, i, j: (s.T @ x)[-1 - i, j], 5),
+    "rows": (lambda s, x, i, j: (s @ x)[i], 5 * N),
+    "columns": (lambda s, x, i, j: (s @ x)[:, j], 5 * N),
+    "rows of the other": (lambda s, x, i, j: (x @ s)[i], 5 * N),
+    "columns of the other": (lambda s, x, i, j: (x @ s)[:, j], 5 * N),
+    "entries, twice": (twice, 10),
+}
+
+
+@pytest.mark.parametrize("name", READ_OF_PRODUCTS)
+def test_entries_of_products_at_index_arrays(name):
+    """Known and computed indices: the multiply-adds are those of what is read, reported and done; values and
+    gradients, in each layout; an index out of range is the error of an eager call."""
+    f, count = READ_OF_PRODUCTS[name]
+    most = count * max(np.count_nonzero(S.toarray(), axis=k).max() for k in (0, 1))
+    x, i, j = iv.asarray(X), iv.asarray(I), iv.asarray(J)
+    at_known = lambda s, x: f(s, x, I, J)
+    gradients = iv.grad(lambda s, x: (f(s, x, i, j) ** 2).sum(), (0, 1))
+    for layout in LAYOUTS:
+        s = sparse(layout)
+        expected = f(s, x, i, j).numpy()
+        for g, args in ((f, (s, x, i, j)), (at_known, (s, x)), (partial(at_known, s), (x,))):
+            compiled = iv.jit(g)
+            np.testing.assert_allclose(compiled(*args).numpy(), expected, rtol=1e-12)
+            assert iv.explain.report(g)(*args).done.multiply_adds <= most < S.nnz * N
+            with iv.explain.count() as done:
+                compiled(*args)
+            assert done.multiply_adds <= most
+            (entry,) = compiled._entries.values()
+            assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
+        for a, b in zip(iv.jit(gradients)(s, x), gradients(s, x), strict=True):
+            np.testing.assert_allclose(a.to_dense().numpy(), b.to_dense().numpy(), rtol=1e-11, atol=1e-13)
+        for _, (after_a_pass,) in interpreted(f, [s, x, i, j]):
+            np.testing.assert_allclose(after_a_pass.to_dense().numpy(), expected, rtol=1e-12)
+    with pytest.raises(IndexError, match="index"):
+        iv.jit(f)(s, x, i + N, j + N)
 
 
 @pytest.mark.parametrize("at", [np.s_[:2], np.s_[3, 4], (I, J), np.s_[:, :9]])

@@ -154,14 +154,18 @@ def _pairs(p: Any, q: Any) -> int:
     return sum((columns * rows).tolist())
 
 
-def _sampled(a: Any, b: Any, *, pattern: Any) -> tuple[int, int]:
-    """Entries of a product at a pattern: each is a sum over what a row of a holds, on average."""
+def _sampled(a: Any, b: Any, *at: Any, pattern: Any = None) -> tuple[int, int]:
+    """Entries of a product at a pattern, or index arrays: sums over what a row of a holds, on average."""
     if NOTHING in (a.support, b.support):
         return 0, 0
     held = min(_held(a) * a.shape[-1] // max(prod(a.shape), 1), a.shape[-1])
     across = min(_held(b) * b.shape[-2] // max(prod(b.shape), 1), b.shape[-2])
-    return 1, pattern.count * min(held, across)
+    return 1, (at[0].shape[0] if at else pattern.count) * min(held, across)
 
 
 #: The ops that are products: from operands and parameters to how many there are, and their multiply-adds.
-PRODUCTS: dict[str, Callable[..., tuple[int, int]]] = {"matmul": _matmul, "sampled_product": _sampled}
+PRODUCTS: dict[str, Callable[..., tuple[int, int]]] = {
+    "matmul": _matmul,
+    "product_at": _sampled,
+    "sampled_product": _sampled,
+}

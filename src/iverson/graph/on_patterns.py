@@ -381,6 +381,7 @@ RULES: dict[str, Rule] = {
     "kron_sampled": sampled.kron_sampled,
     "matmul": _matmul,
     "permute_dims": _permute,
+    "product_at": sampled.product_at,
     "sampled_product": sampled.sampled_product,
     "scan": opened_block,
     "to_dense": _to_dense,

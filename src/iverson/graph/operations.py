@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.record import is_undefined
+from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import (
     Draw,
@@ -34,7 +35,7 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
 from iverson.graph.stored_ops import STORED_OPS, index_array
-from iverson.layouts import Zero, to_strided
+from iverson.layouts import CooPattern, Zero, to_strided
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -268,6 +269,22 @@ def last_writers(*indices: Any, shape: tuple[int, ...]) -> Any:
     return bind(last_writers_op, indices, {"shape": shape})
 
 
+def _product_at(args: Sequence[Any]) -> list[Any]:
+    a, b, *indices = args
+    at = np.stack([to_strided(value_of(x, x)) for x in indices])
+    return [F.sampled_product(a, b, pattern=CooPattern((a.shape[0], b.shape[1]), at, False))]
+
+
+#: ``product_at(a, b, i, j)``: the entries ``(a @ b)[i, j]`` of a product of matrices, at index arrays.
+product_at = GraphOp(
+    name="product_at",
+    forward=None,
+    abstract=lambda a, b, i, _j: Aval(i.shape, dtypes.result_type(a, b)),
+    evaluate=_product_at,
+    takes_undefined=False,
+)
+
+
 #: The ops of graphs by name.
 OPERATIONS: dict[str, Op] = {
     op.name: op
@@ -281,6 +298,7 @@ OPERATIONS: dict[str, Op] = {
         random,
         mended,
         last_writers_op,
+        product_at,
         values_held,
         where_held,
         *STORED_OPS,

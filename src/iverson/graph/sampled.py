@@ -1,6 +1,7 @@
 """Parts of products with stored values: only the entries that a pattern asks for, of terms that are stored.
 
     %2 = sampled_product[pattern=p](%0, %1)     ->  %2 = stored_row_samples(%values, ..., %1, %rows, %columns)
+    %4 = product_at(%0, %1, %2, %3)             ->  %4 = stored_row_samples(%values, ..., %1, %2, %3)
     %2 = kron_sampled[pattern=p, of=0](%0, %1)  ->  %3 = gather(%0, %places); %2 = sum(multiply(%3, %values))
 
 where %0, or %1, is stored. Rules of `graph.on_patterns`.
@@ -8,7 +9,9 @@ where %0, or %1, is stored. Rules of `graph.on_patterns`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -27,15 +30,19 @@ def sampled_product(o: Opening, e: Equation) -> bool:
     if (is_stored(a) and is_stored(b)) or NOTHING in (a.aval.support, b.aval.support):
         return False
     if is_stored(a) or is_stored(b):
-        return _of_rows(o, e)
+        return _of_rows(o, e, o.places(p))
     if any(n not in (1, m) for x in (a, b) for n, m in zip(x.shape[-3::-1], p.shape[-3::-1], strict=False)):
         return False
     return o.is_dense(e, o.bind(stored_samples, o.given(a), o.given(b), *o.places(p)))
 
 
-def _of_rows(o: Opening, e: Equation) -> bool:
-    a, b = e.operands
-    at = o.places(e.params["pattern"])
+def product_at(o: Opening, e: Equation) -> bool:
+    """Entries of a product with a sparse matrix, at places that are computed: row by row of that."""
+    return _of_rows(o, e, list(map(o.given, e.operands[2:])))
+
+
+def _of_rows(o: Opening, e: Equation, at: Sequence[Any]) -> bool:
+    a, b = e.operands[:2]
     if not len(a.shape) == len(b.shape) == len(at) == 2:
         return False
     if is_stored(a):
@@ -85,4 +92,4 @@ def every(shape: tuple[int, ...]) -> Pattern:
     return CooPattern(shape, np.indices(shape).reshape(len(shape), prod(shape)), True)
 
 
-__all__ = ["every", "kron_sampled", "sampled_product"]
+__all__ = ["every", "kron_sampled", "product_at", "sampled_product"]

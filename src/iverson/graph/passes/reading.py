@@ -6,9 +6,10 @@
                                                   %5 = to_dense(%4)
 
 So do rows and columns of a product of a sparse matrix, lines of a sum, and single entries (`gather`) of what
-is computed entry by entry. A value of which all is read, in one part or in several, is computed as a whole.
-*Entries* does this for values that are not sparse. Parts of sparse ones are sparse, on patterns that follow
-from theirs when the program runs. Single entries are not: where a factor stores none, they are selected away.
+is computed entry by entry, or of a product with an array (`product_at`, also for rows at index arrays). A
+value of which all is read, in one part or in several, is computed as a whole. *Entries* does this for values
+that are not sparse. Parts of sparse ones are sparse, on patterns that follow from theirs when the program
+runs. Single entries are not: where a factor stores none, they are selected away.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from iverson.core.entries import Stored
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
@@ -28,6 +31,8 @@ from iverson.graph.regions import rewritten, substituted
 from iverson.kernels import keys
 
 Key = tuple[Any, ...]
+#: Up to which share entries of a product are computed one by one: each takes longer than one of a row.
+FEW = 0.25
 
 
 def reading(graph: Graph) -> Graph:
@@ -114,7 +119,9 @@ class _Reader(Writer):
             e.op.name in ("matmul", "sum") or all(type(k) is int for k in how.params["key"])
         ):
             return self._of_lines(e, how)
-        if e.op.name in ("matmul", "sum") or (how.op.name == "gather" and not _is_of_entries(how)):
+        if e.op.name == "matmul":
+            return self._of_product(e, how)
+        if e.op.name == "sum" or (how.op.name == "gather" and not _is_of_entries(how)):
             return None
         given = []
         for y in e.operands:
@@ -131,6 +138,36 @@ class _Reader(Writer):
                     there = self._read(self._stored(e.operands[k], support.pattern, how), how, **how.params)
                     found = self.write("where", there, found, 0, where=e.where)
         return found
+
+    def _of_product(self, e: Equation, how: Equation) -> Any:
+        """Rows, columns or single entries of a product of a sparse matrix and an array, at index arrays."""
+        (a, b), axes, indices = e.operands, how.params["axes"], how.operands[1:]
+        if any(type(n) is not Value or len(n.shape) != 1 for n in indices) or _is_sparse(a) == _is_sparse(b):
+            return None
+        if len(axes) == 2:
+            few = self.shares[e.results[0]] <= FEW
+            return self.write("product_at", a, b, *indices, where=e.where) if few else None
+        (axis,) = axes
+        if _is_sparse((a, b)[axis]):  # how many entries its lines store is not known: entry by entry
+            return self._of_lines_at(e, how, axis) if self.shares[e.results[0]] <= FEW else None
+        read = self._read((a, b)[axis], how, axes=axes)
+        if axis == 0:
+            return self.write("matmul", read, b, where=e.where, **e.params)
+        turned = self.write("permute_dims", read, where=how.where, axes=(1, 0))
+        found = self.write("matmul", a, turned, where=e.where, **e.params)
+        return self.write("permute_dims", found, where=how.where, axes=(1, 0))
+
+    def _of_lines_at(self, e: Equation, how: Equation, axis: int) -> Value:
+        """All entries of lines at an index array."""
+        count, across = how.results[0].shape
+        every = self.constant(np.arange(across))
+        flat = []
+        for x, shape in ((how.operands[1], (count, 1)), (every, (1, across))):
+            x = self.write("reshape", x, where=how.where, shape=shape)
+            x = self.write("broadcast_to", x, where=how.where, shape=(count, across))
+            flat.append(self.write("reshape", x, where=how.where, shape=(count * across,)))
+        found = self.write("product_at", *e.operands, *flat[:: 1 - 2 * axis], where=e.where)
+        return self.write("reshape", found, where=how.where, shape=(count, across))
 
     def _stored(self, x: Any, pattern: Any, how: Equation) -> Value:
         """Where a sparse value stores entries, on its pattern."""

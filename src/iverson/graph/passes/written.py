@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from iverson.core.aval import Aval
-from iverson.core.table import TABLE
 from iverson.graph.nodes import Equation, Graph, Operand, Value, known, values_of
+from iverson.graph.operations import op_named
 
 
 class Writer:
@@ -43,7 +43,7 @@ class Writer:
         self, name: str, *operands: Operand, where: Any, result: Value | None = None, **params: Any
     ) -> Value:
         """A new equation; its result is a new value unless one is given."""
-        op = TABLE[name]
+        op = op_named(name)
         if result is None:
             result = Value(op.infer(*map(known, operands), **params))
         self.keep(Equation(op, operands, params, (result,), where))
