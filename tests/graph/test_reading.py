@@ -124,8 +124,9 @@ def test_entries_of_products_at_index_arrays(name):
             with iv.explain.count() as done:
                 compiled(*args)
             assert done.multiply_adds <= most
-            (entry,) = compiled._entries.values()
-            assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
+            if args[0] is s:
+                (entry,) = compiled._entries.values()
+                assert all(isinstance(step, Native) for step in entry.compiled._program.steps)
         for a, b in zip(iv.jit(gradients)(s, x), gradients(s, x), strict=True):
             np.testing.assert_allclose(a.to_dense().numpy(), b.to_dense().numpy(), rtol=1e-11, atol=1e-13)
         for _, (after_a_pass,) in interpreted(f, [s, x, i, j]):

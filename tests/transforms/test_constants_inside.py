@@ -116,6 +116,60 @@ def test_a_call_under_no_grad_says_nothing_of_later_ones():
     assert x.grad.tolist() == [4.0]
 
 
+def test_what_is_detached_of_a_leaf_around_a_call_is_read_at_each():
+    """A step of an optimizer changes it; its entries as Python numbers would not follow, and are an error."""
+    w = iv.asarray(2.0, requires_grad=True)
+
+    def under_no_grad(x):
+        with iv.no_grad():
+            c = w * 1.0
+        return c * x * w
+
+    calls = (
+        lambda x: w.detach() * x * w,
+        under_no_grad,
+        lambda x: iv.checkpoint(lambda x: w.detach() * x)(x) * w,
+    )
+    compiled = [iv.jit(f) for f in calls]
+    for value in (2.0, 5.0):
+        with iv.no_grad():
+            w[...] = value
+        for f in compiled:
+            w.grad = None
+            y = f(iv.asarray(3.0))
+            y.backward()
+            assert (y.item(), w.grad.item()) == (3 * value**2, 3 * value)
+    for read in (
+        lambda x: x.item(),
+        lambda x: x.tolist(),
+        lambda x: bool(x > 3),
+        lambda x: x.detach().numpy(),
+    ):
+        with pytest.raises(iv.errors.GraphError, match="read of the entries"):
+            iv.jit(lambda x, read=read: x * read(w) * w)(iv.asarray(1.0))
+
+
+def test_a_function_under_no_grad_is_constant():
+    class Square(iv.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 2 * x
+
+    def f(x):
+        with iv.no_grad():
+            y = Square.apply(x)
+        return y * x + Square.apply(x.detach()) * x
+
+    for way in (lambda f: f, iv.jit, iv.vmap, iv.checkpoint, lambda f: iv.jit(iv.vmap(f))):
+        assert iv.grad(lambda x, way=way: way(f)(x).sum())(iv.asarray([2.0, 3.0])).tolist() == [8.0, 18.0]
+
+
 def test_masked_and_complex_values_too():
     m = iv.masked_tensor([1.0, 2.0, 3.0], [True, False, True])
     f = iv.jit(lambda m: (m.detach() * m).sum())

@@ -149,6 +149,8 @@ class Tensor(Handle, Array, TensorMethods):
 
     def detach(self) -> Tensor:
         """The same entries, not tracked. Shares memory."""
+        if self._node is not None and dispatch.cells() is not None:  # a later run may have others
+            return bind(TABLE["detached"], (self,))
         own: Tensor = unrecorded.untracked(self)
         if dispatch.has_entries(own) or not dtypes.is_inexact(self.dtype):
             return own
@@ -268,7 +270,13 @@ class Tensor(Handle, Array, TensorMethods):
     def _entry(self) -> Any:
         if self.size != 1:
             raise ShapeError("item", "x", got=f"shape {self.shape}", expected="exactly one entry")
-        return to_strided(self._value).item()
+        return self._read().item()
+
+    def _read(self) -> np.ndarray[Any, Any]:
+        """The entries, strided; raises for a leaf around a trace, which may have others in a later run."""
+        if self._node is not None and (cells := dispatch.cells()) is not None:
+            return to_strided(cells.inside(self)._value)
+        return to_strided(self._value)
 
     def _note_left(self) -> None:
         if unrecorded.calls.count:
@@ -277,7 +285,7 @@ class Tensor(Handle, Array, TensorMethods):
     def tolist(self) -> Any:
         """The entries as nested lists of Python numbers."""
         self._note_left()
-        return to_strided(self._value).tolist()
+        return self._read().tolist()
 
     def __repr__(self) -> str:
         return printing.show(self)
