@@ -46,8 +46,8 @@ __version__ = "0.1.0"
 _NAMESPACES = ("autograd", "errors")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
 _ON_DEMAND = (
-    "dataclasses", "explain", "fft", "linalg", "masked", "nn", "optim", "random", "special", "te", "testing",
-    "transforms",
+    "dataclasses", "explain", "fft", "graph", "linalg", "masked", "nn", "optim", "random", "special", "te",
+    "testing", "transforms",
 )  # fmt: skip
 _LENT = ("masked.construct", "saving", "transforms")
 

@@ -76,6 +76,7 @@ ELSEWHERE = {
     "fft",
     "fori_loop",
     "grad",
+    "graph",
     "hessian",
     "hvp",
     "is_grad_enabled",

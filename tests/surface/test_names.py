@@ -19,6 +19,7 @@ NAMESPACES = (
     "iverson.errors",
     "iverson.explain",
     "iverson.fft",
+    "iverson.graph",
     "iverson.linalg",
     "iverson.masked",
     "iverson.nn",

@@ -335,8 +335,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in return min(": "of no results nothing is looked for",
     },
     "iverson.graph.passes.products": {
-        "0 -> 1 in left = F.where": "across from it is a zero",
-        "0 -> 1 in right = F.where": "across from it is a zero",
         "False -> True in return [F.isfinite": "one number, with or without axes",
     },
     "iverson.autograd.plan": {

@@ -80,7 +80,7 @@ def _told(x: Any) -> Any:
 
 def compiled(body: Graph) -> Compiled:
     """What runs a body: op by op, unless it is part of a graph that runs as a program (`let_be_native`)."""
-    return body.once("compiled", lambda: Compiled(body, "body", native=False))  # type: ignore[no-any-return]
+    return body.once("compiled", lambda: Compiled(body, "body", native=False))
 
 
 def let_be_native(bodies: Iterable[Graph]) -> None:

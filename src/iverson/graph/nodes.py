@@ -20,11 +20,11 @@ are in `print`, `parse`, `verify` and `interpret`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from iverson.core.aval import Aval
 from iverson.core.op import Op
@@ -86,6 +86,9 @@ class Equation:
     where: Any = None
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Graph:
     """Equations in order between inputs and outputs; ``constants`` are values with the arrays they stand
@@ -97,9 +100,9 @@ class Graph:
     constants: tuple[tuple[Value, Any], ...] = ()
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def once(self, key: Any, make: Any) -> Any:
+    def once(self, key: Any, make: Callable[[], T]) -> T:
         """What follows from the graph under ``key``, made at the first call."""
-        found = self._kept.get(key)
+        found: T | None = self._kept.get(key)
         if found is None:
             found = self._kept.setdefault(key, make())
         return found

@@ -39,7 +39,7 @@ def batched(body: Graph, of: Sequence[bool], size: int, force: Sequence[bool] = 
     """
     forced = (*force, *(False,) * (len(body.outputs) - len(force)))
     key = "vmap", tuple(of), size, forced
-    return body.once(key, lambda: _batched(body, of, size, forced))  # type: ignore[no-any-return]
+    return body.once(key, lambda: _batched(body, of, size, forced))
 
 
 def _batched(body: Graph, of: Sequence[bool], size: int, forced: Flags) -> tuple[Graph, Flags]:
