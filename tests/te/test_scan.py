@@ -677,3 +677,32 @@ def test_a_guard_that_reads_stays_inside_of_the_bounds_around_it(order):
     steps = np.eye(15).reshape(15, rows, n) * 1e-20j
     expected = [(by_loops(x + h) * weights).sum().imag / 1e-20 for h in steps]
     np.testing.assert_allclose(found.numpy().ravel(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_state_is_in_the_dtype_of_what_is_read(dtype: str) -> None:
+    """A number that it starts with does not make it wider; nor does one state another."""
+
+    @te.op(results=2)
+    def running(x: Any, w: Any) -> Any:
+        def step(s: Any, v: Any) -> Any:
+            speed = te.compute(x.shape, lambda t: 0.5 * v[t - 1] + x[t])
+            return te.compute(x.shape, lambda t: s[t - 1] + speed[t] * w[0]), speed
+
+        return te.scan([x.shape, x.shape], step, init=1.0)
+
+    x, w = np.array([1.0, -2.0, 0.5], dtype), np.array([2.0], dtype)
+    s, v = running(x, w)
+    assert s.dtype == v.dtype == np.dtype(dtype)
+    assert v.tolist() == [1.5, -1.25, -0.125]
+    assert s.tolist() == [4.0, 1.5, 1.25]
+    g = iv.grad(lambda x: running(x, w)[0].sum())(iv.asarray(x))
+    assert g.dtype == np.dtype(dtype)
+    wide = te.op(
+        lambda x, y: te.scan(x.shape, lambda s: te.compute(x.shape, lambda t: s[t - 1] + x[t] * y[t]))
+    )
+    assert wide(x, np.ones(3)).dtype == np.float64
+    assert (
+        te.op(lambda x: te.scan(x.shape, lambda s: te.compute(x.shape, lambda t: s[t - 1] + 1.0)))(x).dtype
+        == "float64"
+    )

@@ -91,8 +91,8 @@ def scan(
     name : of the tensor; for several states, a number is added.
     init : what a state is before its first step: a number, or a tensor of its shape without the steps; for
         several states, one or a list of them.
-    dtype : of the states; by default that of ``init`` where it is a tensor, else float64. For several states,
-        one or a list of them.
+    dtype : of the states; by default that of ``init`` where it is a tensor, else float32 where all that is
+        read beside the states is of float32, else float64. For several states, one or a list of them.
     reverse : from the last step to the first.
 
     Returns
@@ -146,15 +146,34 @@ def scan(
         _of_each(x, len(shapes) if several else 0, argument, what)
         for argument, x in (("init", init), ("dtype", dtype))
     )
-    states = tuple(
-        _state(s, before, own, f"{name}{k}" if name and several else name, reverse, what)
-        for k, (s, before, own) in enumerate(zip(shapes, inits, known, strict=True))
-    )
-    found = fscan(*states)
-    made = tuple(found) if several and isinstance(found, (list, tuple)) else (found,)
+
+    def defined(dtypes_of: Sequence[Any]) -> tuple[tuple[State, ...], tuple[Any, ...]]:
+        """States of these dtypes, and what fscan makes of them."""
+        states = tuple(
+            _state(s, before, own, f"{name}{k}" if name and several else name, reverse, what)
+            for k, (s, before, own) in enumerate(zip(shapes, inits, dtypes_of, strict=True))
+        )
+        found = fscan(*states)
+        return states, tuple(found) if several and isinstance(found, (list, tuple)) else (found,)
+
+    states, made = defined(known)
     _check_results(states, made, what)
+    if (read := _read_dtype(states, made, what)) is not None:
+        own = [
+            read if d is None and not isinstance(t, Tensor) else d for t, d in zip(inits, known, strict=True)
+        ]
+        narrow = defined(own) if own != known else (states, made)
+        if all(t.dtype == s.dtype for s, t in zip(*narrow, strict=True)):
+            states, made = narrow
     results = _recurrence(dict(zip(states, made, strict=True)), reverse, what)
     return results if several else results[0]
+
+
+def _read_dtype(states: Sequence[State], made: Sequence[Compute], what: str) -> Any:
+    """Float32, where the definitions read numbers of it beside the states, and none that are wider."""
+    own = {*states, *(members := _members(dict(zip(states, made, strict=True)), what))}
+    others = [t for m in members for t in _direct(m) if t not in own and dtypes.is_inexact(t.dtype)]
+    return dtypes.float32 if others and all(t.dtype == dtypes.float32 for t in others) else None
 
 
 def _of_each(given: Any, count: int, argument: str, what: str) -> list[Any]:
