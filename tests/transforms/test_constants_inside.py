@@ -149,6 +149,26 @@ def test_what_is_detached_of_a_leaf_around_a_call_is_read_at_each():
             iv.jit(lambda x, read=read: x * read(w) * w)(iv.asarray(1.0))
 
 
+@pytest.mark.parametrize(
+    "way", ["vmap", "jit", "steps", "checkpoint", "mapped, compiled", "compiled, mapped"]
+)
+def test_what_is_differentiated_under_no_grad_is_not(way):
+    """Gradients and Jacobians taken there are those of their functions; outside, they are constants."""
+    x = iv.asarray([0.7, 1.2, -0.4])
+    f = WAYS[way](lambda x: x**3)
+
+    def gradient(x):
+        with iv.no_grad():
+            return iv.grad(lambda x: f(x).sum())(x), iv.jvp(f, (x,), (iv.ones(3),))[1], iv.jacobian(f)(x)
+
+    for called in (gradient, iv.jit(gradient), lambda x: [y[0] for y in iv.vmap(gradient)(x[None])]):
+        *along, matrix = called(x)
+        for found in (*along, iv.diagonal(matrix.to_dense())):
+            np.testing.assert_allclose(found.to_dense().numpy(), 3 * x.numpy() ** 2, rtol=1e-12)
+        again = iv.grad(lambda x, called=called: (called(x)[0] * x).sum())(x)
+        np.testing.assert_allclose(again.to_dense().numpy(), 3 * x.numpy() ** 2, rtol=1e-12)
+
+
 def test_a_function_under_no_grad_is_constant():
     class Square(iv.autograd.Function):
         @staticmethod

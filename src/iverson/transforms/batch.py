@@ -90,13 +90,18 @@ class Batch(Level):
     size : how many there are.
     """
 
-    __slots__ = ("_recorded", "_recording", "size")
+    __slots__ = ("_constant", "_recorded", "_recording", "size")
 
     def __init__(self, size: int) -> None:
         super().__init__("vmap")
         self.size = size
         self._recorded = is_grad_enabled()
         self._recording = recording(self._recorded)
+        self._constant = is_constant()  # around it: what is differentiated inside of that is recorded
+
+    def _is_constant(self) -> bool:
+        """Whether the mapped function says that what it computes here is constant."""
+        return is_constant() and not self._constant
 
     def examples(self) -> int:
         """As `Level.examples`."""
@@ -118,7 +123,7 @@ class Batch(Level):
         held = list(map(self.outside, args))
         if any(isinstance(a, Wrapper) for a in args):
             return None
-        with nullcontext() if is_constant() else self._recording:
+        with nullcontext() if self._is_constant() else self._recording:
             if not any(lead for _, lead in held):  # one call for all examples
                 out = function.apply(*(x for x, _ in held))
                 several = isinstance(out, tuple)
@@ -164,7 +169,7 @@ class Batch(Level):
                 if type(a) not in _NUMBERS:
                     ranks.add(None)
         lead = True in of
-        recorded = self._recorded and not is_constant()
+        recorded = self._recorded and not self._is_constant()
         token = None if is_grad_enabled() is recorded else set_recording(recorded)
         try:
             if lead and len(ranks) == 1 and op.batch is None and op.entry_map.elementwise:
