@@ -72,6 +72,17 @@ def calls(op, sample):
     return forward, iv.grad(loss, floating) if floating else None, [make_handle(args[k]) for k in at]
 
 
+def closed_over(function, handles, given):
+    """The function of these of its arguments, which closes over the others; and them."""
+    own = [k for k in range(len(handles)) if k in given]
+
+    def of_given(*xs):
+        now = dict(zip(own, xs, strict=True))
+        return function(*(now.get(k, x) for k, x in enumerate(handles)))
+
+    return of_given, [handles[k] for k in own]
+
+
 def test_ops_that_are_not_native_are_listed():
     """Of each op and its gradient, on real and complex samples."""
     found = set()
@@ -117,8 +128,15 @@ def test_ops_on_sparse_operands_that_are_not_native_are_listed(layout, large, mo
             steps = {e.op.name for e in library_steps(forward, handles)}
             floating = any(x.dtype.kind in "fc" for x in (outs if isinstance(outs, tuple) else (outs,)))
             of_gradient = set()
+            native = [] if steps else [forward]
             if gradient is not None and TABLE[name].differentiable and floating:
                 of_gradient = {e.op.name for e in library_steps(gradient, handles)}
+                native += [] if of_gradient else [gradient]
+            strided = [k for k, x in enumerate(handles) if x.layout == "strided"]
+            for f in (
+                native if strided and not large else ()
+            ):  # so are they where what is sparse is a constant
+                assert not library_steps(*closed_over(f, handles, strided)), name
             for own in (steps, of_gradient):
                 assert not own or not own <= PACKED, name
                 assert own <= allowed, (name, own - allowed)

@@ -138,7 +138,8 @@ def _is_left(inner: Opening) -> bool:
 
 def names_patterns(graph: Graph) -> bool:
     """Whether something is sparse in a graph, or in one inside."""
-    values = (*graph.inputs, *(v for e in graph.equations for v in e.results))
+    held = (v for v, _ in graph.constants)
+    values = (*graph.inputs, *held, *(v for e in graph.equations for v in e.results))
     named = any(
         e.op.name == "to_layout" or any(isinstance(p, Pattern) for p in e.params.values())
         for e in graph.equations
