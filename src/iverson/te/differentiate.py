@@ -29,6 +29,7 @@ from iverson.te.recurrences import adjoint_recurrence
 from iverson.te.reductions import linear_statements
 from iverson.te.rules import cotangents, is_inexact
 from iverson.te.site import operation
+from iverson.te.tables import with_tables
 from iverson.te.verify import inside
 
 OverrideRule = Callable[[Tensor, list[Tensor], Tensor], Sequence[Tensor | None]]
@@ -232,7 +233,9 @@ class _Reverse:
         elif isinstance(tensor, Compute) and deps:
             head = None if tensor is self.delta else self.adjoint(tensor)
             for s in linear_statements(tensor):
-                for d, statement in adjoint_statements(s, head, self.batch, set(deps)):
+                for d, statement in adjoint_statements(
+                    with_tables(s, tensor)[0], head, self.batch, set(deps)
+                ):
                     found.setdefault(d, []).append(_by_value(statement, tensor, s))
         for d, parts in found.items():
             self.summand(tensor, d, parts)

@@ -64,6 +64,7 @@ from iverson.te.ragged import bounds_in, check_bounds, is_ragged
 from iverson.te.sets import is_empty
 from iverson.te.share import shared
 from iverson.te.stages import split_guard
+from iverson.te.tables import tabled
 
 OWN_AXES = "the write is axes themselves"
 BY_DATA = "the address depends on data"
@@ -90,7 +91,7 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
         program = program_of([program])
     elif not isinstance(program, Program):
         program = program_of(program)
-    program = shared(program)
+    program = shared(tabled(program))
     statements: list[Statement] = []
     for s in program.statements:
         stepped = recurrence_of(s.tensor) is not None

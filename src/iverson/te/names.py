@@ -22,6 +22,7 @@ PARTS = {
     "before": "for each point that multiplies an entry of {0}, the one before it",
     "last": "for each entry of {0}, the last point that multiplies it",
     "products": "for each point that multiplies an entry of {0}, the product so far",
+    "table": "what functions of indices alone give in {0}",
     "tangent": "the derivative of {0} along the tangents",
     "held": "how many of the entries that a selection holds {0} depends on",
 }
