@@ -61,6 +61,7 @@ def _floats(width: int) -> st.SearchStrategy[float]:
 def test_floats_are_rounded_and_compared_as_numpy_s(data: st.DataObject, name: str, width: int) -> None:
     x, y = data.draw(_floats(width)), data.draw(_floats(width))
     b, type = Builder(), Type("float" if width == 32 else "double")
+    assert b.const(1e300, type).compare("gt", b.const(3e38, type)).const  # inf, or a larger number
     a, c = np.dtype(f"float{width}").type((x, y))
     found = _applied(name, b.const(x, type), b.const(y, type))
     with np.errstate(all="ignore"):

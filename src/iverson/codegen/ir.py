@@ -247,7 +247,7 @@ def _simplified(name: str, a: Value, c: Value) -> Value | None:
 
 def _number(v: Value) -> Any:
     """A float constant as the machine has it."""
-    return np.float32(v.const) if v.type.elem == "float" else np.float64(v.const)
+    return np.float32(c_float(v.const).value) if v.type.elem == "float" else np.float64(v.const)
 
 
 def _rounded(f: Callable[[Any, Any], Any], a: Value, c: Value) -> float:

@@ -282,7 +282,11 @@ def buffers_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
 
 def arguments_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
     """Those of them that phase ``k`` is called with: all but rows at hand."""
-    return tuple(b for b in buffers_of(kernel, k) if b.role != "row")
+    key = f"arguments {k}"
+    if key not in kernel.once:
+        kernel.once[key] = tuple(b for b in buffers_of(kernel, k) if b.role != "row")
+    found: tuple[Buffer, ...] = kernel.once[key]
+    return found
 
 
 def alike(a: Stmt, b: Stmt) -> bool:
