@@ -128,15 +128,12 @@ def test_an_error_is_that_of_the_definition() -> None:
 
 
 def test_what_is_called_step_by_step() -> None:
-    """Sizes of a call, long scatters, and long loops whose indices are looked at before they run."""
-    n = 1 << 20
+    """Sizes of a call, and scatters that are long enough to be looked at before they run."""
+    n = 1 << 22
     x, at = te.placeholder((n,), name="x"), te.placeholder((n,), "int64", "at")
     assert lowered(te.scatter((64,), (n,), lambda e: (at[e], x[e]))).whole is None
-    assert lowered(te.compute((n,), lambda e: x[at[e]] * 2.0)).whole is None
+    assert lowered(te.compute((n,), lambda e: x[at[e]] * 2.0)).whole is not None
     assert lowered(te.compute((n,), lambda e: x[e] * 2.0)).whole is not None
-    some = te.placeholder((5,), "int64", "some")
-    beside = lowered(te.compute((5,), lambda e: x[some[e]]), te.compute((n,), lambda e: x[e] * 2.0))
-    assert beside.whole is not None  # the long loop reads at no index from data
     assert lowered(te.scatter((64,), (n // 32,), lambda e: (at[e], x[e]))).whole is not None
     v = te.var("n")
     y = te.placeholder((v,), name="y")

@@ -2,8 +2,8 @@
 
 Its loop nests, fills and products are steps of a program (`iverson.codegen.programs`): temporaries have
 places in an arena, and long loops are shared by threads that wait in native code. Left to a call for each
-step are sizes that a call gives, entries that several threads may write, long loops whose indices are better
-looked at before they run (`docs/decisions/0016`), and what is interpreted (`docs/decisions/0106`).
+step are sizes that a call gives, very long scatters, which threads share by looking at where they write
+(`docs/decisions/0014`), and what is interpreted (`docs/decisions/0106`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ from iverson.codegen.nodes import (
     Stmt,
     Store,
     expressions,
-    loads_and_stores,
     statements,
     with_buffers,
 )
-from iverson.codegen.plan import plan
 from iverson.codegen.programs import (
     CompiledProgram,
     Nest,
@@ -41,14 +39,14 @@ from iverson.codegen.programs import (
     compile_program,
 )
 from iverson.codegen.programs.nodes import Step, c_strides, extents, whole
-from iverson.codegen.rows import parts
 from iverson.codegen.scatter import shared
 from iverson.core import work
 from iverson.expr.nodes import Const, subexpressions
 
 Array = np.ndarray[Any, Any]
-#: How many times longer than other loops a scatter is that threads share: to call it alone takes some 100 us.
-LONG = 3
+#: How many times longer than other loops a scatter is that threads share: called alone, it is looked at
+#: first, keys are sorted or copies made and combined, and Python's threads start, which takes some 200 us.
+LONG = 100
 #: Makes a temp of the program: of this name, dtype and shape.
 Temp = Callable[[str, Any, tuple[int, ...]], Buffer]
 
@@ -103,18 +101,12 @@ def _is_short(step: Any) -> bool:
     kernel: Kernel | None = getattr(step, "kernel", None)
     if kernel is None:
         return isinstance(step, contract.Product) or hasattr(step, "value")
-    return not kernel.sizes and not any(_gains_alone(replace(kernel, phases=(p,))) for p in kernel.phases)
+    return not kernel.sizes and not any(map(_gains_alone, kernel.phases))
 
 
-def _gains_alone(kernel: Kernel) -> bool:
-    """Whether a phase is long, and shared by threads or free of tests only where it is called by itself."""
-    (phase,) = kernel.phases
-    if shared(phase):
-        return is_worth_threads(phase, cost(phase, {}) / LONG)
-    looked_at = {id(access.node) for access in plan(kernel).checks}
-    own: list[Stmt] = [p for p, _ in parts(phase)] or [phase]
-    own = [p for p in own if any(id(x) in looked_at for x in loads_and_stores(p))]
-    return any(is_worth_threads(p, cost(p, {})) for p in own)
+def _gains_alone(phase: Stmt) -> bool:
+    """Whether a phase is long, and shared by threads only where it is called by itself."""
+    return bool(shared(phase)) and is_worth_threads(phase, cost(phase, {}) / LONG)
 
 
 class Steps:

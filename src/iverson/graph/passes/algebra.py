@@ -2,6 +2,7 @@
 
     identity(x), selected(x) of a value without a selection, x in its own shape, dtype or order      ->  x
     multiply(x, 1), divide(x, 1), pow(x, 1), add_n(x), negative(negative(x))                         ->  x
+    add(x, zero), add_n(x, zero), subtract(x, zero) of what is structurally zero                     ->  x
     permute_dims(permute_dims(x)), reshape(reshape(x))                                               ->  one
     stack(..., x, ...)[k], concat(..., x, ...)[of x]                                                 ->  x,
     x[...]
@@ -135,6 +136,11 @@ def _terms(known: _Known, e: Equation) -> Simpler:
     return replace(e, operands=terms) if fewer else None
 
 
+def _difference(known: _Known, e: Equation) -> Simpler:
+    x, y = e.operands
+    return x if known.is_zero(y) and _same(x, e.results[0]) else None
+
+
 def _indexed(known: _Known, e: Equation) -> Simpler:
     """What is read of a stack or concat is read of the operand that it is of."""
     (x,), key = e.operands, e.params["key"]
@@ -167,7 +173,9 @@ _RULES: Mapping[str, Callable[[_Known, Equation], Simpler]] = {
     "divide": _neutral(1),
     "pow": _neutral(1),
     "negative": _twice,
+    "add": _terms,
     "add_n": _terms,
+    "subtract": _difference,
     "permute_dims": _permuted,
     "reshape": _reshaped,
     "index_basic": _indexed,
