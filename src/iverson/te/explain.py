@@ -65,7 +65,7 @@ def explain(
     kernel 2: B
       work      6 points, 144 bytes, 0 flops
       expected  ... us, at peak ... us (... GFLOP/s, ... GB/s)
-      threads   1: more would not pay over i
+      threads   1: more would not pay over i...
 
     An op is explained at a call of it:
 
