@@ -70,10 +70,12 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 def _joined(first: Nest, second: Nest) -> Nest | None:
     """Phases of two nests that make one loop, in one nest; None where they do not."""
     phases = (*first.kernel.phases, *second.kernel.phases)
-    if len(second.kernel.phases) != 1 or not rows.alike(phases[0], phases[-1]) or _overlap(first, second):
+    if len(second.kernel.phases) != 1 or not rows.alike(phases[0], phases[-1]):
+        return None
+    if set(first.views).isdisjoint(second.views) or _overlap(first, second):
         return None
     # What is reported names a kernel's own buffers.
-    if any(plan(s.kernel, careful=True).reported for s in (first, second)):
+    if _reports(first.kernel) or _reports(second.kernel):
         return None
     names = dict(zip(first.views, first.kernel.buffers, strict=True))
     taken = {b.name for b in first.kernel.buffers}
@@ -91,7 +93,15 @@ def _joined(first: Nest, second: Nest) -> Nest | None:
     given = [*(with_buffers(p, made) for p in given), with_buffers(last, of_second)]
     if len(rows.by_rows(given)) > 1:
         return None
-    return Nest(Kernel(first.kernel.name, tuple(made.values()), tuple(given)), tuple(names))
+    joined = Kernel(first.kernel.name, tuple(made.values()), tuple(given))
+    joined.once["reports"] = False
+    return Nest(joined, tuple(names))
+
+
+def _reports(kernel: Kernel) -> bool:
+    if "reports" not in kernel.once:
+        kernel.once["reports"] = bool(plan(kernel, careful=True).reported)
+    return bool(kernel.once["reports"])
 
 
 def _overlap(first: Nest, second: Nest) -> bool:
