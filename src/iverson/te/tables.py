@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from iverson.expr.nodes import Expr, postorder
+from iverson.expr.functions import FEW, LIGHT
+from iverson.expr.nodes import Apply, Expr, postorder
 from iverson.te.expressions import Read, Var, extent, substitute, typical, variables
 from iverson.te.inline import is_dear
 from iverson.te.names import part
@@ -58,15 +59,22 @@ def with_tables(s: Statement, tensor: Compute) -> tuple[Statement, list[Compute]
 def _candidates(root: Expr) -> list[Expr]:
     """The largest dear parts of an expression that read no tensor."""
     reads: dict[Expr, bool] = {}
+    dear: dict[Expr, bool] = {}
     for e in postorder([root]):
         reads[e] = isinstance(e, Read) or any(reads[o] for o in e.operands)
+        own = isinstance(e, Apply) and e.name not in LIGHT | FEW
+        dear[e] = own or any(dear[o] for o in e.operands)
     found: dict[Expr, None] = {}
+    seen: set[Expr] = set()
     pending = [root]
     while pending:
         e = pending.pop()
+        if e in seen or not dear[e] or isinstance(e, Read):
+            continue
+        seen.add(e)
         if reads[e]:
-            pending += e.operands if not isinstance(e, Read) else ()
-        elif e.dtype.kind in "fc" and is_dear(e):
+            pending += e.operands
+        elif e.dtype.kind in "fc":
             found[e] = None
     return list(found)
 
