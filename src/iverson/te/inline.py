@@ -222,7 +222,12 @@ def _work(e: Expr) -> int:
 
 
 def is_dear(e: Expr) -> bool:
-    return any(isinstance(x, Apply) and x.name not in LIGHT | FEW for x in postorder([e]))
+    return any(map(is_dear_function, postorder([e])))
+
+
+def is_dear_function(e: Expr) -> bool:
+    """Whether an expression itself, its operands aside, takes tens of instructions."""
+    return isinstance(e, Apply) and e.name not in LIGHT | FEW
 
 
 def _put(stage: Statement, reader: Statement) -> Statement:

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from iverson.expr.functions import FEW, LIGHT
-from iverson.expr.nodes import Apply, Expr, postorder
+from iverson.expr.nodes import Expr, postorder
 from iverson.te.expressions import Read, Var, extent, substitute, typical, variables
-from iverson.te.inline import is_dear
+from iverson.te.inline import is_dear, is_dear_function
 from iverson.te.names import part
 from iverson.te.nodes import Compute, Domain, Program, Statement, recurrence_of
 from iverson.te.ragged import bounds_in
@@ -62,8 +61,7 @@ def _candidates(root: Expr) -> list[Expr]:
     dear: dict[Expr, bool] = {}
     for e in postorder([root]):
         reads[e] = isinstance(e, Read) or any(reads[o] for o in e.operands)
-        own = isinstance(e, Apply) and e.name not in LIGHT | FEW
-        dear[e] = own or any(dear[o] for o in e.operands)
+        dear[e] = is_dear_function(e) or any(dear[o] for o in e.operands)
     found: dict[Expr, None] = {}
     seen: set[Expr] = set()
     pending = [root]
