@@ -1,0 +1,76 @@
+"""One random program in one mode, by the library and by the oracle: agreed, refused, or failed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import iverson as iv
+from tests.programs import duals
+from tests.programs.generator import Program, carried_out, program_of
+from tests.programs.library import Library, feed_of
+from tests.programs.oracle import Array, Oracle
+
+RTOL = 1e-8
+
+
+class Outcome(NamedTuple):
+    """What became of a program: "agreed", "refused" by an error of the library, or "failed"."""
+
+    kind: str
+    text: str = ""
+
+
+def _dense(x: Any) -> np.ndarray:
+    if isinstance(x, Array):
+        return duals.base(x.data)
+    if isinstance(x, iv.MaskedTensor):
+        x = x.to_tensor(0.0)
+    return np.asarray(x.to_dense().detach().numpy()) if isinstance(x, iv.Tensor) else np.asarray(x)
+
+
+def difference(found: np.ndarray, expected: np.ndarray) -> str:
+    """How results differ where the oracle is finite; nothing if they do not."""
+    if found.shape != expected.shape:
+        return f"shape {found.shape}, expected {expected.shape}"
+    finite = np.isfinite(expected)
+    if not np.isfinite(found[finite]).all():
+        return f"not finite: {found}, expected {expected}"
+    scale = np.abs(expected[finite]).max(initial=1.0)
+    wrong = np.abs(found - expected)[finite] > RTOL * scale
+    return f"wrong: {found}, expected {expected}" if wrong.any() else ""
+
+
+def compare(program: Program) -> Outcome:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        args = [iv.asarray(a) for a in program.args]
+        if program.layout != "strided":
+            args[0] = iv.to_layout(args[0], program.layout)
+        try:
+            results, draws = carried_out(Library(program.seed), program, args)
+        except iv.errors.IversonError as error:
+            return Outcome("refused", f"{type(error).__name__}: {error}")
+        feed = feed_of(program.sites, draws)
+        drawn = np.concatenate([np.ravel(x) for x in feed.values()] or [np.zeros(0)])
+        if np.unique(drawn).size != drawn.size:
+            return Outcome("failed", f"draws are not distinct: {feed}")
+        expected, _ = carried_out(Oracle(feed), program, [Array(a) for a in program.args])
+        for a, b in zip(results, expected, strict=True):
+            if text := difference(_dense(a), _dense(b)):
+                return Outcome("failed", text)
+    return Outcome("agreed")
+
+
+def outcome_of_program(program: Program) -> Outcome:
+    try:
+        return compare(program)
+    except Exception as error:
+        return Outcome("failed", f"{type(error).__name__}: {error}")
+
+
+def outcome_of(seed: int) -> tuple[Program, Outcome]:
+    program = program_of(seed)
+    return program, outcome_of_program(program)

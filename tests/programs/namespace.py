@@ -1,0 +1,41 @@
+"""What the namespaces of programs share: composites, and the constants that programs close over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: What was drawn, by the place in the program; one axis in front for each loop or batch around it.
+Feed = dict[str, np.ndarray]
+
+
+def row_major(pattern: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The places of the entries of a pattern, row by row."""
+    return np.nonzero(pattern)
+
+
+class Namespace:
+    """Functions of a namespace that are made of others of it."""
+
+    def fit(self: Any, x: Any, shape: tuple[int, ...]) -> Any:
+        """Gives x another shape: its entries, from the first on and repeated, or zeros where it has none."""
+        count = int(np.prod(shape))
+        if not x.size:
+            return self.asarray(np.zeros(shape))
+        if tuple(x.shape) == shape:
+            return x
+        flat = self.reshape(x, (int(x.size),))
+        if count != x.size:
+            flat = flat[np.arange(count) % x.size]
+        return self.reshape(flat, shape)
+
+    def total(self: Any, *xs: Any) -> Any:
+        """A real number in which no two entries weigh the same."""
+        out: Any = self.asarray(np.zeros(()))
+        for k, x in enumerate(xs):
+            if x.dtype in (np.dtype("complex128"), np.dtype("complex64")):
+                x = self.real(x) + 0.5 * self.imag(x)
+            weights = np.linspace(0.5 + 0.1 * k, 1.5, int(x.size)).reshape(x.shape)
+            out = out + self.sum(x * weights)
+        return out

@@ -1,0 +1,445 @@
+"""The namespace of programs over dual numbers: what a program means, by plain NumPy and Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.programs import duals as d
+from tests.programs.namespace import Feed, Namespace, row_major
+
+
+class Array:
+    """A tensor: dual numbers, with a mask (entries that exist) or a pattern (entries that are stored)."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, data: Any, mask: Any = None, pattern: Any = None, columns_first: bool = False) -> None:
+        self.data, self.mask, self.pattern, self.columns_first = data, mask, pattern, columns_first
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return d.base(self.data).shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def dtype(self) -> np.dtype:
+        return d.base(self.data).dtype
+
+    @property
+    def T(self) -> Array:
+        turned = None if self.pattern is None else self.pattern.T
+        return Array(d.permute(self.data, axes=(1, 0)), pattern=turned, columns_first=not self.columns_first)
+
+    def __add__(self, other: Any) -> Array:
+        return _binary(d.add, self, other, _union)
+
+    def __sub__(self, other: Any) -> Array:
+        return _binary(d.sub, self, other, _union)
+
+    def __mul__(self, other: Any) -> Array:
+        return _binary(d.mul, self, other, _intersection)
+
+    def __truediv__(self, other: Any) -> Array:
+        return _binary(d.div, self, other, lambda p, q: p)
+
+    def __radd__(self, other: Any) -> Array:
+        return _array(other) + self
+
+    def __rsub__(self, other: Any) -> Array:
+        return _array(other) - self
+
+    def __rmul__(self, other: Any) -> Array:
+        return _array(other) * self
+
+    def __rtruediv__(self, other: Any) -> Array:
+        return _array(other) / self
+
+    def __neg__(self) -> Array:
+        return Array(d.neg(self.data), self.mask, self.pattern, self.columns_first)
+
+    def __matmul__(self, other: Any) -> Array:
+        return _product(self, _array(other))
+
+    def __rmatmul__(self, other: Any) -> Array:
+        return _product(_array(other), self)
+
+    def __gt__(self, other: Any) -> Any:
+        return d.base(self.data) > d.base(_array(other).data)
+
+    def __lt__(self, other: Any) -> Any:
+        return d.base(self.data) < d.base(_array(other).data)
+
+    def __getitem__(self, index: Any) -> Array:
+        parts = [None if m is None else m[index] for m in (self.mask, self.pattern)]
+        return Array(d.index(self.data, index=index), *parts, self.columns_first)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.data = d.put(self.data, _array(value).data, index=index)
+
+    def __iadd__(self, other: Any) -> Array:
+        self.data = d.add(self.data, _array(other).data)
+        return self
+
+    def __imul__(self, other: Any) -> Array:
+        self.data = d.mul(self.data, _array(other).data)
+        return self
+
+
+def _array(x: Any) -> Array:
+    return x if isinstance(x, Array) else Array(np.asarray(x) if not isinstance(x, d.Dual) else x)
+
+
+def _union(p: Any, q: Any) -> Any:
+    return None if p is None or q is None else p | q
+
+
+def _intersection(p: Any, q: Any) -> Any:
+    if p is None or q is None:
+        return p if q is None else q
+    return p & q
+
+
+def _binary(rule: Callable[..., Any], a: Any, b: Any, patterns: Callable[..., Any]) -> Array:
+    a, b = _array(a), _array(b)
+    data = rule(a.data, b.data)
+    shape = d.base(data).shape
+    masks = [np.broadcast_to(m, shape) for m in (a.mask, b.mask) if m is not None]
+    mask = np.logical_and.reduce(masks) if masks else None
+    pattern = patterns(a.pattern, b.pattern)
+    if pattern is not None:
+        pattern = np.broadcast_to(pattern, shape)
+        data = d.select(pattern, data, np.zeros(()))
+    columns_first = a.columns_first if a.pattern is not None else b.columns_first
+    return Array(data, mask, pattern, columns_first)
+
+
+def _product(a: Array, b: Array) -> Array:
+    """The product; a term counts where both factors are specified."""
+    if a.mask is None and b.mask is None:
+        data = d.matmul(a.data, b.data)
+        if a.pattern is None or b.pattern is None:
+            return Array(data)
+        return Array(data, pattern=(a.pattern.astype(int) @ b.pattern.astype(int)) > 0)
+    masks = [np.ones(x.shape, bool) if x.mask is None else x.mask for x in (a, b)]
+    filled = [d.select(m, x.data, np.zeros(())) for m, x in zip(masks, (a, b), strict=True)]
+    return Array(d.matmul(*filled), np.asarray((masks[0].astype(int) @ masks[1].astype(int)) > 0))
+
+
+def _same(body: Callable[[Any], Any], zero_to_zero: bool) -> Callable[[Any, Any], Array]:
+    def call(self: Any, x: Any) -> Array:
+        x = _array(x)
+        pattern = x.pattern if zero_to_zero else None
+        return Array(body(x.data), x.mask, pattern, x.columns_first)
+
+    return call
+
+
+def _moved(body: Callable[..., Any]) -> Callable[..., Array]:
+    """An op that moves entries, and so moves masks."""
+
+    def call(self: Any, x: Any, *args: Any, **params: Any) -> Array:
+        x = _array(x)
+        mask = None if x.mask is None else np.asarray(body(x.mask, *args, **params))
+        return Array(body(x.data, *args, **params), mask)
+
+    return call
+
+
+def _tree(f: Callable[..., Any], *trees: Any) -> Any:
+    first = trees[0]
+    if isinstance(first, tuple):
+        return tuple(_tree(f, *parts) for parts in zip(*trees, strict=True))
+    return f(*trees)
+
+
+def _stacked(axis: int, *xs: Any) -> Array:
+    return Array(d.stack(*(_array(x).data for x in xs), axis=axis))
+
+
+class Oracle(Namespace):
+    """Programs on dual numbers. Draws are read from those that another namespace made."""
+
+    def __init__(self, feed: Feed | None = None) -> None:
+        self.feed = {} if feed is None else feed
+        self.turns: list[int] = []
+
+    sin, tanh = _same(d.sin, True), _same(d.tanh, True)
+    cos, exp, sigmoid = _same(d.cos, False), _same(d.exp, False), _same(d.sigmoid, False)
+    log, sqrt = _same(d.log, False), _same(d.sqrt, True)
+    relu, abs = _same(d.relu, True), _same(d.absolute, True)
+    square = _same(d.square, True)
+    real, imag, conj = _same(d.real, True), _same(d.imag, True), _same(d.conj, True)
+
+    flip = _moved(lambda x, axis: d.flip(x, axis=axis))
+    roll = _moved(lambda x, shift, axis: d.roll(x, shift=shift, axis=axis))
+    reshape = _moved(lambda x, shape: d.reshape(x, shape=shape))
+    permute_dims = _moved(lambda x, axes: d.permute(x, axes=axes))
+    broadcast_to = _moved(lambda x, shape: d.broadcast(x, shape=shape))
+    diagonal = _moved(lambda x, offset: d.diagonal(x, offset=offset))
+
+    def asarray(self, x: Any) -> Array:
+        return _array(x)
+
+    def clone(self, x: Any) -> Array:
+        return Array(x.data, x.mask, x.pattern, x.columns_first)
+
+    def detach(self, x: Any) -> Array:
+        return Array(d.base(x.data), x.mask)
+
+    def pad(self, x: Any, widths: Any) -> Array:
+        return Array(d.pad(x.data, widths=widths))
+
+    def tril(self, x: Any, k: int) -> Array:
+        return Array(d.tril(x.data, k=k))
+
+    def triu(self, x: Any, k: int) -> Array:
+        return Array(d.triu(x.data, k=k))
+
+    def concat(self, xs: Sequence[Any], axis: int) -> Array:
+        return Array(d.concat(*(_array(x).data for x in xs), axis=axis))
+
+    def stack(self, xs: Sequence[Any], axis: int) -> Array:
+        return _stacked(axis, *xs)
+
+    def maximum(self, a: Any, b: Any) -> Array:
+        return Array(d.larger(_array(a).data, _array(b).data))
+
+    def minimum(self, a: Any, b: Any) -> Array:
+        return -self.maximum(-_array(a), -_array(b))
+
+    def where(self, condition: Any, a: Any, b: Any) -> Array:
+        return Array(d.select(np.asarray(condition), _array(a).data, _array(b).data))
+
+    def sum(self, x: Any, axis: Any = None, keepdims: bool = False) -> Array:
+        if x.mask is None:
+            return Array(d.total(x.data, axis=axis, keepdims=keepdims))
+        data = d.select(x.mask, x.data, np.zeros(()))
+        return Array(d.total(data, axis=axis, keepdims=keepdims), _any(x.mask, axis, keepdims))
+
+    def mean(self, x: Any, axis: Any = None, keepdims: bool = False) -> Array:
+        mask = np.ones(x.shape, bool) if x.mask is None else x.mask
+        count = np.sum(mask, axis=axis, keepdims=keepdims)
+        summed = self.sum(x, axis, keepdims)
+        return Array(d.div(summed.data, np.maximum(count, 1) if x.mask is not None else count), summed.mask)
+
+    def max(self, x: Any, axis: int, keepdims: bool = False) -> Array:
+        if x.mask is None:
+            return Array(d.extreme(x.data, axis, keepdims, np.max))
+        some = _any(x.mask, axis, True)
+        data = d.select(x.mask, x.data, np.full((), -np.inf))
+        found = d.extreme(d.select(some, data, np.zeros(())), axis, keepdims, np.max)
+        return Array(found, _any(x.mask, axis, keepdims))
+
+    def min(self, x: Any, axis: int, keepdims: bool = False) -> Array:
+        return -self.max(-x, axis, keepdims)
+
+    def prod(self, x: Any, axis: int) -> Array:
+        if x.mask is None:
+            return Array(d.product(x.data, axis))
+        return Array(d.product(d.select(x.mask, x.data, np.ones(())), axis), _any(x.mask, axis, False))
+
+    def cumulative_sum(self, x: Any, axis: int) -> Array:
+        data = x.data if x.mask is None else d.select(x.mask, x.data, np.zeros(()))
+        return Array(d.running_total(data, axis=axis), x.mask)
+
+    def softmax(self, x: Any, axis: int) -> Array:
+        powers = d.exp(x.data)
+        if x.mask is not None:
+            powers = d.select(x.mask, powers, np.zeros(()))
+        below = d.total(powers, axis=axis, keepdims=True)
+        if x.mask is not None:
+            below = d.select(_any(x.mask, axis, True), below, np.ones(()))
+        return Array(d.div(powers, below), x.mask)
+
+    def logsumexp(self, x: Any, axis: int) -> Array:
+        return Array(d.log(d.total(d.exp(x.data), axis=axis)))
+
+    def sort(self, x: Any, axis: int, descending: bool) -> Array:
+        keys = d.base(x.data)
+        order = np.argsort(-keys if descending else keys, axis=axis, kind="stable")
+        return Array(d.take_along(x.data, indices=order, axis=axis))
+
+    def argsort(self, x: Any, axis: int) -> Any:
+        return np.argsort(d.base(x.data), axis=axis, kind="stable")
+
+    def take_along_axis(self, x: Any, indices: Any, axis: int) -> Array:
+        return Array(d.take_along(x.data, indices=indices, axis=axis))
+
+    def take(self, x: Any, indices: Any, axis: int) -> Array:
+        return x[(slice(None),) * (axis % x.ndim) + (indices,)]
+
+    def scatter_add(self, x: Any, indices: Any, values: Any) -> Array:
+        """Adds values along the first axis."""
+        return Array(d.add_at(x.data, values.data, index=indices))
+
+    def outer(self, a: Any, b: Any) -> Array:
+        return a[:, None] * b[None, :]
+
+    # --- layouts and masks -------------------------------------------------------
+
+    def sparse(self, layout: str, pattern: np.ndarray, values: Any) -> Array:
+        columns_first = layout == "csc"
+        places = row_major(pattern) if not columns_first else row_major(pattern.T)[::-1]
+        zeros = np.zeros(pattern.shape, d.base(values.data).dtype)
+        return Array(d.put(zeros, values.data, index=places), pattern=pattern, columns_first=columns_first)
+
+    def to_dense(self, x: Any) -> Array:
+        return Array(x.data)
+
+    def values(self, x: Any) -> Array:
+        """The stored entries, in the order of rows."""
+        return Array(d.index(x.data, index=row_major(x.pattern)))
+
+    def masked(self, x: Any, mask: Any = None) -> Array:
+        mask = x.pattern if mask is None else np.asarray(mask)
+        return Array(d.select(mask, x.data, np.zeros(())), np.broadcast_to(mask, x.shape))
+
+    def to_tensor(self, x: Any, fill: float) -> Array:
+        return Array(d.select(x.mask, x.data, np.full((), fill)))
+
+    # --- custom rules --------------------------------------------------------------
+
+    _wave = staticmethod(
+        d.elementary(
+            lambda x, w: np.sin(x) * w,
+            lambda t, y, x, w: d.mul(d.mul(2.0, t), d.mul(d.cos(x), w)),
+            lambda t, y, x, w: d.mul(t, d.sin(x)),
+        )
+    )
+
+    def wave(self, x: Any, w: Any) -> Array:
+        return Array(self._wave(_array(x).data, _array(w).data))
+
+    def stencil(self, x: Any, w: Any, names: Sequence[str]) -> Array:
+        n = x.shape[0] - 1
+        return x[:n] * w[0] + x[1:] * w[1] + self.sin(x[:n])
+
+    def spread(self, x: Any, names: Sequence[str]) -> Array:
+        n = x.shape[0]
+        rows = np.arange(n + 2)
+        return self.maximum(0.45, self.sigmoid(x[rows % n])) * (rows + 1.0)
+
+    # --- bodies ------------------------------------------------------------------------
+
+    def draw(self, site: str, shape: tuple[int, ...]) -> Array:
+        drawn = self.feed[site]
+        return Array(np.asarray(drawn[tuple(self.turns)]) if self.turns else np.asarray(drawn))
+
+    def jit(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        return f
+
+    checkpoint = jit
+
+    def _turn(self, k: int, f: Callable[..., Any], *args: Any) -> Any:
+        self.turns.append(k)
+        try:
+            return f(*args)
+        finally:
+            self.turns.pop()
+
+    def vmap(self, f: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+            n = next(a.shape[k] for a, k in zip(args, axes, strict=True) if k is not None)
+            rows = [
+                self._turn(
+                    j, f, *(a if k is None else self.take(a, j, k) for a, k in zip(args, axes, strict=True))
+                )
+                for j in range(n)
+            ]
+            return _tree(lambda *xs: _stacked(out_axes, *xs), *rows)
+
+        return run
+
+    def scan(self, f: Callable[..., Any], init: Any, xs: Any) -> Any:
+        rows = []
+        for j in range(xs.shape[0]):
+            init, y = self._turn(j, f, init, xs[j])
+            rows.append(y)
+        return init, _tree(lambda *parts: _stacked(0, *parts), *rows)
+
+    def cond(self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
+        return (f if pred else g)(*operands)
+
+    def fori_loop(self, n: int, f: Callable[..., Any], init: Any) -> Any:
+        for k in range(n):
+            init = f(Array(np.asarray(float(k))), init)
+        return init
+
+    def while_loop(self, test: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
+        while bool(np.all(test(init))):
+            init = f(init)
+        return init
+
+    # --- derivatives -----------------------------------------------------------------------
+
+    def _derivative(self, f: Callable[..., Any], args: Sequence[Any], k: int) -> tuple[Array, Any]:
+        """The gradient in an argument: one pass for each entry, for each part of a complex one."""
+        x = args[k].data
+        entries = d.base(x)
+        slopes, aux = [], None
+        for place in np.ndindex(entries.shape):
+            parts = []
+            for unit in (1.0, 1.0j) if entries.dtype.kind == "c" else (1.0,):
+                direction = np.zeros_like(entries)
+                direction[place] = unit
+                level = next(d.LEVELS)
+                given = list(args)
+                given[k] = Array(d.Dual(level, x, direction))
+                y, aux = f(*given)
+                parts.append(d.tangent_of(y.data, level))
+            slopes.append(parts[0] if len(parts) == 1 else d.add(parts[0], d.mul(1j, parts[1])))
+        if not slopes:
+            return Array(np.zeros_like(entries)), f(*args)[1]
+        return Array(d.reshape(d.stack(*slopes, axis=0), shape=entries.shape)), aux
+
+    def grad(self, f: Callable[..., Any], argnums: tuple[int, ...] = (0,)) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            found = [self._derivative(f, args, k) for k in argnums]
+            return tuple(g for g, _ in found), found[0][1]
+
+        return run
+
+    def jvp(self, f: Callable[..., Any], factors: Sequence[float]) -> Callable[..., Any]:
+        """The directional derivative along each argument times a factor."""
+
+        def run(*args: Any) -> Any:
+            level = next(d.LEVELS)
+            given = [
+                Array(d.Dual(level, a.data, d.mul(c, d.base(a.data))))
+                for a, c in zip(args, factors, strict=True)
+            ]
+            y, aux = f(*given)
+            primal = _tree(lambda a: Array(d.primal_of(a.data, level)), aux)
+            return Array(d.tangent_of(y.data, level)), primal
+
+        return run
+
+    def hessian(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """Of the first argument."""
+
+        def run(*args: Any) -> Any:
+            x = args[0]
+            rows = [
+                self.grad(lambda *a, place=place: (self.grad(f)(*a)[0][0][place], ()))(*args)[0][0]
+                for place in np.ndindex(x.shape)
+            ]
+            if not rows:
+                return Array(np.zeros(x.shape + x.shape)), ()
+            return self.reshape(_stacked(0, *rows), x.shape + x.shape), ()
+
+        return run
+
+
+def _any(mask: np.ndarray, axis: Any, keepdims: bool) -> np.ndarray:
+    return np.asarray(np.any(mask, axis=axis, keepdims=keepdims))
