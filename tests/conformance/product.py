@@ -133,6 +133,11 @@ def turn(name: str, count: int) -> int:
     return crc32(name.encode(), SEED) % count
 
 
+def by_turns(items: Iterable[Any], share: int = 2) -> list[Any]:
+    """Every second of the items, or one of ``share``, by name and `SEED`; all of them in a whole run."""
+    return [item for item in items if EXHAUSTIVE or turn(str(item), share) == 0]
+
+
 def each(check: Callable[[Any], None], cases: Iterable[Any]) -> None:
     """Run a check on all cases; what fails is raised together, each with a note of its case."""
     failures: list[Exception] = []

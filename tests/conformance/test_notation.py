@@ -78,10 +78,10 @@ def notation_is_the_op(case):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_derived_rules_agree_with_hand_written_ones(name):
-    """Compiled for the first sample of the dtype whose turn it is; on half of the samples of another one."""
+    """In the dtype whose turn it is, compiled for its first sample."""
     dtypes = dtypes_of(TABLE[name])
     own = dtypes[turn(name, len(dtypes))]
-    cases = [c for c in cases_of(name) if EXHAUSTIVE or c[1] == own or c[2] % 2 == 0]
+    cases = [c for c in cases_of(name) if EXHAUSTIVE or c[1] == own]
     each(lambda case: carried_out(derived_rules_agree, case, case == (name, own, 0)), cases)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import iverson as iv
 from iverson.graph.compiled import Compiled
 from iverson.graph.lower import Library
+from tests.conformance.product import by_turns
 from tests.graph.test_on_patterns import (
     BATCHES,
     CARRYING,
@@ -104,8 +106,7 @@ def left(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "way"), by_turns(itertools.product(LAYOUTS, WAYS)))
 @pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 def test_what_is_native_of_arguments_is_so_of_what_is_closed_over(layout, way, left):
     """Values, derivatives and batches, which are those of eager calls."""

@@ -118,7 +118,7 @@ class TestEachKeptValueHasACotangent:
         args = [iv.asarray(rng.normal(size=shape)) for shape in ((3, 2), (4,))]
         for name in ("sin", "where", "matmul"):
             for call in sampled_calls(name)[:1]:
-                for how in range(12 if EXHAUSTIVE else 4):
+                for how in range(12 if EXHAUSTIVE else 2):
 
                     def f(p, q, call=call, how=how):
                         x = AROUND[kind](called(call, how), p, q, how) * 1.0

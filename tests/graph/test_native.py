@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import tracemalloc
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from iverson.graph.on_patterns import on_patterns
 from iverson.graph.passes import simplified
 from iverson.layouts import Sparse, to_strided
 from iverson.ops import TABLE
-from tests.conformance.product import EXHAUSTIVE, Case, dtypes_of, held_and_dense, ops, samples_of
+from tests.conformance.product import EXHAUSTIVE, Case, by_turns, dtypes_of, held_and_dense, ops, samples_of
 
 #: Ops that a program leaves to Python, by what they are.
 EXCEPTIONS = {
@@ -150,8 +151,7 @@ OWN = ("cross_entropy", "extremum_shares_at", "kron", "kron_sampled", "sampled_p
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("layout", ["csr", "coo", "bsc"])
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize(("name", "layout"), by_turns(itertools.product(OWN, ["csr", "coo", "bsc"])))
 def test_parts_and_segments_of_stored_values_are_those_of_eager_calls(name, layout, monkeypatch):
     """Each operand stored, or all but one; of operands so large that no array of their shape is made."""
     monkeypatch.setattr(rules, "_SMALL", 1)

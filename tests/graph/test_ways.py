@@ -21,7 +21,7 @@ from tests.graph.ways import all_ways_agree
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 #: Programs to a test, and how many tests of them there are.
-BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (2, 6)
+BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (2, 3)
 #: Which derivatives, by turns.
 ORDERS = ((1,), (1,), (2,), (1, 2), (3,)) if EXHAUSTIVE else ((0, 1), (0,), (1,), (0, 1), (2,))
 #: Programs in which defects were found, and the orders at which they were.

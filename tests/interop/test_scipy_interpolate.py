@@ -12,6 +12,7 @@ import iverson as iv
 from iverson.errors import ArgumentError, ShapeError
 from iverson.interop.scipy import interpolate
 from iverson.testing import gradcheck, gradgradcheck
+from tests.conformance.product import EXHAUSTIVE, turn
 
 
 def same(ours: Any, theirs: Any) -> None:
@@ -88,8 +89,9 @@ DIFFERENTIATED = {
 def test_derivatives_to_second_order_compiled_and_mapped(name: str) -> None:
     f = DIFFERENTIATED[name]
     leaves = tuple(iv.asarray(v, requires_grad=True) for v in (X, Y, AT))
-    assert gradcheck(f, leaves)
-    assert gradgradcheck(f, leaves, fast=True)
+    assert gradcheck(f, leaves, fast=not EXHAUSTIVE)
+    if EXHAUSTIVE or not turn(name, 2):
+        assert gradgradcheck(f, leaves, fast=True)
     given = [x.detach() for x in leaves]
     same(iv.jit(f)(*given), f(*given).numpy())
     x, y, at = given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import iverson as iv
 from iverson.core.scalars import SCALARS
 from iverson.graph.lower import Native
 from iverson.testing import gradcheck, gradgradcheck
+from tests.conformance.product import by_turns
 from tests.masked.oracle import assert_same, of_numpy, with_garbage
 
 RNG = np.random.default_rng(5)
@@ -375,8 +377,7 @@ def test_values(name, layout):
     assert_same(ours(tensor(VALUES, MASK, layout)), theirs(of_numpy(VALUES, MASK)))
 
 
-@pytest.mark.parametrize("layout", ["strided", "csr"])
-@pytest.mark.parametrize("name", VALUE)
+@pytest.mark.parametrize(("name", "layout"), by_turns(itertools.product(VALUE, ["strided", "csr"])))
 def test_values_compiled(name, layout):
     """In machine code alone."""
     ours, theirs = VALUE[name]
@@ -390,7 +391,7 @@ def test_values_compiled(name, layout):
 OF_COMPUTED = {"to_layout", "to_sparse"}
 
 
-@pytest.mark.parametrize("name", VALUE)
+@pytest.mark.parametrize("name", by_turns(VALUE))
 def test_values_where_the_mask_is_an_argument(name):
     """Compiled once for all masks, in machine code alone; and of a mask for each example, mapped."""
     ours, theirs = VALUE[name]

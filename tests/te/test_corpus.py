@@ -19,6 +19,7 @@ from iverson.te.interpret import run
 from iverson.te.lower import lower
 from iverson.te.lowered import Lowered, Run
 from iverson.te.work import Work, work
+from tests.conformance.product import by_turns
 
 from .corpus import KERNELS, sampled
 
@@ -76,7 +77,7 @@ def test_gradients_are_cheap_and_asking_for_less_costs_no_more(name: str) -> Non
     assert everything.bytes <= BYTES * forward.bytes
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", by_turns(KERNELS))
 def test_gradients_are_right(name: str) -> None:
     """Compiled ones against tangents, and these against differences; values against the interpreter's."""
     case = Case(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import tracemalloc
 from cProfile import Profile
 
@@ -11,6 +12,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.errors import ArgumentError, ArgumentTypeError
+from tests.conformance.product import by_turns
 
 X = np.linspace(-1.0, 2.0, 6)
 
@@ -117,9 +119,11 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "interpreted"])
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_calls_change_what_the_function_would(function, native):
+@pytest.mark.parametrize(
+    ("name", "native"), by_turns(itertools.product([f.__name__ for f in FUNCTIONS], [True, False]))
+)
+def test_calls_change_what_the_function_would(name, native):
+    function = globals()[name]
     ours, expected = World(), World()
     compiled = iv.jit(lambda x: function(ours, x), interpret=not native)
     for k in range(4):

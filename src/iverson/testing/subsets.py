@@ -17,22 +17,22 @@ from iverson.testing.directions import Vector, random_direction, split
 from iverson.testing.jacobians import Check
 from iverson.testing.report import Finding, GradcheckError
 
-#: Above this number of subsets, a seeded sample is checked.
-LIMIT = 64
+#: Above this number of subsets, a seeded sample is checked; of which, in fast mode.
+LIMIT, FAST_LIMIT = 64, 16
 
 
-def subsets(items: Sequence[int], rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """All nonempty subsets, smallest first; above `LIMIT`, those of one or all-but-one and random ones.
+def subsets(items: Sequence[int], rng: np.random.Generator, limit: int = LIMIT) -> list[tuple[int, ...]]:
+    """All nonempty subsets, smallest first; above the limit, those of one or all-but-one and random ones.
 
     >>> subsets([0, 1], np.random.default_rng(0))
     [(0,), (1,), (0, 1)]
     """
     n = len(items)
-    if 2**n <= LIMIT:
+    if 2**n <= limit:
         return [s for size in range(1, n + 1) for s in combinations(items, size)]
-    chosen: list[tuple[int, ...]] = [(k,) for k in items[: LIMIT // 4]]
-    chosen += [tuple(j for j in items if j != k) for k in items[: LIMIT // 4]]
-    while len(chosen) < LIMIT:
+    chosen: list[tuple[int, ...]] = [(k,) for k in items[: limit // 4]]
+    chosen += [tuple(j for j in items if j != k) for k in items[: limit // 4]]
+    while len(chosen) < limit:
         mask = rng.random(n) < rng.uniform(0.1, 0.9)
         if mask.any():
             chosen.append(tuple(k for k, m in zip(items, mask, strict=True) if m))
@@ -44,11 +44,12 @@ def check_subsets(check: Check) -> None:
     settings, record = check.settings, check.record
     everything = tuple(range(len(record.variables)))
     none: tuple[int, ...] = ()
-    undefined = [none, *subsets(record.tracked, check.rng)] if settings.check_undefined else [none]
-    needed = subsets(everything, check.rng) if settings.check_needs else [everything]
+    limit = FAST_LIMIT if settings.fast else LIMIT
+    undefined = [none, *subsets(record.tracked, check.rng, limit)] if settings.check_undefined else [none]
+    needed = subsets(everything, check.rng, limit) if settings.check_needs else [everything]
     w = random_direction(check.rng, record.size)
     references: dict[tuple[int, ...], dict[int, Vector]] = {}
-    for without, wanted in _pairs(undefined, needed, everything, check.rng):
+    for without, wanted in _pairs(undefined, needed, everything, check.rng, limit):
         if without not in references:
             references[without] = record.reverse(_without(record, w, without))
         _check_pair(check, w, without, wanted, references[without])
@@ -61,13 +62,14 @@ def _pairs(
     needed: list[tuple[int, ...]],
     everything: tuple[int, ...],
     rng: np.random.Generator,
+    limit: int,
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Each subset of one kind with all of the other, then both kinds mixed (a sample above `LIMIT`)."""
+    """Each subset of one kind with all of the other, then both kinds mixed (a sample above the limit)."""
     yield from ((without, everything) for without in undefined if without)
     yield from (((), wanted) for wanted in needed if wanted != everything)
     mixed = [(u, n) for u in undefined if u for n in needed if n != everything]
-    if len(mixed) > LIMIT:
-        mixed = [mixed[int(k)] for k in rng.choice(len(mixed), LIMIT, replace=False)]
+    if len(mixed) > limit:
+        mixed = [mixed[int(k)] for k in rng.choice(len(mixed), limit, replace=False)]
     yield from mixed
 
 
