@@ -29,6 +29,7 @@ from iverson.core.dispatch import (
     LevelValue,
     Operand,
     alias,
+    cells,
     level_of,
     levels,
     make_handle,
@@ -113,7 +114,7 @@ class Function:
         if levels() and (around := read_around(cls)) and not hasattr(cls, "vmap"):
             return lifted(cls, list(around), Function).apply(*args, *around.values())
         # Forward has handles of its own: what it rebinds in place stays its own affair.
-        args = tuple([rewrap(a, alias(unwrap(a))) if isinstance(a, Operand) else a for a in args])
+        args = tuple([rewrap(a, _argument(unwrap(a))) if isinstance(a, Operand) else a for a in args])
         handles = [unwrap(a) for a in args]
         parents = tuple([h._node if isinstance(h, Handle) else None for h in handles])
         indices = tuple([h._index if isinstance(h, Handle) else 0 for h in handles])
@@ -157,6 +158,13 @@ class Function:
         return given if several else given[0]
 
 
+def _argument(x: Any) -> Any:
+    """A handle of forward's own; a tracked tensor from outside is an input of a trace, as it is of an op."""
+    if x._node is not None and levels() and (taken := cells()) is not None:
+        x = taken.inside(x)
+    return alias(x)
+
+
 def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, with the defaults before the last one given, as forward has them."""
     own = signature(_method(cls, "forward"))
@@ -197,9 +205,8 @@ def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results:
     The call is recorded inside by its node. Outside, its derivative would be that of what forward did, and
     not the user's. The handles that forward returned stay, as it may have kept them, and get other values.
     """
-    plain = tuple([rewrap(a, make_handle(unwrap(a)._value)) if isinstance(a, Operand) else a for a in args])
     with recording(False):
-        kept = level.function(cls, plain)
+        kept = level.function(cls, args)
     if kept is None:
         return results
     found = []

@@ -208,11 +208,12 @@ class Level(ABC):
     depth : how many levels it is within; None while it is not entered.
     drawn : ``drawn(draw)`` gives what will be drawn at random when what the level writes down runs; None
         where numbers are drawn at once.
+    origin : the level of whose examples or values this one's are: itself, or another for which it stands.
     cells : what takes in the tensors from outside that are tracked or written in the level (see `Cells`);
         None where they are what they are outside.
     """
 
-    __slots__ = ("depth", "name")
+    __slots__ = ("depth", "name", "origin")
     drawn: Any = None
     cells: Cells | None = None
     #: What is wrong with a value of it while it is not entered, what is expected instead, and what to do.
@@ -224,6 +225,7 @@ class Level(ABC):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.origin = self
         self.depth: int | None = None
 
     @abstractmethod
@@ -370,24 +372,37 @@ class Draw:
     """Random entries, drawn when they are asked for: what a trace keeps of a draw.
 
     ``draw(lead)`` gives a handle with axes of these extents in front.
+
+    known : the levels whose examples share what is drawn, as its source was made there, or that have it along
+        these axes.
     """
 
-    __slots__ = ("_bits", "_draw", "_lead", "dtype", "shape")
+    __slots__ = ("_bits", "_draw", "_known", "_lead", "dtype", "shape")
 
-    def __init__(self, bits: Any, draw: Callable[[tuple[int, ...]], Handle], lead: tuple[int, ...]) -> None:
-        self._bits, self._draw, self._lead = bits, draw, lead
+    def __init__(
+        self,
+        bits: Any,
+        draw: Callable[[tuple[int, ...]], Handle],
+        lead: tuple[int, ...],
+        known: tuple[Level, ...],
+    ) -> None:
+        self._bits, self._draw, self._lead, self._known = bits, draw, lead, known
         state = bits.state
         drawn = draw(lead)  # as an example, after which the bits are as before
         self.shape, self.dtype = drawn.shape, drawn.dtype
         bits.state = state
 
-    def __call__(self) -> Handle:
-        """The next draw."""
-        return self._draw(self._lead)
+    def __call__(self) -> Any:
+        """The next draw, as the levels that are entered have it."""
+        return drawn(lambda lead: self._draw((*lead, *self._lead)), self._known, self._bits)
 
     def several(self, count: int) -> Draw:
         """So many of them, along a new first axis."""
-        return Draw(self._bits, self._draw, (count, *self._lead))
+        return Draw(self._bits, self._draw, (count, *self._lead), self._known)
+
+    def differs_in(self, level: Level) -> bool:
+        """Whether the examples of a level have draws of their own."""
+        return level.examples() is not None and level.origin not in self._known
 
 
 def created(handle: Any) -> Any:
@@ -406,10 +421,11 @@ def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits
     """
     traces = (k for k, level in enumerate(levels(), 1) if level.drawn is not None)
     first = max(traces, default=0)
-    counts = ((level, level.examples()) for level in levels()[first:] if level not in known)
+    counts = ((level, level.examples()) for level in levels()[first:] if level.origin not in known)
     inside = [(level, n) for level, n in counts if n is not None]
     lead = tuple([n for _, n in inside])
-    made = levels()[first - 1].drawn(Draw(bits, draw, lead)) if first else created(draw(lead))
+    known = (*known, *(level.origin for level, _ in inside))
+    made = levels()[first - 1].drawn(Draw(bits, draw, lead, known)) if first else created(draw(lead))
     for level, _ in inside:
         made = level.of_examples(made)
     return made

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Draw, bind
+from iverson.core.dispatch import Draw
 from iverson.core.entries import NOTHING
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
@@ -23,7 +23,7 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture
 from iverson.graph.draws import drawn_before, draws_inside
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
-from iverson.graph.operations import OPERATIONS, bound, drawn, is_absent, zero_constant
+from iverson.graph.operations import OPERATIONS, bound, is_absent, zero_constant
 from iverson.kernels.registry import register
 from iverson.layouts import to_strided
 
@@ -107,7 +107,7 @@ def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
     """The outputs of a body, of which nothing but its inputs is kept for a derivative."""
     op = checkpoint_op
     draws, body = body.once("drawn", lambda: _drawn_before(body))
-    args = [*args, *map(drawn, draws)]
+    args = [*args, *(draw() for draw in draws)]
     tracked = flags(args)
     if any(tracked) and is_grad_enabled():
         op = body.once(("checkpoint", tracked), lambda: _Checkpoint(body, tracked).op)
@@ -197,7 +197,7 @@ def chosen(args: Sequence[Any], *, on_true: Graph, on_false: Graph) -> Sequence[
     tracked = flags(args[1:])
     if any(tracked) and is_grad_enabled():
         made: _Cond = on_true.once(("cond", id(on_false), tracked), lambda: _Cond(on_true, on_false, tracked))
-        found = bind(made.op, tuple(args), made.params)
+        found = bound(made.op, tuple(args), made.params)
         return found[: made.count]  # type: ignore[no-any-return]
     return bound(op, tuple(args), {"on_true": on_true, "on_false": on_false})  # type: ignore[no-any-return]
 

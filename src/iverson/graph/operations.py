@@ -17,8 +17,10 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import (
     Draw,
+    Handle,
     Operand,
     bind,
+    level_of,
     levels,
     make_handle,
     rewrap,
@@ -207,14 +209,8 @@ function_op = GraphOp(
 )
 
 
-def drawn(draw: Draw) -> Any:
-    """What is drawn: now, or, within a trace, when that runs."""
-    traces = [level for level in levels() if level.drawn is not None]
-    return traces[-1].drawn(draw) if traces else draw()
-
-
 def _random(_args: Sequence[Any], *, draw: Draw) -> list[Any]:
-    return [drawn(draw)]
+    return [draw()]
 
 
 #: Random entries, drawn when the graph runs.
@@ -308,13 +304,25 @@ OPERATIONS: dict[str, Op] = {
 
 
 def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
-    """As `bind`. In a trace, what draws random numbers is written down, whatever it is called on."""
+    """As `bind`. What draws random numbers goes to the innermost level that draws its own, whatever it is
+    called on: a trace, where it is written down, or a batch whose examples have different ones."""
     entered = levels()
-    draws = not all(is_pure(e) for p in params.values() if isinstance(p, Graph) for e in p.equations)
-    if not draws or not entered or entered[-1].drawn is None:
-        return bind(op, args, dict(params))
-    found = entered[-1].bind(op, args, dict(params))
-    return tuple(map(make_handle, found)) if op.multiple else make_handle(found)
+    draws = draws_of(params) if entered else ()
+    for level in reversed(entered) if draws else ():
+        if level.drawn is not None or any(draw.differs_in(level) for draw in draws):
+            inner = level_of(value_of(x, x) for x in args)
+            if inner is None or entered.index(inner) < entered.index(level):
+                first = args[0] if isinstance(args[0], Handle) else make_handle(np.asarray(args[0]))
+                args = (level.variable_of(first), *args[1:])
+            break
+    return bind(op, args, dict(params))
+
+
+def draws_of(params: Params) -> tuple[Draw, ...]:
+    """What the graphs among the parameters of an op draw."""
+    equations = [e for p in params.values() if isinstance(p, Graph) for e in p.equations]
+    own = tuple([e.params["draw"] for e in equations if e.op is random])
+    return sum((draws_of(e.params) for e in equations if e.op is not random), own)
 
 
 def zero_constant(like: Any) -> tuple[Value, Zero]:

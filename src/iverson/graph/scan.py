@@ -19,7 +19,7 @@ import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Entries
 from iverson.core.table import TABLE, F
 from iverson.graph.bodies import (
@@ -40,7 +40,7 @@ from iverson.graph.dead_code import dead_code
 from iverson.graph.draws import drawn_before
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import Equation, Graph, Value
-from iverson.graph.operations import bound, drawn
+from iverson.graph.operations import bound
 from iverson.graph.scan_derivative import Scan
 from iverson.graph.steps import cut, joined, slices
 from iverson.graph.trace import Trace
@@ -57,7 +57,7 @@ def scanned(
     tracked = flags(args)
     if any(tracked) and is_grad_enabled():
         made = body.once(("scan", tracked, consts, carry), lambda: Scan(body, tracked, consts, carry))
-        found = bind(made.op, tuple(args), {**params, "body": made.forward})
+        found = bound(made.op, tuple(args), {**params, "body": made.forward})
         return found[: len(body.outputs)]  # type: ignore[no-any-return]
     return bound(scan_op, tuple(args), params)  # type: ignore[no-any-return]
 
@@ -119,7 +119,7 @@ def _of_blocks(x: Any) -> Any:
 def _prepared(body: Graph, consts: int, length: int, args: Sequence[Any]) -> tuple[Graph, int, list[Any]]:
     """The call with what is the same in all steps computed, and what they draw drawn, before the loop."""
     draws, body = body.once("drawn in steps", lambda: drawn_before(body))
-    args = [*args, *(drawn(d.several(length)) for d in draws)]
+    args = [*args, *(d.several(length)() for d in draws)]
     first, inside = body.once(("hoisted", consts), lambda: hoisted(body, consts) or (None, body))
     if first is None:
         return body, consts, args

@@ -19,11 +19,15 @@ from iverson.kernels.keys import canonical_slice
 
 
 class Examples(NamedTuple):
-    """A call of an op: which operands have one array for each of how many examples, along axis 0."""
+    """A call of an op: which operands have one array for each of how many examples, along axis 0.
+
+    level : that of the examples.
+    """
 
     op: Op
     size: int
     of: tuple[bool, ...]
+    level: Any = None
 
     def call(self, *args: Any, **params: Any) -> Any:
         """The op itself, on operands with an axis for the examples."""

@@ -34,6 +34,8 @@ from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import as_int
 from iverson.core.table import F
+from iverson.graph.control import ControlOp
+from iverson.graph.operations import draws_of
 from iverson.layouts import Bracket, Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
 from iverson.ops.batching import Examples, one_by_one, rule_of
@@ -88,12 +90,14 @@ class Batch(Level):
     """Examples of one function, carried through it together.
 
     size : how many there are.
+    origin : the batch whose examples they are, where a body is carried out on these.
     """
 
     __slots__ = ("_constant", "_recorded", "_recording", "size")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, origin: Level | None = None) -> None:
         super().__init__("vmap")
+        self.origin = origin or self
         self.size = size
         self._recorded = is_grad_enabled()
         self._recording = recording(self._recorded)
@@ -168,7 +172,9 @@ class Batch(Level):
                 of.append(False)
                 if type(a) not in _NUMBERS:
                     ranks.add(None)
-        lead = True in of
+        lead = True in of or (
+            isinstance(op, ControlOp) and any(draw.differs_in(self) for draw in draws_of(params))
+        )
         recorded = self._recorded and not self._is_constant()
         token = None if is_grad_enabled() is recorded else set_recording(recorded)
         try:
@@ -176,7 +182,7 @@ class Batch(Level):
                 found = bind(op, tuple(own), params)  # examples of one rank, and numbers: nothing to align
             elif lead:
                 rule = rule_of(op, params) or _warned(op)
-                found = rule(F, Examples(op, self.size, tuple(of)), *own, **params)
+                found = rule(F, Examples(op, self.size, tuple(of), self.origin), *own, **params)
             elif hasattr(op, "evaluate"):
                 found = op.evaluate(own, **params)
             else:

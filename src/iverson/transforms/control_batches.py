@@ -21,7 +21,7 @@ from iverson.graph.bodies import interned
 from iverson.graph.control import BATCHES, checkpointed, chosen
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import Equation, Graph, Value, values_of
-from iverson.graph.operations import zero_constant
+from iverson.graph.operations import draws_of, zero_constant
 from iverson.graph.scan import scanned
 from iverson.graph.trace import Trace
 from iverson.graph.while_loop import repeated
@@ -31,24 +31,29 @@ from iverson.transforms.batch import Batch, Batched
 Flags = tuple[bool, ...]
 
 
-def batched(body: Graph, of: Sequence[bool], size: int, force: Sequence[bool] = ()) -> tuple[Graph, Flags]:
+def batched(
+    body: Graph, of: Sequence[bool], examples: Examples, force: Sequence[bool] = ()
+) -> tuple[Graph, Flags]:
     """A body on all examples, and which of its outputs differ from example to example.
 
     of : which inputs do.
+    examples : how many there are, and of which batch: draws of its own differ, too.
     force : which outputs have an axis of examples in any case, the first ones.
     """
     forced = (*force, *(False,) * (len(body.outputs) - len(force)))
-    key = "vmap", tuple(of), size, forced
-    return body.once(key, lambda: _batched(body, of, size, forced))
+    size, origin = examples.size, examples.level
+    draws = tuple([draw.differs_in(origin) for draw in draws_of({"body": body})])
+    key = "vmap", tuple(of), size, forced, draws
+    return body.once(key, lambda: _batched(body, of, size, origin, forced))
 
 
-def _batched(body: Graph, of: Sequence[bool], size: int, forced: Flags) -> tuple[Graph, Flags]:
+def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: Flags) -> tuple[Graph, Flags]:
     with Trace("vmap") as trace, recording(False):
         inputs = [
             trace.input(Aval((size, *v.shape), v.dtype) if has else v.aval)
             for v, has in zip(body.inputs, of, strict=True)
         ]
-        with Batch(size) as level:
+        with Batch(size, origin) as level:
             own = [level.of_examples(x) if has else x for x, has in zip(inputs, of, strict=True)]
             found = [_held(level, x) for x in interpret(body, own)]
         flags = tuple([has or force for (_, has), force in zip(found, forced, strict=True)])
@@ -85,7 +90,7 @@ def _scan(
     _F: Any, examples: Examples, *args: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool
 ) -> tuple[Any, ...]:
     size, of = examples.size, list(examples.of)
-    whole, flags = _settled(body, of, size, consts, carry)
+    whole, flags = _settled(body, of, examples, consts, carry)
     operands = [
         _repeated(x, size) if has and not had else x
         for x, has, had in zip(args, of, examples.of, strict=True)
@@ -99,11 +104,11 @@ def _scan(
     return _each([*out[:carry], *ys], flags, size)
 
 
-def _settled(body: Graph, of: list[bool], size: int, consts: int, carry: int) -> tuple[Graph, Flags]:
+def _settled(body: Graph, of: list[bool], examples: Examples, consts: int, carry: int) -> tuple[Graph, Flags]:
     """A loop's body on all examples; ``of`` then says of the carry too which differs in some step."""
     while True:
         here = of[consts : consts + carry]
-        whole, flags = batched(body, of, size, here)
+        whole, flags = batched(body, of, examples, here)
         if list(flags[:carry]) == here:
             return whole, flags
         of[consts : consts + carry] = flags[:carry]
@@ -111,11 +116,11 @@ def _settled(body: Graph, of: list[bool], size: int, consts: int, carry: int) ->
 
 def _cond(_F: Any, examples: Examples, *args: Any, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:
     size, of = examples.size, examples.of[1:]
-    bodies = [batched(body, of, size) for body in (on_true, on_false)]
+    bodies = [batched(body, of, examples) for body in (on_true, on_false)]
     flags = tuple([a or b for a, b in zip(bodies[0][1], bodies[1][1], strict=True)])
     if examples.of[0]:
         flags = (True,) * len(flags)
-    on_true, on_false = (batched(body, of, size, flags)[0] for body in (on_true, on_false))
+    on_true, on_false = (batched(body, of, examples, flags)[0] for body in (on_true, on_false))
     if not examples.of[0]:
         return _each(chosen(args, on_true=on_true, on_false=on_false), flags, size)
     takes = args[0], F.logical_not(args[0])
@@ -167,12 +172,12 @@ def _while(
     _F: Any, examples: Examples, *args: Any, condition: Graph, body: Graph, consts: int
 ) -> tuple[Any, ...]:
     size, of, carry = examples.size, list(examples.of), len(body.outputs)
-    whole, flags = _settled(body, of, size, consts, carry)
-    asked, (differs,) = batched(condition, of, size)
+    whole, flags = _settled(body, of, examples, consts, carry)
+    asked, (differs,) = batched(condition, of, examples)
     if differs:
         of[consts:] = [True] * carry
         flags = tuple(of[consts:])
-        whole, asked = _until_all(condition, body, of, size)
+        whole, asked = _until_all(condition, body, of, examples)
     operands = [
         _repeated(x, size) if has and not had else x
         for x, has, had in zip(args, of, examples.of, strict=True)
@@ -180,11 +185,11 @@ def _while(
     return _each(repeated(operands, condition=asked, body=whole, consts=consts), flags, size)
 
 
-def _until_all(condition: Graph, body: Graph, of: Sequence[bool], size: int) -> tuple[Graph, Graph]:
+def _until_all(condition: Graph, body: Graph, of: Sequence[bool], examples: Examples) -> tuple[Graph, Graph]:
     """The body and the condition of a loop in which every example takes as many steps as it needs."""
     carry = len(body.outputs)
-    asked, _ = batched(condition, of, size, (True,))
-    step, _ = batched(body, of, size, (True,) * carry)
+    asked, _ = batched(condition, of, examples, (True,))
+    step, _ = batched(body, of, examples, (True,) * carry)
     graphs = []
     for what in ("body", "condition"):
         with Trace("vmap") as trace, recording(False):
@@ -200,7 +205,7 @@ def _until_all(condition: Graph, body: Graph, of: Sequence[bool], size: int) -> 
 
 
 def _checkpoint(_F: Any, examples: Examples, *args: Any, body: Graph) -> tuple[Any, ...]:
-    whole, flags = batched(body, examples.of, examples.size)
+    whole, flags = batched(body, examples.of, examples)
     return _each(checkpointed(args, body=whole), flags, examples.size)
 
 
