@@ -40,6 +40,7 @@ BAD: dict[str, Callable[[], Any]] = {
     "minus seven": lambda: -7,
     "seven": lambda: 7,
     "2**40": lambda: 2**40,
+    "2**62": lambda: 2**62,
     "2**70": lambda: 2**70,
     "-2**70": lambda: -(2**70),
     "a half": lambda: 0.5,
@@ -51,6 +52,7 @@ BAD: dict[str, Callable[[], Any]] = {
     "list of None": lambda: [None, None],
     "list of ints": lambda: [1, 0],
     "huge extents": lambda: (2**40, 2**40),
+    "an extent that overflows": lambda: (2**62, 1),
     "negative extents": lambda: (-3, 2),
     "nested": lambda: ((0,), [1]),
     "empty tuple": lambda: (),
@@ -99,12 +101,12 @@ def _required(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return args, {name: value for name, value in kwargs.items() if name in needed}
 
 
-def _held_as(make: Callable[[Any], Any]) -> Callable[..., Any]:
-    """The arguments with the first float tensor among them held in another way."""
+def _held_as(make: Callable[[Any], Any], rank: int = 1) -> Callable[..., Any]:
+    """The arguments with the first float tensor of such a rank at least held in another way."""
 
     def form(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for k, x in enumerate(args):
-            if isinstance(x, iv.Tensor) and x.dtype == iv.float64 and x.ndim:
+            if isinstance(x, iv.Tensor) and x.dtype == iv.float64 and x.ndim >= rank:
                 return (*args[:k], make(x.detach().to_dense()), *args[k + 1 :]), kwargs
         return None
 
@@ -117,6 +119,9 @@ FORMS: dict[str, Callable[..., Any]] = {
     "with defaults": _required,
     "of a masked tensor": _held_as(lambda x: iv.masked_tensor(x, x.numpy() < 3)),
     "of a sparse tensor": _held_as(iv.to_sparse),
+    "of a csr tensor": _held_as(lambda x: iv.to_layout(x, "csr"), 2),
+    "of a csc tensor": _held_as(lambda x: iv.to_layout(x, "csc"), 2),
+    "of a bsr tensor": _held_as(lambda x: iv.to_layout(x, "bsr", blocksize=x.shape[-2:]), 2),
     "of a tracked tensor": _held_as(lambda x: x.requires_grad_()),
 }
 

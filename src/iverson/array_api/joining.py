@@ -148,7 +148,14 @@ def tile(x: A | ArrayLike, repetitions: ShapeLike, /) -> A:
     own = (1,) * (len(times) - x.ndim) + x.shape
     spread = tuple(m for n in own for m in (1, n))
     wide = tuple(m for r, n in zip(times, own, strict=True) for m in (r, n))
-    return _spread(x, spread, wide, tuple(r * n for r, n in zip(times, own, strict=True)))
+    folded = tuple(r * n for r, n in zip(times, own, strict=True))
+    _check_spread(x, times, folded, "tile", "repetitions")
+    return _spread(x, spread, wide, folded)
+
+
+def _check_spread(x: Any, times: Shape, folded: Shape, operation: str, argument: str) -> None:
+    """Raises ShapeError where no memory holds what is stored of the result."""
+    check_storable(folded if x.layout == "strided" else times, x.dtype, operation, argument)
 
 
 def _spread(x: Any, spread: Shape, wide: Shape, folded: Shape) -> Any:
@@ -173,6 +180,7 @@ def repeat(x: A | ArrayLike, repeats: ArrayLike | Sequence[int], /, *, axis: Axi
     if counts.size == 1:
         lead, rest, times = x.shape[: k + 1], x.shape[k + 1 :], int(counts.reshape(()))
         folded = (*lead[:-1], n * times, *rest)
+        _check_spread(x, (times,), folded, "repeat", "repeats")
         return _spread(x, (*lead, 1, *rest), (*lead, times, *rest), folded)
     check_storable((sum(counts.tolist()),), x.dtype, "repeat", "repeats")
     return take_positions(x, np.repeat(np.arange(n), counts), k)

@@ -345,6 +345,8 @@ class Generator:
         probabilities. Raises ArgumentError where these are not a distribution, ShapeError unless a vector."""
         values = F.to_numpy(_vectors(pvals, "multinomial", "pvals"))
         count = as_int(n, "multinomial", "n")
+        if not 0 <= count < 2**63:
+            raise ArgumentError("multinomial", "n", got=str(count), expected="an integer in [0, 2**63)")
         if values.ndim != 1:
             raise ShapeError("multinomial", "pvals", got=f"shape {values.shape}", expected="a vector")
         with np.errstate(over="ignore"):

@@ -272,9 +272,13 @@ def _accumulate(node: Node, index: int, ct: Any) -> None:
         return
     if (cells := dispatch.cells()) is not None:
         cells.gradient(place, read=True)
-    with _accumulating:
+    while True:  # the sum is outside of the lock: it may run code of users
         before = place.gradient
-        place.gradient = ct if before is None else F.add_n(before, ct)
+        total = ct if before is None else F.add_n(before, ct)
+        with _accumulating:
+            if place.gradient is before:
+                place.gradient = total
+                return
 
 
 class HookHandle:

@@ -24,6 +24,7 @@ from iverson.codegen.print import kernel_text, nameless_text
 from iverson.codegen.target import Machine, host
 from iverson.codegen.verify import verify
 from iverson.core import locks
+from iverson.core.cached import cached_property
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.expr.intervals import Interval
 
@@ -94,7 +95,7 @@ class CompiledKernel:
         """The IR as emitted."""
         return llvm.emit(self.kernel, self.target, self.plan)
 
-    @functools.cached_property
+    @cached_property
     def careful(self) -> CompiledKernel:
         """The same kernel, its loops testing what this one's calls decide."""
         return compile_kernel(self.kernel, careful=True, target=self.target)
@@ -120,7 +121,7 @@ class CompiledKernel:
             self.facts[key] = follows(self.plan, self.kernel, found)
         return bool(self.facts[key])
 
-    @functools.cached_property
+    @cached_property
     def _indices(self) -> tuple[Buffer, ...]:
         names = {b.name for b in self.kernel.arguments}
         return tuple(b for b in index_buffers(self.plan.checks) if b.name in names)

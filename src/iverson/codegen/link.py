@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from iverson.core.cached import cached_property
+
 _SECTION, _SYMBOL, _PLACE = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
 #: An object (type 1) of 64 bits, little-endian, for x86-64 (machine 62).
 _HEAD, _KIND = b"\x7fELF\x02\x01\x01", struct.pack("<HH", 1, 62)
@@ -161,7 +163,7 @@ class _Object:
                         raise _Unknown
                     yield self.at[s.info] + offset, kind, info >> 32, addend
 
-    @functools.cached_property
+    @cached_property
     def _table(self) -> _Section:
         """The symbols."""
         found = [s for s in self.sections if s.type == 2]

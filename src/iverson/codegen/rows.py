@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf, lcm, prod
 
 from iverson.codegen.fuse import STATEMENTS, fresh, named, renamed, shapes_in
@@ -39,6 +38,7 @@ from iverson.codegen.nodes import (
     statements,
     with_buffers,
 )
+from iverson.core.cached import cached_property
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
 
 #: Rows of a block, if so many blocks are left for threads.

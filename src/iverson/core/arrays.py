@@ -1,4 +1,4 @@
-"""NumPy arrays as users hold them, brought to NumPy's own type. Nothing else lives here."""
+"""NumPy arrays as users hold them, brought to NumPy's own type, and what NumPy does not check of sizes."""
 
 from __future__ import annotations
 
@@ -35,3 +35,23 @@ def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
             expected="an array, or nested sequences of one length on each axis",
             remedy=str(error),
         ) from error
+
+
+def repeat(array: np.ndarray[Any, Any], times: int, axis: int = 0) -> np.ndarray[Any, Any]:
+    """`numpy.repeat`, which does not check whether the size of the result overflows.
+
+    Raises MemoryError for a result that no memory holds.
+    """
+    _check_size(array, times)
+    return np.repeat(array, times, axis=axis)
+
+
+def tile(array: np.ndarray[Any, Any], times: int) -> np.ndarray[Any, Any]:
+    """`numpy.tile`, with the check of `repeat`."""
+    _check_size(array, times)
+    return np.tile(array, times)
+
+
+def _check_size(array: np.ndarray[Any, Any], times: int) -> None:
+    if array.nbytes * times >= 2**63:
+        raise MemoryError(f"{array.size * times} entries of {array.dtype} are more than memory can address")

@@ -156,7 +156,6 @@ class Derivatives:
     """
 
     def __init__(self, body: Graph, requires: Sequence[bool], *, keep: bool = True) -> None:
-        self._lock = locks.reentrant_lock()
         self.recorded = Recorded(body, requires, keep=keep)
         self.reads = set(self.recorded.reads())
         self.forward = self.recorded.forward()
@@ -179,10 +178,7 @@ class Derivatives:
         """What is kept under ``key``, made at the first call."""
         found = self.variants.get(key)
         if found is None:
-            with self._lock:
-                found = self.variants.get(key)
-                if found is None:
-                    found = self.variants[key] = make()
+            found = self.variants.setdefault(key, make())  # rules of users run here: under no lock
         return found
 
 

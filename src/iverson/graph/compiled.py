@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
-from iverson.core import locks
 from iverson.core.aval import Aval
+from iverson.core.cached import cached_property
 from iverson.core.dispatch import (
     bind,
     is_tracked,
@@ -238,7 +237,6 @@ class _Differentiable:
 
     def __init__(self, compiled: Compiled, tracked: tuple[bool, ...]) -> None:
         graph, name = dead_code(demands(dead_code(compiled.graph))), compiled.name
-        self._lock = locks.lock()
         self.recorded = Recorded(graph, tracked)
         read = self.recorded.reads()
         self.name = name
@@ -315,12 +313,9 @@ class _Differentiable:
             if inputs_on_symbols(self.graph):
                 held = list(map(value_of, node.inputs()))
                 given = examples(binding_of(self.graph, held))
-            with self._lock:
-                if key not in self._variants:
-                    with given:
-                        graph, *rest = make()
-                    self._variants[key] = self._compiled(graph, key[0]), *rest
-                found = self._variants[key]
+            with given:  # rules of users run here: under no lock
+                graph, *rest = make()
+            found = self._variants.setdefault(key, (self._compiled(graph, key[0]), *rest))
         return found
 
     def _compiled(self, graph: Graph, what: str) -> Compiled:

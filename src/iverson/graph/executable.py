@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from iverson.core.cached import cached_property
 from iverson.graph.dead_code import dead_code
 from iverson.graph.flags import OnFlags, on_flags
 from iverson.graph.lower import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower

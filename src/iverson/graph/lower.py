@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -29,6 +28,7 @@ import numpy as np
 from iverson.codegen.programs import CompiledProgram, compile_program
 from iverson.codegen.programs.compile import Calling, Planned, compiled_before
 from iverson.core import work
+from iverson.core.cached import cached_property
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
 from iverson.graph import stored

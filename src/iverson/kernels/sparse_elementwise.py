@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.arrays import repeat, tile
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.merging import IN_ONE_PASS, in_one_pass, intersection, union
@@ -171,8 +172,8 @@ def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
     if shared:
         left, right = matches(*(addresses(c[shared], extents) for c in at))
     else:  # every pair
-        left = np.repeat(np.arange(a.pattern.count), b.pattern.count)
-        right = np.tile(np.arange(b.pattern.count), a.pattern.count)
+        left = repeat(np.arange(a.pattern.count), b.pattern.count)
+        right = tile(np.arange(b.pattern.count), a.pattern.count)
     dtype = np.result_type(a.pattern.index_dtype, b.pattern.index_dtype, index_dtype(*shape))
     found = np.empty((len(shape), left.size), dtype)
     for k in range(len(shape)):

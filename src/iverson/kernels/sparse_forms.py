@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.arrays import repeat, tile
 from iverson.core.shapes import Shape
 from iverson.kernels.merging import read_at
 from iverson.kernels.registry import Kernel, register
@@ -127,9 +128,9 @@ def broadcast(value: Sparse, shape: Shape) -> Any:
     for axis in range(k):
         if own[axis] == 1 and shape[axis] != 1:
             n, count = shape[axis], indices.shape[1]
-            indices = np.repeat(indices, n, axis=1)
-            indices[axis] = np.tile(np.arange(n, dtype=indices.dtype), count)
-            entries = np.repeat(entries, n, axis=0)
+            indices = repeat(indices, n, axis=1)
+            indices[axis] = tile(np.arange(n, dtype=indices.dtype), count)
+            entries = repeat(entries, n, axis=0)
     pattern = CooPattern(shape[:k], indices, value.pattern.distinct or None)
     return like(pattern.value(entries), value.pattern)
 

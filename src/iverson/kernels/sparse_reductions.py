@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.arrays import repeat, tile
 from iverson.core.caller import warn
 from iverson.core.errors import DensifyWarning
 from iverson.core.op import Op
@@ -151,9 +152,9 @@ def extremum_shares(op: Op, values: Values, params: Params) -> Any:
     if whole.size * lines.length > WHOLE_LINES * x.pattern.count:
         return _dense_shares(op, x, params)
     place = np.empty((x.pattern.ndim, whole.size * lines.length), np.int64)
-    place[list(lines.axes)] = coordinates_of(np.repeat(whole, lines.length), lines.extents)
+    place[list(lines.axes)] = coordinates_of(repeat(whole, lines.length), lines.extents)
     along = tuple(x.shape[k] for k in axis)
-    place[list(axis)] = coordinates_of(np.tile(np.arange(lines.length), whole.size), along)
+    place[list(axis)] = coordinates_of(tile(np.arange(lines.length), whole.size), along)
     added = CooPattern(x.shape, place, True)
     pattern = union([x.pattern, added], x.pattern)
     return pattern.value(_at(x, lines, tied, share, params, pattern))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.arrays import repeat, tile
 from iverson.core.errors import ShapeError
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import CompressedPattern
@@ -100,7 +101,7 @@ def with_sparse_axes(value: Sparse, count: int) -> Any:
     within = np.indices(inner, value.pattern.index_dtype).reshape(len(inner), -1)
     width = within.shape[1]
     indices = np.concatenate(
-        [np.repeat(value.pattern.coordinates, width, axis=1), np.tile(within, value.pattern.count)]
+        [repeat(value.pattern.coordinates, width, axis=1), tile(within, value.pattern.count)]
     )
     entries = value.entries.reshape((indices.shape[1], *value.dense_shape[count - k :]))
     return CooPattern(value.shape[:count], indices, value.pattern.distinct or None).value(entries)

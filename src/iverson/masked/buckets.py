@@ -8,11 +8,11 @@ of entries, however long or uneven the lines are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from iverson.core.cached import cached_property
 from iverson.masked.mask import Array, Mask
 from iverson.ops import F
 

@@ -10,6 +10,7 @@ import numpy as np
 from iverson.array_api.arguments import addresses_of
 from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
+from iverson.core.arrays import repeat, tile
 from iverson.core.dispatch import make_handle, zero_filled
 from iverson.core.errors import ArgumentError
 from iverson.handles.indexing import as_index
@@ -77,7 +78,7 @@ def jacobian_block(rows: Any, columns: Any, block: Any) -> Any:
     if above.layout == below.layout == "strided":
         return MaskedTensor(vector, Mask(np.logical_and.outer(above.array, below.array)))
     indices = [
-        *(np.repeat(row, below.count) for row in above.coordinates()),
-        *(np.tile(row, above.count) for row in below.coordinates()),
+        *(repeat(row, below.count) for row in above.coordinates()),
+        *(tile(row, above.count) for row in below.coordinates()),
     ]
     return MaskedTensor(vector, of_coordinates(np.array(indices), (*rows.shape, *columns.shape)))

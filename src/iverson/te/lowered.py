@@ -6,7 +6,6 @@ derivatives of special functions), the interpreter.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +17,7 @@ from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel
 from iverson.codegen.task import Axis, Task
+from iverson.core.cached import cached_property
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.expr.nodes import Const, Expr, changed
@@ -45,7 +45,7 @@ class Run:
 
     kernel: Kernel
 
-    @functools.cached_property
+    @cached_property
     def compiled(self) -> CompiledKernel:
         """Its machine code, made when it is first run: who puts it into a larger program needs none."""
         return compile_kernel(self.kernel)
@@ -158,7 +158,7 @@ class Lowered:
             found.setdefault(b.name, {})[own.get(t, t).name] = None
         return {name: " or ".join(tensors) for name, tensors in found.items()}
 
-    @functools.cached_property
+    @cached_property
     def whole(self) -> OneCall | None:
         """All of it as one native call, where that is as fast; equal programs have one."""
         if "whole" not in self._once:
@@ -229,13 +229,13 @@ class Lowered:
                 raise ShapeError("te", name, got=f"shape {given.shape}", expected=f"shape {shape}")
         return tuple(found)
 
-    @functools.cached_property
+    @cached_property
     def _rows(self) -> frozenset[str]:
         """Buffers of which there is memory for the rows at hand only."""
         own = (b for s in self.steps if isinstance(s, Run) for b in s.kernel.buffers)
         return frozenset(b.name for b in own if b.role == "row")
 
-    @functools.cached_property
+    @cached_property
     def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
         """Of each input its shape and dtype."""
         return tuple([(_shape(b), b.dtype) for b in map(self.buffers.__getitem__, self.program.inputs)])

@@ -12,7 +12,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from math import prod
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
+from iverson.core.cached import cached_property
 from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described

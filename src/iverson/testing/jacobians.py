@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iverson.core.cached import cached_property
 from iverson.core.progress import shown
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, lowest, random_direction

@@ -24,7 +24,7 @@ from iverson.core.errors import (
     described,
     speaking_as,
 )
-from iverson.core.shapes import as_int
+from iverson.core.shapes import as_int, check_storable
 from iverson.graph.bodies import interned, lifted
 from iverson.graph.control import checkpointed, chosen
 from iverson.graph.nodes import Graph, Value
@@ -483,6 +483,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, R], R], init: R) 
         return body_fun(i, state), None
 
     if all(isinstance(b, int) for b in bounds):
+        steps = max(bounds[1] - bounds[0], 0)
+        check_storable((steps,), np.dtype(np.int64), "fori_loop", "upper")
         with speaking_as("fori_loop", f="body_fun"):
             return scan(once, init, asarray(np.arange(*bounds, dtype=np.int64)))[0]  # type: ignore[no-any-return]
     start, stop = (asarray(np.asarray(b, np.int64)) if isinstance(b, int) else b for b in bounds)

@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.autograd.guards import check_in_place
 from iverson.autograd.mode import is_grad_enabled, recording
-from iverson.core import locks, work
+from iverson.core import work
 from iverson.core.arguments import as_function, checked
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
@@ -397,7 +397,6 @@ class Jitted(Generic[P, R]):
         self._tries: dict[Any, int] = {}
         #: Kinds of arguments for which the function depends on where entries of patterns are.
         self._by_pattern: set[Any] = set()
-        self._lock = locks.lock()
         self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -444,12 +443,11 @@ class Jitted(Generic[P, R]):
 
     def clear_cache(self) -> None:
         """Forget all that was traced."""
-        with self._lock:
-            self._entries.clear()
-            self._plain.clear()
-            self._by_pattern.clear()
-            self._any_count.clear()
-            self._tries.clear()
+        self._entries.clear()
+        self._plain.clear()
+        self._by_pattern.clear()
+        self._any_count.clear()
+        self._tries.clear()
 
     @property
     def cache_size(self) -> int:
@@ -463,11 +461,10 @@ class Jitted(Generic[P, R]):
         kind, key = key, self._key(given, key)
         found = self._entries.get(key)
         if found is None or not found.holds():
-            with self._lock:
-                found = self._entries.get(key)
-                if found is None or not found.holds():
-                    found, key = self._traced(given, kind, key)
-                    self._entries[key] = found
+            # The function runs under no lock: it may call itself, or what another thread traces. Threads that
+            # meet here may each trace it; the traces are the same.
+            found, key = self._traced(given, kind, key)
+            self._entries[key] = found
         return found
 
     def _key(self, given: _Given, kind: Any) -> Any:

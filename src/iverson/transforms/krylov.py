@@ -75,7 +75,7 @@ class LinearOperator:
         self.shape = as_shape(shape, "LinearOperator")
         if len(self.shape) != 2:
             raise ShapeError("LinearOperator", "shape", got=str(self.shape), expected="two extents")
-        self.dtype = dtypes.as_dtype(dtype or "float64", "LinearOperator")
+        self.dtype = dtypes.as_dtype("float64" if dtype is None else dtype, "LinearOperator")
 
     def __matmul__(self, x: Any) -> Any:
         """The product with a vector, or with each column of a matrix."""

@@ -7,7 +7,6 @@ it runs and are kept for the next. Calls from several threads each have their ow
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from iverson.codegen.programs.verify import verify
 from iverson.codegen.programs.workers import TEAM
 from iverson.codegen.target import Machine, host
 from iverson.core import dtypes, locks
+from iverson.core.cached import cached_property
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -222,25 +222,25 @@ class CompiledProgram:
             shapes = {b.name: extents(b) for b in kernel.buffers}
             faults.check(kernel.name, plan, found, shapes)
 
-    @functools.cached_property
+    @cached_property
     def small(self) -> bool:
         """Whether its arena stays with it."""
         return self.calling.arena <= SMALL
 
-    @functools.cached_property
+    @cached_property
     def _entry(self) -> Any:
         return self.library.functions[emit.ENTRY_NAME]
 
-    @functools.cached_property
+    @cached_property
     def _inputs(self) -> tuple[Buffer, ...]:
         return self.program.of("in", "inout")
 
-    @functools.cached_property
+    @cached_property
     def _outputs(self) -> tuple[tuple[Any, ...], ...]:
         """The shapes of the outputs, and their dtypes."""
         return tuple(zip(*self.calling.outputs, strict=True)) or ((), ())
 
-    @functools.cached_property
+    @cached_property
     def _planned(self) -> Planned:
         return self.plan()
 

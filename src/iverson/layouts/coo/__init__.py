@@ -11,6 +11,7 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.core.arrays import repeat, tile
 from iverson.core.entries import Stored
 from iverson.core.shapes import Shape
 from iverson.layouts import counting
@@ -96,7 +97,7 @@ class CooPattern(Pattern):
     def _of_entries(self, dense: Shape) -> CooPattern:
         shape = (*self.shape, *dense)
         each = np.indices(dense).reshape(len(dense), -1)
-        rows = [*np.repeat(self.indices, each.shape[1], axis=1), *np.tile(each, self.count)]
+        rows = [*repeat(self.indices, each.shape[1], axis=1), *tile(each, self.count)]
         indices = np.array(rows, np.result_type(self.index_dtype, index_dtype(*shape)))
         return CooPattern(shape, indices.reshape(len(shape), -1), self._distinct)
 
