@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from iverson.codegen.programs import compile as programs_compile
+from iverson.codegen.programs.verify import verify
 from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells
@@ -74,6 +76,19 @@ def results_of_sparse_kernels_are_checked() -> Iterator[None]:
     replace_kernels(before | {key: _checked(kernel) for key, kernel in before.items() if key[1] is Sparse})
     yield
     replace_kernels(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def passes_over_compiled_programs_are_verified() -> Iterator[None]:
+    """What each pass of code generation makes of a program, in any test, keeps the rules of the IR."""
+
+    def verified(run: Any) -> Any:
+        return wraps(run)(lambda program: verify(run(program)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("rolled", "in_place", "by_rows"):
+            patch.setattr(programs_compile, name, verified(getattr(programs_compile, name)))
+        yield
 
 
 @pytest.fixture(autouse=True)

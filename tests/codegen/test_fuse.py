@@ -1,6 +1,7 @@
 """Fused phases, buffers kept between calls, and strided stores: by structure and by what they compute."""
 
 import numpy as np
+import pytest
 
 from iverson.codegen import workspace
 from iverson.codegen.fuse import fuse, joined, without
@@ -11,6 +12,7 @@ from iverson.codegen.nodes import (
     Buffer,
     Declare,
     Kernel,
+    Let,
     Load,
     Local,
     Loop,
@@ -19,6 +21,8 @@ from iverson.codegen.nodes import (
     Var,
     statements,
 )
+from iverson.codegen.verify import verify
+from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Const
 
 F32 = np.dtype("float32")
@@ -54,6 +58,29 @@ def test_two_reductions_over_the_same_loops_become_one_with_names_of_their_own()
     compile_kernel(kernel)(a, b, c)
     np.testing.assert_array_equal(b, 28 + a)
     np.testing.assert_array_equal(c, b)
+
+
+def test_a_name_is_bound_once():
+    """Whatever binds it, and whatever it is of."""
+    value = Const(1.0, F32)
+    a, let = Store(A, (I,), Local("t", F32)), Let("t", value)
+    nests = {
+        "i": each(Let("i", value), copy(B, A).body[0]),
+        "a": each(Let("a", value), copy(B, A).body[0]),
+        "t": each(let, Loop("j", Const(0), Const(2), (Declare("t", F32, value), a))),
+        "acc": each(Declare("acc", F32, value), Let("acc", value)),
+        "n": each(Let("n", value)),
+        "j": each(Loop("j", Const(0), Const(2), row_sum(B, A).body)),
+    }
+    for name, nest in nests.items():
+        with pytest.raises(ArgumentError, match=f"'{name}': got a name in use"):
+            verify(Kernel("k", (A, B, C), (nest,), ("n",)))
+    with pytest.raises(ArgumentError, match="'i': got a name in use"):
+        verify(Kernel("k", (A, B, C), (each(copy(B, A)),)))
+    apart = each(Loop("j", Const(0), Const(2), (let, a)), let, a)
+    verify(Kernel("k", (A, B, C), (apart, each(let, a))))
+    with pytest.raises(ArgumentError, match="'t': got a use"):
+        verify(Kernel("k", (A, B, C), (each(Loop("j", Const(0), Const(2), (let,)), a),)))
 
 
 def test_phases_that_depend_on_each_other_or_share_no_read_stay_apart():

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from iverson.codegen import workspace
+from iverson.codegen.nodes import (
+    Kernel,
+    Size,
+    Stmt,
+    expressions,
+    loads_and_stores,
+    statements,
+    with_buffers,
+)
 from iverson.codegen.programs import compile as programs_compile
+from iverson.codegen.verify import verify
+from iverson.expr.nodes import subexpressions
 from iverson.te import lower, operator
 from iverson.te.expressions import Tensor
 from iverson.te.nodes import Program, Statement
@@ -20,6 +32,8 @@ from tests.conformance.product import EXHAUSTIVE, turn
 from .oracles import Interpreted
 
 PASSES = ("inline", "accumulated", "merged", "whole_first")
+#: Those over loop nests: each gives phases, one or several, or None.
+OVER_NESTS = ("phases_of", "phase_of", "finished", "fuse", "without", "by_rows")
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -28,7 +42,9 @@ def passes_are_verified() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lower, "_Lowering", _Verified)
         for name in PASSES:
-            patch.setattr(lower, name, _verified(getattr(lower, name)))
+            patch.setattr(lower, name, _verified(getattr(lower, name), _check))
+        for name in OVER_NESTS:
+            patch.setattr(lower, name, _verified(getattr(lower, name), _check_phases))
         yield
 
 
@@ -87,13 +103,22 @@ class _Verified(lower._Lowering):
             _current.programs.pop()
 
 
-def _verified(made: Callable[..., Any]) -> Callable[..., Any]:
+def _verified(made: Callable[..., Any], holds: Callable[[Any], None]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         found = made(*args)
-        _check(found)
+        holds(found)
         return found
 
     return run
+
+
+def _check_phases(found: Sequence[Stmt] | Stmt | None) -> None:
+    for phase in found if isinstance(found, (list, tuple)) else () if found is None else (found,):
+        buffers = {x.buffer.name: replace(x.buffer, role="inout") for x in loads_and_stores(phase)}
+        roots = (e for s in statements((phase,)) for e in expressions(s))
+        sizes = {x.name for e in roots for x in subexpressions(e) if isinstance(x, Size)}
+        sizes |= {n for b in buffers.values() for n in b.shape if isinstance(n, str)}
+        verify(Kernel("phase", tuple(buffers.values()), (with_buffers(phase, buffers),), tuple(sizes)))
 
 
 def _check(statements: Iterable[Statement], found_elsewhere: Iterable[Tensor] = ()) -> None:

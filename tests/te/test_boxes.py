@@ -219,7 +219,7 @@ def test_sums_over_a_part_of_a_row_run_along_the_row(first, last):
         made = lowered([out], [a, x])
         found = list(nodes.statements(phases_of(made)))
         lanes = {s.var for s in found if isinstance(s, nodes.Loop) and s.mark == "vector"}
-        reads = [r for s in found for r in loads_of(s) if r.buffer.name[0] == "A"]
+        reads = [r for s in found for r in loads_of(s) if r.buffer.label == "A"]
         assert lanes
         assert 2 not in {motion(r, name) for name in lanes for r in reads}
 

@@ -33,7 +33,7 @@ def loops(*made: te.Tensor) -> list[Loop]:
 
 
 def marks(name: str, *made: te.Tensor) -> set[str]:
-    return {s.mark for s in loops(*made) if s.var.startswith(f"{name}_")}
+    return {s.mark for s in loops(*made) if s.label == name}
 
 
 @pytest.mark.parametrize(

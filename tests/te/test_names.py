@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,20 @@ import pytest
 
 import iverson as iv
 from iverson import te
+from iverson.codegen.print import kernel_text
 from iverson.core.errors import IndexingError
 from iverson.core.scalars import SCALARS
 from iverson.expr.functions import ASSIGN
-from iverson.te.names import PARTS, identifier, in_users_words, meaning, part
+from iverson.te.expressions import Tensor, Var
+from iverson.te.interpret import run
+from iverson.te.lower import afresh
+from iverson.te.lowered import Run
+from iverson.te.names import PARTS, meaning, part
 from tests.conformance.product import EXHAUSTIVE, turn
 
 from .corpus import KERNELS
+from .programs import Programs, drawn
+from .texts import derived, texts
 
 #: What texts say beside names: the strings of the modules that make them, and functions.
 SAID = (
@@ -173,7 +182,101 @@ def test_forms_of_names_are_read_back() -> None:
     assert not meaning("dy/dx")
     reference = (Path(inspect.getfile(te)).parents[3] / "docs/reference/te.md").read_text()
     assert all(f"`T.{which}`" in reference for which in PARTS)
-    spoken = in_users_words(
-        f"{identifier('my tensor')}_3_by1[i_1 + k_2_0] of x_1", {"my_tensor_3": "my tensor"}, "ik"
-    )
-    assert spoken == "my tensor[i + k] of x_1"
+
+
+#: Names that code has, that tensors have, and words of Python.
+ADVERSE = (
+    *(
+        "t",
+        "i",
+        "_0",
+        "out",
+        "x",
+        "acc",
+        "best",
+        "at",
+        "made",
+        "once",
+        "step",
+        "row",
+        "for",
+        "lambda",
+        "None",
+    ),
+    *(
+        "t0",
+        "t1_1",
+        "t0_1",
+        "i0",
+        "i1",
+        "i0_0",
+        "b0",
+        "b1",
+        "b0_by1",
+        "n_0",
+        "p0",
+        "acc_1",
+        "%0",
+        "$0",
+        "sin",
+    ),
+    *("float64", "a b", "", "T", "X", "Y", "select", "range", "S.1", "dT/dX"),
+)
+
+
+@contextmanager
+def named(name: Callable[[], str] | None) -> Iterator[None]:
+    """Every index, size and tensor, also those that rewrites add, has a name that is drawn."""
+    if name is None:
+        yield
+        return
+    index, tensor = Var.__init__, Tensor.__init__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Var, "__init__", lambda v, _, *rest: index(v, name(), *rest))
+        patch.setattr(Tensor, "__init__", lambda t, shape, dtype, _: tensor(t, shape, dtype, name()))
+        yield
+
+
+def compiled_from(seed: int, name: Callable[[], str] | None) -> tuple[list[str], list[Any]]:
+    """Of the random program of a seed: what is compiled, names and all, and what the interpreter gives."""
+    with named(name):
+        made = Programs(seed)
+        output, differentiable = made.program()
+        programs = list(derived([made.X, made.Y] if differentiable else [], [output]))
+        whole = [text for p in programs for text in texts(p)]
+        for p in programs:
+            steps = afresh(te.eliminate(p)).steps
+            whole += [kernel_text(s.kernel) for s in steps if isinstance(s, Run)]
+        sizes = dict(zip(made.shape, (made.n, made.m), strict=True)) if made.symbolic else {}
+        bound = te.program_of(te.bind(programs[0], sizes) if sizes else programs[0])
+        rng = np.random.default_rng(seed)
+        given = [drawn(rng, p) if p.dtype.kind in "fcV" else np.zeros(p.shape, p.dtype) for p in bound.inputs]
+        return whole, [x.tobytes() for x in run(bound, given)]
+
+
+@pytest.mark.parametrize("seed", range(2000 if EXHAUSTIVE else 40))
+def test_code_does_not_depend_on_names(seed: int) -> None:
+    """What is compiled is the same to the letter, whatever the names, and if all are one."""
+    r = random.Random(seed)
+    plain = compiled_from(seed, None)
+    assert compiled_from(seed, lambda: r.choice(ADVERSE)) == plain
+    one = r.choice(ADVERSE)
+    assert compiled_from(seed, lambda: one) == plain
+
+
+@pytest.mark.parametrize("index", ["t", "i", "t0", "acc", "_0", "i0", "t1_1"])
+def test_a_gradient_does_not_depend_on_the_name_of_an_index(index: str) -> None:
+    """Two phases by residues, in which values are named, as one."""
+    entry = f"te.maximum(.45, te.sigmoid(Y[{index} % 3])) * ({index} + 1.0)"
+    op = te.op(eval(f"lambda Y: te.compute((4,), lambda {index}: {entry})", {"te": te}), name="residues")
+    y = np.array([0.3, -0.2, 0.7])
+    s = 1 / (1 + np.exp(-y))
+    wanted = np.where(s > 0.45, s * (1 - s), 0) * [5, 2, 3]
+    np.testing.assert_allclose(iv.grad(lambda y: op(y).sum())(iv.asarray(y)), wanted, rtol=1e-14)
+
+
+def test_sizes_of_one_name_are_two() -> None:
+    n, m = te.var("n"), te.var("n")
+    A, B = te.placeholder((n,), name="A"), te.placeholder((m,), name="A")
+    keys = {te.program_of([te.compute((k,), lambda i: A[0] + B[0] + i)], [A, B]).key() for k in (n, m)}
+    assert len(keys) == 2

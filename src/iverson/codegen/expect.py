@@ -122,32 +122,34 @@ class _Units:
     def __init__(self, phase: Stmt, lanes: int, slow: dict[str, None]) -> None:
         self.lanes, self.slow = lanes, slow
         self.vector: dict[int, Loop | None] = {}
-        self.inner: dict[int, str] = {}
-        self._place(phase, None, "")
+        self.inner: dict[int, Loop | None] = {}
+        self._place(phase, None, None)
 
-    def _place(self, s: Stmt, vector: Loop | None, inner: str) -> None:
+    def _place(self, s: Stmt, vector: Loop | None, inner: Loop | None) -> None:
         self.vector[id(s)], self.inner[id(s)] = vector, inner
         if isinstance(s, Loop) and s.mark == "vector" and vector is None and loops.vectorizable(s):
             vector = s
         if isinstance(s, (Loop, If)):
-            name = s.var if isinstance(s, Loop) and s.mark != "unroll" and s.var != "once" else inner
+            if isinstance(s, Loop) and s.mark != "unroll" and s.var != "once":
+                inner = s
             for x in s.body:
-                self._place(x, vector, name)
+                self._place(x, vector, inner)
 
     def __call__(self, s: Stmt) -> float:
         if isinstance(s, Loop):
             return 0.0
         vector, inner = self.vector[id(s)], self.inner[id(s)]
-        name = inner if vector is None else vector.var
+        loop = inner if vector is None else vector
+        name, said = ("", "") if loop is None else (loop.var, loop.said)
         total, gathered = _flops(s) / 2, 0
         for x in _accesses([s]):
             how = motion(x, name)
             if how == 2 and vector is not None:
                 gathered += 1
                 self.slow[
-                    f"{x.buffer.label or x.buffer.name} is read or written entry by entry along {name}"
+                    f"{x.buffer.label or x.buffer.name} is read or written entry by entry along {said}"
                 ] = None
-            total += STILL if how == 0 and not motion(x, inner) else READ
+            total += STILL if how == 0 and not motion(x, inner.var if inner else "") else READ
         if vector is None and total >= 1:
-            self.slow[f"an entry at a time along {name}"] = None
+            self.slow[f"an entry at a time along {said}"] = None
         return total * (self.lanes if vector is None else 1) + GATHERED * gathered * self.lanes

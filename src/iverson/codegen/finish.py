@@ -7,7 +7,7 @@ for i: U[i] = g(R[i], i)
 
 from __future__ import annotations
 
-from iverson.codegen.fuse import expanded, fresh, named, shapes_in
+from iverson.codegen.fuse import expanded, fresh, shapes_in
 from iverson.codegen.nodes import (
     Buffer,
     Let,
@@ -16,6 +16,7 @@ from iverson.codegen.nodes import (
     Stmt,
     Store,
     Var,
+    bound,
     expressions,
     replaced,
     statements,
@@ -61,7 +62,7 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     if {read.name, task.out.name} & below or others & stored or task.out.name in stored:
         return None
 
-    taken = set(named(phase))
+    taken = set(bound(phase))
     names_of = {x.name: fresh(x.name, taken) for x in task.lets}
 
     def store(s: Stmt) -> tuple[Stmt, ...]:

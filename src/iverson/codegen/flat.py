@@ -106,7 +106,7 @@ def _joined(task: Task, a: Axis, b: Axis) -> Task:
     assert a.extent is not None
     assert b.extent is not None
     length = a.extent * b.extent
-    both = Axis(a.name, Const(0), Const(length))
+    both = Axis(a.name, Const(0), Const(length), label=a.label)
     accesses: list[Load | Store] = [Store(task.out, task.write, task.value), *task.loads]
     places = {x.buffer.name: (_places(x, a)[0], _places(x, b)[0]) for x in accesses if _places(x, a)}
 

@@ -31,6 +31,7 @@ from iverson.codegen.nodes import (
     UpdateArg,
     Var,
     alike,
+    bound,
     expressions,
     mapped,
     rewritten,
@@ -69,9 +70,7 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
     seen = shapes_in(first)
     if any(seen.get(name, shape) != shape for name, shape in shapes_in(second).items()):
         return None  # one of them has seen axes as one (`flat`), the other has not
-    taken = set(named(first))
-    names = {n: fresh(n, taken) for n in named(second)}
-    found = _merged(first, renamed(second, names))
+    found = _merged(first, apart(second, set(bound(first))))
     if (
         found is None
         or not _in_step(found)
@@ -107,7 +106,7 @@ def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | N
         if isinstance(x, Load) and x.buffer.name in made
     ):
         return None
-    taken = {*named(first), *named(second)}
+    taken = {*bound(first), *bound(second)}
     values = {n: Local(fresh("made", taken), s.value.dtype) for n, s in stores.items()}
 
     def value(e: Expr) -> Expr:
@@ -256,11 +255,16 @@ def _pressure(phase: Stmt, copies: int = 1) -> int:
 # --- names -----------------------------------------------------------------------
 
 
-def named(phase: Stmt) -> Iterator[str]:
-    return (s.name for s in statements((phase,)) if isinstance(s, (Let, Declare)))
+def apart(s: Stmt, taken: set[str]) -> Stmt:
+    """The statement, its values and variables called as nothing in ``taken``; adds their names to it."""
+    own = dict.fromkeys(x.name for x in statements((s,)) if isinstance(x, (Let, Declare)))
+    taken.update(x.var for x in statements((s,)) if isinstance(x, Loop))
+    names = {name: fresh(name, taken) for name in own}
+    return renamed(s, names) if any(name != new for name, new in names.items()) else s
 
 
 def fresh(name: str, taken: set[str]) -> str:
+    """A name that is not taken, which it then is."""
     found, n = name, 0
     while found in taken:
         n += 1

@@ -30,6 +30,8 @@ Grammar
 
 Meaning
 -------
+- Loops, lets, variables, sizes and buffers have names of one space. A name is bound once in a block and those
+  around it: nothing is hidden. Names are the code's own; what a user calls a buffer or an index is its label.
 - Phases run in order, each complete before the next begins. Loops run in order; ``mark`` only permits
   another order, and asserts that the result does not depend on it:
 
@@ -141,7 +143,7 @@ class Load(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for var in range(lower, upper, step): body``."""
+    """``for var in range(lower, upper, step): body``; ``label``: what a user calls the variable."""
 
     var: str
     lower: Expr
@@ -150,6 +152,12 @@ class Loop:
     step: int = 1
     mark: str = ""
     factor: int = 1
+    label: str = field(default="", compare=False)
+
+    @property
+    def said(self) -> str:
+        """What texts for users call its variable."""
+        return self.label or self.var
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +224,11 @@ class Point:
     at: Mapping[str, Expr]
 
 
+def block_of(var: str) -> str:
+    """The variable of a loop over blocks of another's iterations."""
+    return f"{var}_0"
+
+
 Stmt = Loop | If | Let | Declare | Update | UpdateArg | Store | Point
 
 
@@ -260,6 +273,15 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         yield s
         if isinstance(s, (Loop, If)):
             yield from statements(s.body)
+
+
+def bound(phase: Stmt) -> Iterator[str]:
+    """The names that loops, lets and variables of a statement have."""
+    for s in statements((phase,)):
+        if isinstance(s, Loop):
+            yield s.var
+        elif isinstance(s, (Let, Declare)):
+            yield s.name
 
 
 def loads_and_stores(phase: Stmt) -> Iterator[Load | Store]:

@@ -6,7 +6,7 @@ The text is also what caches key on: as it is in memory, and with its names numb
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from iverson.codegen.nodes import (
     Buffer,
@@ -19,6 +19,7 @@ from iverson.codegen.nodes import (
     Stmt,
     Update,
     UpdateArg,
+    bound,
     buffers_of,
     expressions,
 )
@@ -28,10 +29,13 @@ from iverson.expr.print import exact_texts
 
 def kernel_text(kernel: Kernel) -> str:
     """The whole kernel."""
-    sizes = f"; sizes {', '.join(kernel.sizes)}" if kernel.sizes else ""
-    lines = [f"kernel {kernel.name}({', '.join(b.name for b in kernel.arguments)}{sizes})"]
-    lines += [f"  {b.role} {_buffer(b)}" for b in kernel.buffers]
-    return "\n".join((*lines, *_phases(kernel)))
+    return "\n".join((f"kernel {kernel.name}", *_lines(kernel)))
+
+
+def _lines(kernel: Kernel) -> tuple[str, ...]:
+    """All but its name."""
+    sizes = (f"  sizes {', '.join(kernel.sizes)}",) if kernel.sizes else ()
+    return (*sizes, *(f"  {b.role} {_buffer(b)}" for b in kernel.buffers), *_phases(kernel))
 
 
 def _phases(kernel: Kernel) -> tuple[str, ...]:
@@ -45,19 +49,13 @@ def _phases(kernel: Kernel) -> tuple[str, ...]:
 
 def phase_text(kernel: Kernel, k: int) -> str:
     """A phase and the buffers it uses, names numbered: equal for those that do the same to other buffers."""
-    text = "\n".join((*map(_buffer, buffers_of(kernel, k)), _phases(kernel)[k]))
-    return _numbered(text, kernel.sizes)
-
-
-#: Names that a lowering makes of a user's (or automatic) name and a number; no word of the text is like them.
-_MADE_NAME = re.compile(r"\b[A-Za-z]\w*_\d+\b")
+    own = buffers_of(kernel, k)
+    text = "\n".join((*map(_buffer, own), _phases(kernel)[k]))
+    return _numbered(text, kernel.sizes, {*(b.name for b in own), *bound(kernel.phases[k])})
 
 
 def nameless_text(kernel: Kernel) -> str:
-    """The whole kernel with names numbered in their order: equal for kernels that differ in names only.
-
-    Automatic names count what the process has defined so far, so that another process has other ones.
-    """
+    """The whole kernel with names numbered in their order: equal for kernels that differ in names only."""
     found: str | None = kernel.once.get("nameless_text")
     if found is None:
         found = kernel.once["nameless_text"] = _nameless_text(kernel)
@@ -65,14 +63,25 @@ def nameless_text(kernel: Kernel) -> str:
 
 
 def _nameless_text(kernel: Kernel) -> str:
-    _, _, rest = kernel_text(kernel).partition(kernel.name)
-    return _numbered(rest, kernel.sizes)
+    names = {b.name for b in kernel.buffers}
+    names.update(name for phase in kernel.phases for name in bound(phase))
+    return _numbered("\n".join(_lines(kernel)), kernel.sizes, names)
 
 
-def _numbered(text: str, sizes: Sequence[str]) -> str:
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+
+
+def _numbered(text: str, sizes: Sequence[str], names: Set[str]) -> str:
     """A text with names numbered in their order, those of sizes in theirs."""
     numbers: dict[str, int] = {name: -1 - k for k, name in enumerate(sizes)}
-    return _MADE_NAME.sub(lambda m: f"%{numbers.setdefault(m.group(), len(numbers))}", text)
+
+    def number(found: re.Match[str]) -> str:
+        word = found[0]
+        if word not in numbers and word not in names:
+            return word
+        return f"%{numbers.setdefault(word, len(numbers))}"
+
+    return _WORD.sub(number, text)
 
 
 def _buffer(b: Buffer) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from math import inf, lcm, prod
 
-from iverson.codegen.fuse import STATEMENTS, fresh, named, renamed, shapes_in
+from iverson.codegen.fuse import STATEMENTS, apart, fresh, shapes_in
 from iverson.codegen.loops import constant_extent
 from iverson.codegen.nodes import (
     INT64,
@@ -31,6 +31,8 @@ from iverson.codegen.nodes import (
     Stmt,
     Store,
     Var,
+    block_of,
+    bound,
     buffers_of,
     expressions,
     loads_and_stores,
@@ -172,7 +174,7 @@ class _Part:
     def over(self, first: str, end: Expr) -> Stmt:
         """It for the rows from one on up to an end."""
         if self.block is None:
-            return Loop(self.row, Var(first), end, self.phase.body)
+            return replace(self.phase, lower=Var(first), upper=end, mark="")
 
         def bounded(s: Stmt) -> Stmt:
             mine = isinstance(s, Loop) and s.var == self.row
@@ -197,7 +199,7 @@ def _part(phase: Stmt) -> _Part | None:
         blocks = [s for s in inner if s.step == 1 and same((s.lower,), (Var(phase.var),))]
     else:  # one block, over all rows
         blocks = [s for s in inner if same((s.lower, s.upper), (phase.lower, phase.upper))]
-        blocks = [s for s in blocks if f"{s.var}_0" == phase.var and s.step == 1]
+        blocks = [s for s in blocks if block_of(s.var) == phase.var and s.step == 1]
     if len(blocks) != 1 or any(s is not blocks[0] for s in used) or len(phase.body) != 1:
         return None
     return _Part(phase, blocks[0].var, blocks[0])
@@ -265,17 +267,15 @@ class _Rows:
         if len(self.phases) == 1:
             return self.phases[0]
         first, size = self.parts[0], self.size
-        loops = (s for p in self.parts for s in statements(p.phase.body) if isinstance(s, Loop))
-        name = fresh(f"{first.row}_0", {*(s.var for s in loops), *(p.row for p in self.parts)})
+        name = fresh(
+            block_of(first.row), {n for p in self.parts for s in p.phase.body for n in (p.row, *bound(s))}
+        )
         end: Expr = Apply("add", (Var(name), Const(size)), INT64)
         if self.extent is None or self.extent % size:
             end = Apply("minimum", (end, first.phase.upper), INT64)
-        body: list[Stmt] = []
-        taken: set[str] = set()
-        for p in self.parts:
-            made = p.over(name, end)
-            body.append(renamed(made, {n: fresh(n, taken) for n in dict.fromkeys(named(made))}))
-        return Loop(name, first.phase.lower, first.phase.upper, tuple(body), step=size, mark="parallel")
+        taken = {name}
+        body = tuple([apart(p.over(name, end), taken) for p in self.parts])
+        return replace(first.phase, var=name, body=body, step=size)
 
     @property
     def extent(self) -> int | None:

@@ -34,6 +34,7 @@ from iverson.codegen.nodes import (
     UpdateArg,
     Var,
     alike,
+    block_of,
     expressions,
     rewritten,
     statements,
@@ -107,7 +108,7 @@ def _guards(task: Task) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
 
 def _scope(task: Task, guards: tuple[Expr, ...] = ()) -> Scope:
     """Where the store of a reduction stands."""
-    loops = tuple(Loop(a.name, a.lower, a.upper, ()) for a in task.axes if a.name not in task.inner)
+    loops = tuple(a.loop() for a in task.axes if a.name not in task.inner)
     return Scope(loops, tuple((c, True) for c in guards))
 
 
@@ -164,7 +165,7 @@ class Choice:
                 innermost = all(isinstance(x, Point) for x in s.body)
                 even = all(motion(x, s.var, task.lets) < 2 for x in task.loads)
                 if innermost and even and s.step == 1 and not s.mark and not is_short(s, around):
-                    found[Axis(s.var, s.lower, s.upper)] = most_iterations(s, around)
+                    found[Axis(s.var, s.lower, s.upper, label=s.label)] = most_iterations(s, around)
                 around = replace(around, loops=(*around.loops, s))
             if isinstance(s, (Loop, If)):
                 for x in s.body:
@@ -257,14 +258,14 @@ class Choice:
         if self.second is not None:
             a, size = self.second
             rest = [x for x in rest if x is not a]
-            body = (Loop(a.name, a.lower, a.upper, body, mark="tile", factor=size),)
+            body = (a.loop(body, "tile", size),)
         if t is not None:
             split = not self._has_own(rest) and t in self.plain
             if split:
                 return self._split(t, self.tile, rest, body, "tile", self.tile)
-            body = (Loop(t.name, t.lower, t.upper, body, mark="tile", factor=self.tile),)
+            body = (t.loop(body, "tile", self.tile),)
         if v is not None and v in self.outer:
-            whole = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
+            whole = (v.loop(body, "vector", self.factor),)
             if not self._has_own(rest) and t is None and _wide(v):
                 if rest and self._is_small(rest, whole) and v is not self.asked:
                     return Loop("once", Const(0), Const(1), _loops(rest, whole))
@@ -287,7 +288,7 @@ class Choice:
         self, a: Axis, size: int, rest: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
     ) -> Stmt:
         """Blocks of an axis for the threads, and inside a block its loop with a mark."""
-        start = f"{a.name}_0"
+        start = block_of(a.name)
         end: Expr = Apply("add", (Var(start), Const(size)), INT64)
         if a.extent is None or a.extent % size:
             end = Apply("minimum", (end, a.upper), INT64)
@@ -295,11 +296,12 @@ class Choice:
         if a.extent is not None and a.extent <= size:
             begin, end = a.lower, a.upper  # one block, of a known number of iterations: no code for others
         v = self.vector
-        body = (Loop(a.name, begin, end, body, mark=mark, factor=factor),)
+        body = (replace(a, lower=begin, upper=end).loop(body, mark, factor),)
         if v is not None and v in self.outer and v is not a:
-            body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
+            body = (v.loop(body, "vector", self.factor),)
         how = ASKED if a is self.asked else 1
-        return Loop(start, a.lower, a.upper, _loops(rest, body), step=size, mark="parallel", factor=how)
+        blocks = replace(a, name=start).loop(_loops(rest, body), "parallel", how)
+        return replace(blocks, step=size)
 
     def _rewrap(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
         """The remaining loops, one that owns its entries outermost."""
@@ -321,7 +323,7 @@ class Choice:
         if shared is not None:
             body = with_shared(body)
         how = ASKED if lead.lever == "parallel" else 1
-        return Loop(lead.name, lead.lower, lead.upper, body, mark="parallel", factor=how)
+        return lead.loop(body, "parallel", how)
 
     def _inside(self) -> tuple[Stmt, ...]:
         """What happens at one entry of the output (or, in a scatter, at one point)."""
@@ -392,7 +394,7 @@ class Choice:
         points = prod(2 * MANY if a.extent is None else a.extent for a in self.reduced)
         budget = (WRITTEN if points > MANY else ALL_WRITTEN) // (self.factor * self.tile)
         if v in self.reduced and v is not None:
-            body = (Loop(v.name, v.lower, v.upper, body, mark="vector", factor=self.factor),)
+            body = (v.loop(body, "vector", self.factor),)
             budget = 1
         for a in reversed(axes):
             extent = a.extent
@@ -401,7 +403,7 @@ class Choice:
                 budget //= max(extent, 1)
             else:
                 budget = 1
-            body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if small else ""),)
+            body = (a.loop(body, "unroll" if small else ""),)
         return body
 
 
@@ -419,7 +421,7 @@ def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         n = a.extent
         budget = budget // n if n else 0
         written = (budget and n != 1) or _is_asked(a)
-        body = (Loop(a.name, a.lower, a.upper, body, mark="unroll" if written else ""),)
+        body = (a.loop(body, "unroll" if written else ""),)
     return body
 
 

@@ -6,22 +6,30 @@ How it is done, in which order and with which marks, is `schedule`'s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.loops import depends
-from iverson.codegen.nodes import Buffer, Let, Load, Size, Stmt, Store, Var
+from iverson.codegen.nodes import Buffer, Let, Load, Loop, Size, Stmt, Store, Var
 from iverson.expr.nodes import Apply, Expr, subexpressions
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An index ``lower <= name < upper``; ``lever``: its loop is to be "parallel" or "unroll"."""
+    """An index ``lower <= name < upper``; ``lever``: its loop is to be "parallel" or "unroll".
+
+    label : what a user calls it.
+    """
 
     name: str
     lower: Expr
     upper: Expr
     lever: str = ""
+    label: str = field(default="", compare=False)
+
+    def loop(self, body: tuple[Stmt, ...] = (), mark: str = "", factor: int = 1) -> Loop:
+        """The loop over it."""
+        return Loop(self.name, self.lower, self.upper, body, 1, mark, factor, self.label)
 
     @property
     def extent(self) -> int | None:

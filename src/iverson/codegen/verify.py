@@ -46,6 +46,7 @@ class _Scope:
     mutable: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()  # declared outside a loop that may run in another order
     depth: int = 0
+    taken: frozenset[str] = frozenset()  # all names: of buffers, sizes, and what is bound around
 
 
 def verify(kernel: Kernel) -> Kernel:
@@ -68,7 +69,7 @@ def verify(kernel: Kernel) -> Kernel:
         _require(rank, kernel, b.name, str(b.strides), "a stride per axis")
     by_row = {b.name for b in kernel.buffers if b.role == "row"}
     for phase in kernel.phases:
-        _block(kernel, (phase,), _Scope())
+        _block(kernel, (phase,), _Scope(taken=frozenset((*names, *kernel.sizes))))
         own = {x.buffer.name for x in loads_and_stores(phase)} & by_row
         whole = sorted(own - held(phase, own))
         _require(not whole, kernel, "buffers", f"rows of {whole}", "phases by rows that touch their own")
@@ -90,14 +91,15 @@ def _block(kernel: Kernel, body: tuple[Stmt, ...], scope: _Scope) -> None:
             _require(s.condition.dtype == BOOL, kernel, "if", exact_text(s.condition), "a condition")
             _block(kernel, s.body, scope)
         elif isinstance(s, Let):
+            scope = _binding(kernel, s.name, scope)
             scope = replace(scope, locals={**scope.locals, s.name: s.value.dtype})
         elif isinstance(s, Declare):
             _same(kernel, s.name, s.value.dtype, s.dtype)
+            scope = _binding(kernel, s.name, scope)
             scope = replace(
                 scope,
                 locals={**scope.locals, s.name: s.dtype},
                 mutable=scope.mutable | {s.name},
-                outer=scope.outer - {s.name},
             )
         elif isinstance(s, (Update, UpdateArg)):
             _update(kernel, s, scope)
@@ -107,10 +109,16 @@ def _block(kernel: Kernel, body: tuple[Stmt, ...], scope: _Scope) -> None:
             _require(False, kernel, "walk", "a point", "the statements of a task")
 
 
+def _binding(kernel: Kernel, name: str, scope: _Scope) -> _Scope:
+    """The scope with one more name: whatever it is of, no other thing there has it."""
+    _require(name not in scope.taken, kernel, name, "a name in use", "a fresh one")
+    return replace(scope, taken=scope.taken | {name})
+
+
 def _loop(kernel: Kernel, s: Loop, scope: _Scope) -> None:
+    scope = _binding(kernel, s.var, scope)
     _require(s.mark in MARKS, kernel, s.var, s.mark, f"a mark among {MARKS}")
     _require(s.step > 0 and s.factor > 0, kernel, s.var, str(s.step), "a positive step and factor")
-    _require(s.var not in scope.variables, kernel, s.var, "a variable in use", "a fresh name")
     outermost = s.mark != "parallel" or scope.depth == 0
     _require(outermost, kernel, s.var, "parallel inside a loop", "the outermost loop")
     _require(s.lower.dtype == INT64 == s.upper.dtype, kernel, s.var, "other bounds", "int64 bounds")

@@ -134,7 +134,7 @@ def peeled(task: Task, walk: Stmt) -> list[Task] | None:
     while len(rest) == 1 and isinstance(s := rest[0], Loop):
         if s.var not in own or not isinstance(s.lower, Const) or not isinstance(s.upper, Const):
             break
-        axes.append(Axis(s.var, s.lower, s.upper, task.levers.get(s.var, "")))
+        axes.append(Axis(s.var, s.lower, s.upper, task.levers.get(s.var, ""), s.label))
         steps[s.var] = s.step
         rest = s.body
     points = _points(rest)
@@ -142,7 +142,7 @@ def peeled(task: Task, walk: Stmt) -> list[Task] | None:
         return None
     if len(points) != 1 or points[0].at:
         return None
-    loops = tuple(Loop(a.name, a.lower, a.upper, ()) for a in axes)
+    loops = tuple(a.loop() for a in axes)
     if not is_inside(Store(task.out, task.write, task.value), Scope(loops)):
         return None  # only the walk's guards keep the writes inside
     inner = None if isinstance(rest[0], Point) else rest
@@ -300,7 +300,7 @@ def _reads_cost(task: Task, name: str) -> float:
     in d takes part.
     """
     idle = max((d for e in _bounds_of(task.walk) for d in _divisors(e, name)), default=1)
-    scope = Scope(tuple(Loop(a.name, a.lower, a.upper, ()) for a in task.axes))
+    scope = Scope(tuple(a.loop() for a in task.axes))
     spans = 1
     for loop in _loops_of(task.walk, name):
         low, high = loop_extremes(loop, scope)

@@ -91,10 +91,11 @@ def single(e: Expr) -> Affine:
 
 
 def _order(atom: Expr) -> tuple[object, ...]:
-    """An order of atoms that does not depend on addresses: by age where they know it, then by name."""
+    """An order of atoms that does not depend on addresses: by age, of those that know it, then by name."""
     nodes = postorder([atom]) if atom.operands else [atom]
     ages = tuple(n.serial for n in nodes if hasattr(n, "serial"))
-    names = ",".join(str(getattr(n, "name", getattr(n, "value", ""))) for n in nodes)
+    named = (n for n in nodes if not hasattr(n, "serial"))  # the others' names are a user's
+    names = ",".join(str(getattr(n, "name", getattr(n, "value", ""))) for n in named)
     return bool(atom.operands), ages, names
 
 

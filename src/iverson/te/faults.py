@@ -1,20 +1,20 @@
 """Indices and bounds that turn out to be wrong, in the words of a definition: tensors and axes, and where.
 
-Kernels say that an index was outside and which one. Where it follows from the inputs alone, the statement is
-looked at once more, by the interpreter, to say where.
+Kernels say which index was outside, of which buffer, in names that no user knows. Where it follows from the
+inputs alone, the statement is looked at once more, by the interpreter, to say where.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
-from iverson.te.expressions import Tensor, Var
+from iverson.expr.print import text
+from iverson.te.expressions import Tensor
 from iverson.te.interpret import wrong_bound, wrong_index
-from iverson.te.names import in_users_words
 from iverson.te.nodes import Program
 from iverson.te.print import names_of
 
@@ -26,13 +26,14 @@ def of_definition(
     program: Program,
     values: dict[Tensor, Any],
     sizes: Mapping[Expr, int],
-    buffers: Mapping[str, str],
+    buffers: Mapping[str, Collection[str]],
     operation: str,
     names: Sequence[str] | None,
 ) -> IndexingError:
     """The error of a kernel as one of the definition.
 
-    values : of the inputs. buffers : the tensor that each is of. names : of the inputs, as users call them.
+    values : of the inputs. buffers : the tensors that each is of, one after the other. names : of the inputs,
+    as users call them.
     """
     called = {t.name: name for t, name in zip(program.inputs, names or (), strict=False)}
 
@@ -55,7 +56,12 @@ def of_definition(
                 expected=inside,
                 remedy=error.remedy,
             )
-    tensors = {b: called.get(t, t) for b, t in buffers.items()} | called
-    axes = {v.name for s in program.statements for v in names_of(s) if isinstance(v, Var)}
-    argument, got = (in_users_words(x, tensors, axes) for x in (error.argument, error.got))
-    return IndexingError(operation, argument, got=got, expected=error.expected, remedy=error.remedy)
+    held = buffers[
+        error.argument.partition("_")[0]
+    ]  # what the buffer is of; the index follows from what was computed
+    reads = [(r, s) for s in program.statements for r in s.reads if r.tensor.name in held]
+    places = dict.fromkeys(words(text(r, names_of(s))) for r, s in reads if r.indices)
+    what = " or ".join(called.get(t, t) for t in held)
+    index, _, _ = error.got.partition(" of ")
+    got = f"{index} of {' or '.join(places) if len(places) == 1 else what}"
+    return IndexingError(operation, what, got=got, expected=error.expected, remedy=error.remedy)

@@ -5,7 +5,7 @@ that are stored, and those that are computed where they are read; levers that no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from iverson.codegen.expect import Expected, at_peak, expected
 from iverson.codegen.functions import INLINED
@@ -20,9 +20,7 @@ from iverson.te.expressions import Var, typical
 from iverson.te.inline import choices
 from iverson.te.lower import afresh
 from iverson.te.lowered import Fill, Interpreted, Lowered, Run, SomeProduct
-from iverson.te.names import in_users_words
 from iverson.te.nodes import Program
-from iverson.te.print import names_of
 from iverson.te.work import work
 
 #: The share of peak below which a kernel is warned of.
@@ -55,15 +53,8 @@ def _blocks(program: Program) -> Iterator[str]:
         )
 
 
-def _users_words(lowered: Lowered) -> Callable[[str], str]:
-    """A text on loops, in the names of axes."""
-    axes = {v.name for s in lowered.program.statements for v in names_of(s) if isinstance(v, Var)}
-    return lambda text: in_users_words(text, {}, axes)
-
-
 def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
     """The lines of each kernel, what it makes first."""
-    words = _users_words(lowered)
     sizes = {b.name: b for b in lowered.buffers.values()}
     for step in lowered.steps:
         if isinstance(step, Run):
@@ -73,9 +64,9 @@ def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
                 yield [
                     ", ".join(made),
                     *_numbers(found, p),
-                    f"  threads   {words(_threads(phase, found, lowered))}",
-                    *map(words, _rows(phase)),
-                    *map(words, _slow(found)),
+                    f"  threads   {_threads(phase, found, lowered)}",
+                    *_rows(phase),
+                    *_slow(found),
                 ]
         elif isinstance(step, Interpreted):
             what = ", ".join(dict.fromkeys(s.tensor.name for s in step.statements))
@@ -113,8 +104,8 @@ def _threads(phase: Stmt, found: Expected, lowered: Lowered) -> str:
     if not isinstance(phase, Loop) or iterations(phase, lowered.values) <= 1:
         return "1: no loop that several could share"
     if found.threads == 1:
-        return f"1: more would not pay over {phase.var}"
-    return f"{found.threads}, over {phase.var}{': te.parallel' if phase.factor > 1 else ''}"
+        return f"1: more would not pay over {phase.said}"
+    return f"{found.threads}, over {phase.said}{': te.parallel' if phase.factor > 1 else ''}"
 
 
 def _rows(phase: Stmt) -> list[str]:
@@ -122,7 +113,7 @@ def _rows(phase: Stmt) -> list[str]:
     own = parts(phase)
     if not own or not isinstance(phase, Loop):
         return []
-    how = f"{phase.step} rows of {phase.var} at a time: what one makes of them the next reads in cache"
+    how = f"{phase.step} rows of {phase.said} at a time: what one makes of them the next reads in cache"
     return [f"  rows      {len(own)} loops, {how}"]
 
 
@@ -139,10 +130,9 @@ def _stages(program: Program) -> Iterator[str]:
 
 def _levers(program: Program, lowered: Lowered) -> Iterator[str]:
     """The levers on axes of which no loop knows."""
-    words = _users_words(lowered)
     phases = tuple(p for s in lowered.steps if isinstance(s, Run) for p in s.kernel.phases)
     loops = [s for s in statements(phases) if isinstance(s, Loop)]
-    done = {(s.mark, words(s.var)) for s in loops if s.mark != "parallel" or s.factor > 1}
+    done = {(s.mark, s.label) for s in loops if s.mark != "parallel" or s.factor > 1}
     axes: dict[Var, None] = dict.fromkeys(v for s in program.statements for v in s.domain.axes if v.lever)
     for v in axes:
         if (v.lever, v.name) not in done:

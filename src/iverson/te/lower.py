@@ -213,7 +213,7 @@ class _Lowering:
         sizes.update(n for b in used.values() for n in b.shape if isinstance(n, str))
         own = {b.name for b in self.buffers.values()}
         self.scratch |= {n: b for n, b in used.items() if n not in own}
-        final = {n: Buffer(n, b.dtype, b.shape, "inout" if n in written else "in") for n, b in used.items()}
+        final = {n: replace(b, role="inout" if n in written else "in") for n, b in used.items()}
         own_phases = tuple(nodes.with_buffers(p, final) for p in phases)
         return Kernel("te", tuple(final.values()), own_phases, tuple(sorted(sizes)))
 

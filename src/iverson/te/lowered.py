@@ -16,7 +16,7 @@ from iverson.codegen import contract, nodes, workspace
 from iverson.codegen.bounds import Scope, affine
 from iverson.codegen.kernel import CompiledKernel, compile_kernel
 from iverson.codegen.nodes import Buffer, Kernel
-from iverson.codegen.task import Axis, Task
+from iverson.codegen.task import Task
 from iverson.core.cached import cached_property
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
@@ -149,14 +149,14 @@ class Lowered:
             sizes = {v: self.values[name] for v, name in known.names.items()}
             raise faults.of_definition(error, said, values, sizes, self._called(), operation, names) from None
 
-    def _called(self) -> dict[str, str]:
+    def _called(self) -> dict[str, dict[str, None]]:
         """What the buffers hold, each what it holds one after the other."""
         said = self.said or self.program
         own = dict(zip(tensors_of(self.program), tensors_of(said), strict=False))
         found: dict[str, dict[str, None]] = {}
         for t, b in self.buffers.items():
             found.setdefault(b.name, {})[own.get(t, t).name] = None
-        return {name: " or ".join(tensors) for name, tensors in found.items()}
+        return found
 
     @cached_property
     def whole(self) -> OneCall | None:
@@ -262,7 +262,7 @@ def task_at(task: Task, sizes: Mapping[str, int]) -> Task:
         form = affine(changed(e, at), Scope())
         return e if form.terms else Const(form.const)
 
-    axes = tuple(Axis(a.name, number(a.lower), number(a.upper), a.lever) for a in task.axes)
+    axes = tuple(replace(a, lower=number(a.lower), upper=number(a.upper)) for a in task.axes)
     return replace(task, out=_buffer_at(task.out, sizes), value=changed(task.value, at), axes=axes)
 
 

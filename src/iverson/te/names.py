@@ -1,13 +1,13 @@
-"""What is called after what users named: tensors that a rewrite adds, and loops and buffers of the code.
+"""What is called after what users named: tensors that a rewrite adds.
 
 ``T.part`` is a tensor made for T, ``T.1``, ``T.2`` the reductions inside of its definition, and ``dy/dx`` the
-derivative of y in x. Buffers and loops are numbered (``T_argmax_3``, ``i_0_0``); texts take the numbers off.
+derivative of y in x. In loop nests names are numbers (``b3``, ``i0``), so that no name of a user's can be one
+of them; a buffer and a loop have what users call them as their label.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ PARTS = {
     "tangent": "the derivative of {0} along the tangents",
     "held": "how many of the entries that a selection holds {0} depends on",
 }
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def part(tensor: Tensor, which: str, count: int | None = None) -> str:
@@ -51,27 +50,3 @@ def distinct(name: str, taken: Collection[str]) -> str:
         k += 1
         found = f"{name}_{k}"
     return found
-
-
-def identifier(name: str) -> str:
-    """A name as one of code."""
-    return "".join(c if c.isalnum() else "_" for c in name) or "t"
-
-
-def in_users_words(text: str, tensors: Mapping[str, str], axes: Iterable[str]) -> str:
-    """A text on loops and buffers in the names of tensors and axes.
-
-    tensors : by buffer, also as users call inputs. axes : what they are called in definitions: a loop has the
-    name of its axis and numbers.
-    """
-    known = {identifier(name): name for name in axes}
-
-    def name(found: re.Match[str]) -> str:
-        word = re.sub(r"_by\d+$", "", found[0])  # a copy of it
-        if found[0] in tensors or word in tensors:
-            return tensors.get(found[0]) or tensors[word]
-        while word not in known and (shorter := re.sub(r"_\d+$", "", word)) != word:
-            word = shorter
-        return known.get(word, found[0])
-
-    return _WORD.sub(name, text)

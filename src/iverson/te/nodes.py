@@ -335,9 +335,10 @@ def _structural_key(program: Program) -> str:
             if node in numbers:
                 continue
             below = [number(o) for o in node.operands]
+            ends = (extent(node.lo), extent(node.hi)) if isinstance(node, Var) else ()
             number(node)
             if isinstance(node, Var):
-                emit("var", node.kind, repr(node.lo), repr(node.hi), node.lever)
+                emit("var", node.kind, *ends, node.lever)
             elif isinstance(node, Const):
                 emit("const", repr(node.value), node.dtype.str)
             elif isinstance(node, Read):
@@ -348,10 +349,13 @@ def _structural_key(program: Program) -> str:
                 emit(type(node).__name__, getattr(node, "name", ""), node.dtype.str, below)
         return [number(r) for r in roots]
 
+    def extent(n: object) -> str:
+        return f"%{expression((n,))[0]}" if isinstance(n, Expr) else repr(n)
+
     def tensor(t: Tensor) -> str:
         if t not in numbers:
             lever = getattr(t, "lever", "")
-            emit(number(t), type(t).__name__, t.dtype.str, [repr(n) for n in t.shape], lever)
+            emit(number(t), type(t).__name__, t.dtype.str, [extent(n) for n in t.shape], lever)
         return number(t)
 
     def walk(nest: tuple[Walk, ...]) -> None:

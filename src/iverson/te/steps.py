@@ -68,7 +68,7 @@ def phase_of(
                 condition = Translation(buffers, sizes, {recurrence.axis: at}).expression(guard)
                 nests = (If(condition, nests),)
             body += nests
-    return Loop(STEP, Const(0), count, tuple(body))
+    return Loop(STEP, Const(0), count, tuple(body), label=recurrence.axis.name)
 
 
 def _nests(task: Task) -> tuple[Stmt, ...]:

@@ -20,7 +20,6 @@ from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.affine import normal_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, at_sizes, variables
-from iverson.te.names import identifier
 from iverson.te.nodes import For, If, Statement, Walk
 from iverson.te.ragged import Bounds, bounds_in, is_ragged
 
@@ -48,11 +47,9 @@ class Sizes:
 
 
 def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
-    """A buffer of its own for a tensor."""
+    """A buffer of its own for a tensor, which is its label."""
     known = sizes or Sizes()
-    return Buffer(
-        f"{identifier(t.name)}_{number}", t.dtype, tuple(map(known.extent, t.shape)), "in", None, t.name
-    )
+    return Buffer(f"b{number}", t.dtype, tuple(map(known.extent, t.shape)), "in", None, t.name)
 
 
 def task_of(
@@ -68,7 +65,7 @@ def task_of(
     """
     t = Translation(buffers, sizes, given)
     own = [v for v in s.domain.axes if v not in (given or {})]
-    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi), v.lever) for v in own)
+    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi), v.lever, v.name) for v in own)
     where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
     write = tuple(whole_number(t.expression(w)) for w in s.write)
     position = None if s.position is None else t.expression(s.position)
@@ -101,7 +98,7 @@ def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Tas
     axes = tuple(a for a, v in zip(task.axes, own, strict=True) if v in written)
     walk = _nested([v for v in own if v not in written], outer, bounds, where, t)
     shared = tuple(t.expression(c) for c in where if not set(variables([c])) & (set(own) - written))
-    loops = tuple(nodes.Loop(a.name, a.lower, a.upper, ()) for a in axes)
+    loops = tuple(a.loop() for a in axes)
     store = nodes.Store(task.out, task.write, task.value)
     if task.fresh or is_inside(store, Scope(loops)):
         shared = ()  # else they keep the store inside of the output
@@ -150,7 +147,7 @@ def _nested(
     for v in own:
         low, high = bounds[v].within(v) if v in bounds else (v.lo, v.hi)
         first, last = (whole_number(t.index(n)) for n in (low, high))
-        items.append(nodes.Loop(t.name(v), first, last, ()))
+        items.append(nodes.Loop(t.name(v), first, last, (), label=v.name))
         known.add(v)
         guards()
     body: tuple[Stmt, ...] = (nodes.Point({}),)
@@ -170,9 +167,8 @@ def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Seq
     def walk(item: Walk) -> Stmt:
         if isinstance(item, For):
             inner = tuple(walk(w) for w in item.body)
-            return nodes.Loop(
-                t.name(item.var), t.expression(item.lower), t.expression(item.upper), inner, item.step
-            )
+            lower, upper = t.expression(item.lower), t.expression(item.upper)
+            return nodes.Loop(t.name(item.var), lower, upper, inner, item.step, label=item.var.name)
         if isinstance(item, If):
             return nodes.If(t.expression(item.condition), tuple(walk(w) for w in item.body))
         at = {a: t.expression(e) for a, v, e in zip(names, s.domain.axes, item.at, strict=True) if e is not v}
@@ -202,7 +198,7 @@ class Translation:
         return other
 
     def name(self, v: Var) -> str:
-        return self.names.setdefault(v, f"{identifier(v.name)}_{len(self.names)}")
+        return self.names.setdefault(v, f"i{len(self.names)}")
 
     def index(self, n: Any) -> Expr:
         """A bound of an axis."""

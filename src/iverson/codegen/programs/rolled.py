@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from iverson.codegen.fuse import fresh
 from iverson.codegen.nodes import (
     Buffer,
     Kernel,
@@ -20,6 +21,7 @@ from iverson.codegen.nodes import (
     Stmt,
     Store,
     Var,
+    bound,
     mapped,
     rewritten,
     statements,
@@ -199,8 +201,7 @@ def _meet(a: View, b: View) -> bool:
 
 def _looped(kernel: Kernel, moving: dict[str, View], count: int) -> Kernel:
     """The kernel in a loop, with an axis more of the buffers that move with it."""
-    taken = {getattr(s, "var", getattr(s, "name", "")) for s in statements(kernel.phases)}
-    row = Var(next(name for n in range(len(taken) + 1) if (name := f"row_{n}") not in taken))
+    row = Var(fresh("row", {name for phase in kernel.phases for name in bound(phase)}))
     made = {
         b.name: replace(b, shape=v.shape, strides=None if v.contiguous else v.strides)
         if (v := moving.get(b.name))
