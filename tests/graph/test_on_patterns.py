@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -25,7 +28,7 @@ from iverson.graph.passes.common import common
 from iverson.graph.symbols import binding_of
 from iverson.graph.takes import Along
 from iverson.transforms.tracing import TracedFunction
-from tests.conformance.product import EXHAUSTIVE
+from tests.conformance.product import EXHAUSTIVE, by_turns, each
 
 RNG = np.random.default_rng(0)
 X, W = RNG.standard_normal((6, 3)), RNG.standard_normal((3, 2))
@@ -446,6 +449,63 @@ def test_what_depends_on_the_number_of_entries_is_traced_for_each():
         compiled = iv.jit(f)
         for count in (12, 8, 16, 8):
             agree(compiled, f, drawn("coo", count), iv.asarray(X))
+
+
+#: Ways to learn how many entries a sparse operand stores, and what may be done with a number.
+SIZES = {
+    "nnz": lambda s: s.nnz,
+    "shape": lambda s: s.values().shape[0],
+    "size": lambda s: s.values().size,
+    "nbytes": lambda s: s.values().nbytes // 8,
+    "len": lambda s: len(s.values()),
+    "of a part": lambda s: s.values()[1:].shape[0] + 1,
+    "of two": lambda s: iv.concat([s.values(), s.values()]).shape[0] // 2,
+    "unpacked": lambda s: max(*s.values().shape, 0),
+    "as many ones": lambda s: iv.ones_like(s.values()).shape[0],
+    "as many zeros": lambda s: (iv.zeros_like(s.values()) + s.values()).shape[0],
+    "as many numbers": lambda s: iv.full_like(s.values(), 3.0).shape[0],
+    "numpy.shape": lambda s: np.shape(s.values())[0],
+    "numpy.size": lambda s: np.size(s.values()),
+    "iteration": lambda s: sum(1 for _ in s.values()),
+    "masked": lambda s: iv.masked_tensor(s.values(), iv.ones_like(s.values(), dtype="bool")).shape[0],
+    "batched": lambda s: batched_extent(iv.stack([s.values(), s.values()])),
+}
+USES = {
+    "compared": lambda n: n > 12,
+    "plus": lambda n: n + 1 > 13,
+    "minus": lambda n: 12 - n < 0,
+    "over": lambda n: 12 / n < 1,
+    "rest": lambda n: divmod(n, 13) != (0, n),
+    "bits": lambda n: (n >> 2) > 3,
+    "range": lambda n: 12 in range(n),
+    "list": lambda n: [0] * n > [0] * 12,
+    "text": lambda n: f"{n:9d}" > f"{12:9d}",
+    "float": lambda n: float(n) > 12.0,
+    "math": lambda n: math.isqrt(n) > 3,
+    "numpy": lambda n: bool(np.int64(n) > 12),
+    "tried": lambda n: next((k for k in (12, 11) if k >= n), None) is None,
+}
+
+
+def batched_extent(x):
+    extents = []
+    iv.vmap(lambda row: extents.append(row.shape[0]) or row)(x)
+    return extents[0]
+
+
+def test_every_use_of_a_number_of_entries_is_seen():
+    """A branch on it, whatever it is computed with, is taken anew for other numbers."""
+
+    def check(case):
+        read, use = SIZES[case[0]], USES[case[1]]
+        f = lambda s: s.sum() * (2.0 if use(read(s)) else 1.0)
+        compiled = iv.jit(f, interpret=True)
+        for count in (6, 8, 10, 20):
+            s = drawn("coo", count)
+            expected = dense(s)[0].sum() * (2.0 if count > 12 else 1.0)
+            np.testing.assert_allclose(compiled(s).numpy(), expected, rtol=1e-12)
+
+    each(check, by_turns(itertools.product(SIZES, USES), 8))
 
 
 def test_surroundings_that_change_are_seen_for_any_number_of_entries():

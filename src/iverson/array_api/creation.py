@@ -48,6 +48,7 @@ from iverson.layouts import CooPattern, Sparse, convert, warn_dense
 from iverson.layouts.conversion import without_entries
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.strided import aligned_empty, aligned_zeros
+from iverson.layouts.symbols import PatternRead, StandIn
 from iverson.ops import F
 from iverson.ops.sparse import check_fits, check_layout
 
@@ -93,6 +94,13 @@ def _shaped(name: str, body: Body, shape: Any, dtype: Any, device: Any, requires
     return _made(_allocated(name, shape, body, shape, wanted), requires_grad)
 
 
+def _settled(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a new array; raises PatternRead for extents that stand for any, which it would not say."""
+    if StandIn in map(type, shape):
+        raise PatternRead
+    return shape
+
+
 def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
     """An array of x's shape and dtype, made by ``body(shape, dtype)``; of a wrapper, with its semantics."""
     check_device(device, name)
@@ -105,7 +113,7 @@ def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, require
         if name == "zeros_like":
             return _made(without_entries(held, wanted), requires_grad)
         warn_dense(held, name)
-    shape = check_storable(x.shape, wanted, name, "x")
+    shape = check_storable(_settled(x.shape), wanted, name, "x")
     return _made(_allocated(name, shape, body, shape, wanted), requires_grad)
 
 
@@ -291,11 +299,14 @@ def full_like(
         warn_dense(held, "full_like")
     if type(fill_value) not in SCALARS:
         wanted = given_dtype(dtype, x.dtype, "full_like")
-        return _broadcast(_scalar_array(fill_value, "full_like"), x.shape, wanted, requires_grad, "full_like")
+        return _broadcast(
+            _scalar_array(fill_value, "full_like"), _settled(x.shape), wanted, requires_grad, "full_like"
+        )
     own = _dtype_of_scalar(fill_value, "full_like", "fill_value")
     wanted = given_dtype(dtype, x.dtype, "full_like")
     return _made(
-        _fill(check_storable(x.shape, wanted, "full_like", "x"), wanted, fill_value, own), requires_grad
+        _fill(check_storable(_settled(x.shape), wanted, "full_like", "x"), wanted, fill_value, own),
+        requires_grad,
     )
 
 

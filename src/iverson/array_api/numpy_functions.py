@@ -23,6 +23,7 @@ from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.elsewhere import NAMES
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.handles.array import Array
+from iverson.layouts.symbols import handed_out
 from iverson.ops import F
 
 #: Ours for a method of a binary ufunc.
@@ -323,8 +324,10 @@ _OWN: dict[str, Callable[..., Any]] = {
     "isrealobj": lambda x: x.dtype.kind != "c",
     "ndim": lambda a: a.ndim,
     "ravel": _flat,
-    "shape": lambda a: a.shape,
-    "size": lambda a, axis=None: prod(a.shape if axis is None else [a.shape[k] for k in as_tuple(axis)]),
+    "shape": lambda a: handed_out(a.shape, 2),
+    "size": lambda a, axis=None: handed_out(
+        prod(a.shape if axis is None else [a.shape[k] for k in as_tuple(axis)]), 2
+    ),
     "swapaxes": _swapped,
     "vstack": _joined(0, 2),
     "where": _where,

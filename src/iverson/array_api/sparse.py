@@ -28,7 +28,7 @@ from iverson.layouts import (
     sparse_layouts,
 )
 from iverson.layouts.conversion import dense_axes
-from iverson.layouts.symbols import PatternSymbol
+from iverson.layouts.symbols import PatternSymbol, handed_out
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
 
@@ -386,7 +386,7 @@ def indptr(x: Tensor, /) -> Tensor:
 @tensor_property
 def nnz(x: Tensor, /) -> int:
     """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
-    count: int = pattern_held(x, "nnz").count
+    count: int = handed_out(pattern_held(x, "nnz").count)
     return count
 
 

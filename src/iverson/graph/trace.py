@@ -42,6 +42,7 @@ from iverson.graph.shapeless import without_shape
 from iverson.graph.stored_ops import index_array
 from iverson.graph.symbols import unknown
 from iverson.layouts import Layout, register
+from iverson.layouts.symbols import handed_out
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -57,7 +58,7 @@ class Traced(LevelValue):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.value.aval.shape
+        return handed_out(self.value.aval.shape)  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -34,7 +34,7 @@ from iverson.core.op import Op
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
 from iverson.handles import indexing
-from iverson.layouts.symbols import PatternRead, StandIn
+from iverson.layouts.symbols import handed_out
 from iverson.ops import TABLE
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Array(Operand, Methods):
     @property
     def size(self) -> int:
         """The number of entries."""
-        return prod(self.shape)
+        return handed_out(prod(self.shape))
 
     @property
     def device(self) -> str:
@@ -228,7 +228,7 @@ class Array(Operand, Methods):
     @property
     def nbytes(self) -> int:
         """The bytes that all entries would take if stored."""
-        return self.size * int(self.dtype.itemsize)
+        return handed_out(self.size * int(self.dtype.itemsize))
 
     @property
     def T(self) -> Self:
@@ -269,9 +269,7 @@ class Array(Operand, Methods):
     def __len__(self) -> int:
         if not self.shape:
             raise UnsizedError("len", "x", got="an array of rank 0", expected="at least one axis")
-        if type(self.shape[0]) is StandIn:  # `len` makes it a number like others
-            raise PatternRead
-        return self.shape[0]
+        return handed_out(self.shape[0])
 
     def __iter__(self) -> Iterator[Self]:
         if not self.shape:

@@ -49,30 +49,59 @@ class PatternRead(GraphError):
         )
 
 
-def _compared(how: Callable[..., Any]) -> Any:
-    def compare(self: int, *other: Any) -> Any:
+def _guarded(name: str) -> Any:
+    how = getattr(int, name)
+
+    def operate(self: int, *others: Any) -> Any:
         if is_of_users():
             raise PatternRead
-        return how(self, *other)
+        found = how(self, *others)
+        return StandIn(found) if name in _KEPT and type(found) is int else found
 
-    return compare
+    return operate
+
+
+_KEPT = ("__mul__", "__rmul__")
+_SIDED = ("add", "sub", "mul", "floordiv", "truediv", "mod", "divmod", "pow", "and", "or", "xor", "lshift")
+_ALONE: tuple[str, ...] = (
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "hash",
+    "bool",
+    "int",
+    "index",
+    "float",
+    "format",
+    "repr",
+)
+_ALONE += ("neg", "pos", "abs", "invert", "trunc", "round", "floor", "ceil", "str", "rshift", "rrshift")
 
 
 class StandIn(int):
-    """A number of entries that stands for any: who is not of the package can compute with it, but not compare
-    it, since a trace goes one way."""
+    """A number of entries that stands for any. Code of the user's gets none (`handed_out`), and cannot
+    compute with one that reaches it otherwise: a trace goes one way, and what is computed from a number does
+    not say what it came from."""
 
     __slots__ = ()
 
-    __lt__, __le__, __gt__, __ge__ = map(_compared, (int.__lt__, int.__le__, int.__gt__, int.__ge__))
-    __eq__, __ne__ = map(_compared, (int.__eq__, int.__ne__))
-    __hash__, __bool__ = map(_compared, (int.__hash__, int.__bool__))
+    for _name in (*_ALONE, *_SIDED, *(f"r{name}" for name in _SIDED)):
+        locals()[f"__{_name}__"] = _guarded(f"__{_name}__")
+    del _name
 
-    def __mul__(self, other: Any) -> Any:
-        found = int.__mul__(self, other)
-        return StandIn(found) if type(found) is int else found
 
-    __rmul__ = __mul__
+def handed_out(extents: Any, depth: int = 1) -> Any:
+    """Extents, or one, for the frame so many above that of the caller.
+
+    Raises PatternRead where one stands for any number, and that frame is of the user.
+    """
+    parts = extents if type(extents) is tuple else (extents,)
+    if StandIn in map(type, parts) and is_of_users(depth + 1):
+        raise PatternRead
+    return extents
 
 
 class Counts:
@@ -468,6 +497,7 @@ __all__ = [
     "capacity",
     "examples",
     "follows",
+    "handed_out",
     "has_symbols",
     "kept",
     "kind_key",

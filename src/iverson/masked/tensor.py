@@ -20,6 +20,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, Sh
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
 from iverson.handles.spy import Picture
+from iverson.layouts.symbols import handed_out
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask, taken
 from iverson.ops import F
@@ -55,7 +56,7 @@ class MaskedTensor(Wrapper, Array):
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents, one per axis."""
-        return self._mask.shape
+        return handed_out(self._mask.shape)  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype[Any]:

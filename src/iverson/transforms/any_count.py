@@ -3,7 +3,7 @@
 A trace is of operands that store so many entries. Where a second one, with numbers that occur nowhere else in
 place of these, writes down the same but for the numbers, what the function computes does not depend on them:
 calls with other numbers run programs for a *capacity*, at least as many entries (`iverson.graph.padding`).
-A function that compares such a number is not traced for any (`iverson.layouts.symbols.StandIn`).
+A function that reads such a number is not traced for any (`iverson.layouts.symbols.handed_out`).
 """
 
 from __future__ import annotations

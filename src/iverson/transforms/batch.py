@@ -38,6 +38,7 @@ from iverson.graph.control import ControlOp
 from iverson.graph.operations import draws_of
 from iverson.layouts import Bracket, Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
+from iverson.layouts.symbols import handed_out
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
 from iverson.transforms.functions import by_rule, each_example, over_examples
@@ -50,9 +51,8 @@ class Batched(LevelValue):
         apart from what it is outside of the batch: as a variable of a gradient inside.
     """
 
-    __slots__ = ("dense", "dtype", "held", "lead", "shape")
+    __slots__ = ("_shape", "dense", "dtype", "held", "lead")
 
-    shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
     def __init__(self, level: Level, held: Any, lead: int = 1) -> None:
@@ -60,9 +60,13 @@ class Batched(LevelValue):
         self._level = level
         self.held = held
         self.lead = lead
-        self.shape = value.shape[lead:]  # kept: several of those who take an op on its way ask for it
+        self._shape = value.shape[lead:]  # kept: several of those who take an op on its way ask for it
         self.dtype = value.dtype
         self.dense = type(value) is Strided or getattr(value, "dense", False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return handed_out(self._shape)  # type: ignore[no-any-return]
 
     @property
     def may_select(self) -> bool:  # type: ignore[override]
