@@ -38,7 +38,7 @@ from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.orders import in_order_of_reads, matmul_moved
 from iverson.graph.padding import padded, trimmed
-from iverson.graph.segment import Segment
+from iverson.graph.segment import Segment, arrays_of
 from iverson.graph.stored_ops import STORED_OPS, stored_work
 from iverson.layouts import are_strided, to_strided
 from iverson.layouts.symbols import Binding, PatternSymbol, bound
@@ -293,7 +293,7 @@ def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | Non
 def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native | Library, ...] | None:
     """The steps that facts tell of; None where there are none, or the code of one is kept no more."""
     values = stored.numbered(graph)
-    held = {v: value_of(x, x) for v, x in graph.constants}
+    held = arrays_of(graph)
     steps: list[Native | Library] = []
     for n, fact in enumerate(facts or ()):
         if len(fact) == 1:
@@ -338,7 +338,7 @@ class _Again:
 
 def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, ...]:
     """The steps of a graph: segments as few as the order of the values allows."""
-    constants = {v: value_of(x, x) for v, x in graph.constants}
+    constants = arrays_of(graph)
     kinds = Kinds(graph)
     pairs = _donations(graph, donated, kinds)
     made: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}

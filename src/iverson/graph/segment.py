@@ -34,6 +34,15 @@ ONCE = Times()
 AT_ONCE = 64
 
 
+def arrays_of(graph: Graph) -> dict[Value, Any]:
+    """The constants of a graph as programs hold them: parts and selections as whole arrays.
+
+    Facts on disk name constants by their place in the graph, so each graph opens its own.
+    """
+    held = {v: value_of(x, x) for v, x in graph.constants}
+    return {v: to_strided(x) if isinstance(x, Box | Bracket | Packed) else x for v, x in held.items()}
+
+
 class Segment:
     """Equations that become steps of a program, or all of one.
 
@@ -130,7 +139,7 @@ class Segment:
     ) -> tuple[Step, ...]:
         """The steps of a body, on inputs in these places, its outputs into those."""
         graph = body.graph
-        constants = {v: value_of(x, x) for v, x in graph.constants}
+        constants = arrays_of(graph)
         inner = Segment(graph.equations, body.kinds.of, graph.outputs, constants, self.memory, times)
         inner.places.update(zip(graph.inputs, given, strict=True))
         inner.targets.update(zip(graph.outputs, into, strict=True))
@@ -246,8 +255,6 @@ class Segment:
     def constant(self, v: Value) -> View | None:
         """Where a constant is; None for one in a layout that is not for programs, and for other values."""
         array = self.constants.get(v)
-        if isinstance(array, Box | Bracket | Packed):  # as embeddings of constants are
-            array = to_strided(array)
         if is_strided(array):
             return self.memory.hold(array)
         return self.memory.zeros(v.dtype, v.shape) if type(array) is Zero else None
