@@ -120,8 +120,8 @@ class Body:
 class Generator:
     """Writes one program."""
 
-    def __init__(self, rng: np.random.Generator, draws: bool, reverse: bool) -> None:
-        self.rng, self.draws, self.reverse = rng, draws, reverse
+    def __init__(self, rng: np.random.Generator, draws: bool, reverse: bool, flat: bool = False) -> None:
+        self.rng, self.draws, self.reverse, self.flat = rng, draws, reverse, flat
         self.count = 0
 
     # --- choices -------------------------------------------------------------------
@@ -672,7 +672,7 @@ class Generator:
             *(self.custom, self.notation, self.drawn, self.constant),
         )
         nested = (self.simple, self.branch, self.scan, self.loop, self.mapped, self.derivative)
-        if b.depth < 3 and self.rng.random() < (0.3, 0.25, 0.2)[b.depth]:
+        if b.depth < 3 and not self.flat and self.rng.random() < (0.3, 0.25, 0.2)[b.depth]:
             self.choose(nested)(b)
         else:
             self.choose(flat)(b)
@@ -707,7 +707,8 @@ class Program(NamedTuple):
 LAYOUTS = ("strided",) * 6 + ("csr", "csc", "coo")
 
 
-def program_of(seed: int, mode: Mode | None = None) -> Program:
+def program_of(seed: int, mode: Mode | None = None, flat: bool = False) -> Program:
+    """The program of a seed. mode : instead of one that is drawn. flat : without bodies."""
     rng = np.random.default_rng(seed)
     mode = modes(rng) if mode is None else mode
     parts = {*mode.inner, *mode.outer}
@@ -716,7 +717,7 @@ def program_of(seed: int, mode: Mode | None = None) -> Program:
     draws = bool(rng.random() < 0.25) and not closed
     complex_numbers = bool(rng.random() < 0.12) and not {"grad", "jvp"} & set(mode.inner)
     reverse = "grad" in mode.inner or mode.derivative in ("grad", "hessian")
-    generator = Generator(rng, draws, reverse)
+    generator = Generator(rng, draws, reverse, flat)
     while True:
         shapes = [generator.shape(0, 2) for _ in range(2)]
         if np.prod(shapes[0]) <= (HESSIAN_ENTRIES if heavy else 17) and np.prod(shapes[1]) <= 17:

@@ -162,6 +162,11 @@ def _tree(f: Callable[..., Any], *trees: Any) -> Any:
     return f(*trees)
 
 
+def _as_now(tree: Any) -> Any:
+    """Results of a body: tensors of their own, which later writes leave as they are."""
+    return _tree(lambda x: Array(x.data, x.mask, x.pattern, x.columns_first), tree)
+
+
 def _stacked(axis: int, *xs: Any) -> Array:
     return Array(d.stack(*(_array(x).data for x in xs), axis=axis))
 
@@ -336,14 +341,14 @@ class Oracle(Namespace):
         return Array(np.asarray(drawn[tuple(self.turns)]) if self.turns else np.asarray(drawn))
 
     def jit(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        return f
+        return lambda *args: _as_now(f(*args))
 
     checkpoint = jit
 
     def _turn(self, k: int, f: Callable[..., Any], *args: Any) -> Any:
         self.turns.append(k)
         try:
-            return f(*args)
+            return _as_now(f(*args))
         finally:
             self.turns.pop()
 
@@ -369,16 +374,16 @@ class Oracle(Namespace):
         return init, _tree(lambda *parts: _stacked(0, *parts), *rows)
 
     def cond(self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
-        return (f if pred else g)(*operands)
+        return _as_now((f if pred else g)(*operands))
 
     def fori_loop(self, n: int, f: Callable[..., Any], init: Any) -> Any:
         for k in range(n):
-            init = f(Array(np.asarray(float(k))), init)
+            init = _as_now(f(Array(np.asarray(float(k))), init))
         return init
 
     def while_loop(self, test: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
         while bool(np.all(test(init))):
-            init = f(init)
+            init = _as_now(f(init))
         return init
 
     # --- derivatives -----------------------------------------------------------------------

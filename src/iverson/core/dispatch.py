@@ -258,6 +258,10 @@ class Level(ABC):
         """How many runs of a function stand in one of this level; None where it is run once."""
         return None
 
+    def writing(self, x: Any) -> None:
+        """Before a handle is made to stand for a value of this level; by default nothing."""
+        return
+
     def of_examples(self, handle: Any) -> Any:
         """What a handle with one array for each example, along axis 0, is in this level."""
         return handle
@@ -280,6 +284,15 @@ class Level(ABC):
         self.depth = None
 
     @contextmanager
+    def innermost(self) -> Iterator[None]:
+        """A block in which no level within this one is entered."""
+        before = _levels.set(_levels.get()[: None if self.depth is None else self.depth + 1])
+        try:
+            yield
+        finally:
+            _levels.reset(before)
+
+    @contextmanager
     def suspended(self) -> Iterator[None]:
         """A block in which this level, and all within it, are not entered."""
         before = _levels.set(_levels.get()[: self.depth])
@@ -291,6 +304,8 @@ class Level(ABC):
 
 class Cells(Protocol):
     """What a level does about tensors from outside that change from one of its runs to the next."""
+
+    level: Level
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `Level.bind`, of an op on tracked tensors from outside."""

@@ -23,6 +23,7 @@ from iverson.core.dispatch import (
     alias,
     is_tracked,
     is_variable,
+    levels,
     make_handle,
     rebind,
     slot_of,
@@ -59,6 +60,10 @@ class TensorCell:
     def now(self) -> Any:
         """The handle, None if it is gone."""
         return self._ref()
+
+    def before(self) -> Any:
+        """A handle with what it held before the trace."""
+        return make_handle(self.held, *self._slot)
 
     def same_as(self, other: Any) -> bool:
         """Whether a cell of another trace is of the same handle."""
@@ -188,11 +193,19 @@ class TraceCells:
 
     def inside(self, x: Any) -> Any:
         """A handle with the value that the trace has for that of an eager handle."""
-        return x if isinstance(value_of(x), LevelValue) else self.level.variable_of(x)
+        return self.level.variable_of(x) if self._is_around(x) else x
+
+    def _is_around(self, x: Any) -> bool:
+        """Whether a handle holds an array, or a value of a level around this one."""
+        held = value_of(x)
+        if not isinstance(held, LevelValue):
+            return True
+        entered = levels()
+        return held._level in entered[: entered.index(self.level)]
 
     def take(self, x: Any) -> Any:
         """Let a handle from outside hold the trace's value for it, which each call reads anew."""
-        if not isinstance(value_of(x), LevelValue):
+        if self._is_around(x):
             value = self._cell(x, is_declared=True)
             rebind(x, value_of(self.level.handle(value)))
         return x
@@ -205,7 +218,7 @@ class TraceCells:
 
     def rebinding(self, x: Any) -> None:
         """Before a handle is made to stand for another value."""
-        if isinstance(value_of(x), LevelValue):
+        if not self._is_around(x):
             return
         known = self._tensors.get(id(x))
         if known is None or known[0].now() is not x:
@@ -240,7 +253,9 @@ class TraceCells:
             gc.collect()  # a cycle may keep a temporary alive
         found: list[tuple[Value, Cell]] = []
         for cell, value in tensors:
-            if cell.now() is None:
+            if cell.now() is None and (cell.is_tracked or isinstance(cell.held, LevelValue)):
+                self.level.captured.append((value, cell.before()))
+            elif cell.now() is None:
                 self.level.constants.append((value, cell.held))
             else:
                 found.append((value, cell))
@@ -254,9 +269,10 @@ class TraceCells:
             x = cell.now()
             if x is None or getattr(value_of(x), "value", None) is value or value_of(x) is cell.held:
                 continue
-            if not cell.is_declared and not cell.is_tracked:
+            # What was computed of an array, or of a value around, before the write is not in the trace.
+            if not cell.is_declared and not (cell.is_tracked and not isinstance(cell.held, LevelValue)):
                 self.again.append(x)
-            cell.constant = not is_tracked(x)
+            cell.constant = not is_tracked(x) and self.level.says_constant(x)
             found.append((cell, alias(x)))
         for place, value in self._gradients.values():
             x = place.now()

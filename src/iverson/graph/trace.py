@@ -22,6 +22,7 @@ from iverson.core.dispatch import (
     Handle,
     Level,
     LevelValue,
+    alias,
     is_tracked,
     is_variable,
     level_of,
@@ -138,6 +139,7 @@ class Trace(Level):
         "_first",
         "_in_function",
         "_known",
+        "_once",
         "_outer",
         "_outside",
         "_recording",
@@ -149,8 +151,9 @@ class Trace(Level):
         "read",
     )
 
-    def __init__(self, name: str = "trace", *, stateful: bool = False) -> None:
+    def __init__(self, name: str = "trace", *, stateful: bool = False, once: bool = False) -> None:
         super().__init__(name)
+        self._once = once
         self.cells: TraceCells | None = TraceCells(self) if stateful else None
         self.inputs: list[Value] = []
         self.equations: list[Equation] = []
@@ -199,7 +202,9 @@ class Trace(Level):
             value = self._known[key] = Value(held.value.aval if isinstance(held, Traced) else aval_of(held))
             self._outside.append(held)
             if tracked or isinstance(held, LevelValue):
-                self.captured.append((value, x))
+                # A body, which is called at once, keeps no temporary alive, which would be a cell.
+                inner = self._once and isinstance(held, LevelValue) and isinstance(x, Handle)
+                self.captured.append((value, alias(x) if inner else x))
             else:
                 self.constants.append((value, held))
                 if isinstance(x, Handle):
@@ -240,6 +245,11 @@ class Trace(Level):
         made = tuple([Traced(self, v) for v in results])
         return made if op.multiple else made[0]
 
+    def says_constant(self, x: Any) -> bool:
+        """Whether a handle holds what was computed where the user said that it is constant, or an array."""
+        held = value_of(x)
+        return not isinstance(held, Traced) or held._level is not self or held.value in self._constant
+
     def _note_constant(self, results: Sequence[Value]) -> None:
         """Note what is computed where the user said that it is constant."""
         if is_constant():
@@ -263,7 +273,7 @@ class Trace(Level):
         own = [Value(x.aval if isinstance(x, Value) else aval_of(x)) for x in operands]
         constants = {v for v, _ in self.constants}
         inputs = [
-            h if x in constants else self.handle(v)
+            alias(h) if x in constants else self.handle(v)
             for h, x, v in zip(call.handles, operands, own, strict=True)
         ]
         self._in_function = True

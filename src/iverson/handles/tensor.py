@@ -177,7 +177,9 @@ class Tensor(Handle, Array, TensorMethods):
     def _become(self, result: Any) -> None:
         if (cells := dispatch.cells()) is not None:
             cells.rebinding(self)
-        self._value = result._value
+        if isinstance(held := result._value, dispatch.LevelValue):
+            held._level.writing(self)
+        self._value = held
         if is_grad_enabled() or not self.is_leaf:
             self._node, self._index = result._node, result._index
             if self._node is not None:

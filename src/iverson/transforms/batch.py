@@ -7,9 +7,11 @@ function work as on one example; ops on the held handles are recorded as they wo
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -25,7 +27,10 @@ from iverson.core.dispatch import (
     bind,
     is_tracked,
     level_of,
+    levels,
     make_handle,
+    rebind,
+    slot_of,
     value_of,
 )
 from iverson.core.entries import FULL, NOTHING, Box, Entries, plain
@@ -97,7 +102,7 @@ class Batch(Level):
     origin : the batch whose examples they are, where a body is carried out on these.
     """
 
-    __slots__ = ("_constant", "_recorded", "_recording", "size")
+    __slots__ = ("_constant", "_recorded", "_recording", "_written", "size")
 
     def __init__(self, size: int, origin: Level | None = None) -> None:
         super().__init__("vmap")
@@ -105,11 +110,31 @@ class Batch(Level):
         self.size = size
         self._recorded = is_grad_enabled()
         self._recording = recording(self._recorded)
+        self._written: list[tuple[Any, Any, Any]] = []
         self._constant = is_constant()  # around it: what is differentiated inside of that is recorded
 
     def _is_constant(self) -> bool:
         """Whether the mapped function says that what it computes here is constant."""
         return is_constant() and not self._constant
+
+    def writing(self, x: Any) -> None:
+        """As `Level.writing`: what x held is noted, unless it is a value of the batch."""
+        if not (isinstance(held := value_of(x), Batched) and held._level is self):
+            self._written.append((ref(x), held, slot_of(x)))
+
+    def put_back(self, results: Sequence[Any]) -> bool:
+        """Let tensors around the function hold again what they did; whether it wrote into one.
+
+        results : leaves of its result; a tensor that it made itself may be one of them.
+        """
+        found = [(x, *before) for where, *before in self._written if (x := where()) is not None]
+        if any(all(x is not r for r in results) for x, *_ in found):
+            del found
+            gc.collect()  # a cycle may keep a temporary alive
+            found = [(x, *before) for where, *before in self._written if (x := where()) is not None]
+        for x, held, slot in reversed(found):
+            rebind(x, held, *slot)
+        return any(all(x is not r for r in results) for x, *_ in found)
 
     def examples(self) -> int:
         """As `Level.examples`."""
@@ -164,6 +189,9 @@ class Batch(Level):
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The op on all examples at once, by its rule."""
+        if levels()[-1] is not self:  # what it is of is outside of levels within this one
+            with self.innermost():
+                return self.bind(op, args, params)
         own, of = [], []
         ranks = set()
         for a in args:

@@ -7,6 +7,8 @@ A function that is given is run once, on tensors without entries, and becomes a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -69,8 +71,11 @@ def _path(structure: Any, k: int, name: str) -> str:
 
 
 def _traced(function: Any, name: str, *how: Any) -> TracedFunction:
-    """A function traced, if it does not write into what it is given."""
-    traced = TracedFunction(function, name, *how)
+    """A function traced, if it does not write into what it is given.
+
+    Tensors around it that it writes are cells: inputs and outputs of its graph.
+    """
+    traced = TracedFunction(function, name, *how, stateful=True, once=True)
     if traced.written:
         raise GraphError(
             name,
@@ -82,15 +87,59 @@ def _traced(function: Any, name: str, *how: Any) -> TracedFunction:
 
 
 class _Body:
-    """A function traced: its graph, whose first inputs are ``consts``, handles of what it closes over."""
+    """A function traced: its graph, whose first inputs are ``consts``, handles of what it closes over.
+
+    cells : the tensors around it that it writes; their new values are the graph's last outputs.
+    """
 
     def __init__(self, function: Any, name: str, avals: Sequence[Aval], arguments: Any) -> None:
         self.name = name
         self.traced = _traced(function, name, avals, lambda h: (arguments(h), {}), self._tensors)
-        self.graph, self.consts = lifted(self.traced.graph, self.traced.captured)
+        self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
+        self.cells = _written(self.traced, name)
 
     def _tensors(self, leaves: list[Any]) -> list[Any]:
         return tensors(leaves, self.name, "the function's result")
+
+    def with_cells(self, cells: Sequence[Any]) -> _Body:
+        """The body with the values of these cells as its last outputs: those that it does not write, too."""
+        own, values, left = self.traced.own, [], []
+        for cell in cells:
+            at = [k for k, c in enumerate(self.cells) if c.same_as(cell)]
+            if not at:
+                left.append((x := cell.now(), Value(Aval(x.shape, x.dtype))))
+            values.append(self.graph.outputs[own + at[0]] if at else left[-1][1])
+        body = copy(self)
+        g = self.graph
+        inputs = (*(v for _, v in left), *g.inputs)
+        body.graph = Graph(inputs, g.equations, (*g.outputs[:own], *values), g.constants)
+        body.consts = [*(x for x, _ in left), *self.consts]
+        body.cells = list(cells)
+        return body
+
+    def carrying(self, first: int) -> tuple[_Body, list[Any]]:
+        """The body of a loop whose carry ends with the cells, and their values before the loop.
+
+        first : how many inputs, after ``consts``, and how many outputs are the carry.
+        """
+        if not self.cells:
+            return self, []
+        own, consts, g = self.traced.own, len(self.consts), self.graph
+        at = [k for k, x in enumerate(self.traced.captured) if any(x is c for c in self.cells)]
+        order = [next(k for k in at if self.traced.captured[k] is c) for c in self.cells]
+        stays = [k for k in range(consts) if k not in at]
+        inputs = [*(g.inputs[k] for k in stays), *g.inputs[consts : consts + first]]
+        inputs += [*(g.inputs[k] for k in order), *g.inputs[consts + first :]]
+        outputs = (*g.outputs[:first], *g.outputs[own:], *g.outputs[first:own])
+        body = copy(self)
+        body.graph = interned(Graph(tuple(inputs), g.equations, outputs, g.constants))
+        body.consts = [self.consts[k] for k in stays]
+        return body, [self.consts[k] for k in order]
+
+    def put(self, values: Sequence[Any]) -> None:
+        """Let the cells hold these from now on."""
+        for cell, value in zip(self.cells, values, strict=True):
+            cell.put(value)
 
     def with_others(self, before: Sequence[Any], after: Sequence[Any]) -> Graph:
         """The graph with inputs that it does not read, for other handles around its own constants."""
@@ -98,6 +147,19 @@ class _Body:
         fresh = [tuple(Value(Aval(x.shape, x.dtype)) for x in held) for held in (before, after)]
         inputs = (*fresh[0], *self.graph.inputs[:own], *fresh[1], *self.graph.inputs[own:])
         return Graph(inputs, self.graph.equations, self.graph.outputs, self.graph.constants)
+
+
+def _written(traced: TracedFunction, name: str) -> list[Any]:
+    """The cells that a body writes."""
+    for cell, is_tensor in traced.put:
+        if not is_tensor or cell.now() is None:
+            raise GraphError(
+                name,
+                got="a gradient that is cleared, or is there after the call alone",
+                expected="a gradient of a tensor around the function before and after it",
+                remedy="clear gradients, and call backward first, outside of it",
+            )
+    return [cell for cell, _ in traced.put]
 
 
 def _check_same(
@@ -161,7 +223,7 @@ def _with_semantics(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
 def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
     """What is known of a body's outputs, with what they mean."""
     own = [like for like, _ in body.traced.leaves]
-    return list(zip(body.graph.outputs, own, strict=True))[start:]
+    return list(zip(body.traced.graph.outputs[: len(own)], own, strict=True))[start:]
 
 
 # --- cond ---------------------------------------------------------------------------------------------
@@ -220,13 +282,16 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
         _results(on_true),
         "let both functions return the same structure, shapes and dtypes",
     )
+    cells = on_true.cells + [c for c in on_false.cells if not any(map(c.same_as, on_true.cells))]
+    on_true, on_false = (side.with_cells(cells) for side in sides) if cells else sides
     args = [flag, *on_true.consts, *on_false.consts, *given.handles]
     out = chosen(
         args,
         on_true=interned(on_true.with_others((), on_false.consts)),
         on_false=interned(on_false.with_others(on_true.consts, ())),
     )
-    return on_true.traced.packed(out)  # type: ignore[no-any-return]
+    on_true.put(out[on_true.traced.own :])
+    return on_true.traced.packed(out[: on_true.traced.own])  # type: ignore[no-any-return]
 
 
 # --- loops --------------------------------------------------------------------------------------------
@@ -319,19 +384,22 @@ def scan(
     carry, body = _stepping(init, "scan", trace)
     count = len(carry.handles)
     _check_carry("scan", "f", body, carry, returned[0], returned[0].num_leaves)
+    body, state = body.carrying(count)
     call: dict[str, Any] = {
         "consts": len(body.consts),
-        "carry": count,
+        "carry": count + len(state),
         "length": steps,
         "reverse": bool(reverse),
     }
-    args = [*body.consts, *carry.handles, *slices.handles]
+    args = [*body.consts, *carry.handles, *state, *slices.handles]
     if every:
         out = scanned_in_blocks(args, body=body.graph, every=min(every, max(steps, 1)), **call)
     else:
         out = scanned(args, body=body.graph, **call)
+    body.put(out[count : count + len(state)])
     last = list(map(rewrap, carry.leaves, out[:count]))
-    ys = [rewrap_stacked(like, y) for (_, like), y in zip(_results(body, count), out[count:], strict=True)]
+    rows = out[count + len(state) :]
+    ys = [rewrap_stacked(like, y) for (_, like), y in zip(_results(body, count), rows, strict=True)]
     return unflatten(body.traced.structure, [*last, *ys])  # type: ignore[no-any-return]
 
 
@@ -425,16 +493,29 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
     condition = _Body(cond_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
     _check_flag(condition)
     _check_carry("while_loop", "body_fun", body, carry, body.traced.structure, len(carry.handles))
+    count = len(carry.handles)
+    body, state = body.carrying(count)
+    asked = condition.with_others((), body.consts)
+    asked = replace(asked, inputs=(*asked.inputs, *(Value(Aval(x.shape, x.dtype)) for x in state)))
     out = repeated(
-        [*condition.consts, *body.consts, *carry.handles],
-        condition=interned(condition.with_others((), body.consts)),
+        [*condition.consts, *body.consts, *carry.handles, *state],
+        condition=interned(asked),
         body=interned(body.with_others(condition.consts, ())),
         consts=len(condition.consts) + len(body.consts),
     )
-    return carry.tree(out)  # type: ignore[no-any-return]
+    body.put(out[count:])
+    return carry.tree(out[:count])  # type: ignore[no-any-return]
 
 
 def _check_flag(condition: _Body) -> None:
+    if condition.cells:
+        raise GraphError(
+            "while_loop",
+            "cond_fun",
+            got="a function that writes into a tensor around it",
+            expected="one that only computes a boolean",
+            remedy="write in body_fun",
+        )
     results = _results(condition)
     if len(results) != 1 or results[0][1] is not None or condition.traced.structure != flatten(0)[1]:
         raise ArgumentError(
@@ -547,8 +628,12 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
             )
 
         traced = _traced(function, name, list(map(_aval, handles)), arguments)
-        body, consts = lifted(traced.graph, traced.captured)
-        return traced.packed(checkpointed([*consts, *handles], body=body))  # type: ignore[no-any-return]
+        cells = _written(traced, name)
+        body, consts = lifted(traced.graph, traced.inputs())
+        out = checkpointed([*consts, *handles], body=body)
+        for cell, value in zip(cells, out[traced.own :], strict=True):
+            cell.put(value)
+        return traced.packed(out[: traced.own])  # type: ignore[no-any-return]
 
     return call
 

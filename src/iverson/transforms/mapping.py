@@ -84,11 +84,23 @@ def _of_chunk(
         own = [_same_for_all(level, x) for x in leaves]
         for m in mapped:
             own[m.position] = m.example(level, piece)
-        out = function(*unflatten(structure, own), **kwargs)
+        results: list[Any] = []
+        try:
+            out = function(*unflatten(structure, own), **kwargs)
+            results, out_structure = flatten(out, none_is_leaf=True)
+            places = _prefix(out_axes, out, out_structure, "out_axes")
+            found = [_left(level, r, n) for r, n in zip(results, places, strict=True)]
+        finally:
+            wrote = level.put_back(results)
+        if wrote:
+            raise ArgumentError(
+                "vmap",
+                "function",
+                got="a function that writes what differs from example to example into a tensor around it",
+                expected="a function that returns what it computes",
+                remedy="return the value, and write what vmap returns; the tensor is as it was",
+            )
         check_no_leaves([unwrap(own[m.position]) for m in mapped], "vmap")
-        results, out_structure = flatten(out, none_is_leaf=True)
-        places = _prefix(out_axes, out, out_structure, "out_axes")
-        found = [_left(level, r, n) for r, n in zip(results, places, strict=True)]
     return found, places, out_structure
 
 

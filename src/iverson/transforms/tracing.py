@@ -22,6 +22,7 @@ class TracedFunction:
     graph : what it computes; what it captured, ``captured``, is its last inputs: tracked tensors, and cells.
     structure : of its result; ``leaves`` are its leaves, of which tensors are the graph's outputs.
     written : which handles it writes in place; their new values are outputs after the results.
+    once : whether it is called right after it was traced, and then no more.
     put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
     """
 
@@ -34,17 +35,19 @@ class TracedFunction:
         results: Callable[[list[Any]], list[Any]] = list,
         *,
         stateful: bool = False,
+        once: bool = False,
     ) -> None:
-        self._results, self._stateful = results, stateful
+        self._results, self._stateful, self._once = results, stateful, once
         taken: list[Any] = []
         while (more := self._trace(function, name, avals, arguments, taken)) != []:
             taken += more
+        del self._results  # a cycle through it would keep alive what the function wrote
 
     def _trace(
         self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, taken: list[Any]
     ) -> list[Any]:
         """Trace with these tensors from outside as inputs; returns those that should have been, too."""
-        with Trace(name, stateful=self._stateful) as level, recording(True):
+        with Trace(name, stateful=self._stateful, once=self._once) as level, recording(True):
             cells = level.cells
             for x in taken if cells is not None else ():
                 cells.take(x)  # type: ignore[union-attr]
@@ -60,7 +63,8 @@ class TracedFunction:
             if cells is not None:
                 put = cells.written()
                 if cells.again:
-                    return cells.again
+                    again, cells.again = cells.again, []  # which would keep them alive
+                    return again
                 self.put = [(cell, x is not None) for cell, x in put]
                 outputs += [x for _, x in put if x is not None]
                 level.captured += cells.inputs()
