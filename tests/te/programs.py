@@ -60,6 +60,7 @@ class Programs:
         half = "bfloat16" if seed % 2 and find_spec("ml_dtypes") else "float16"
         self.dtype = self.one(*["float64"] * 6, "complex128", "float32", half)
         self.ordered = self.dtype != "complex128"
+        self.smooth = True
         self.symbolic = self.one(False, False, True)
         self.shape = (te.var("n"), te.var("m")) if self.symbolic else (self.n, self.m)
         self.X = te.placeholder((self.one(1, 2, 4), self.one(1, 3, 9)), self.dtype, name="X")
@@ -147,11 +148,12 @@ class Programs:
         total = getattr(te, how)(self.value([i, j, k], 2), k)
         return te.select(self.condition([i, j], 1), total, 0.0) if self.one(True, False) else total
 
-    def ragged(self, i: Var, j: Var) -> Expr:
+    def ragged(self, i: Var, j: Var, *rows: Expr) -> Expr:
         """A reduction between bounds that are data."""
-        row = te.clamp(self.one(i, j, i + j), 0, ROWS - 2)
+        row = te.clamp(self.one(*(rows or (i, j, i + j))), 0, ROWS - 2)
         e = te.reduce_axis((self.rows[row], self.rows[row + 1]), "e")
-        reduce = self.one(te.sum, te.sum, *((te.max, te.min) if self.ordered else ()))
+        reduce = self.one(te.sum, te.sum, te.prod, *((te.max, te.min) if self.ordered else ()))
+        self.smooth &= reduce is not te.prod  # which starts where data says: it has no derivative
         return reduce(self.Y[e] * self.value([i, j, e], 1), e)
 
     def scanned(self) -> Tensor:
@@ -162,9 +164,9 @@ class Programs:
         def step(state: Any) -> te.Compute:
             def entry(t: Var, j: Var) -> Expr:
                 before = state[t - back * self.one(1, 1, 2), self.one(j, j, self.shape[1] - 1 - j)]
-                return self.one(before * 0.5, F.sin(before), te.select(j > 2, before, 0.0)) + self.value(
-                    [t, j], 1
-                )
+                kept = self.one(before * 0.5, F.sin(before), te.select(j > 2, before, 0.0))
+                rows = self.one(*[False] * 3, True)
+                return kept + (self.ragged(t, j, t, j) if rows else self.value([t, j], 1))
 
             return te.compute(self.shape, entry, "R", dtype=self.dtype)
 
@@ -200,9 +202,9 @@ class Programs:
             combine = self.one("sum", "prod", "assign", *(("max", "min") if self.ordered else ()))
             return self.scattered(combine), True
         if how == "scan":
-            return self.scanned(), True
+            return self.scanned(), self.smooth
         made = te.compute(self.shape, self.entry if how == "entry" else self.ragged, "T")
-        return made, is_inexact(made.dtype)
+        return made, is_inexact(made.dtype) and self.smooth
 
     def program(self) -> tuple[Tensor, bool]:
         if self.one(True, False):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson import te
 from iverson.codegen import compile
-from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
 from iverson.te.affine import affine_of
 from iverson.te.expressions import Var
 from iverson.te.interpret import run
@@ -706,3 +706,27 @@ def test_a_state_is_in_the_dtype_of_what_is_read(dtype: str) -> None:
         te.op(lambda x: te.scan(x.shape, lambda s: te.compute(x.shape, lambda t: s[t - 1] + 1.0)))(x).dtype
         == "float64"
     )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "int64"])
+def test_products_over_ragged_rows_in_a_scan(dtype: str) -> None:
+    """Of a row, of an empty one, and of factors that read the state; their derivative is refused."""
+    p, v = np.array([0, 2, 2, 5]), np.arange(1, 6).astype(dtype)
+
+    def define(p: te.Tensor, v: te.Tensor) -> te.Compute:
+        def entry(s: Any, t: Any) -> Any:
+            e = te.reduce_axis((p[t], p[t + 1]), "e")
+            return s[t - 1] + te.prod(v[e] - s[t - 1], e)
+
+        return te.scan((3,), lambda s: te.compute((3,), lambda t: entry(s, t)), init=1, dtype=v.dtype)
+
+    s, expected = v.dtype.type(1), []
+    for first, last in itertools.pairwise(p):
+        s = s + np.prod(v[first:last] - s)
+        expected.append(s)
+    op = te.op(define)
+    for f in (op, iv.jit(op), lambda p, v: iv.vmap(lambda v: op(p, v))(v[None])[0]):
+        np.testing.assert_array_equal(f(p, iv.asarray(v)), expected)
+    if dtype != "int64":
+        with pytest.raises(GradientError, match="a product along e, which starts where data says"):
+            iv.grad(lambda v: iv.abs(op(p, v)).sum())(iv.asarray(v))

@@ -131,18 +131,27 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
     return Statement(None, s.write, body, s.domain, "sum")
 
 
+def has_tree(tensor: Compute) -> bool:
+    """Whether a tensor's products can be trees, as their derivatives are made of."""
+    return tensor.dtype.kind in "fcV" and not any(map(_starting_by_data, tensor.statements))
+
+
+def _starting_by_data(s: Statement) -> list[Var]:
+    """The axes of a reduction that start where data says."""
+    bounds, _ = bounds_in(s.domain)
+    return [v for v in _reduced_axes(s)[1] if v in bounds and bounds[v].lower is not None]
+
+
 def _of_product(tensor: Compute, s: Statement) -> Statement:
     kept, reduced = _reduced_axes(s)
-    bounds, _ = bounds_in(s.domain)
-    for v in reduced:
-        if v in bounds and bounds[v].lower is not None:
-            raise GradientError(
-                "te.differentiate",
-                tensor.name,
-                got=f"a product along {v.name}, which starts where data says",
-                expected="an axis that starts at a number",
-                remedy="sum logarithms, or copy rows into a padded tensor",
-            )
+    for v in _starting_by_data(s):
+        raise GradientError(
+            "te.differentiate",
+            tensor.name,
+            got=f"a product along {v.name}, which starts where data says",
+            expected="an axis that starts at a number",
+            remedy="sum logarithms, or copy rows into a padded tensor",
+        )
     count = _points(reduced)
     one = const(1, tensor.dtype)
     if count == 0:

@@ -23,7 +23,7 @@ from iverson.te.affine import affine_of, is_range, same_extent
 from iverson.te.expressions import Extent, Read, Tensor, Var, substitute
 from iverson.te.language import shape_of
 from iverson.te.nodes import Compute, Recurrence, Statement, recurrence_of
-from iverson.te.reductions import linear_statements
+from iverson.te.reductions import has_tree, linear_statements
 from iverson.te.site import operation
 
 
@@ -293,8 +293,9 @@ def _direct(t: Tensor) -> list[Tensor]:
 
 
 def _statements(t: Compute) -> tuple[Statement, ...]:
-    """A definition's statements, products as trees: their derivative asks for what is between."""
-    return linear_statements(t) if any(s.combine == "prod" for s in t.statements) else t.statements
+    """A definition's statements, products as trees where they can be, as their derivatives ask."""
+    products = any(s.combine == "prod" for s in t.statements)
+    return linear_statements(t) if products and has_tree(t) else t.statements
 
 
 def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], what: str) -> Statement:

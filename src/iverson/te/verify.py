@@ -120,6 +120,8 @@ def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
             roots = (item.lower, item.upper)
             if item.step < 1:
                 _fail(s, f"a loop of step {item.step}", "a positive step")
+            if item.var in bound:
+                _fail(s, f"{item.var.name} inside its loop", "a variable of each loop")
             pending += [(below, bound | {item.var}) for below in item.body]
         for v in variables(roots):
             if v not in bound:

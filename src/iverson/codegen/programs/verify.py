@@ -82,7 +82,8 @@ class _Verifier:
                 self.leaf(s, scope)
 
     def repeat(self, s: Repeat, scope: _Scope) -> None:
-        self.require(s.var not in scope.trips, s.var, "a variable in use", "a fresh name")
+        taken = {*scope.trips, *(b.name for b in self.known)}
+        self.require(s.var not in taken, s.var, "a name in use", "a fresh one")
         ends = s.trips is not None or s.when is not None
         self.require(ends and (s.trips or 0) >= 0, s.var, f"{s.trips} iterations", "a loop that ends")
         if s.when is not None:
