@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import collections
+import contextvars
 import functools
 import itertools
+import operator
+import os
 import sys
+import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -147,7 +153,9 @@ def test_inside_of_another_it_is_a_part_of_that(monkeypatch):
 
 # --- surroundings --------------------------------------------------------------------------------------
 
+tail = {"tor": "tor", "ht": "ht", "le": "le"}  # ends of names that no code has whole
 scale = 2.0
+name_of_it = "weight"
 settings = types.ModuleType("settings")
 
 
@@ -253,6 +261,47 @@ def readers():
     def of_partial(by, x):
         return x * by.weight
 
+    def with_default(x, by=2.0, *, and_by=2.0):
+        return x * by * and_by
+
+    def importing(x):
+        import iverson_test_settings
+
+        return x * iverson_test_settings.factor
+
+    def importing_from(x):
+        from iverson_test_settings import factor as by
+
+        return x * by
+
+    def replaced(x):
+        return x * 2.0
+
+    class Dynamic:
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return options["a"]
+
+    sys.modules["iverson_test_settings"] = settings
+    by_name, loose, local = Layer(2.0), types.SimpleNamespace(weight=2.0), threading.local()
+    local.weight = 2.0
+    current, unset = contextvars.ContextVar("current"), contextvars.ContextVar("unset", default=2.0)
+    current.set(2.0)
+    user_dict, user_list = collections.UserDict(a=2.0), collections.UserList([2.0, 3.0])
+    chained, proxy = collections.ChainMap({}, options), types.MappingProxyType(options)
+    numbers_of = array.array("d", [2.0, 3.0])
+    kind = type("Kind", (dict,), {})(a=2.0)
+    kind.weight = 2.0
+    dynamic, reference = Dynamic(), weakref.ref(layer)
+    os.environ["IVERSON_TEST_FACTOR"] = "2"
+    add_option = lambda: options.update(a=options["a"] + 1)
+    add_setting = lambda: setattr(settings, "factor", settings.factor + 1)
+    add_to = lambda x: lambda: setattr(x, "weight", x.weight + 1)
+
+    def set_name():
+        globals()["name_of_it"] = "factor" if name_of_it == "weight" else "weight"
+
     set_global = lambda: globals().__setitem__("scale", scale + 1)
     set_class = lambda: setattr(Layer, "factor", Layer.factor + 1)
     set_weight = lambda: setattr(layer, "weight", layer.weight + 1)
@@ -285,6 +334,53 @@ def readers():
         "compiled": (iv.jit(times_scale), set_global),
         "wrapper": (doubled(lambda x: x + 1), set_global),
         "by the name of an attribute": (lambda x: x * getattr(layer, "weight"), set_weight),  # noqa: B009
+        "by a name in a global": (lambda x: x * getattr(by_name, name_of_it), set_name),
+        "by a name that is computed": (
+            lambda x: x * getattr(by_name, "weig" + tail["ht"]),
+            add_to(by_name),
+        ),
+        "by a name that is computed, with a default": (
+            lambda x: x * getattr(by_name, f"weig{tail['ht']}", 1.0),
+            add_to(by_name),
+        ),
+        "by a name of a module": (lambda x: x * getattr(settings, "fac" + tail["tor"]), add_setting),
+        "by the dictionary of an object": (
+            lambda x: x * by_name.__dict__["weig" + tail["ht"]],
+            add_to(by_name),
+        ),
+        "by vars": (lambda x: x * vars(by_name)["weig" + tail["ht"]], add_to(by_name)),
+        "by attrgetter": (lambda x: x * operator.attrgetter("weight")(by_name), add_to(by_name)),
+        "by globals": (lambda x: x * globals()["sca" + tail["le"]], set_global),
+        "by eval": (lambda x: x * eval("sca" + tail["le"]), set_global),
+        "by a class that answers to any name": (lambda x: x * dynamic.anything, add_option),
+        "defaults": (
+            with_default,
+            lambda: setattr(with_default, "__defaults__", (with_default.__defaults__[0] + 1,)),
+        ),
+        "keyword defaults": (
+            lambda x: with_default(x) + 0,
+            lambda: setattr(
+                with_default, "__kwdefaults__", {"and_by": with_default.__kwdefaults__["and_by"] + 1}
+            ),
+        ),
+        "code": (replaced, lambda: setattr(replaced, "__code__", (lambda x: x * 5.0).__code__)),
+        "a module imported inside": (importing, add_setting),
+        "a name imported inside": (importing_from, add_setting),
+        "context": (lambda x: x * current.get(), lambda: current.set(current.get() + 1)),
+        "context by default": (lambda x: x * unset.get(), lambda: unset.set(unset.get() + 1)),
+        "of this thread": (lambda x: x * local.weight, add_to(local)),
+        "namespace": (lambda x: x * loose.weight, add_to(loose)),
+        "UserDict": (lambda x: x * user_dict["a"], lambda: user_dict.update(a=user_dict["a"] + 1)),
+        "UserList": (lambda x: x * user_list[0], lambda: user_list.insert(0, user_list[0] + 1)),
+        "ChainMap": (lambda x: x * chained["a"], add_option),
+        "MappingProxyType": (lambda x: x * proxy["a"], add_option),
+        "array.array": (lambda x: x * numbers_of[0], lambda: numbers_of.insert(0, numbers_of[0] + 1)),
+        "attribute of a dict": (lambda x: x * kind.weight, add_to(kind)),
+        "weak reference": (lambda x: x * reference().weight, set_weight),
+        "environment": (
+            lambda x: x * float(os.environ["IVERSON_TEST_FACTOR"]),
+            lambda: os.environ.update(IVERSON_TEST_FACTOR=os.environ["IVERSON_TEST_FACTOR"] + "1"),
+        ),
         "item of a deque": (lambda x: x * queue[0], lambda: queue.appendleft(queue[0] + 1)),
         "forward of a Function": (lambda x: Scaled.apply(x) + 0, set_global),
         "backward of a Function": (iv.grad(lambda x: Scaled.apply(x).sum()), set_global),

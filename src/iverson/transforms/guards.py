@@ -3,20 +3,36 @@
 A trace is of what globals, closure cells, attributes and items of containers held at that time. They are
 found in the code: names that the function reads, and the functions of the user's that it reaches by them,
 also those that a function of a library wraps (``grad(f)``) and those that a class of ours calls
-(``Function``). What libraries read themselves is not looked into.
+(``Function``). Where a name is computed (``getattr(x, name)``), all attributes of what is reached may be
+meant. What libraries read themselves is not looked into.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import os
 import sys
 import sysconfig
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Set
+import threading
+import weakref
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextvars import ContextVar
 from functools import cache, partial
-from operator import is_
-from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from importlib.util import resolve_name
+from operator import attrgetter, is_
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
@@ -25,8 +41,26 @@ from iverson.core.dispatch import Handle, Operand, is_tracked, value_of
 
 _MISSING = object()
 _OURS = __name__.partition(".")[0] + "."
-_CONTAINERS = (tuple, list, dict, set, frozenset, deque)
+_CONTAINERS: tuple[type, ...] = (
+    tuple,
+    list,
+    dict,
+    set,
+    frozenset,
+    deque,
+    bytearray,
+    array,
+    UserDict,
+    UserList,
+    ChainMap,
+)
+_CONTAINERS += (MappingProxyType, type(os.environ))
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
+_NUMBERS = (str, bytes, bool, int, float, complex)
+#: Functions by which attributes, or globals, are read whose names are computed.
+_BY_NAME = {"vars", "__dict__", "attrgetter", "methodcaller", "__getattribute__", "__getattr__", "dir"}
+_OF_ENVIRONMENT = {"environ", "getenv"}
+_OF_GLOBALS = {"globals", "eval", "exec"}
 #: What has no parts that could change but its own value, or is seen elsewhere.
 _PLAIN = (Operand, np.ndarray, np.generic, np.dtype, str, bytes, bool, int, float, complex, type(None))
 
@@ -61,7 +95,8 @@ class Guard:
     def holds(self) -> bool:
         """Whether it still holds that very object, of the same entries and as constant as it was."""
         held = self.held
-        if self._read() is not held:
+        now = self._read()
+        if now is not held and not _is_same(now, held):
             return False
         return self.value is None or (value_of(held) is self.value and not is_tracked(held))
 
@@ -88,7 +123,26 @@ class Items(Guard):
     def holds(self) -> bool:
         """Whether it still holds those very objects."""
         now = self._read()
-        return len(now) == len(self.held) and all(map(is_, now, self.held))
+        held = self.held
+        return len(now) == len(held) and (all(map(is_, now, held)) or all(map(_is_same, now, held)))
+
+
+class Parts(Guard):
+    """The parts of a function that can be bound to something else: code and defaults."""
+
+    __slots__ = ()
+
+    def holds(self) -> bool:
+        """Whether the function still has these."""
+        return all(map(is_, self._read(), self.held))
+
+
+_PARTS = attrgetter("__code__", "__defaults__", "__kwdefaults__")
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether what is read now is what was read: some containers make their numbers anew."""
+    return a is b or (type(a) is type(b) and type(a) in _NUMBERS and repr(a) == repr(b))
 
 
 def guards_of(function: Any, arguments: Iterable[Any] = ()) -> list[Guard]:
@@ -106,14 +160,17 @@ class _Reached:
     def __init__(self) -> None:
         self.guards: dict[Any, Guard] = {}
         self._names: set[str] = set()
+        self._by_name = False  # whether any name may be meant
         self._objects: dict[int, Any] = {}
         self._waiting: list[Any] = []
 
     def reach(self, x: Any) -> None:
         if isinstance(x, MethodType):
             self.reach(x.__self__)
-        x = getattr(x, "__func__", x)
-        wrapped = getattr(x, "__wrapped__", None)
+        if isinstance(x, MethodType | staticmethod | classmethod):
+            x = x.__func__
+        # Its own attribute: some objects answer to any name.
+        wrapped = getattr(x, "__dict__", {}).get("__wrapped__") if callable(x) else None
         if wrapped is not None:
             self.reach(wrapped)
             if not isinstance(x, FunctionType):
@@ -128,7 +185,7 @@ class _Reached:
             while self._waiting:
                 self._enter(self._waiting.pop())
             for x in list(self._objects.values()):
-                if not isinstance(x, (FunctionType, *_CONTAINERS)):
+                if not isinstance(x, FunctionType) and type(x) not in _CONTAINERS:
                     self._attributes(x)
 
     def _guard(self, key: Any, read: Callable[[], Any], kind: type[Guard] = Guard) -> None:
@@ -156,29 +213,49 @@ class _Reached:
                 self.reach(part)
         elif isinstance(x, property):
             self.reach(x.fget)
+        elif isinstance(x, ContextVar):
+            self._guard(id(x), partial(x.get, _MISSING))
+        elif isinstance(x, weakref.ref):
+            self._guard(id(x), x)
 
     def _function(self, f: FunctionType) -> None:
+        self._guard((id(f), "parts"), partial(_PARTS, f), Parts)
         names = _names(f.__code__)
         self._names |= names
+        self._by_name = self._by_name or not _BY_NAME.isdisjoint(names) or _computes_names(f.__code__)
         for name in names:
             if name in f.__globals__:
                 self._guard((id(f.__globals__), name), partial(f.__globals__.get, name, _MISSING))
+        if not _OF_GLOBALS.isdisjoint(names):  # any of them may be meant, as it is: not what it holds
+            for name in list(f.__globals__):
+                key = id(f.__globals__), name
+                if key not in self.guards and name[:2] != "__":
+                    self.guards[key] = Guard(partial(f.__globals__.get, name, _MISSING))
+        if not names.isdisjoint(_OF_ENVIRONMENT):
+            self.reach(os.environ)
+        for name in _imports(f.__code__, f.__globals__.get("__package__")):
+            self._guard(("module", name), partial(sys.modules.get, name))
         for cell in f.__closure__ or ():
             self._guard(id(cell), partial(_contents, cell))
-        for given in (f.__defaults__, f.__kwdefaults__):
-            self.reach(given)
 
     def _attributes(self, x: Any) -> None:
         """The attributes of an object that names may mean: its own, and those of the user's classes."""
         if isinstance(x, ModuleType) and not _is_of_users(getattr(x, "__file__", None)):
             return
-        own = {} if isinstance(x, type) else getattr(x, "__dict__", {})
-        for name in self._names.intersection(own):
+        own: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
+        names = self._names
+        if self._by_name:
+            classes = list(_users_classes(x))
+            if classes or type(x) in (ModuleType, SimpleNamespace, threading.local):
+                names = names.union(n for n in set(own).union(*map(vars, classes)) if n[:2] != "__")
+        if isinstance(x, threading.local):  # whose dictionary is another in each thread
+            for name in names:
+                self._guard((id(x), name), partial(getattr, x, name, _MISSING))
+            return
+        for name in names.intersection(own):
             self._guard((id(own), name), partial(own.get, name, _MISSING))
-        for cls in (x if isinstance(x, type) else type(x)).__mro__:
-            if not _is_of_users(getattr(sys.modules.get(cls.__module__), "__file__", None)):
-                continue
-            for name in _read_of(cls, self._names):
+        for cls in _users_classes(x):
+            for name in _read_of(cls, names):
                 self._guard((id(cls), name), partial(vars(cls).get, name, _MISSING))
                 if isinstance(own, dict):  # which may get one of its own
                     self._guard((id(own), name), partial(own.get, name, _MISSING))
@@ -186,10 +263,21 @@ class _Reached:
                     self._guard((id(x), name), partial(getattr, x, name, _MISSING))
 
 
+def _users_classes(x: Any) -> Iterator[type]:
+    """The classes of an object, or a class, that are of no library."""
+    for cls in (x if isinstance(x, type) else type(x)).__mro__:
+        if _is_of_users(getattr(sys.modules.get(_module(cls)), "__file__", None)):
+            yield cls
+
+
+def _module(cls: type) -> str:
+    return str(getattr(cls, "__module__", ""))
+
+
 def _read_of(cls: type, names: set[str]) -> Iterator[str]:
     """The attributes of a class that code with these names may read; operators, calls and what a base class
     of ours calls have none there."""
-    of_ours = any(base.__module__.startswith(_OURS) for base in cls.__mro__)
+    of_ours = any(_module(base).startswith(_OURS) for base in cls.__mro__)
     for name, held in vars(cls).items():
         is_called = of_ours or name[:2] == "__"
         if name in names or (is_called and isinstance(held, FunctionType | staticmethod)):
@@ -197,7 +285,7 @@ def _read_of(cls: type, names: set[str]) -> Iterator[str]:
 
 
 def _items(x: Any) -> tuple[Any, ...]:
-    return (*x, *x.values()) if isinstance(x, dict) else tuple(x)
+    return (*x, *x.values()) if isinstance(x, dict | Mapping) else tuple(x)
 
 
 def _itself(x: Any) -> Any:
@@ -221,6 +309,48 @@ def _names(code: CodeType) -> set[str]:
         elif isinstance(c, str) and c.isidentifier():
             found.add(c)
     return found
+
+
+@cache
+def _computes_names(code: CodeType) -> bool:
+    """Whether it calls ``getattr`` with a name that is not written down."""
+    inside = [c for c in code.co_consts if isinstance(c, CodeType)]
+    if any(map(_computes_names, inside)):
+        return True
+    if "getattr" not in code.co_names:
+        return False
+    steps = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "PRECALL", "EXTENDED_ARG")]
+    for k, step in enumerate(steps):
+        if step.argval != "getattr" or not step.opname.startswith("LOAD_"):
+            continue
+        start = step.positions and (step.positions.lineno, step.positions.col_offset)
+        for n in range(k + 1, len(steps)):
+            at = steps[n].positions
+            if steps[n].opname.startswith("CALL") and at and (at.lineno, at.col_offset) == start:
+                break
+        else:
+            return True
+        name = steps[n - (steps[n].arg or 0) + 1]  # if what comes after it is one step
+        if name.opname != "LOAD_CONST" or not isinstance(name.argval, str):
+            return True
+    return False
+
+
+@cache
+def _imports(code: CodeType, package: str | None) -> tuple[str, ...]:
+    """The modules that it imports when it runs, each with those it is in."""
+    found: list[str] = []
+    steps = dis.get_instructions(code) if dis.opmap["IMPORT_NAME"] in code.co_code[::2] else ()
+    level = [s for s in steps if s.opname in ("LOAD_CONST", "LOAD_SMALL_INT", "IMPORT_NAME")]
+    for k, step in enumerate(level):
+        if step.opname == "IMPORT_NAME":
+            up = level[k - 2].argval
+            name = resolve_name("." * up + step.argval, package) if up and package else step.argval
+            found += [name[:end] for end in (*(k for k, c in enumerate(name) if c == "."), len(name))]
+    for c in code.co_consts:
+        if isinstance(c, CodeType):
+            found += _imports(c, package)
+    return tuple(found)
 
 
 @cache

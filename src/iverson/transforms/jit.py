@@ -543,8 +543,11 @@ def jit(
         over, call ``backward()``, and step an optimizer. Each call does the same, in memory that nobody else
         holds in place. Tensors that it closes over are constants, unless they track gradients or are
         written. It is traced again where a global, a closure variable, an attribute or an item of a
-        container that it reads is bound to something else; entries of a NumPy array that it closes over are
-        those of that time: pass one that changes as an argument.
+        container that it reads is bound to something else; so it is for a default, a context variable,
+        what it imports, and attributes whose names are computed. Not seen are entries of a NumPy array that
+        it closes over, files, clocks, random numbers that are not of iverson, iterators, caches of its own
+        (``functools.cache``), and what installed packages read: what was there when it was traced is part
+        of the program. Pass what changes as an argument.
     static : positions or names of arguments that are part of what is traced: any hashable values. Python
         numbers, strings and other leaves that are no arrays are so always; pass a number that changes as an
         array.
