@@ -73,8 +73,11 @@ class Product(iv.autograd.Function):
 CLOSED = {"function": Product.apply, "op": lambda w, v: w * v}
 
 
-@pytest.mark.parametrize("kind", CLOSED)
-@pytest.mark.parametrize("names", [p for p in PAIRS if some(p, 0)], ids="/".join)
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [(p, k) for p in PAIRS for k in CLOSED if some(p, 0) and (EXHAUSTIVE or len(p) == 1 or k == "function")],
+    ids=lambda x: "/".join(x) if isinstance(x, tuple) else x,
+)
 def test_closed_over(names, kind):
     """Values and gradients in a tracked tensor that a body closes over, before and after it is written."""
     w, v = iv.asarray(X, requires_grad=True), iv.asarray(V)
@@ -110,3 +113,156 @@ def test_draws(names):
         return around(names, lambda v: v + own.normal())[0](x)
 
     assert len(set(iv.vmap(same)(iv.zeros(4)).numpy().tolist())) == 1
+
+
+def setitem(z, v):
+    z[0] = v.sum() + z[1]
+
+
+def in_place(z, v):
+    z += v
+
+
+def under_no_grad(z, v):
+    with iv.autograd.no_grad():
+        z *= 0.5
+        z[1] = v[0]
+
+
+def twice(z, v):
+    z[...] = z * 0.5 + v
+    z[0] += 1.0
+
+
+def unmoved(z, v):
+    z[0] = 9.0
+
+
+def temporary(z, v):
+    y = iv.zeros(2)
+    y[0] = v[1]
+    z[:] = y
+
+
+WRITES = (setitem, in_place, under_no_grad, twice, unmoved, temporary)
+
+
+def written(write, times):
+    """A body that writes, so often, in NumPy: what it returns, and the tensor."""
+    z, v = X.copy(), V.copy()
+    for _ in range(times):
+        if write is under_no_grad:
+            z *= 0.5
+            z[1] = v[0]
+        elif write is temporary:
+            z[:] = [v[1], 0]
+        else:
+            write(z, v)
+        v = v + z
+    return v, z
+
+
+@pytest.mark.parametrize(
+    ("names", "write"),
+    [
+        (names, write)
+        for n, names in enumerate(PAIRS)
+        for k, write in enumerate(WRITES)
+        if EXHAUSTIVE or (k - n) % len(WRITES) < (2 if len(names) == 1 else some(names, 2))
+    ],
+    ids=lambda x: "/".join(x) if isinstance(x, tuple) else x.__name__,
+)
+def test_writes(names, write):
+    """A body writes into a tensor from outside as often as it runs."""
+    z = iv.asarray(X)
+
+    def body(v):
+        write(z, v)
+        return v + z
+
+    f, times = around(names, body)
+    for _ in range(2):
+        z[...] = X
+        expected = written(write, times)
+        np.testing.assert_allclose(entries(f(iv.asarray(V))), expected[0])
+        np.testing.assert_allclose(entries(z), expected[1])
+    np.testing.assert_allclose(entries(z * 2), 2 * expected[1])
+
+
+@pytest.mark.parametrize("names", [p for p in PAIRS if "while_loop" not in p and some(p, 2)], ids="/".join)
+def test_gradients_of_writes(names):
+    """What is written, and what it is written over, is differentiated as in NumPy's loop, which is affine."""
+    f, times = around(names, lambda v: (z.__iadd__(v), v + z)[1])
+    z = iv.asarray(X)
+
+    def both(x, v):
+        nonlocal z
+        z = x * 1.0
+        y = f(v)
+        return (y + 3 * z).sum()
+
+    slopes = []
+    for shift in ((1, 0), (0, 1)):
+        a, b = 0.0, 0.0
+        a, b = shift
+        for _ in range(times):
+            a = a + b
+            b = b + a
+        slopes.append(b + 3 * a)
+    found = iv.grad(both, (0, 1))(iv.asarray(X), iv.asarray(V))
+    np.testing.assert_allclose([entries(g) for g in found], [[s, s] for s in slopes])
+
+
+@pytest.mark.parametrize("names", [p for p in PAIRS if some(p, 1)], ids="/".join)
+def test_leaves(names):
+    """Steps on a leaf, of an optimizer, and gradients that are added up, as often as the body runs."""
+    p, v = iv.asarray(X, requires_grad=True), iv.asarray(V)
+    optimizer = iv.optim.SGD([p], lr=0.1, momentum=0.5)
+
+    def by_hand(v):
+        g = iv.grad(lambda p: (p * v).sum())(p)
+        with iv.autograd.no_grad():
+            p[...] = p - 0.1 * g
+        return v
+
+    def step(v):
+        optimizer.step([iv.grad(lambda p: (p * v).sum())(p)])
+        return v
+
+    def backward(v):
+        (p * v).sum().backward()
+        return v
+
+    f, times = around(names, by_hand)
+    f(v)
+    np.testing.assert_allclose(entries(p), now := X - 0.1 * times * V)
+    f, velocity = around(names, step)[0], 0.0
+    for _ in range(2):
+        f(v)
+        for _ in range(times):
+            velocity = 0.5 * velocity + V
+            now = now - 0.1 * velocity
+        np.testing.assert_allclose(entries(p), now, atol=1e-12)
+    f = around(names, backward)[0]
+    if not {"jit", "vmap"}.issuperset(names):
+        with pytest.raises(iv.errors.GraphError, match="there after the call alone"):
+            f(v)
+        assert p.grad is None
+    p.grad = iv.zeros(2)
+    f(v), f(v)
+    np.testing.assert_allclose(entries(p.grad), 2 * times * V)
+    np.testing.assert_allclose(entries(p), now, atol=1e-12)
+    assert p.is_leaf
+
+
+@pytest.mark.parametrize("names", PAIRS[: len(CONSTRUCTS)], ids="/".join)
+def test_refused_writes(names):
+    """A write that differs from example to example is refused, and nothing has changed."""
+    z = iv.asarray(X)
+    f, times = around(names, lambda v: (z.__setitem__(0, v[0]), v)[1])
+    if times:
+        with pytest.raises(
+            iv.errors.ArgumentError, match=r"vmap.*writes what differs from example to example"
+        ):
+            iv.vmap(f)(iv.asarray([V, V]))
+    np.testing.assert_allclose(entries(z), X)

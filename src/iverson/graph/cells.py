@@ -16,11 +16,13 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.autograd.mode import recording
 from iverson.autograd.node import GradSlot, PausedLeaf
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
     LevelValue,
     alias,
+    cells,
     is_tracked,
     is_variable,
     levels,
@@ -78,10 +80,9 @@ class TensorCell:
     def put(self, result: Any) -> None:
         """Let it stand for a result from now on; a leaf stays one."""
         x: Any = self._ref()
-        if self.is_leaf:
-            rebind(x, value_of(result))
-        elif self.constant:
-            rebind(x, value_of(result), None, 0)
+        if self.is_leaf or self.constant:
+            with recording(False):  # a leaf stays one
+                x._become(make_handle(value_of(result)))
         else:
             x._become(result)
 
@@ -136,6 +137,8 @@ class GradientCell:
     def put(self, gradient: Any) -> None:
         """Let it be this gradient from now on."""
         if (place := self._ref()) is not None:
+            if (around := cells()) is not None:
+                around.gradient(place, read=False)
             place.gradient = make_handle(value_of(gradient)) if self.constant else gradient
 
     def holds(self) -> bool:
@@ -229,10 +232,15 @@ class TraceCells:
         known = self._gradients.get(id(place))
         if known is not None and known[0].is_of(place):
             return
+        entered = levels()
+        for level in reversed(entered[: entered.index(self.level)]):
+            if level.cells is not None:  # what it holds here is then what it holds there
+                level.cells.gradient(place, read=read)
+                break
         cell = GradientCell(place)
         cell.is_read = read
         value = None
-        if read and cell.held is not None and not isinstance(value_of(cell.held), LevelValue):
+        if read and cell.held is not None and self._is_around(cell.held):
             value = Value(aval_of(cell.held))
             place.gradient = self.level.handle(value)
         self._gradients[id(place)] = cell, value

@@ -236,7 +236,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     ----------
     pred : a boolean of rank 0. A Python bool picks at once: only that function is called.
     true_fun, false_fun : take the operands and return pytrees of tensors, of the same structure, shapes and
-        dtypes. They may close over tensors.
+        dtypes. They may close over tensors, and write into them: what the one that is run writes is written.
     operands : pytrees of tensors.
 
     Differentiable in both modes, to any order, also in tensors that the functions close over: what was not
@@ -326,7 +326,7 @@ def scan(
     Parameters
     ----------
     f : ``f(carry, x) -> (carry, y)``, all pytrees of tensors. The carry keeps its structure, shapes and
-        dtypes. f may close over tensors.
+        dtypes. f may close over tensors, and write into them in each step.
     init : the carry of the first step.
     xs : a pytree of tensors with the steps along their first axes, or None; x is then None.
     length : how many steps there are; it may be left out where ``xs`` says it.
@@ -469,6 +469,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
     ----------
     cond_fun : takes the carry and returns a boolean of rank 0.
     body_fun : takes and returns the carry: a pytree of tensors that keeps its structure, shapes and dtypes.
+        It may write into tensors that it closes over; ``cond_fun`` may not.
     init : the first carry.
 
     Differentiable in forward mode (`jvp`), to any order. In reverse mode it raises GradientError: how many
@@ -599,12 +600,13 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     Parameters
     ----------
     function : takes and returns pytrees of tensors; other leaves are passed on as they are. It is traced, as
-        by `jit`: it must not depend on entries nor have effects.
+        by `jit`: it must not depend on entries, nor have other effects than writes into tensors that it
+        closes over.
 
     The values between are then in memory only while they are used, at the price of a second run. Derivatives
     of any order keep arguments alone, and what was drawn at random.
 
-    Raises GraphError where a loop or a branch inside draws.
+    Raises GraphError where a while_loop inside draws.
 
     >>> import iverson as iv
     >>> f = checkpoint(lambda x: iv.sin(iv.sin(x)))

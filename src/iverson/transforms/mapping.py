@@ -42,8 +42,9 @@ def vmap(
 
     In the function, a tensor has the shape of one example and no entries to read: a branch on one, and its
     conversion to a number, raise GraphError. Random draws of `iverson.random` differ from example to example,
-    unless their generator is made inside. Gradients go through the mapped function, and `grad`, `jvp`, `jit`
-    and `vmap` may stand inside it.
+    unless their generator is made inside. A write into a tensor from outside is made once if it is the same
+    for all examples, and refused if it differs. Gradients go through the mapped function, and `grad`, `jvp`,
+    `jit` and `vmap` may stand inside it.
 
     Raises, at the call, ShapeError unless all arguments have as many examples, AxisError for an axis that an
     argument does not have, and ArgumentError for ``in_axes`` or ``out_axes`` that do not fit.
