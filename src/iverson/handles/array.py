@@ -33,7 +33,7 @@ from iverson.core.errors import (
 from iverson.core.op import Op
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
-from iverson.handles import indexing
+from iverson.handles import indexing, views
 from iverson.layouts.symbols import handed_out
 from iverson.ops import TABLE
 
@@ -92,7 +92,9 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     def in_place(self: Any, other: Any) -> Any:
         if (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
+        base = views.base_of(self)
         self._rebind(op, bind(op, (self, other)))
+        views.write_back(self, base)
         return self
 
     return forward, reflected, in_place
@@ -142,7 +144,9 @@ def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
     def in_place(self: Any, other: Any) -> Any:
         if (other := _operand(other, "matmul")) is NotImplemented:
             return NotImplemented
+        base = views.base_of(self)
         self._rebind(TABLE["matmul"], indexing.matmul(self, other))
+        views.write_back(self, base)
         return self
 
     return forward, reflected, in_place
@@ -171,9 +175,9 @@ _REFERENCES_OF_TEMPORARY = _Written.of_temporary()
 
 def _warn_lost_write() -> None:
     warn(
-        "assignment: the tensor written to is a temporary, so nothing can read what was written; a part, "
-        "reshape or detach of a tensor is a tensor of its own: write y[0, 1] = 5 in place of y[0][1] = 5, or "
-        "give the part a name, write to it and assign it back",
+        "assignment: the tensor written to is a temporary, so nothing can read what was written; a reshape "
+        "or detach of a tensor, or its entries at index arrays, is a tensor of its own: write "
+        "y[[0, 1], 2] = 5 in place of y[[0, 1]][:, 2] = 5, or give it a name, write to it and assign it back",
         ViewWarning,
     )
 
@@ -330,9 +334,15 @@ class Array(Operand, Methods):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         check_in_place(unwrap(self), "assignment")
+        base = views.base_of(self)
         indexing.setitem(self, key, value)
+        views.write_back(self, base)
         # A call of ``__setitem__`` by name counts as a temporary does: only ``y[...] = v`` is looked at.
-        if sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY and is_assignment(sys._getframe(1)):
+        if (
+            base is None
+            and sys.getrefcount(self) <= _REFERENCES_OF_TEMPORARY
+            and is_assignment(sys._getframe(1))
+        ):
             _warn_lost_write()
 
     def __contains__(self, value: Any) -> bool:

@@ -30,6 +30,7 @@ from iverson.core.dispatch import (
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
+from iverson.handles.views import as_part
 from iverson.kernels.keys import canonical_slice, key_shape
 from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
@@ -42,7 +43,8 @@ def getitem(x: Any, key: Any) -> Any:
     """``x[key]``."""
     items, gap = _expand(key, x.shape)
     if _OF_AXES.issuperset(map(type, items)):
-        return bind(_INDEX, (x,), {"key": _canonical(items, x.shape)})
+        canonical = _canonical(items, x.shape)
+        return as_part(bind(_INDEX, (x,), {"key": canonical}), x, canonical)
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
     if isinstance(getattr(x, "_value", None), Sparse) and (mesh := _open_mesh(arrays)):

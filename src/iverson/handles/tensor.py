@@ -180,6 +180,7 @@ class Tensor(Handle, Array, TensorMethods):
         if isinstance(held := result._value, dispatch.LevelValue):
             held._level.writing(self)
         self._value = held
+        self._written = dispatch.tick()
         if is_grad_enabled() or not self.is_leaf:
             self._node, self._index = result._node, result._index
             if self._node is not None:

@@ -230,7 +230,9 @@ def _with_pullback(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any
                 made = flat(*_with(tensors, wanted, some))
                 return [made[k] for k in given]
 
-            return list(iv.vjp(of_wanted, *(tensors[k] for k in wanted))[1](list(seeds)))
+            # JAX transposes; a cotangent here is the conjugate of one of JAX's.
+            pulled_back = iv.vjp(of_wanted, *(tensors[k] for k in wanted))[1]
+            return list(map(_conjugate, pulled_back(list(map(_conjugate, seeds)))))
 
         of = tuple(jax.ShapeDtypeStruct(arrays[k].shape, arrays[k].dtype) for k in wanted)
         found = _with_pullback(pulled, of)(*arrays, *given.values())
@@ -268,6 +270,10 @@ def _with_pushforward(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[
     step.defjvp(rule, symbolic_zeros=True)
     made: Callable[..., list[Any]] = step
     return made
+
+
+def _conjugate(x: Any) -> Any:
+    return iv.conj(x) if x.dtype.kind == "c" else x
 
 
 def _given(derivatives: Any) -> dict[int, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, value_of, zero_filled
+from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, tick, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
@@ -44,7 +44,7 @@ class MaskedTensor(Wrapper, Array):
     With a mask that is the pattern of a sparse layout, work grows with the number of specified entries.
     """
 
-    __slots__ = ("__weakref__", "_inner", "_mask")
+    __slots__ = ("__weakref__", "_inner", "_mask", "_part", "_written")
 
     def __init__(self, vector: Any, mask: Mask) -> None:
         pytree.register(type(self))
@@ -197,6 +197,7 @@ class MaskedTensor(Wrapper, Array):
             else:
                 own = make_handle(value_of(own)).requires_grad_()
         self._inner, self._mask = own, result._mask
+        self._written = tick()
 
     # -- conversion ----------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
 from iverson.graph.nodes import Graph
 from iverson.graph.symbols import bounds
-from iverson.handles import Tensor, asarray
+from iverson.handles import Tensor, asarray, views
 from iverson.layouts import (
     Pattern,
     Sparse,
@@ -122,6 +122,10 @@ class _Entry:
             return traced.packed(self.compiled([*handles, *traced.inputs()]))
         for k in traced.written:
             check_in_place(handles[k], self._name)
+        bases = [views.base_of(handles[k]) for k in traced.written]
+        for cell, is_tensor in traced.put:  # parts are up to date, as a write has them
+            if is_tensor:
+                views.base_of(cell.now())
         given = [*handles, *traced.inputs()]
         if self._steps:
             with recording(False):
@@ -129,8 +133,9 @@ class _Entry:
         else:
             results = self.compiled(given)
         others = iter(results[traced.own :])
-        for k in traced.written:
+        for k, base in zip(traced.written, bases, strict=True):
             handles[k]._become(next(others))
+            views.write_back(handles[k], base)
         for cell, is_tensor in traced.put:
             cell.put(next(others) if is_tensor else None)
         return traced.packed(results[: traced.own])
