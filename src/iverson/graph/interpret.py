@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from iverson.core.dispatch import bind, make_handle
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, IversonError
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on
+from iverson.graph.verify import check
 
 #: From an equation and what is known to the equation's results.
 Evaluate = Callable[[Equation, dict[Value, Any]], Sequence[Any]]
@@ -22,7 +23,7 @@ def interpret(graph: Graph, args: Sequence[Any], each: Evaluate | None = None) -
 
     each : carries out an equation in place of `evaluated`.
 
-    Raises ArgumentError unless there is one for each input.
+    Raises ArgumentError unless there is one for each input, and for a graph that is not well formed.
     """
     if len(args) != len(graph.inputs):
         raise ArgumentError(
@@ -32,10 +33,16 @@ def interpret(graph: Graph, args: Sequence[Any], each: Evaluate | None = None) -
     known.update((value, make_handle(held)) for value, held in graph.constants)
     evaluate = each or evaluated
     last = last_reads(graph)
-    for k, equation in enumerate(graph.equations):
-        known.update(zip(equation.results, evaluate(equation, known), strict=True))
-        for value in last.get(k, ()):
-            del known[value]
+    try:
+        for k, equation in enumerate(graph.equations):
+            known.update(zip(equation.results, evaluate(equation, known), strict=True))
+            for value in last.get(k, ()):
+                del known[value]
+    except IversonError:
+        raise
+    except Exception:
+        check(graph)  # says what is wrong, if it is the graph
+        raise
     return [known.get(x, x) if type(x) is Value else x for x in graph.outputs]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from iverson.core.aval import Aval, UnknownShape
+from iverson.core.aval import Aval, UnknownShape, has_shape
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Stored
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
@@ -28,7 +28,7 @@ _NAMED = {"True": True, "False": False, "None": None, "undefined": UNDEFINED}
 def parse(text: str, objects: Sequence[Any] = ()) -> Graph:
     """The graph that a text says; ``objects`` are what its ``@k`` stand for.
 
-    Raises ArgumentError where the text is not one.
+    Raises ArgumentError, with the line, where the text is not one.
 
     >>> from iverson.graph.print import show
     >>> text = "graph(%0: float64[2]) {\\n  %1: float64[2] = sin(%0)\\n  return (%1)\\n}"
@@ -36,8 +36,15 @@ def parse(text: str, objects: Sequence[Any] = ()) -> Graph:
     True
     """
     parser = _Parser(text, objects)
-    graph = parser.graph()
-    if parser.kind:
+    try:
+        graph = parser.graph()
+    except ArgumentError as error:  # of an op or a number: without the line
+        if error.operation == "parse":
+            raise
+        parser.fail(error.expected or str(error), error)
+    except Exception as error:  # of a dtype, a slice or a box that has other parts
+        parser.fail(f"what makes sense before it ({type(error).__name__}: {error})", error)
+    if parser.kind or text[parser.position :].strip():
         parser.fail("the end")
     return graph
 
@@ -62,11 +69,11 @@ class _Parser:
             self.kind, self.token = match.lastgroup, match[match.lastgroup or 0]
         return taken
 
-    def fail(self, expected: str) -> None:
+    def fail(self, expected: str, cause: Exception | None = None) -> NoReturn:
         line = self.text.count("\n", 0, self.position) + 1
         raise ArgumentError(
             "parse", "text", got=f"'{self.token or 'the end'}' in line {line}", expected=expected
-        )
+        ) from cause
 
     def take(self, token: str) -> None:
         if self.token != token:
@@ -82,6 +89,8 @@ class _Parser:
     def listed(self, item: Callable[[], Any], end: str) -> tuple[Any, ...]:
         found = []
         while not self.taken(end):
+            if self.kind is None:
+                self.fail(f"'{end}'")
             found.append(item())
             if self.token != end:
                 self.take(",")
@@ -126,6 +135,8 @@ class _Parser:
         return self.next()[1:-1].encode().decode("unicode_escape")
 
     def named_param(self) -> tuple[str, Any]:
+        if self.kind != "name":
+            self.fail("the name of a parameter")
         name = self.next()
         self.take("=")
         return name, self.param()
@@ -138,9 +149,13 @@ class _Parser:
         aval = self.type()
         if name not in self.values:  # an operand outside may be an input inside, by the same name
             self.values[name] = Value(aval)
+        elif self.values[name].aval != aval and has_shape(aval) and has_shape(self.values[name]):
+            self.fail(f"{name} with one type: {self.values[name].aval!r}")
         return self.values[name]
 
     def type(self) -> Aval:
+        if self.kind != "name":
+            self.fail("a dtype")
         dtype = np.dtype(self.next())
         self.take("[")
         if self.taken("*"):
@@ -150,6 +165,8 @@ class _Parser:
             shape = UnknownShape(len(self.listed(self.next, "]")))
         else:
             shape = self.listed(self.param, "]")
+            if not all(type(n) is int and n >= 0 for n in shape):
+                self.fail("extents: integers that are not negative")
         return Aval(shape, dtype, self.support())
 
     def support(self) -> Entries:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from iverson.core.aval import Aval, has_shape
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, IversonError
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on, known, subgraphs
 
 _NUMBERS = (bool, int, float, complex)
@@ -25,6 +25,7 @@ def check(graph: Graph) -> Graph:
         _check_operands(equation.operands, defined, f"'{equation.op.name}'")
         for _, sub in subgraphs(equation):
             check(sub)
+        _check_bodies(equation)
         _check_results(equation)
         for value in equation.results:
             _define(value, defined, f"'{equation.op.name}'")
@@ -49,14 +50,17 @@ def _check_operands(operands: tuple[Any, ...], defined: set[Value], of: str) -> 
 
 def _check_results(equation: Equation) -> None:
     op = equation.op
-    if is_undefined_on(op, equation.operands):
+    try:
+        expected = _results_of(equation)
+    except IversonError:
+        raise
+    except Exception as error:  # a rule that counts on its operands and parameters
+        got = (
+            f"operands and parameters of '{op.name}' that it does not take ({type(error).__name__}: {error})"
+        )
+        _fail(got, "those that a trace writes down", error)
+    if expected is None:
         return
-    if UNDEFINED in equation.operands and not getattr(op, "takes_undefined", False):
-        _fail(f"an undefined operand of '{op.name}'", "one that is defined")
-    if not all(map(has_shape, equation.operands)):
-        return
-    found = op.infer(*map(known, equation.operands), **equation.params)
-    expected: tuple[Aval, ...] = found if op.multiple else (found,)
     if len(expected) != len(equation.results):
         _fail(f"{len(equation.results)} results of '{op.name}'", str(len(expected)))
     for value, aval in zip(equation.results, expected, strict=True):
@@ -64,5 +68,40 @@ def _check_results(equation: Equation) -> None:
             _fail(f"a result of '{op.name}' of type {value.aval!r}", repr(aval))
 
 
-def _fail(got: str, expected: str) -> None:
-    raise ArgumentError("graph", got=got, expected=expected)
+def _results_of(equation: Equation) -> tuple[Aval, ...] | None:
+    """What the op says of its results; None where it says nothing."""
+    op = equation.op
+    if is_undefined_on(op, equation.operands):
+        return None
+    if UNDEFINED in equation.operands and not getattr(op, "takes_undefined", False):
+        _fail(f"an undefined operand of '{op.name}'", "one that is defined")
+    if not all(map(has_shape, equation.operands)):
+        return None
+    found = op.infer(*map(known, equation.operands), **equation.params)
+    return tuple(found) if op.multiple else (found,)
+
+
+#: By op, how many operands come before those that its bodies have as inputs.
+_BODIES = {"checkpoint": 0, "cond": 1, "grad_of": 0, "when": 1, "while": 0, "scan": 0}
+
+
+def _check_bodies(equation: Equation) -> None:
+    """What an op hands to its bodies is of the types that these have as inputs."""
+    op = equation.op
+    if op.name not in _BODIES:
+        return
+    given = equation.operands[_BODIES[op.name] :]
+    for name, body in subgraphs(equation):
+        if len(given) != len(body.inputs):
+            _fail(f"{len(given)} operands for '{name}' of '{op.name}'", f"{len(body.inputs)}, one an input")
+        whole = len(given) if op.name != "scan" else equation.params["consts"] + equation.params["carry"]
+        for k, (x, v) in enumerate(zip(given, body.inputs, strict=True)):
+            if type(x) is not Value or not (has_shape(x) and has_shape(v)):
+                continue
+            shape = x.shape if k < whole else x.shape[1:]  # a scan hands over one entry of the others
+            if (shape, x.dtype) != (v.shape, v.dtype):
+                _fail(f"an operand of '{op.name}' of type {x.aval!r}", f"{v.aval!r}, as '{name}' has it")
+
+
+def _fail(got: str, expected: str, cause: Exception | None = None) -> NoReturn:
+    raise ArgumentError("graph", got=got, expected=expected) from cause
