@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 import os
 import random
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -53,6 +55,48 @@ def test_bad_arguments(group):
             error = outcome(CALLS[name], form, place, BAD[bad]())
             if wrong := fault(error):
                 found.append(f"{name} {form}, {bad} at {place}: {wrong}: {error}")
+    assert not found, "\n".join(found)
+
+
+#: Names that expressions, loops and buffers are given, and what ops are made of inside.
+GENERATED = re.compile(r"\bte\.\w|\bcodegen\b|\b[Tkn]\d+\b|\b[bi]\d+\[|\[[bi]\d+")
+#: Tensors of other kinds than an op may want.
+KINDS = {
+    "bool": lambda x: x > 1,
+    "int": lambda x: x.astype("int64"),
+    "complex": lambda x: x * (1 + 1j),
+    "half": lambda x: x.astype("float16"),
+    "no rows": lambda x: np.zeros((0, *x.shape[1:])),
+    "no columns": lambda x: np.zeros((*x.shape[:-1], 0)),
+    "rank 0": lambda x: np.asarray(2.0),
+}
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_no_message_names_what_ops_are_made_of(group):
+    """Eagerly and compiled, of a tensor of another kind for each argument in turn."""
+    found, names = [], (n for n in sorted(CALLS) if not n.startswith(("te.", "graph.")))
+    for number, name in enumerate(names):
+        function, args, kwargs = CALLS[name].make()
+        inner = name.partition("[")[0].rpartition(".")[2]
+        for k, x in enumerate(args):
+            if not isinstance(x, iv.Tensor) or number % 4 != group:
+                continue
+            dense = x.detach().to_dense().numpy()
+            for n, kind in enumerate(KINDS):
+                if not ALL and (number // 4 + k + n) % 24:
+                    continue
+                y = iv.asarray(KINDS[kind](dense if dense.ndim else dense[None]))
+                f = lambda t, k=k: function(*args[:k], t, *args[k + 1 :], **kwargs)  # noqa: B023
+                for how, call in (("", f), ("jit", iv.jit(f))):
+                    with warnings.catch_warnings(), np.errstate(all="ignore"):
+                        warnings.simplefilter("ignore")
+                        try:
+                            call(y)
+                        except Exception as error:
+                            said = re.sub(rf"\b{inner}\b", "", str(error))
+                            if isinstance(error, IversonError) and GENERATED.search(said):
+                                found.append(f"{name} {how}, {kind} at {k}: {error}")
     assert not found, "\n".join(found)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.print import kernel_text
+from iverson.codegen.print import nameless_text
 from iverson.codegen.programs import Nest, Product, Repeat
 from iverson.codegen.programs import compile as compile_module
 from iverson.core.dispatch import make_handle
@@ -258,7 +258,7 @@ def test_the_longest_nest_does_not_grow_with_the_program() -> None:
     longest = {}
     for n in (100, 300):
         (step,) = agree(iv.grad(lambda x, n=n: chain(x, n)), (np.linspace(-1.0, 1.0, 7),)).steps
-        longest[n] = max(len(kernel_text(s.kernel)) for s in step.compiled.program.steps)
+        longest[n] = max(len(nameless_text(s.kernel)) for s in step.compiled.program.steps)
     assert longest[300] < 1.2 * longest[100]
 
 
@@ -272,3 +272,23 @@ def test_chains_of_slices_are_as_long_as_one_likes() -> None:
     np.testing.assert_array_equal(
         iv.jit(iv.grad(chain))(x), 2 * np.arange(1300.0) * (np.arange(1300) >= 1200)
     )
+
+
+#: Calls that index notation has no form for: the op's own kernel carries them out.
+DECLINED = {
+    "any of no rows": (lambda x: iv.any(x, axis=0), np.zeros((0, 3))),
+    "all of nothing": (iv.all, np.zeros((0, 3))),
+    "ndtr of integers": (iv.special.ndtr, np.arange(-2, 3)),
+    "a probe of an argument x": (lambda x: iv.nn.one_hot(x, 3), np.array([0, 2])),
+}
+
+
+@pytest.mark.parametrize("case", DECLINED)
+def test_what_loops_have_no_form_for_is_computed(case):
+    f, x = DECLINED[case]
+    np.testing.assert_array_equal(iv.jit(f)(iv.asarray(x)).numpy(), f(iv.asarray(x)).numpy(), strict=True)
+
+
+def test_an_index_that_is_checked_is_of_the_argument():
+    with pytest.raises(iv.errors.IndexingError, match="one_hot: argument 'x': got position 3"):
+        iv.jit(lambda x: iv.nn.one_hot(x, 3))(iv.asarray(np.array([0, 3])))

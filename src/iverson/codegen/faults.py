@@ -15,7 +15,7 @@ from iverson.core.errors import IndexingError
 from iverson.expr.print import exact_text
 
 Array = np.ndarray[Any, Any]
-#: Strides of a buffer that is read only to check positions on an axis of its extent. It has the name of the
+#: Strides of a buffer that is read only to check positions on an axis of its extent. Its label is the
 #: argument that is checked, and its kernel is named ``operation@least``. Of a position x below 0, the index
 #: is x + extent, or x - extent where x is below a least that refuses some that count from the end.
 PROBE = (0,)
@@ -46,7 +46,7 @@ def error(name: str, access: Access, index: int, shapes: dict[str, tuple[int, ..
         beyond = extent if int(least) > -extent else -extent
         return IndexingError(
             operation,
-            node.buffer.name,
+            node.buffer.label,
             got=f"position {index + beyond if index < 0 else index}",
             expected=f"one in [{least}, {extent})",
         )

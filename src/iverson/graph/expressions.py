@@ -8,6 +8,7 @@ from typing import Any
 
 from iverson import te
 from iverson.core import dtypes
+from iverson.core.errors import IversonError
 from iverson.core.op import Op
 from iverson.graph.large import runs_in_blocks
 from iverson.graph.nodes import Equation, Graph, Value, values_of
@@ -21,9 +22,19 @@ Operands = Sequence[Any]
 
 
 def expression(equation: Equation, operands: Operands) -> Any:
-    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it."""
+    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it.
+
+    Nor what index notation refuses: which operands an op takes is said by its own kernel.
+    """
     if not _is_of_numbers(equation):
         return None
+    try:
+        return _made(equation, operands)
+    except IversonError:
+        return None
+
+
+def _made(equation: Equation, operands: Operands) -> Any:
     op, aval = equation.op, equation.results[0].aval
     if prod(aval.shape) == 0:
         made = over(te, aval, lambda: 0)

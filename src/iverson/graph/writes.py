@@ -8,6 +8,7 @@ An index outside of its array ends the program with an error, as everywhere (`iv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,8 @@ def _checked(
     if lowest > -extent:
         turned = turned - _below(given, lowest) * (2 * extent)
     zeros = View(memory.hold(_ZERO).buffer, (extent,), PROBE)
-    probe = Load(build.as_buffer(argument, zeros), (turned,))
-    return build.elementwise(out, turned + probe, {"x": x, argument: zeros}, name=f"{operation}@{lowest}")
+    probe = Load(replace(build.as_buffer("probe", zeros), label=argument), (turned,))
+    return build.elementwise(out, turned + probe, {"x": x, "probe": zeros}, name=f"{operation}@{lowest}")
 
 
 _ZERO = np.zeros((), np.int64)

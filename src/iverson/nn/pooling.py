@@ -299,6 +299,8 @@ def _adaptive(operation: str, n: int, x: Any, output_size: Any) -> tuple[Any, bo
 def _adaptive_max(n: int, x: Any, output_size: Any) -> Any:
     """A part that is shorter than the longest reads its last entry again, after it: the first one counts."""
     y, alone, wanted = _adaptive(f"adaptive_max_pool{n}d", n, x, output_size)
+    if y.dtype.kind == "c":
+        raise ArgumentError(f"adaptive_max_pool{n}d", "x", got=f"dtype {y.dtype}", expected="real numbers")
     if all(e % c == 0 for e, c in zip(y.shape[2:], wanted, strict=True)):
         size = tuple(e // c for e, c in zip(y.shape[2:], wanted, strict=True))
         return single(_max(n, y, size, None, 0, 1, False), alone)
