@@ -378,3 +378,12 @@ def test_what_can_not_be_handed_over_is_an_error() -> None:
         from_torch(torch.ones(2, device="meta"))
     with pytest.raises(ArgumentTypeError, match="masked"):
         wrap(lambda x: iv.masked_tensor(x, x > 0))(torch.ones(2))
+
+
+def test_a_tensor_of_torchs_that_a_wrapped_function_closes_over_is_an_error() -> None:
+    w = torch.ones(2, requires_grad=True)
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(GradientError, match="as an argument"):
+        bridge.wrap(lambda x: x * bridge.from_torch(w))(x)
+    with torch.no_grad():
+        assert bridge.wrap(lambda x: x * bridge.from_torch(w))(x).tolist() == [1.0, 1.0]

@@ -41,6 +41,21 @@ def is_differentiated(node: Node) -> bool:
     return not variables.isdisjoint(reachable([node], floor))
 
 
+def check_leaves(x: Any, operation: str, argument: str, remedy: str) -> None:
+    """Before the entries of a handle go where no derivative follows.
+
+    Raises GradientError where a transform differentiates the handle.
+    """
+    if x._node is not None and is_grad_enabled() and is_differentiated(x._node):
+        raise GradientError(
+            operation,
+            argument,
+            got=f"a tensor that is being differentiated ({x._node.describe()})",
+            expected="a constant: no gradient flows through this",
+            remedy=remedy,
+        )
+
+
 def check_conversion(x: Any, operation: str) -> None:
     """Before a handle becomes a Python number because something asked for one.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.autograd import api, unrecorded
-from iverson.autograd.guards import check_stays, is_differentiated, not_tracked
+from iverson.autograd.guards import check_leaves, check_stays, is_differentiated, not_tracked
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import PausedLeaf, grad_slot, hold_gradient, meta_of
 from iverson.autograd.watch import leaf_of
@@ -286,7 +286,12 @@ class Tensor(Handle, Array, TensorMethods):
             unrecorded.note_left(self)
 
     def tolist(self) -> Any:
-        """The entries as nested lists of Python numbers."""
+        """The entries as nested lists of Python numbers.
+
+        Raises GradientError where a transform differentiates them: ``x.detach().tolist()`` says that no
+        gradient is to flow through the numbers.
+        """
+        check_leaves(self, "tolist", "x", "call x.detach().tolist(), or iterate over the tensor")
         self._note_left()
         return self._read().tolist()
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import update_wrapper
 from math import prod
 from typing import Any
@@ -26,7 +27,7 @@ import iverson as iv
 from iverson.autograd.node import next_number, reachable
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap, value_of
-from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, described
 from iverson.interop.arrays import closed_over, leaving, returned, supported
 from iverson.layouts.strided import holds_alone
 from iverson.transforms.trees import flatten, unflatten
@@ -65,6 +66,18 @@ def from_torch(x: torch.Tensor, /, *, requires_grad: bool = False) -> iv.Tensor:
     iverson.Tensor([1., 2.], dtype=float32)
     """
     _check_torch(x, "from_torch")
+    if _recording.get() and x.requires_grad:
+        raise GradientError(
+            "from_torch",
+            "x",
+            got="a tensor of torch's that requires grad, in a function that is wrapped",
+            expected="a constant: no gradient would reach that tensor",
+            remedy="pass it to the wrapped function as an argument, or call x.detach() first",
+        )
+    return _imported(x, requires_grad)
+
+
+def _imported(x: torch.Tensor, requires_grad: bool) -> iv.Tensor:
     x = x.detach()
     if x.layout is torch.strided:
         return iv.asarray(_array(x, "from_torch"), requires_grad=requires_grad)
@@ -223,13 +236,17 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
 
         def record(given: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
             floor = next_number()
-            own = [from_torch(t, requires_grad=of) for t, of in zip(given, tracked, strict=True)]
+            own = [_imported(t, of) for t, of in zip(given, tracked, strict=True)]
             filled = list(leaves)
             for k, x in zip(at, own, strict=True):
                 filled[k] = x
             of_args, of_kwargs = unflatten(structure, filled)
             with iv.set_grad_enabled(recording):
-                made, form = flatten(function(*of_args, **of_kwargs))
+                inside = _recording.set(recording)
+                try:
+                    made, form = flatten(function(*of_args, **of_kwargs))
+                finally:
+                    _recording.reset(inside)
             if _reaches_below(floor, made):
                 raise closed_over()
             out[:] = [_RESULT if isinstance(x, Operand) else x for x in made], form
@@ -240,6 +257,10 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
         return unflatten(form, [next(results) if x is _RESULT else x for x in made])
 
     return update_wrapper(call, function)
+
+
+#: Whether a wrapped function runs whose result torch differentiates.
+_recording: ContextVar[bool] = ContextVar("iverson_recording_for_torch", default=False)
 
 
 def _reaches_below(floor: int, made: Sequence[Any]) -> bool:
@@ -327,10 +348,7 @@ class _Step(torch.autograd.Function):
         found: list[Any] = []
 
         def record(own: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
-            seeds = [
-                from_torch(t, requires_grad=g.requires_grad)
-                for t, g in zip(own[len(tensors) :], given, strict=True)
-            ]
+            seeds = [_imported(t, g.requires_grad) for t, g in zip(own[len(tensors) :], given, strict=True)]
             found[:] = recording.pulled(seeds, at, wanted, recorded)
             return [*recording.leaves, *seeds], [g for g in found if g is not None]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.autograd.guards import check_leaves
 from iverson.core import dtypes
 from iverson.core.arguments import as_real, checked
 from iverson.core.dispatch import (
@@ -194,12 +195,18 @@ class Optimizer(ABC):
 
         gradients : a pytree like the parameters (None where there is none), or None to read ``.grad``.
         Raises ArgumentError, ShapeError or DTypeError where they do not fit the parameters, GradientError for
-        a parameter that was rebound to a recorded result.
+        a parameter that was rebound to a recorded result, and where a transform differentiates a parameter
+        or a gradient: a step is not recorded.
         """
         if gradients is None:
             found = [p.grad if p.requires_grad else None for p in self.params]
         else:
             found = self._flatten(gradients)
+        for name, tensors in (("params", self.params), ("gradients", found)):
+            for x in tensors:
+                if x is not None:
+                    name_of_step = f"{type(self).__name__}.step"
+                    check_leaves(unwrap(x), name_of_step, name, "detach it, or write it as an expression")
         if (taken := cells()) is not None:
             from iverson.optim.traced import step
 

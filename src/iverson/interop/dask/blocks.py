@@ -14,7 +14,7 @@ from dask.sizeof import sizeof
 import iverson as iv
 from iverson.core.arguments import as_function
 from iverson.core.dispatch import unwrap, value_of
-from iverson.core.errors import ArgumentTypeError, ShapeError, described
+from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError, described
 from iverson.handles import Tensor, asarray
 from iverson.interop.packing import summed
 from iverson.layouts import layout_of
@@ -56,7 +56,7 @@ def to_dask(x: Any, chunks: Any = "auto") -> Any:
     Sums, elementwise functions and products of dask are then Iverson's, of each block. Products of masked
     blocks along several chunks are summed by `matmul` and by ``dask.array.tensordot``; dask's ``@`` adds them
     entry by entry, which would lose what not all of them specify, and is an error. Raises ArgumentTypeError
-    for what is no tensor.
+    for what is no tensor, GradientError for one that tracks gradients, which dask would not keep.
 
     >>> import iverson as iv
     >>> x = to_dask(iv.eye(4, layout="csr"), chunks=(2, 4))
@@ -65,7 +65,14 @@ def to_dask(x: Any, chunks: Any = "auto") -> Any:
     """
     if not isinstance(x, Block):
         raise ArgumentTypeError("to_dask", "x", got=described(x), expected="a Tensor or a MaskedTensor")
-    x = x.detach()
+    if x.requires_grad:
+        raise GradientError(
+            "to_dask",
+            "x",
+            got="a tensor that tracks gradients",
+            expected="one that does not: dask keeps no graph",
+            remedy="call x.detach() first, or take gradients of blocks by map_blocks_vjp",
+        )
     sizes = da.core.normalize_chunks(chunks, x.shape, dtype=x.dtype)
     starts = [np.cumsum([0, *own]).tolist() for own in sizes]
     grid = np.empty(tuple(map(len, sizes)), object)
