@@ -85,6 +85,13 @@ def test_equal_entries_keep_their_order():
     same(iv.argsort(x), [1, 3, 0, 2, 4])
     same(iv.argsort(x, descending=True), [0, 2, 4, 1, 3])
     same(iv.sort(np.array([np.nan, 1.0, 2.0]), descending=True), [np.nan, 2.0, 1.0])
+    for n in (2, 17, 83):  # zeros of both signs are equal
+        x = np.random.default_rng(n).choice([0.0, -0.0, 1.0, -1.0], n)
+        for descending in (False, True):
+            expected = np.signbit(x[np.argsort(-x if descending else x, stable=True)])
+            for mode in (lambda f: f, iv.jit, lambda f: lambda v: iv.vmap(f)(iv.stack([v, v]))[1]):
+                found = mode(lambda x, d=descending: iv.sort(x, descending=d))(iv.asarray(x))
+                np.testing.assert_array_equal(np.signbit(found.numpy()), expected)
 
 
 def test_searchsorted():

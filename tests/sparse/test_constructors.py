@@ -298,3 +298,17 @@ def test_room_that_a_scipy_matrix_does_not_use():
     m.data, m.indices, m.indptr = np.ones(4), np.array([2, 1, 99, 99]), np.array([0, 2, 2, 2])
     np.testing.assert_array_equal(checked(iv.from_scipy(m)), [[0, 1, 1], [0, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(checked(iv.from_scipy(scipy.sparse.csr_array([0.0, 2.0]))), [0, 2])
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc", "bsr", "bsc"])
+def test_values_that_are_a_zero_of_no_entries_are_stored(layout):
+    """A gradient that nothing reached, for example: the result has the layout and the values of any other."""
+    s = iv.asarray(np.diag([1.0, 2.0, 0.0, 3.0])).to_layout(
+        layout, blocksize=(2, 2) if layout[0] == "b" else None
+    )
+    zero = iv.grad(lambda v: iv.asarray(1.0))(s.values())
+    assert zero.layout == "zero"
+    found = s.with_values(zero)
+    assert found.layout == layout
+    np.testing.assert_array_equal(found.values().numpy(), np.zeros(s.values().shape))
+    np.testing.assert_array_equal(found.indices().numpy(), s.indices().numpy())

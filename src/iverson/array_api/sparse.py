@@ -23,6 +23,7 @@ from iverson.layouts import (
     CompressedPattern,
     Pattern,
     Sparse,
+    Zero,
     layout_named,
     layout_of,
     sparse_layouts,
@@ -353,7 +354,10 @@ def with_values(x: Tensor, values: Values, /) -> Tensor:
     iverson.Tensor([4., 0., 3.], layout='coo')
     """
     pattern = pattern_held(x, "with_values")
-    return made_on(_as_values(values, "with_values"), pattern, None, False, "with_values")
+    values = _as_values(values, "with_values")
+    if type(value_of(values, None)) is Zero:  # stored all the same: the result is sparse, on this pattern
+        values = F.to_dense(values)
+    return made_on(values, pattern, None, False, "with_values")
 
 
 @tensor_method

@@ -53,7 +53,12 @@ define(
 
 
 def _sort(x: Any, *, axis: int, descending: bool) -> Any:
-    return np.flip(np.sort(x, axis), axis) if descending else np.sort(x, axis)
+    # Zeros of both signs are equal: only a stable sort leaves them in their order.
+    signs = x.dtype.kind == "f" and bool(np.any(np.signbit(x) & (x == 0)))
+    kind: Any = "stable" if signs else None
+    if descending:
+        return np.flip(np.sort(np.flip(x, axis), axis, kind=kind), axis)
+    return np.sort(x, axis, kind=kind)
 
 
 def _order(F: Any, x: Any, axis: int, descending: bool) -> Any:
