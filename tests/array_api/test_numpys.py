@@ -120,6 +120,8 @@ CASES = {
     ),
     "corrcoef": (iv.corrcoef, np.corrcoef, [X]),
     "cov": (iv.cov, np.cov, [X]),
+    "cov-row": (iv.cov, np.cov, [X[:1]]),
+    "corrcoef-row": (iv.corrcoef, np.corrcoef, [X[:1]]),
     "cov-vector": (lambda x: iv.cov(x, correction=0), lambda x: np.cov(x, ddof=0), [V]),
     "cummax": (lambda x: iv.cummax(x, axis=1), lambda x: np.maximum.accumulate(x, 1), [X]),
     "cummin": (lambda x: iv.cummin(x, axis=0), lambda x: np.minimum.accumulate(x, 0), [X]),
@@ -134,6 +136,11 @@ CASES = {
     "ravel": (iv.ravel, np.ravel, [X]),
     "gather": (lambda x: iv.gather(x, AT, axis=0), lambda x: np.take_along_axis(x, AT, 0), [X]),
     "index_add": (lambda x, v: iv.index_add(x, np.array([2, 2, 0]), v), added, [X, Y[:3]]),
+    "index_add-columns": (
+        lambda x, v: iv.index_add(x, np.array([2, 2, 0]), v.T, axis=-1),
+        lambda x, v: added(x.T, v).T,
+        [X, Y[:3, :1].repeat(X.shape[0], 1)],
+    ),
     "scatter_add": (lambda x, v: iv.scatter_add(x, AT, v, axis=0), scattered, [X, Y[:2]]),
     "at-add": (lambda x, v: x.at[np.array([2, 2, 0])].add(v), added, [X, Y[:3]]),
     "at-add-slice": (

@@ -184,3 +184,34 @@ def test_second_derivatives_of_pow_are_right_or_nan(way):
             said = ~np.isnan(got)
             assert said[A >= 0.5].all()
             np.testing.assert_allclose(got[said], want[said], rtol=1e-12, atol=1e-300, err_msg=f"{x}, {z}")
+
+
+def exact_slopes() -> list[tuple[str, tuple[float, ...], int, float]]:
+    """Functions, arguments, which of them, and the derivative in it."""
+    import mpmath as mp
+
+    found = []
+    with mp.workdps(60):
+        for a, b in ((1e12, 2.0), (1e12, 3e11), (5.0, 1e10), (13.0, 0.5), (0.5, 0.7), (12.5, 1e-9)):
+            whole = mp.digamma(mp.mpf(a) + mp.mpf(b))
+            found.append(("betaln", (a, b), 0, float(mp.digamma(a) - whole)))
+            found.append(("betaln", (a, b), 1, float(mp.digamma(b) - whole)))
+        for y, x in ((1e-200, 1e-200), (1e200, -1e200), (1e-170, 3e-165), (-1e300, 1.0)):
+            square = mp.mpf(x) ** 2 + mp.mpf(y) ** 2
+            found += [("atan2", (y, x), 0, float(x / square)), ("atan2", (y, x), 1, float(-y / square))]
+        found += [("asinh", (x,), 0, float(1 / mp.sqrt(1 + mp.mpf(x) ** 2))) for x in (1e200, -1e300, 1e-9)]
+        found += [("zeta", (s,), 0, float(mp.zeta(s, derivative=1))) for s in (-1.9, -0.5, 0.5, 1.5, 40.0)]
+        found += [("zeta", (s,), 0, math.nan) for s in (-2.1, -20.5)]
+    return found
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_derivatives_that_formulas_lose_are_exact(compiled: bool) -> None:
+    """Where terms cancel, or squares leave the range of floats; nan where there is no formula."""
+    for name, args, k, exact in exact_slopes():
+        f = getattr(iv, name, None) or getattr(iv.special, name)
+        slope = iv.grad(f, k)
+        found = (iv.jit(slope) if compiled else slope)(*map(iv.asarray, args)).item()
+        np.testing.assert_allclose(
+            found, exact, rtol=1e-10 if name == "zeta" else 4e-15, err_msg=f"{name} {args}"
+        )

@@ -375,17 +375,20 @@ class Generator:
         v = self.an_array(b, empty=False)
         n = v.shape[0]
         numbers = self.rng.integers(0, n, int(self.rng.integers(0, 6))).tolist()
+        axis = int(self.rng.integers(len(v.shape)))
+        numbers = self.rng.integers(0, v.shape[axis], len(numbers)).tolist()
         if self.rng.random() < 0.5:
-            axis = int(self.rng.integers(len(v.shape)))
-            numbers = self.rng.integers(0, v.shape[axis], len(numbers)).tolist()
             shape = tuple(len(numbers) if k == axis else m for k, m in enumerate(v.shape))
             self.assign(b, f"xp.take({v.name}, np.array({numbers}, int), {axis})", shape, v.kind)
         else:
             other = self.var(b)
             if other.kind == "c" and v.kind == "f":
                 return
-            values = self.fitted(other, (len(numbers), *v.shape[1:]))
-            self.assign(b, f"xp.scatter_add({v.name}, np.array({numbers}, int), {values})", v.shape, v.kind)
+            values = self.fitted(
+                other, tuple(len(numbers) if k == axis else m for k, m in enumerate(v.shape))
+            )
+            text = f"xp.scatter_add({v.name}, np.array({numbers}, int), {values}, {axis - len(v.shape)})"
+            self.assign(b, text, v.shape, v.kind)
 
     def products(self, b: Body) -> None:
         v = self.an_array(b)

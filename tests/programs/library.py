@@ -149,8 +149,8 @@ class Library(Namespace):
     def take(self, x: Any, indices: Any, axis: int) -> Any:
         return iv.take(x, iv.asarray(indices), axis=axis)
 
-    def scatter_add(self, x: Any, indices: Any, values: Any) -> Any:
-        return iv.index_add(x, iv.asarray(indices), values, axis=0)
+    def scatter_add(self, x: Any, indices: Any, values: Any, axis: int) -> Any:
+        return iv.index_add(x, iv.asarray(indices), values, axis=axis)
 
     # --- layouts and masks -------------------------------------------------------
 

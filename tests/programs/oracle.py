@@ -283,9 +283,9 @@ class Oracle(Namespace):
     def take(self, x: Any, indices: Any, axis: int) -> Array:
         return x[(slice(None),) * (axis % x.ndim) + (indices,)]
 
-    def scatter_add(self, x: Any, indices: Any, values: Any) -> Array:
-        """Adds values along the first axis."""
-        return Array(d.add_at(x.data, values.data, index=indices))
+    def scatter_add(self, x: Any, indices: Any, values: Any, axis: int) -> Array:
+        """Adds values at places along an axis."""
+        return Array(d.add_at(x.data, values.data, index=(slice(None),) * (axis % x.ndim) + (indices,)))
 
     def outer(self, a: Any, b: Any) -> Array:
         return a[:, None] * b[None, :]

@@ -243,7 +243,8 @@ def zeta(x: A | ArrayLike, q: A | ArrayLike = 1.0, /) -> A:
     x, q : arrays or numbers that broadcast, of a real dtype. Riemann's function is defined for x below 1 too.
 
     Differentiable in both: in x by the Euler-Maclaurin formula (NIST Handbook of Mathematical Functions,
-    25.11). Raises DTypeError for other dtypes, ShapeError where shapes do not fit.
+    25.11), for x >= -2; below, where rounding leaves it no digits, the derivative is nan. Raises DTypeError
+    for other dtypes, ShapeError where shapes do not fit.
 
     >>> from iverson import asarray
     >>> zeta(asarray([2., 4.]))

@@ -236,7 +236,8 @@ def _edges(x: Any, bins: Any, limits: Any) -> Any:
 def cov(x: A | ArrayLike, /, *, correction: float = 1.0) -> A:
     """The covariance matrix of variables, the rows of x, over observations, its columns.
 
-    ``correction`` is subtracted from the number of observations. A vector is one variable. Of a MaskedTensor,
+    ``correction`` is subtracted from the number of observations. A vector is one variable; of
+    one the result is its variance, of shape (), as in NumPy. Of a MaskedTensor,
     the mean of a variable is over its specified entries, and the sum for two variables over the observations
     where both are specified: nan where these are not more than ``correction``, unspecified without one.
     Raises ShapeError for more than two axes.
@@ -252,7 +253,7 @@ def cov(x: A | ArrayLike, /, *, correction: float = 1.0) -> A:
     rows = F.reshape(x, shape=(1, x.size)) if x.ndim == 1 else x
     centred = rows - mean(rows, axis=1, keepdims=True)
     product = F.matmul(centred, F.conj(permute_dims(centred, (1, 0)))) / _pairs(rows, correction)
-    return product if x.ndim == 2 else F.reshape(product, shape=())
+    return product if rows.shape[0] != 1 else F.reshape(product, shape=())
 
 
 def _pairs(rows: Any, correction: float) -> Any:

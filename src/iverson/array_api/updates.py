@@ -132,6 +132,8 @@ def index_add(x: A | ArrayLike, indices: Array | ArrayLike, values: A | ArrayLik
     shape = (*x.shape[:k], chosen.shape[0], *x.shape[k + 1 :])
     if given.shape != shape:
         given = F.broadcast_to(given, shape=shape)
+    if k:  # the places are the first axis of what is scattered
+        given = F.permute_dims(given, axes=(k, *range(k), *range(k + 1, x.ndim)))
     return x + F.scatter_add(given, chosen, axes=(k,), shape=x.shape)
 
 

@@ -326,6 +326,8 @@ def _conv_transpose(
     sizes = zip(x.shape[2:], steps, spread, size, more, strict=True)
     spatial = tuple((e - 1) * s + d * (k - 1) + 1 + o for e, s, d, k, o in sizes)
     filters = groups * w.shape[1]
+    if w.dtype.kind == "c":  # the transpose of the convolution, where its adjoint is made
+        w = F.conj(w)
     if groups > 1:
         x = F.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
         w = F.reshape(w, shape=(groups, w.shape[0] // groups, *w.shape[1:]))

@@ -327,7 +327,7 @@ def poch(z: Expr | complex, m: Expr | complex, /) -> Expr:
     """The Pochhammer symbol gamma(z + m) / gamma(z)."""
 
 def zetac(x: Expr | complex, /) -> Expr:
-    """Riemann's zeta function less 1. The derivative is for x > 1."""
+    """Riemann's zeta function less 1. The derivative is for x >= -2, and nan below."""
 
 def exp1(x: Expr | complex, /) -> Expr:
     """The exponential integral E1."""

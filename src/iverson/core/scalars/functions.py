@@ -233,7 +233,7 @@ FUNCTIONS = (
     _one(
         "zetac",
         lambda F, _y, x: F.zeta_order(1, x, 1.0),
-        "Riemann's zeta function less 1. The derivative is for x > 1.",
+        "Riemann's zeta function less 1. The derivative is for x >= -2, and nan below.",
         ("[2., 4.]", "[0.64493407, 0.08232323]"),
         domain=((1.5, 4.0),),
     ),

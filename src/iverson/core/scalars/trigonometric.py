@@ -12,7 +12,8 @@ from iverson.core.scalars.record import POSITIVE, REAL, UNIT, Derivative, Scalar
 
 def _atan2_part(sign: float, numerator: int) -> Derivative:
     def rule(F: Any, _y: Any, a: Any, b: Any) -> Any:
-        return sign * (a, b)[numerator] / (a * a + b * b)
+        r = F.hypot(a, b)  # the square of which may be out of range
+        return sign * ((a, b)[numerator] / r) / r
 
     return rule
 
@@ -180,7 +181,7 @@ HYPERBOLIC = (
     Scalar(
         "asinh",
         np.arcsinh,
-        (lambda F, _y, x: 1 / F.sqrt(x * x + 1),),
+        (lambda F, _y, x: 1 / (F.sqrt(x * x + 1) if x.dtype.kind == "c" else F.hypot(x, 1.0)),),
         result="float",
         zero_preserving=True,
         domain=(UNIT,),
