@@ -42,15 +42,16 @@ def is_differentiated(node: Node) -> bool:
 
 
 def check_leaves(x: Any, operation: str, argument: str, remedy: str) -> None:
-    """Before the entries of a handle go where no derivative follows.
+    """Before the entries of what may be a handle go where no derivative follows.
 
-    Raises GradientError where a transform differentiates the handle.
+    Raises GradientError where it is one that a transform differentiates.
     """
-    if x._node is not None and is_grad_enabled() and is_differentiated(x._node):
+    node = getattr(x, "_node", None)
+    if node is not None and is_grad_enabled() and is_differentiated(node):
         raise GradientError(
             operation,
             argument,
-            got=f"a tensor that is being differentiated ({x._node.describe()})",
+            got=f"a tensor that is being differentiated ({node.describe()})",
             expected="a constant: no gradient flows through this",
             remedy=remedy,
         )
