@@ -255,6 +255,28 @@ def test_leaves(names):
     assert p.is_leaf
 
 
+@pytest.mark.parametrize("construct", [iv.vmap, iv.jit, iv.checkpoint, CONSTRUCTS["cond not taken"][0]])
+def test_masked_tensors(construct):
+    """A write into a masked tensor from outside is refused, and one into a masked tensor of the body made."""
+    m = iv.masked_tensor(iv.asarray(X), [True, False])
+
+    def outside(v):
+        m[0] = v[0]
+        return v
+
+    def own(v):
+        y = iv.masked_tensor(iv.asarray(X), [True, False])
+        y[0] = v[0]
+        return y if construct is not CONSTRUCTS["cond not taken"][0] else v
+
+    v = iv.asarray([V, V]) if construct is iv.vmap else iv.asarray(V)
+    with pytest.raises(iv.errors.GraphError, match="write into a MaskedTensor from outside"):
+        construct(outside)(v)
+    assert (m.get_mask().tolist(), m.to_tensor(0).tolist()) == ([True, False], [X[0], 0.0])
+    found = construct(own)(v)
+    assert isinstance(found, iv.Tensor) or found.to_tensor(0).tolist() in ([5.0, 0.0], [[5.0, 0.0]] * 2)
+
+
 @pytest.mark.parametrize("names", PAIRS[: len(CONSTRUCTS)], ids="/".join)
 def test_refused_writes(names):
     """A write that differs from example to example is refused, and nothing has changed."""

@@ -8,6 +8,7 @@ any order, with each other and with gradients.
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,10 +18,11 @@ from functools import singledispatch
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, Self
+from weakref import ref
 
 import numpy as np
 
-from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.op import Op
 
 NO_PARAMS: dict[str, Any] = {}
@@ -220,7 +222,7 @@ class Level(ABC):
         None where they are what they are outside.
     """
 
-    __slots__ = ("depth", "name", "origin")
+    __slots__ = ("_wrappers", "depth", "name", "origin")
     drawn: Any = None
     cells: Cells | None = None
     #: What is wrong with a value of it while it is not entered, what is expected instead, and what to do.
@@ -233,6 +235,8 @@ class Level(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
         self.origin = self
+        #: By identity, wrappers from outside that are written in it, and how to let them be what they were.
+        self._wrappers: dict[int, tuple[Any, Callable[[Any], None]]] = {}
         self.depth: int | None = None
 
     @abstractmethod
@@ -286,9 +290,32 @@ class Level(ABC):
         _levels.set((*_levels.get(), self))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *how: object) -> None:
         _levels.set(_levels.get()[: self.depth])
         self.depth = None
+        if self._wrappers:
+            self._restore_wrappers(refuse=how[0] is None)
+
+    def _restore_wrappers(self, refuse: bool) -> None:
+        """Let wrappers from outside that hold a value of this level be what they were; raises GraphError if
+        there are any and this is to be refused."""
+
+        def changed() -> list[tuple[Any, Callable[[Any], None]]]:
+            found = [(where(), restore) for where, restore in self._wrappers.values()]
+            return [(x, restore) for x, restore in found if x is not None and _level_of(x) is self]
+
+        if refuse and changed():
+            gc.collect()  # a cycle may keep a temporary alive
+        found = changed()
+        for x, restore in found:
+            restore(x)
+        if refuse and found:
+            raise GraphError(
+                self.name,
+                got=f"a write into a {type(found[0][0]).__name__} from outside, of shape {found[0][0].shape}",
+                expected="writes into plain tensors, or a function that returns what it computes",
+                remedy="return the new value, and write it after the call",
+            )
 
     @contextmanager
     def innermost(self) -> Iterator[None]:
@@ -338,6 +365,22 @@ def cells() -> Cells | None:
         if level.cells is not None:
             return level.cells
     return None
+
+
+def _level_of(x: Any) -> Level | None:
+    """The level that what an operand holds belongs to."""
+    return getattr(value_of(unwrap(x), None), "_level", None)
+
+
+def rewrapping(x: Wrapper, restore: Callable[[Any], None]) -> None:
+    """Before a wrapper is made to stand for another value: levels that it is from outside of take note."""
+    own = _level_of(x)
+    for level in reversed(levels()):
+        if level is own:
+            return
+        known = level._wrappers.get(id(x))
+        if known is None or known[0]() is not x:
+            level._wrappers[id(x)] = ref(x), restore
 
 
 class LevelValue(Operand):

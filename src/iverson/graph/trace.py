@@ -173,11 +173,13 @@ class Trace(Level):
         return super().__enter__()
 
     def __exit__(self, *how: object) -> None:
-        super().__exit__(*how)
-        reset_constant(self._outer)
-        if self.cells is not None:
-            self.cells.restore()
-            self._known, self._outside = {}, []  # no array is kept alive by what was traced
+        try:
+            super().__exit__(*how)
+        finally:
+            reset_constant(self._outer)
+            if self.cells is not None:
+                self.cells.restore()
+                self._known, self._outside = {}, []  # no array is kept alive by what was traced
 
     def input(self, aval: Aval) -> Any:
         """A handle of a new input."""

@@ -15,7 +15,17 @@ import numpy as np
 from iverson.autograd import api
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, Wrapper, make_handle, rewrap, tick, value_of, zero_filled
+from iverson.core.dispatch import (
+    Handle,
+    Wrapper,
+    levels,
+    make_handle,
+    rewrap,
+    rewrapping,
+    tick,
+    value_of,
+    zero_filled,
+)
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
@@ -189,6 +199,9 @@ class MaskedTensor(Wrapper, Array):
 
         Under `no_grad` a leaf stays one: the same, or a new one where other entries are specified now.
         """
+        if levels():
+            held = self._inner, self._mask
+            rewrapping(self, lambda x: x._hold(*held))
         own = result._inner
         if self.requires_grad and self.is_leaf and not is_grad_enabled():
             if result._mask == self._mask:
@@ -196,7 +209,10 @@ class MaskedTensor(Wrapper, Array):
                 own._become(result._inner)
             else:
                 own = make_handle(value_of(own)).requires_grad_()
-        self._inner, self._mask = own, result._mask
+        self._hold(own, result._mask)
+
+    def _hold(self, inner: Any, mask: Mask) -> None:
+        self._inner, self._mask = inner, mask
         self._written = tick()
 
     # -- conversion ----------------------------------------------------------------------------------

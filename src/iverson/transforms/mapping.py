@@ -102,6 +102,7 @@ def _of_chunk(
                 remedy="return the value, and write what vmap returns; the tensor is as it was",
             )
         check_no_leaves([unwrap(own[m.position]) for m in mapped], "vmap")
+        del out, results, own  # tensors that it made and wrote are not from outside
     return found, places, out_structure
 
 
