@@ -202,11 +202,8 @@ class Optimizer(ABC):
             found = [p.grad if p.requires_grad else None for p in self.params]
         else:
             found = self._flatten(gradients)
-        for name, tensors in (("params", self.params), ("gradients", found)):
-            for x in tensors:
-                if x is not None:
-                    name_of_step = f"{type(self).__name__}.step"
-                    check_leaves(unwrap(x), name_of_step, name, "detach it, or write it as an expression")
+        self._check_constant("params", self.params)
+        self._check_constant("gradients", found)
         if (taken := cells()) is not None:
             from iverson.optim.traced import step
 
@@ -222,6 +219,13 @@ class Optimizer(ABC):
         for k, plan in enumerate(planned):
             if plan is not None:
                 self._step(k, *plan)
+
+    def _check_constant(self, argument: str, tensors: Any) -> None:
+        """Raises GradientError where a transform differentiates one; keeps no reference to any."""
+        for x in tensors:
+            check_leaves(
+                unwrap(x), f"{type(self).__name__}.step", argument, "detach it, or write it as an expression"
+            )
 
     def _part(self, k: int, p: Any, g: Any) -> tuple[Part, Array] | None:
         """Which part of a parameter its gradient has, and what is there; None for nothing."""
