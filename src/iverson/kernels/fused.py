@@ -154,7 +154,7 @@ class _Pass:
 
         self.nodes, self.number, self.apply = nodes, Const, Apply
         self.dtype = np.dtype(dtype)
-        self.p = nodes.Var("p")
+        self.p = nodes.Var("at")
 
     def array(self, name: str, role: str = "in", extent: int | str = "z") -> Any:
         return self.nodes.Buffer(name, self.dtype, (extent,), role)
@@ -179,7 +179,7 @@ class _Pass:
         last = self.apply(
             "minimum", (self.apply("add", (first, self.number(CHUNK)), n.INT64), n.Size("z")), n.INT64
         )
-        inner = n.Loop("p", first, last, body, mark="vector", factor=4)
+        inner = n.Loop("at", first, last, body, mark="vector", factor=4)
         loop = n.Loop("i", self.number(0), n.Size("c"), (inner,), mark="parallel")
         return compile_kernel(n.Kernel(name, buffers, (loop,), ("c", "z")))
 

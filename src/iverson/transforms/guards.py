@@ -266,7 +266,10 @@ class _Reached:
 def _users_classes(x: Any) -> Iterator[type]:
     """The classes of an object, or a class, that are of no library."""
     for cls in (x if isinstance(x, type) else type(x)).__mro__:
-        if _is_of_users(getattr(sys.modules.get(_module(cls)), "__file__", None)):
+        module = _module(cls)
+        if module in sys.builtin_module_names:  # `object`; they have no file either
+            continue
+        if _is_of_users(getattr(sys.modules.get(module), "__file__", None)):
             yield cls
 
 
