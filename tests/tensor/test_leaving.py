@@ -44,7 +44,6 @@ IMPLICIT = {
 #: What says itself that a number, or text, is wanted.
 EXPLICIT = {
     "item": lambda x: x.item(),
-    "tolist": lambda x: x.tolist(),
     "bool": bool,
     "if": lambda x: 1 if x > 0 else 0,
     "in": lambda x: 2.0 in x.reshape(1),
@@ -275,6 +274,15 @@ def test_copies_of_leaves_are_refused_of_variables():
             for context in (result, *UNDER):
                 with pytest.raises(GradientError, match=r"x\.detach\(\) first"):
                     run(context, f, kind)
+
+
+@pytest.mark.parametrize("kind", ["plain", "masked"])
+def test_lists_are_refused_of_variables(kind):
+    for context in (untracked, tracked, forgotten, result):
+        run(context, lambda x: x.tolist(), kind)
+    for context in UNDER:
+        with pytest.raises(GradientError, match=r"x\.detach\(\)\.tolist\(\)"):
+            run(context, lambda x: x.tolist(), kind)
 
 
 def test_the_rules_of_a_function_may_convert_what_nothing_is_recorded_of():

@@ -284,7 +284,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not is_tracked(self.held)": "what is tracked is an input of the graph, and settled as one",
         "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",
         "drop: isinstance(x, ModuleType)": "only modules have a file",
-        "delete the guard: if not _is_of_users(getattr(sys": "what libraries hold does not change",
         "drop: name[:2] == '__'": "more is watched than is read",
         "drop: not isinstance(x, type)": "a class gives its descriptor, which is watched as its own",
     },

@@ -426,7 +426,7 @@ def test_a_call_enters_functions_for_its_results_and_not_for_its_arguments():
         return python_calls(lambda: f(weights, x))
 
     few, many = calls(2), calls(12)
-    assert few <= 30
+    assert few <= 31  # one of them: whether the function's code and defaults are what they were
     assert many - few <= 10  # the handles of the results
 
 

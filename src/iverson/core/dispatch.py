@@ -8,7 +8,6 @@ any order, with each other and with gradients.
 
 from __future__ import annotations
 
-import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -305,6 +304,8 @@ class Level(ABC):
             return [(x, restore) for x, restore in found if x is not None and _level_of(x) is self]
 
         if refuse and changed():
+            import gc
+
             gc.collect()  # a cycle may keep a temporary alive
         found = changed()
         for x, restore in found:

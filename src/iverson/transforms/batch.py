@@ -43,7 +43,7 @@ from iverson.graph.control import ControlOp
 from iverson.graph.operations import draws_of
 from iverson.layouts import Bracket, Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
-from iverson.layouts.symbols import handed_out
+from iverson.layouts.symbols import StandIn, handed_out
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
 from iverson.transforms.functions import by_rule, each_example, over_examples
@@ -56,7 +56,7 @@ class Batched(LevelValue):
         apart from what it is outside of the batch: as a variable of a gradient inside.
     """
 
-    __slots__ = ("_shape", "dense", "dtype", "held", "lead")
+    __slots__ = ("_shape", "dense", "dtype", "held", "lead", "shape")
 
     dtype: np.dtype[Any]
 
@@ -65,13 +65,16 @@ class Batched(LevelValue):
         self._level = level
         self.held = held
         self.lead = lead
-        self._shape = value.shape[lead:]  # kept: several of those who take an op on its way ask for it
+        self._shape = value.shape[lead:]
+        if StandIn not in map(type, self._shape):  # else whoever reads it is looked at
+            self.shape = self._shape  # kept: several of those who take an op on its way ask for it
         self.dtype = value.dtype
         self.dense = type(value) is Strided or getattr(value, "dense", False)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return handed_out(self._shape)  # type: ignore[no-any-return]
+    def __getattr__(self, name: str) -> Any:
+        if name == "shape":
+            return handed_out(self._shape)
+        raise AttributeError(name)
 
     @property
     def may_select(self) -> bool:  # type: ignore[override]
