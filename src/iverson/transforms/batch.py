@@ -66,8 +66,9 @@ class Batched(LevelValue):
         self.held = held
         self.lead = lead
         self._shape = value.shape[lead:]
-        if StandIn not in map(type, self._shape):  # else whoever reads it is looked at
-            self.shape = self._shape  # kept: several of those who take an op on its way ask for it
+        # Kept, as several who take an op ask for it, unless it has a number that stands for others.
+        if StandIn not in map(type, self._shape):
+            self.shape = self._shape  # type: ignore[misc]
         self.dtype = value.dtype
         self.dense = type(value) is Strided or getattr(value, "dense", False)
 
