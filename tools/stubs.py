@@ -38,7 +38,7 @@ def special() -> str:
 
 def _of_records(title: str, space: Any, name: str) -> str:
     head = ["from iverson.handles.typing import A, ArrayLike", ""]
-    functions = (getattr(space, s.name) for s in SCALARS.values() if s.summary and s.space == name)
+    functions = (getattr(space, s.name) for s in SCALARS.values() if s.example and s.space == name)
     return _stub(title, head, map(_function, functions))
 
 

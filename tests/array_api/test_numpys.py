@@ -88,16 +88,21 @@ def added(x, v):
     return y
 
 
-def scattered(x, v):
+def scattered(x, v, at=AT):
     y = x.copy()
-    np.add.at(y, (AT, np.arange(5)), v)
+    np.add.at(y, (at, np.arange(at.shape[1])), v)
     return y
 
 
-def placed(x, v):
+def placed(x, v, at=AT):
     y = x.copy()
-    np.put_along_axis(y, AT, v, 0)
+    np.put_along_axis(y, at, v, 0)
     return y
+
+
+def few_placed(x, v):
+    """In the first column alone."""
+    return np.hstack([placed(x[:, :1], v[:, :1], AT[:, :1]), x[:, 1:]])
 
 
 def in_bins(x, w):
@@ -135,6 +140,17 @@ CASES = {
     "flatten": (iv.flatten, np.ravel, [X]),
     "ravel": (iv.ravel, np.ravel, [X]),
     "gather": (lambda x: iv.gather(x, AT, axis=0), lambda x: np.take_along_axis(x, AT, 0), [X]),
+    "gather-few": (
+        lambda x: iv.gather(x, AT[:, :3], axis=0),
+        lambda x: np.take_along_axis(x[:, :3], AT[:, :3], 0),
+        [X],
+    ),
+    "scatter-few": (lambda x, v: iv.scatter(x, AT[:, :1], v, axis=0), few_placed, [X, Y[:2, :3]]),
+    "scatter_add-few": (
+        lambda x, v: iv.scatter_add(x.T, AT[:, :4].T, v, axis=-1).T,
+        lambda x, v: np.hstack([scattered(x[:, :4], v.T[:2, :4], AT[:, :4]), x[:, 4:]]),
+        [X, Y[:, :3]],
+    ),
     "index_add": (lambda x, v: iv.index_add(x, np.array([2, 2, 0]), v), added, [X, Y[:3]]),
     "index_add-columns": (
         lambda x, v: iv.index_add(x, np.array([2, 2, 0]), v.T, axis=-1),

@@ -67,9 +67,25 @@ def test_a_function_of_a_real_matrix_is_real_or_an_error():
 
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_lu(dtype):
-    for shape in ((3, 3), (5, 2), (2, 5), (2, 4, 3), (2, 3, 4), (0, 3), (0, 2, 2), (2, 0, 0)):
+    for shape in (
+        (3, 3),
+        (5, 2),
+        (2, 5),
+        (2, 4, 3),
+        (2, 3, 4),
+        (0, 3),
+        (3, 0),
+        (0, 2, 2),
+        (2, 0, 3),
+        (2, 0, 0),
+    ):
         x = draw(shape, dtype)
-        found = linalg.lu(x)
+        found, factors = linalg.lu(x), linalg.lu_factor(x)
+        assert (factors.LU.shape, factors.permutation.shape) == (x.shape, x.shape[:-1])
+        if x.ndim == 2 and x.size:
+            same(factors.LU, scipy.linalg.lu_factor(x)[0].astype(dtype), tolerance=LOOSE.get(dtype))
+        same(iv.triu(factors.LU)[..., : min(shape[-2:]), :], found.U)
+        same(iv.take_along_axis(x, factors.permutation[..., None], axis=-2), (found.P.mT @ x))
         assert found._fields == ("P", "L", "U")
         for ours, theirs in zip(found, scipy.linalg.lu(x), strict=True):
             if x.size:
@@ -223,6 +239,8 @@ CASES = {
     "lstsq-wide": (lambda a, b: linalg.lstsq(a, b).solution, draw((2, 3)), draw((2,))),
     "lu": (lambda x: linalg.lu(x)[1:], draw((4, 3))),
     "lu-singular": (lambda x: linalg.lu(x)[1:], A * [1, 1, 0]),  # the last pivot is 0
+    "lu-factor-wide": (lambda x: linalg.lu_factor(x).LU, draw((2, 3, 5))),
+    "lu-factor-tall": (lambda x: linalg.lu_factor(x).LU, draw((4, 2)) + 1j * draw((4, 2), seed=1)),
     "lu-solve": (lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b), A, B),
     "lu-solve-adjoint": (
         lambda a, b: linalg.lu_solve(linalg.lu_factor(a), b, adjoint=True),
@@ -310,7 +328,8 @@ ERRORS = [
     (lambda: linalg.block_diag(np.ones((1, 1, 1))), ShapeError, "block_diag.*a matrix"),
     (linalg.block_diag, ArgumentError, "block_diag.*at least one"),
     (lambda: linalg.lu(ONE), ShapeError, "lu.*two axes"),
-    (lambda: linalg.lu_factor(TWO), ShapeError, "lu_factor.*square"),
+    (lambda: linalg.lu_factor(ONE), ShapeError, "lu_factor.*two axes"),
+    (lambda: linalg.lu_solve(linalg.lu_factor(TWO), ONE), ShapeError, "lu_solve.*square"),
     (lambda: linalg.lu_solve(TWO, ONE), ArgumentTypeError, "lu_solve: argument 'factors'.*lu_factor"),
     (lambda: linalg.lu_solve((TWO, ONE), ONE), ShapeError, "lu_solve: argument 'factors'.*square"),
     (lambda: linalg.lu_solve((np.eye(3), np.arange(2)), ONE), ShapeError, "lu_solve.*permutation"),

@@ -109,6 +109,35 @@ CASES = {
         lambda x: torch.take_along_dim(x, T(ALONG), 1) ** 2,
         X,
     ),
+    "gather-few": (
+        lambda x: iv.gather(x, ALONG[:2], axis=1) ** 2,
+        lambda x: torch.gather(x, 1, T(ALONG[:2])) ** 2,
+        X,
+    ),
+    **{
+        f"scatter_add-few-{axis}": (
+            lambda x, v, k=axis: iv.scatter_add(x, ALONG[:2, :2] % 3, v**2, axis=k),
+            lambda x, v, k=axis: x.scatter_add(k, T(ALONG[:2, :2] % 3), v[:2, :2] ** 2),
+            X,
+            Y,
+        )
+        for axis in (0, 1)
+    },
+    "scatter-few": (
+        lambda x, v: iv.scatter(x, ALONG[1:2, 1:], v, axis=1) ** 2,
+        lambda x, v: x.scatter(1, T(ALONG[1:2, 1:]), v[:1, :2]) ** 2,
+        X,
+        Y,
+    ),
+    **{
+        f"lu_factor-{name}": (
+            lambda x: linalg.lu_factor(x).LU,
+            lambda x: torch.linalg.lu_factor(x)[0],
+            x,
+        )
+        for name, x in MATRICES.items()
+        if "2" in name and "0" not in name
+    },
     "roll": (lambda x: iv.roll(x, 5) ** 2, lambda x: torch.roll(x, 5) ** 2, X),
     "diff": (lambda x: iv.diff(x, n=2) ** 2, lambda x: torch.diff(x, n=2) ** 2, X),
     "pad-constant": (

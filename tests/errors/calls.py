@@ -103,6 +103,8 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "cummax": lambda: Given(vector(), axis=0),
     "cummin": lambda: Given(vector(), axis=0),
     "ffill": lambda: Given(vector(), axis=0, limit=2),
+    "gelu": lambda: Given(vector(), approximate="tanh"),
+    "softplus": lambda: Given(vector(), beta=2.0, threshold=1.0),
     "flatten": lambda: Given(matrix()),
     "gather": lambda: Given(vector(), numbers(0, 2), axis=0),
     "index_add": lambda: Given(vector(), numbers(0, 2), vector(1.0, 2.0), axis=0),
@@ -377,7 +379,7 @@ FFT: dict[str, Callable[[], Given | list[Given]]] = {
     "ifftshift": lambda: Given(vector(), axes=0),
 }
 SPECIAL: dict[str, Callable[[], Given | list[Given]]] = {
-    **{name: lambda name=name: _elementwise(name) for name, s in SCALARS.items() if s.summary and s.space},
+    **{name: lambda name=name: _elementwise(name) for name, s in SCALARS.items() if s.example and s.space},
     "expit": lambda: Given(vector()),
     "gammaln": lambda: Given(vector()),
     "log_softmax": lambda: Given(vector(), axis=0),

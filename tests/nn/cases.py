@@ -78,6 +78,11 @@ ACTIVATIONS = {
     },
     "celu-alpha": unary("celu", 2.0),
     "elu-alpha": unary("elu", 0.5),
+    "gelu-tanh": unary("gelu", approximate="tanh"),
+    "softplus-beta": unary("softplus", 2.0, 1.0),
+    "softplus-sharp": Case(
+        lambda x: nn.softplus(x, beta=-0.5), lambda F, x: F.softplus(x, -0.5, threshold=99), (X,)
+    ),
     "glu-axis": Case(lambda x: nn.glu(x, axis=1), lambda F, x: F.glu(x, dim=1), (IMAGE,)),
     # PyTorch's derivative has 1/6 in single precision.
     "hardsigmoid": Case(nn.hardsigmoid, lambda F, x: F.hardsigmoid(x), (X,), order=1, rtol=1e-7),
@@ -205,6 +210,11 @@ def of_labels(name: str, x: Any, labels: Any, weight: Any = None, **options: Any
     }
 
 
+def spread(var: Any, x: Any = X, y: Any = Y) -> Case:
+    """Variances of fewer entries than there are losses."""
+    return Case(nn.gaussian_nll_loss, lambda F, *xs: F.gaussian_nll_loss(*xs), (x, y, var))
+
+
 PIXELS = np.array([[0, 3, 1], [2, 2, 0]])
 LOSSES = {
     **loss("mse_loss", X, Y),
@@ -225,6 +235,14 @@ LOSSES = {
         for r in ("mean", "none")
     },
     **loss("gaussian_nll_loss", X, Y, P, full=True),
+    "gaussian_nll_loss-rows": spread(P[:, 0].copy()),
+    "gaussian_nll_loss-square": spread(P[0, :3].copy(), X[:, :3].copy(), Y[:1, :3].copy()),
+    "gaussian_nll_loss-columns": spread(P[:1], X, Y[:, :1].copy()),
+    "gaussian_nll_loss-number": Case(
+        lambda x, y: nn.gaussian_nll_loss(x, y, 0.5),
+        lambda F, x, y: F.gaussian_nll_loss(x, y, 0.5),
+        (X[:1], Y),
+    ),
     **loss("poisson_nll_loss", X, P),
     **loss("poisson_nll_loss", P, 3 * Q, log_input=False, full=True),
     **loss("margin_ranking_loss", X, Y, SIGN_ROWS, margin=0.3),

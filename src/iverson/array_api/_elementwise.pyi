@@ -994,28 +994,6 @@ def sigmoid(x: A | ArrayLike, /) -> A:
     iverson.Tensor([0.5       , 0.88079708])
     """
 
-def softplus(x: A | ArrayLike, /) -> A:
-    """log(1 + exp(x)), without overflow.
-
-    Parameters
-    ----------
-    x : an array or a number, of a real floating dtype.
-
-    Returns
-    -------
-    An array of x's shape, of a floating dtype: integers become float64.
-
-    Raises
-    ------
-    DTypeError for other dtypes.
-
-    Examples
-    --------
-    >>> from iverson import asarray
-    >>> softplus(asarray([0., 99.]))
-    iverson.Tensor([ 0.69314718, 99.        ])
-    """
-
 def silu(x: A | ArrayLike, /) -> A:
     """x * sigmoid(x).
 
@@ -1036,28 +1014,6 @@ def silu(x: A | ArrayLike, /) -> A:
     >>> from iverson import asarray
     >>> silu(asarray([0., 1.]))
     iverson.Tensor([0.        , 0.73105858])
-    """
-
-def gelu(x: A | ArrayLike, /) -> A:
-    """x times the standard normal distribution function of x.
-
-    Parameters
-    ----------
-    x : an array or a number, of a real floating dtype.
-
-    Returns
-    -------
-    An array of x's shape, of the promoted dtype.
-
-    Raises
-    ------
-    DTypeError for other dtypes.
-
-    Examples
-    --------
-    >>> from iverson import asarray
-    >>> gelu(asarray([0., 1.]))
-    iverson.Tensor([0.        , 0.84134475])
     """
 
 def erf(x: A | ArrayLike, /) -> A:

@@ -1,18 +1,19 @@
 """Elementwise functions: of each record of `iverson.core.scalars` the public function, its docs and method.
 
-Operands broadcast; a Python scalar takes the dtype of the array it meets. `clip` and `where` take bounds and
-a condition, and are written out. Type checkers read the others in a stub that `tools.stubs` writes.
+Operands broadcast; a Python scalar takes the dtype of the array it meets. What takes options, bounds or a
+condition is written out. Type checkers read the others in a stub that `tools.stubs` writes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
 from iverson.array_api.arguments import SCALARS as NUMBERS
-from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, named
+from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, in_single, named
 from iverson.array_api.indexing import nonzero
 from iverson.array_api.methods import method
 from iverson.core import dtypes
@@ -20,7 +21,7 @@ from iverson.core.arguments import checked
 from iverson.core.dispatch import NO_PARAMS, _default
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.scalars import SCALARS, Scalar
-from iverson.core.shapes import as_int
+from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
 from iverson.ops import TABLE, F
 
@@ -116,7 +117,7 @@ def _of_record(scalar: Scalar) -> Callable[..., Any]:
     return method(function) if scalar.method else function
 
 
-_FROM_RECORDS = {s.name: _of_record(s) for s in SCALARS.values() if s.summary and not s.space}
+_FROM_RECORDS = {s.name: _of_record(s) for s in SCALARS.values() if s.example and not s.space}
 globals().update(_FROM_RECORDS)
 
 
@@ -145,6 +146,79 @@ def round(x: A | ArrayLike, /, *, decimals: SupportsIndex = 0) -> A:
     return (
         F.round(x * 10.0**places) / 10.0**places if places > 0 else F.round(x / 10.0**-places) * 10.0**-places
     )
+
+
+@method
+@checked
+def gelu(x: A | ArrayLike, /, *, approximate: Literal["none", "tanh"] = "none") -> A:
+    """x times the standard normal distribution function of x (Hendrycks and Gimpel, 2016).
+
+    Parameters
+    ----------
+    x : of a real floating dtype.
+    approximate : "tanh" for x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, within 5e-4 of it.
+
+    Raises DTypeError for other dtypes, ArgumentError for another form.
+
+    >>> from iverson import asarray
+    >>> gelu(asarray([0., 1.])), gelu(asarray([1.]), approximate="tanh")
+    (iverson.Tensor([0.        , 0.84134475]), iverson.Tensor([0.84119199]))
+    """
+    check_choice(approximate, ("none", "tanh"), "gelu", "approximate")
+    if approximate == "none":
+        return F.gelu(as_operand(x, "gelu"))
+    x = as_operand(x, "gelu")
+    check_kind(x, "f", "gelu")
+    return _gelu_by_tanh(x)
+
+
+@in_single
+def _gelu_by_tanh(x: Any) -> Any:
+    """(1 + tanh(u)) / 2 is sigmoid(2 u), exact where it is small, and 0 or 1 from abs(x) = 40 on."""
+    near = F.clip(x, -40.0, 40.0)
+    cubic = near * (1.0 + 0.044715 * F.square(near))
+    return F.where(x < -40.0, 0.0, x) * F.sigmoid(_TWICE_SQRT_TWO_OVER_PI * cubic)
+
+
+_TWICE_SQRT_TWO_OVER_PI = 1.5957691216057307
+
+
+@method
+@checked
+def softplus(x: A | ArrayLike, /, beta: float = 1.0, threshold: float | None = None) -> A:
+    """log(1 + exp(beta * x)) / beta, without overflow.
+
+    Parameters
+    ----------
+    x : of a real floating dtype.
+    beta : how sharp the bend is; not 0.
+    threshold : where beta * x is above it the result is x itself, with derivative 1. None, unlike PyTorch's
+        20, computes the function everywhere.
+
+    Raises DTypeError for other dtypes, ArgumentError for beta of 0 or a nan.
+
+    >>> from iverson import asarray
+    >>> softplus(asarray([0., 99.])), softplus(asarray([0., 1.]), beta=2.0, threshold=1.0)
+    (iverson.Tensor([ 0.69314718, 99.        ]), iverson.Tensor([0.34657359, 1.        ]))
+    """
+    x = as_operand(x, "softplus")
+    if not (beta < 0 or beta > 0):
+        raise ArgumentError("softplus", "beta", got=str(beta), expected="a number other than 0")
+    if threshold is not None and math.isnan(threshold):
+        raise ArgumentError("softplus", "threshold", got="nan", expected="a number or None")
+    if beta == 1 and threshold is None:
+        return F.softplus(x)
+    check_kind(x, "f", "softplus")
+    return _softplus_of(x, float(beta), threshold)
+
+
+@in_single
+def _softplus_of(x: Any, beta: float, threshold: float | None) -> Any:
+    steep = beta * x
+    if threshold is None:
+        return F.softplus(steep) / beta
+    linear = steep > float(threshold)
+    return F.where(linear, x, F.softplus(F.where(linear, 0.0, steep)) / beta)
 
 
 @method
@@ -217,4 +291,4 @@ def where(
 
 
 if not TYPE_CHECKING:
-    __all__ = ["clip", "round", "where", *_FROM_RECORDS]
+    __all__ = ["clip", "gelu", "round", "softplus", "where", *_FROM_RECORDS]

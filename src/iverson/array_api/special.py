@@ -53,7 +53,7 @@ def _of_record(scalar: Scalar) -> Callable[..., Any]:
     return named(function, name, documented(scalar))
 
 
-_FROM_RECORDS = {s.name: _of_record(s) for s in SCALARS.values() if s.summary and s.space == "special"}
+_FROM_RECORDS = {s.name: _of_record(s) for s in SCALARS.values() if s.example and s.space == "special"}
 globals().update(_FROM_RECORDS)
 
 expit = sigmoid

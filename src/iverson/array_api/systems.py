@@ -71,10 +71,10 @@ def lu(x: A | ArrayLike, /) -> LUResult:
 
 
 def lu_factor(x: A | ArrayLike, /) -> LUFactorResult:
-    """The factors of `lu` of square matrices in one array, for `lu_solve`, and the order of rows.
+    """The factors of `lu` in one array of x's shape (square ones for `lu_solve`), and the order of rows.
 
-    L is below the diagonal, without its ones, U on it and above; ``x[permutation] = L @ U``. Raises
-    ShapeError unless the matrices are square.
+    L is below the diagonal, without its ones, U on it and above; ``x[permutation] = L @ U``. Derivatives are
+    those of `lu`. Raises ShapeError for fewer than two axes.
 
     >>> from iverson import asarray
     >>> lu_factor(asarray([[1., 3.], [2., 4.]]))
@@ -82,11 +82,17 @@ def lu_factor(x: A | ArrayLike, /) -> LUFactorResult:
                     [0.5, 1. ]]), permutation=iverson.Tensor([1, 0]))
     """
     x = as_inexact(x, "lu_factor")
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError("lu_factor", "x", got=f"shape {x.shape}", expected="square matrices")
     with speaking_as("lu_factor"):
         lower, upper, rows = F.lu(x)
-    return LUFactorResult(F.tril(lower, k=-1) + upper, rows)
+    below, above = (_within(part, x.shape) for part in (F.tril(lower, k=-1), upper))
+    return LUFactorResult(below + above, rows)
+
+
+def _within(factor: Any, shape: tuple[int, ...]) -> Any:
+    """A factor as the first rows and columns of matrices of this shape, zeros elsewhere."""
+    if factor.shape == shape:
+        return factor
+    return F.embed(factor, key=tuple(slice(0, n, 1) for n in factor.shape), shape=shape)
 
 
 @checked

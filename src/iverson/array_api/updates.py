@@ -9,7 +9,7 @@ from iverson.array_api.creation import arange
 from iverson.array_api.indexing import positions, take_along_axis
 from iverson.array_api.methods import method, tensor_method, tensor_property
 from iverson.core import dtypes
-from iverson.core.errors import DTypeError, ShapeError
+from iverson.core.errors import DTypeError, ShapeError, speaking_as
 from iverson.core.shapes import normalize_axis
 from iverson.kernels.strided import index_along
 from iverson.ops import F
@@ -38,13 +38,28 @@ def masked_fill(x: A | ArrayLike, mask: Array | ArrayLike, value: A | ArrayLike,
 
 @method
 def gather(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis = -1) -> A:
-    """x at positions along an axis: another name of `take_along_axis`, as in PyTorch.
+    """x at positions along an axis given for each of the other axes' entries, as in PyTorch.
+
+    As `take_along_axis`, but that the result has the shape of ``indices``: on the other axes their extents
+    may be less than x's, of which the first entries are read. Raises IndexingError for positions outside the
+    axis, ShapeError where the shapes do not fit, DTypeError, AxisError.
 
     >>> from iverson import asarray
     >>> gather(asarray([[3., 1., 2.]]), asarray([[2, 0]]), axis=1)
     iverson.Tensor([[2., 3.]])
     """
-    return take_along_axis(x, indices, axis=axis)
+    x, at = as_operand(x, "gather"), as_operand(indices, "gather", "indices")
+    k = normalize_axis(axis, x.ndim, "gather")
+    if at.ndim == x.ndim:
+        extents = tuple(n if j == k else min(n, at.shape[j]) for j, n in enumerate(x.shape))
+        x = _first(x, extents)
+    with speaking_as("gather"):
+        return take_along_axis(x, at, axis=k)
+
+
+def _first(x: Any, extents: tuple[int, ...]) -> Any:
+    """The first entries on each axis."""
+    return x if x.shape == extents else F.index_basic(x, key=tuple(slice(0, n, 1) for n in extents))
 
 
 def _added(x: Any, values: Any, operation: str) -> Any:
@@ -65,8 +80,8 @@ def _added(x: Any, values: Any, operation: str) -> Any:
 def scatter(x: A | ArrayLike, indices: Array | ArrayLike, values: A | ArrayLike, /, *, axis: Axis = -1) -> A:
     """x with values in place of the entries at positions along an axis: what `gather` reads, written.
 
-    Of values for one place the last counts; what is replaced has a gradient of 0. Arguments and errors are
-    those of `scatter_add`.
+    Of values for one place the last counts; what is replaced has a gradient of 0, and so has a value that
+    another replaces. Arguments and errors are those of `scatter_add`.
 
     >>> from iverson import asarray
     >>> scatter(asarray([1., 1., 1.]), asarray([2, 0]), asarray([3., 4.]))
@@ -82,9 +97,17 @@ def scatter_add(
 ) -> A:
     """x with values added at positions along an axis, given for each of the other axes' entries.
 
-    The transpose of `take_along_axis`: ``indices`` has x's rank and the extents of x on the other axes, the
-    values broadcast to its shape, and values for one place are summed. Raises IndexingError for positions
-    outside the axis, ShapeError where shapes do not fit, DTypeError, AxisError.
+    Parameters
+    ----------
+    x : the array.
+    indices : positions along the axis, of x's rank. On the other axes their extents are at most x's; further
+        entries of x stay as they are.
+    values : what is added, as many as there are positions on each axis, or one for all; of more, as in
+        PyTorch, the first. Values for one place are summed.
+    axis : the axis along which they are added.
+
+    The transpose of `gather`. Raises IndexingError for positions outside the axis, ShapeError where shapes do
+    not fit, DTypeError, AxisError.
 
     >>> from iverson import asarray
     >>> scatter_add(asarray([1., 1., 1.]), asarray([2, 2, 0]), asarray([1., 2., 4.]))
@@ -100,16 +123,26 @@ def _along(x: Any, indices: Any, values: Any, axis: Any, operation: str) -> tupl
     k = normalize_axis(axis, x.ndim, operation)
     given: Any = _added(x, values, operation)
     chosen = positions(indices, x.shape[k], operation)
-    if chosen.ndim != x.ndim or any(chosen.shape[j] != n for j, n in enumerate(x.shape) if j != k):
+    if chosen.ndim != x.ndim or any(chosen.shape[j] > n for j, n in enumerate(x.shape) if j != k):
         raise ShapeError(
             operation,
             "indices",
             got=f"shape {chosen.shape} for an array of shape {x.shape}",
-            expected=f"x's extents but on axis {k}",
+            expected=f"{x.ndim} axes, with at most x's extents but on axis {k}",
+        )
+    if given.ndim == chosen.ndim:
+        given = _first(given, tuple(map(min, given.shape, chosen.shape)))
+    lead = chosen.ndim - given.ndim
+    if lead < 0 or any(e not in (1, n) for e, n in zip(given.shape, chosen.shape[lead:], strict=True)):
+        raise ShapeError(
+            operation,
+            "values",
+            got=f"shape {given.shape} for indices of shape {chosen.shape}",
+            expected="as many values as indices on each axis, or one for all",
         )
     if given.shape != chosen.shape:
         given = F.broadcast_to(given, shape=chosen.shape)
-    return x, given, index_along(x.shape, chosen, k)
+    return x, given, index_along(chosen.shape, chosen, k)
 
 
 @tensor_method

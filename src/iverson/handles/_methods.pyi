@@ -199,12 +199,12 @@ class Methods:
         """x less its whole part, with the sign of x."""
     @overload
     def gather(self, indices: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
-        """x at positions along an axis: another name of `take_along_axis`, as in PyTorch."""
+        """x at positions along an axis given for each of the other axes' entries, as in PyTorch."""
     @overload
     def gather(self, indices: Self | ArrayLike, /, *, axis: Axis = -1) -> Self:
-        """x at positions along an axis: another name of `take_along_axis`, as in PyTorch."""
-    def gelu(self, /) -> Self:
-        """x times the standard normal distribution function of x."""
+        """x at positions along an axis given for each of the other axes' entries, as in PyTorch."""
+    def gelu(self, /, *, approximate: Literal['none', 'tanh'] = 'none') -> Self:
+        """x times the standard normal distribution function of x (Hendrycks and Gimpel, 2016)."""
     @overload
     def greater(self, x2: MaskedTensor, /) -> MaskedTensor:
         """Whether x1 > x2."""
@@ -459,8 +459,8 @@ class Methods:
         """The hyperbolic sine."""
     def softmax(self, /, axis: Axis = -1) -> Self:
         """exp(x) / sum(exp(x)) along an axis."""
-    def softplus(self, /) -> Self:
-        """log(1 + exp(x)), without overflow."""
+    def softplus(self, /, beta: float = 1.0, threshold: float | None = None) -> Self:
+        """log(1 + exp(beta * x)) / beta, without overflow."""
     def sort(self, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> Self:
         """The entries in increasing (or decreasing) order along an axis; nan counts as the largest."""
     def split(self, indices_or_sections: ShapeLike, /, *, axis: Axis = 0) -> tuple[Self, ...]:

@@ -478,8 +478,9 @@ def gaussian_nll_loss(
 
     Parameters
     ----------
-    x, target : means and draws, arrays of one shape.
-    var : variances that broadcast with them.
+    x, target : means and draws: arrays of one rank that broadcast.
+    var : variances: a number, an array of the rank of the losses that broadcasts with them, or one of their
+        shape without its last axis, whose entries are then of rows.
     full : whether the constant log(2 pi) / 2 is added.
     eps : the least variance that is divided by. The gradient is that at it, so a variance of 0 can grow.
     reduction : "mean" over all entries, "sum", or "none".
@@ -491,9 +492,29 @@ def gaussian_nll_loss(
     >>> gaussian_nll_loss(asarray([1.]), asarray([3.]), asarray([1.]))
     iverson.Tensor(2.)
     """
-    x, target = pair("gaussian_nll_loss", x, target)
-    given: Any
-    (given,) = alike("gaussian_nll_loss", var=var)
+    x, target = real(x, "gaussian_nll_loss"), real(target, "gaussian_nll_loss", "target")
+    given: Any = real(var, "gaussian_nll_loss", "var")
+    shape = broadcast_shapes("gaussian_nll_loss", x.shape, target.shape)
+    if x.ndim != target.ndim:
+        raise ShapeError(
+            "gaussian_nll_loss",
+            "target",
+            got=f"shape {target.shape} for x of shape {x.shape}",
+            expected=f"{x.ndim} axes",
+            remedy="reshape or broadcast_to one of them",
+        )
+    if given.shape == shape[:-1] and shape:
+        given = F.expand_dims(given, axis=(given.ndim,))
+    if (
+        given.ndim not in (0, len(shape))
+        or broadcast_shapes("gaussian_nll_loss", shape, given.shape) != shape
+    ):
+        raise ShapeError(
+            "gaussian_nll_loss",
+            "var",
+            got=f"shape {given.shape} for losses of shape {shape}",
+            expected=f"(), {shape[:-1]}, or {len(shape)} axes that broadcast with them",
+        )
     if has_entries(unwrap(given)):
         below = unwrap(F.sum(F.minimum(given.detach(), 0.0), axis=tuple(range(given.ndim)), keepdims=False))
         if F.to_numpy(below) < 0:

@@ -21,8 +21,12 @@ def _lu(x: Any) -> tuple[Any, Any, Any]:
     """L, U and the rows of x in the order of L U."""
     from scipy.linalg import lu
 
-    to, lower, upper = lu(x, p_indices=True, check_finite=False)  # x = (L U)[to]
     dtype = dtypes.to_inexact(x.dtype)
+    if not x.size:  # SciPy forgets the order of rows without columns
+        *batch, m, n = x.shape
+        k, rows = min(m, n), np.broadcast_to(np.arange(m, dtype=np.int64), (*batch, m))
+        return np.zeros((*batch, m, k), dtype), np.zeros((*batch, k, n), dtype), rows.copy()
+    to, lower, upper = lu(x, p_indices=True, check_finite=False)  # x = (L U)[to]
     places = np.asarray(to).reshape(x.shape[:-1])
     return (
         np.asarray(lower, dtype),

@@ -366,7 +366,7 @@ def trunc(x: Expr | complex, /) -> Expr:
     """x without its fraction."""
 
 def round(x: Expr | complex, /) -> Expr:
-    ...
+    """The nearest integer; halves go to the even one."""
 
 def frac(x: Expr | complex, /) -> Expr:
     """x less its whole part, with the sign of x."""

@@ -36,6 +36,7 @@ ROUNDING = (
         np.round,
         kinds=NUMERIC,
         zero_preserving=True,
+        summary="The nearest integer; halves go to the even one.",
     ),
     Scalar(
         "frac",

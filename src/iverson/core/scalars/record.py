@@ -37,8 +37,9 @@ class Scalar:
     calls_ufunc : the body, though no ufunc itself, raises the flags of one.
     convention : what ``d`` says where there is no derivative.
     complex_ok : whether complex samples are drawn in tests.
-    summary : what the public function computes, in a sentence; without one there is no public function.
+    summary : what it computes, in a sentence.
     example : texts of its arguments in an example (the first becomes an array) and of the result's entries.
+        A public function follows from a record with one.
     method : whether arrays have it as a method; not what they have as a property.
     scaled : whether the second operand can be scaled, as in PyTorch: ``alpha``.
     compiled : whether large arrays take a compiled pass, as NumPy has no vector loop for the body; or a

@@ -203,7 +203,6 @@ SPECIAL = (
         result="float",
         summary="log(1 + exp(x)), without overflow.",
         compiled=True,
-        example=("[0., 99.]", "[ 0.69314718, 99.        ]"),
     ),
     Scalar(
         "silu",
@@ -223,7 +222,6 @@ SPECIAL = (
         "f",
         zero_preserving=True,
         summary="x times the standard normal distribution function of x.",
-        example=("[0., 1.]", "[0.        , 0.84134475]"),
         compiled=True,
     ),
     # A function of its own: what gelu and it have in common is computed once (`codegen.vecmath.error`).
