@@ -9,11 +9,13 @@ import numpy as np
 
 import iverson as iv
 from tests.programs import duals
-from tests.programs.generator import Program, carried_out, program_of
+from tests.programs.generator import Program, program_of
 from tests.programs.library import Library, feed_of
+from tests.programs.modes import carried_out
 from tests.programs.oracle import Array, Oracle
 
-RTOL = 1e-8
+#: By the dtype of a program: what a comparison allows, relative to the largest entry.
+RTOL = {"float64": 1e-8, "float32": 2e-3}
 
 
 class Outcome(NamedTuple):
@@ -31,7 +33,7 @@ def _dense(x: Any) -> np.ndarray:
     return np.asarray(x.to_dense().detach().numpy()) if isinstance(x, iv.Tensor) else np.asarray(x)
 
 
-def difference(found: np.ndarray, expected: np.ndarray) -> str:
+def difference(found: np.ndarray, expected: np.ndarray, rtol: float = RTOL["float64"]) -> str:
     """How results differ where the oracle is finite; nothing if they do not."""
     if found.shape != expected.shape:
         return f"shape {found.shape}, expected {expected.shape}"
@@ -39,7 +41,7 @@ def difference(found: np.ndarray, expected: np.ndarray) -> str:
     if not np.isfinite(found[finite]).all():
         return f"not finite: {found}, expected {expected}"
     scale = np.abs(expected[finite]).max(initial=1.0)
-    wrong = np.abs(found - expected)[finite] > RTOL * scale
+    wrong = np.abs(found - expected)[finite] > rtol * scale
     return f"wrong: {found}, expected {expected}" if wrong.any() else ""
 
 
@@ -50,16 +52,20 @@ def compare(program: Program) -> Outcome:
         if program.layout != "strided":
             args[0] = iv.to_layout(args[0], program.layout)
         try:
-            results, draws = carried_out(Library(program.seed), program, args)
+            results, draws = carried_out(Library(program.seed, program.dtype), program, args)
         except iv.errors.IversonError as error:
             return Outcome("refused", f"{type(error).__name__}: {error}")
         feed = feed_of(program.sites, draws)
         drawn = np.concatenate([np.ravel(x) for x in feed.values()] or [np.zeros(0)])
         if np.unique(drawn).size != drawn.size:
             return Outcome("failed", f"draws are not distinct: {feed}")
-        expected, _ = carried_out(Oracle(feed), program, [Array(a) for a in program.args])
-        for a, b in zip(results, expected, strict=True):
-            if text := difference(_dense(a), _dense(b)):
+        wide = [Array(a.astype("c16" if a.dtype.kind == "c" else "f8")) for a in program.args]
+        expected, _ = carried_out(Oracle(feed), program, wide)
+        for k, (a, b) in enumerate(zip(results, expected, strict=True)):
+            dtype = program.args[k].dtype if program.mode.derivative == "grad" else program.dtype
+            if a.dtype != dtype:
+                return Outcome("failed", f"dtype {a.dtype}, expected {dtype}")
+            if text := difference(_dense(a), _dense(b), RTOL[str(program.dtype)]):
                 return Outcome("failed", text)
     return Outcome("agreed")
 

@@ -1,18 +1,20 @@
-"""Random programs, as Python source over a namespace ``xp``, and the modes in which they are carried out.
+"""Random programs, as Python source over a namespace ``xp``.
 
 A program is a function of two arrays that returns a real number and what it drew. Its statements assign to
 parts, join, sort, select, gather, mask, store sparsely, call custom functions and index notation, loop,
-branch, map, differentiate, draw, and write from a body to what is around it. A mode is what stands around the
-program: wrappers that keep it a function to a number, a derivative, then wrappers that take any result.
+branch, map, differentiate, draw, and write from a body to what is around it. `modes` says what stands around
+a program.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from tests.programs.modes import CLOSED, Mode, mode_of
 
 
 class Var(NamedTuple):
@@ -24,65 +26,14 @@ class Var(NamedTuple):
     flavour: str = "dense"
 
 
-class Mode(NamedTuple):
-    """Wrappers from the program outwards: of a function to a number, a derivative, of any function."""
-
-    inner: tuple[str, ...] = ()
-    derivative: str = "value"
-    outer: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        text = "f"
-        for name in (*self.inner, *([] if self.derivative == "value" else [self.derivative]), *self.outer):
-            text = f"{name}({text})"
-        return text
-
-
-DERIVATIVES = (
-    Mode((), "grad"),
-    Mode((), "jvp"),
-    Mode((), "grad", ("jit",)),
-    Mode(("jit",), "grad"),
-    Mode((), "jvp", ("jit",)),
-    Mode((), "grad", ("vmap",)),
-    Mode(("vmap",), "grad"),
-    Mode((), "grad", ("vmap", "jit")),
-    Mode((), "hessian"),
-    Mode((), "hessian", ("jit",)),
-    Mode(("checkpoint",), "grad"),
-    Mode(("scan",), "grad"),
-    Mode(("cond",), "grad"),
-)
-BODIES = ("jit", "vmap", "scan", "fori", "while", "cond", "checkpoint")
-VALUES = (Mode(), *(Mode((name,)) for name in BODIES))
-#: Wrappers without a place for further results, which draws would be.
-CLOSED = {"fori", "while"}
 #: Second derivatives cost the oracle a pass for each pair of entries.
 HESSIAN_ENTRIES = 6
-
-
-def modes(rng: np.random.Generator) -> Mode:
-    """One of the named modes, or up to three wrappers."""
-    turn = rng.random()
-    if turn < 0.55:
-        return DERIVATIVES[rng.integers(len(DERIVATIVES))]
-    if turn < 0.7:
-        return VALUES[rng.integers(len(VALUES))]
-    derivative = str(rng.choice(["value", "grad", "jvp", "hessian"], p=[0.2, 0.5, 0.2, 0.1]))
-    # The number of steps of a while_loop depends on entries: it has no reverse mode.
-    around = [name for name in BODIES if name != "while" or derivative in ("value", "jvp")]
-    inner = tuple(str(rng.choice([*around, "grad", "jvp"])) for _ in range(rng.integers(1, 3)))
-    if "while" in inner:
-        inner = tuple(name for name in inner if name != "grad")
-    outer = tuple(
-        str(rng.choice(["jit", "vmap", "checkpoint"])) for _ in range(rng.integers(0, 4 - len(inner)))
-    )
-    return Mode(inner, derivative, outer[:2])
-
-
 #: Names that code generators like too.
 NAMES = ("i", "j", "k", "t", "x", "out", "acc", "n", "y", "s", "v0", "lambda_", "_0", "T0", "sum_", "p")
 EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 9, 17)
+#: The largest extents of arrays by rank; in large programs several vectors and tiles long.
+MOST, MOST_LARGE = (17, 17, 5, 3), (300, 300, 40, 12)
+LARGE = (33, 64, 130, 257)
 PATTERNS = (
     ((0, 1, 0), (2, 0, 0), (0, 0, 3)),
     ((1, 0, 2, 0), (0, 0, 3, 0), (4, 0, 0, 5)),
@@ -120,8 +71,12 @@ class Body:
 class Generator:
     """Writes one program."""
 
-    def __init__(self, rng: np.random.Generator, draws: bool, reverse: bool, flat: bool = False) -> None:
+    def __init__(
+        self, rng: np.random.Generator, draws: bool, reverse: bool, flat: bool = False, large: bool = False
+    ) -> None:
         self.rng, self.draws, self.reverse, self.flat = rng, draws, reverse, flat
+        self.extents = EXTENTS + LARGE * 2 if large else EXTENTS
+        self.most = MOST_LARGE if large else MOST
         self.count = 0
 
     # --- choices -------------------------------------------------------------------
@@ -134,11 +89,11 @@ class Generator:
         return items[self.rng.integers(len(items))]
 
     def extent(self, most: int = 17) -> int:
-        return int(self.choose([n for n in EXTENTS if n <= most]))
+        return int(self.choose([n for n in self.extents if n <= most]))
 
     def shape(self, least: int = 0, most: int = 3) -> tuple[int, ...]:
         ndim = int(self.rng.integers(least, most + 1))
-        return tuple(self.extent((17, 17, 5, 3)[ndim]) for _ in range(ndim))
+        return tuple(self.extent(self.most[ndim]) for _ in range(ndim))
 
     def var(self, b: Body, flavour: str = "dense") -> Var:
         """One of the variables, rather a recent one."""
@@ -701,6 +656,11 @@ class Program(NamedTuple):
     mode: Mode
     layout: str
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of real numbers in the program."""
+        return self.args[1].dtype
+
     def function(self, xp: Any) -> Callable[..., Any]:
         scope: dict[str, Any] = {"xp": xp, "np": np}
         exec(self.source, scope)
@@ -710,19 +670,25 @@ class Program(NamedTuple):
 LAYOUTS = ("strided",) * 6 + ("csr", "csc", "coo")
 
 
+#: Of programs, how many are in single precision, and how many have large arrays.
+SINGLE, LARGE_SHARE = 0.1, 0.05
+
+
 def program_of(seed: int, mode: Mode | None = None, flat: bool = False) -> Program:
     """The program of a seed. mode : instead of one that is drawn. flat : without bodies."""
     rng = np.random.default_rng(seed)
-    mode = modes(rng) if mode is None else mode
+    mode = mode_of(rng) if mode is None else mode
     parts = {*mode.inner, *mode.outer}
     heavy = mode.derivative == "hessian" or mode.inner.count("grad") > 1
     closed = parts & CLOSED or mode.derivative == "hessian" or mode.inner
     draws = bool(rng.random() < 0.25) and not closed
     complex_numbers = bool(rng.random() < 0.12) and not {"grad", "jvp"} & set(mode.inner)
+    single, large = bool(rng.random() < SINGLE), bool(rng.random() < LARGE_SHARE)
     reverse = "grad" in mode.inner or mode.derivative in ("grad", "hessian")
-    generator = Generator(rng, draws, reverse, flat)
+    inputs = Generator(rng, draws, reverse, flat)
+    generator = Generator(rng, draws, reverse, flat, large and not heavy and "grad" not in mode.inner)
     while True:
-        shapes = [generator.shape(0, 2) for _ in range(2)]
+        shapes = [inputs.shape(0, 2) for _ in range(2)]
         if np.prod(shapes[0]) <= (HESSIAN_ENTRIES if heavy else 17) and np.prod(shapes[1]) <= 17:
             break
     kinds = ["c" if complex_numbers and k == 0 and not heavy else "f" for k in range(2)]
@@ -734,86 +700,6 @@ def program_of(seed: int, mode: Mode | None = None, flat: bool = False) -> Progr
     layout = str(rng.choice(LAYOUTS)) if len(shapes[0]) == 2 and "vmap" not in parts else "strided"
     if layout != "strided":
         args[0] = args[0] * (rng.random(shapes[0]) < 0.5)
+    if single:
+        args = [a.astype("c8" if a.dtype.kind == "c" else "f4") for a in args]
     return Program(seed, source, sites, tuple(args), mode, layout)
-
-
-# --- carrying out a mode ----------------------------------------------------------------
-
-
-def _leaves(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, tuple):
-        for part in tree:
-            yield from _leaves(part)
-    else:
-        yield tree
-
-
-def _examples(xp: Any, a: Any) -> Any:
-    return xp.stack([a, a * 0.8 + 0.05], 0)
-
-
-def _to_number(xp: Any, name: str, f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function to a number, made of one."""
-
-    def scan(x: Any, y: Any) -> Any:
-        def body(c: Any, u: Any) -> Any:
-            number, aux = f(u, y)
-            return c + number, (number, aux)
-
-        total, (rows, aux) = xp.scan(body, xp.asarray(np.zeros(())), _examples(xp, x))
-        return total + 0.5 * xp.total(rows), aux
-
-    def mapped(x: Any, y: Any) -> Any:
-        rows, aux = xp.vmap(f, (0, None))(_examples(xp, x), y)
-        return xp.total(rows), aux
-
-    def branch(x: Any, y: Any) -> Any:
-        flag = xp.sum(xp.real(y)) > 0.1
-
-        def halved(a: Any, b: Any) -> Any:
-            number, aux = f(a, b)
-            return number * 0.5, aux
-
-        return xp.cond(flag, f, halved, x, y)
-
-    def fori(x: Any, y: Any) -> Any:
-        start = xp.asarray(np.zeros(()))
-        return xp.fori_loop(2, lambda k, c: c + f(x * (1.0 + 0.1 * k), y)[0], start), ()
-
-    def while_(x: Any, y: Any) -> Any:
-        def body(state: Any) -> Any:
-            c, n = state
-            return c + f(x * (1.0 + 0.1 * n), y)[0], n + 1.0
-
-        start = (xp.asarray(np.zeros(())), xp.asarray(np.zeros(())))
-        return xp.while_loop(lambda state: state[1] < 1.5, body, start)[0], ()
-
-    def gradient(x: Any, y: Any) -> Any:
-        found, aux = xp.grad(f, (0, 1))(x, y)
-        return xp.total(*found), aux
-
-    table = {"scan": scan, "vmap": mapped, "cond": branch, "fori": fori, "while": while_, "grad": gradient}
-    if name in table:
-        return table[name]
-    return {"jit": xp.jit, "checkpoint": xp.checkpoint, "jvp": lambda g: xp.jvp(g, (0.7, -0.4))}[name](f)  # type: ignore[no-any-return]
-
-
-def carried_out(xp: Any, program: Program, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The results of a program in its mode, and what it drew."""
-    f, mode = program.function(xp), program.mode
-    for name in mode.inner:
-        f = _to_number(xp, name, f)
-    if mode.derivative == "grad":
-        f = xp.grad(f, (0, 1))
-    elif mode.derivative == "jvp":
-        f = xp.jvp(f, (0.7, -0.4))
-    elif mode.derivative == "hessian":
-        f = xp.hessian(f)
-    args = list(args)
-    for name in mode.outer:
-        if name == "vmap":
-            args = [_examples(xp, a) for a in args]
-    for name in mode.outer:
-        f = {"jit": xp.jit, "checkpoint": xp.checkpoint, "vmap": xp.vmap}[name](f)
-    results, aux = f(*args)
-    return tuple(_leaves((results,))), tuple(_leaves((aux,)))

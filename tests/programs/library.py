@@ -69,8 +69,8 @@ def _defined(source: str) -> Any:
 class Library(Namespace):
     """Programs on tensors. Draws are results of bodies: further results, beside the first."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self.generator = iv.random.default_rng(seed)
+    def __init__(self, seed: int = 0, dtype: Any = np.float64) -> None:
+        self.generator, self.dtype = iv.random.default_rng(seed), np.dtype(dtype)
 
     abs, conj, cos, exp, imag, log, real, relu = (
         staticmethod(f) for f in (iv.abs, iv.conj, iv.cos, iv.exp, iv.imag, iv.log, iv.real, iv.relu)
@@ -184,10 +184,10 @@ class Library(Namespace):
     # --- bodies -----------------------------------------------------------------------
 
     def draw(self, site: str, shape: tuple[int, ...]) -> Any:
-        return self.generator.normal(size=shape)
+        return self.generator.normal(size=shape, dtype=self.dtype)
 
     def fori_loop(self, n: int, f: Callable[..., Any], init: Any) -> Any:
-        return iv.fori_loop(0, n, lambda k, c: f(iv.astype(iv.asarray(k), iv.float64), c), init)
+        return iv.fori_loop(0, n, lambda k, c: f(iv.astype(iv.asarray(k), self.dtype), c), init)
 
     # --- derivatives --------------------------------------------------------------------
 

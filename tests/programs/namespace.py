@@ -18,11 +18,17 @@ def row_major(pattern: np.ndarray) -> tuple[np.ndarray, ...]:
 class Namespace:
     """Functions of a namespace that are made of others of it."""
 
+    #: Of what is made inside of programs: zeros, draws, weights.
+    dtype = np.dtype(np.float64)
+
+    def zeros(self: Any, shape: tuple[int, ...]) -> Any:
+        return self.asarray(np.zeros(shape, self.dtype))
+
     def fit(self: Any, x: Any, shape: tuple[int, ...]) -> Any:
         """Gives x another shape: its entries, from the first on and repeated, or zeros where it has none."""
         count = int(np.prod(shape))
         if not x.size:
-            return self.asarray(np.zeros(shape))
+            return self.zeros(shape)
         if tuple(x.shape) == shape:
             return x
         flat = self.reshape(x, (int(x.size),))
@@ -32,10 +38,10 @@ class Namespace:
 
     def total(self: Any, *xs: Any) -> Any:
         """A real number in which no two entries weigh the same."""
-        out: Any = self.asarray(np.zeros(()))
+        out: Any = self.zeros(())
         for k, x in enumerate(xs):
             if x.dtype in (np.dtype("complex128"), np.dtype("complex64")):
                 x = self.real(x) + 0.5 * self.imag(x)
-            weights = np.linspace(0.5 + 0.1 * k, 1.5, int(x.size)).reshape(x.shape)
+            weights = np.linspace(0.5 + 0.1 * k, 1.5, int(x.size), dtype=self.dtype).reshape(x.shape)
             out = out + self.sum(x * weights)
         return out

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from tests.programs.differential import Outcome, outcome_of_program
-from tests.programs.generator import Mode, Program, program_of
+from tests.programs.generator import Program, program_of
+from tests.programs.modes import Mode
 
 
 def _kind(outcome: Outcome) -> str:

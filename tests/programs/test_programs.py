@@ -19,7 +19,8 @@ from iverson.codegen.programs import compile as programs
 from iverson.graph import stored
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.programs.differential import Outcome, outcome_of_program
-from tests.programs.generator import DERIVATIVES, VALUES, Mode, Program, program_of
+from tests.programs.generator import Program, program_of
+from tests.programs.modes import DERIVATIVES, VALUES, Mode
 
 COUNT, CHUNK = (10_000, 100) if EXHAUSTIVE else (300, 20)
 PAIRS = 200 if EXHAUSTIVE else 6
