@@ -26,22 +26,24 @@ class Namespace:
 
     def fit(self: Any, x: Any, shape: tuple[int, ...]) -> Any:
         """Gives x another shape: its entries, from the first on and repeated, or zeros where it has none."""
-        count = int(np.prod(shape))
-        if not x.size:
+        count, size = int(np.prod(shape)), int(np.prod(x.shape))
+        if not size:
             return self.zeros(shape)
         if tuple(x.shape) == shape:
             return x
-        flat = self.reshape(x, (int(x.size),))
-        if count != x.size:
-            flat = flat[np.arange(count) % x.size]
+        flat = self.reshape(x, (size,))
+        if count != size:
+            flat = flat[np.arange(count) % size]
         return self.reshape(flat, shape)
 
     def total(self: Any, *xs: Any) -> Any:
         """A real number in which no two entries weigh the same."""
         out: Any = self.zeros(())
         for k, x in enumerate(xs):
-            if x.dtype in (np.dtype("complex128"), np.dtype("complex64")):
+            if "complex" in str(x.dtype):
                 x = self.real(x) + 0.5 * self.imag(x)
-            weights = np.linspace(0.5 + 0.1 * k, 1.5, int(x.size), dtype=self.dtype).reshape(x.shape)
-            out = out + self.sum(x * weights)
+            weights = np.linspace(0.5 + 0.1 * k, 1.5, int(np.prod(x.shape)), dtype=self.dtype).reshape(
+                x.shape
+            )
+            out = out + self.sum(x * self.asarray(weights))
         return out

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tests.programs import duals as d
-from tests.programs.namespace import Feed, Namespace, row_major
+from tests.programs.namespace import row_major
+from tests.programs.plain import Plain, mapped
 
 
 class Array:
@@ -155,28 +156,12 @@ def _moved(body: Callable[..., Any]) -> Callable[..., Array]:
     return call
 
 
-def _tree(f: Callable[..., Any], *trees: Any) -> Any:
-    first = trees[0]
-    if isinstance(first, tuple):
-        return tuple(_tree(f, *parts) for parts in zip(*trees, strict=True))
-    return f(*trees)
-
-
-def _as_now(tree: Any) -> Any:
-    """Results of a body: tensors of their own, which later writes leave as they are."""
-    return _tree(lambda x: Array(x.data, x.mask, x.pattern, x.columns_first), tree)
-
-
 def _stacked(axis: int, *xs: Any) -> Array:
     return Array(d.stack(*(_array(x).data for x in xs), axis=axis))
 
 
-class Oracle(Namespace):
-    """Programs on dual numbers. Draws are read from those that another namespace made."""
-
-    def __init__(self, feed: Feed | None = None) -> None:
-        self.feed = {} if feed is None else feed
-        self.turns: list[int] = []
+class Oracle(Plain):
+    """Programs on dual numbers."""
 
     sin, tanh = _same(d.sin, True), _same(d.tanh, True)
     cos, exp, sigmoid = _same(d.cos, False), _same(d.exp, False), _same(d.sigmoid, False)
@@ -196,6 +181,7 @@ class Oracle(Namespace):
         return _array(x)
 
     def clone(self, x: Any) -> Array:
+        x = _array(x)
         return Array(x.data, x.mask, x.pattern, x.columns_first)
 
     def detach(self, x: Any) -> Array:
@@ -325,67 +311,6 @@ class Oracle(Namespace):
     def wave(self, x: Any, w: Any) -> Array:
         return Array(self._wave(_array(x).data, _array(w).data))
 
-    def stencil(self, x: Any, w: Any, names: Sequence[str]) -> Array:
-        n = x.shape[0] - 1
-        return x[:n] * w[0] + x[1:] * w[1] + self.sin(x[:n])
-
-    def spread(self, x: Any, names: Sequence[str]) -> Array:
-        n = x.shape[0]
-        rows = np.arange(n + 2)
-        return self.maximum(0.45, self.sigmoid(x[rows % n])) * (rows + 1.0)
-
-    # --- bodies ------------------------------------------------------------------------
-
-    def draw(self, site: str, shape: tuple[int, ...]) -> Array:
-        drawn = self.feed[site]
-        return Array(np.asarray(drawn[tuple(self.turns)]) if self.turns else np.asarray(drawn))
-
-    def jit(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args: _as_now(f(*args))
-
-    checkpoint = jit
-
-    def _turn(self, k: int, f: Callable[..., Any], *args: Any) -> Any:
-        self.turns.append(k)
-        try:
-            return _as_now(f(*args))
-        finally:
-            self.turns.pop()
-
-    def vmap(self, f: Callable[..., Any], in_axes: Any = 0, out_axes: int = 0) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
-            axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-            n = next(a.shape[k] for a, k in zip(args, axes, strict=True) if k is not None)
-            rows = [
-                self._turn(
-                    j, f, *(a if k is None else self.take(a, j, k) for a, k in zip(args, axes, strict=True))
-                )
-                for j in range(n)
-            ]
-            return _tree(lambda *xs: _stacked(out_axes, *xs), *rows)
-
-        return run
-
-    def scan(self, f: Callable[..., Any], init: Any, xs: Any) -> Any:
-        rows = []
-        for j in range(xs.shape[0]):
-            init, y = self._turn(j, f, init, xs[j])
-            rows.append(y)
-        return init, _tree(lambda *parts: _stacked(0, *parts), *rows)
-
-    def cond(self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
-        return _as_now((f if pred else g)(*operands))
-
-    def fori_loop(self, n: int, f: Callable[..., Any], init: Any) -> Any:
-        for k in range(n):
-            init = _as_now(f(Array(np.asarray(float(k))), init))
-        return init
-
-    def while_loop(self, test: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
-        while bool(np.all(test(init))):
-            init = _as_now(f(init))
-        return init
-
     # --- derivatives -----------------------------------------------------------------------
 
     def _derivative(self, f: Callable[..., Any], args: Sequence[Any], k: int) -> tuple[Array, Any]:
@@ -425,7 +350,7 @@ class Oracle(Namespace):
                 for a, c in zip(args, factors, strict=True)
             ]
             y, aux = f(*given)
-            primal = _tree(lambda a: Array(d.primal_of(a.data, level)), aux)
+            primal = mapped(lambda a: Array(d.primal_of(a.data, level)), aux)
             return Array(d.tangent_of(y.data, level)), primal
 
         return run
