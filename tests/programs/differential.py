@@ -25,7 +25,7 @@ class NoOracle(Exception):
 
 
 class Outcome(NamedTuple):
-    """What became of a program: "agreed", "refused" by an error of the library, "failed", or "not compared"."""
+    """What became of a program: "agreed", "refused" (an error of the library), "failed" or "not compared"."""
 
     kind: str
     text: str = ""

@@ -15,7 +15,7 @@ from tests.programs.namespace import Feed
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.peers
-COUNT, CHUNK = (3000, 100) if EXHAUSTIVE else (120, 30)
+COUNT, CHUNK = (3000, 100) if EXHAUSTIVE else (150, 50)
 
 
 def of_torch(program: Program, feed: Feed) -> Sequence[np.ndarray]:
@@ -37,4 +37,4 @@ def test_programs_are_what_pytorch_says(first: int) -> None:
     outcomes = [(p, outcome_of_program(p, of_torch)) for p in programs]
     wrong = [(p.seed, str(p.mode), o.text) for p, o in outcomes if o.kind == "failed"]
     assert not wrong
-    assert sum(o.kind == "agreed" for _, o in outcomes) > CHUNK // 4
+    assert sum(o.kind == "agreed" for _, o in outcomes) >= 0.9 * len(programs) > 0
