@@ -1,5 +1,7 @@
 """Random draws: the same bits as NumPy's, dtypes, shapes, moments, gradients in the parameters."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -74,7 +76,7 @@ def test_bernoulli():
     assert draws.dtype == iv.bool
     assert abs(float(iv.mean(iv.astype(draws, "float64"))) - 0.25) < 0.03
     same(random.default_rng(0).bernoulli(np.array([0.0, 1.0])), [False, True])
-    with pytest.raises(ArgumentError, match=r"bernoulli.*probabilities"):
+    with pytest.raises(ArgumentError, match=r"bernoulli.*got 1.5; expected numbers in \[0, 1\]"):
         random.default_rng(0).bernoulli(1.5)
 
 
@@ -189,6 +191,17 @@ def test_counts_are_numpys():
     same(ours.multinomial(5, np.array([0.25, 0.75]), 4), numpys.multinomial(5, [0.25, 0.75], 4))
     for error, call in (
         (ArgumentError, lambda: ours.poisson(-1.0)),
+        (ArgumentError, lambda: ours.normal(0.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.normal(0.0, np.array([1.0, math.nan]))),
+        (ArgumentError, lambda: ours.uniform(np.array([0.0, 2.0]), 1.0)),
+        (ArgumentError, lambda: ours.exponential(-1.0, 3)),
+        (ArgumentError, lambda: ours.laplace(0.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.gumbel(0.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.gamma(0.0, 1.0, 3)),
+        (ArgumentError, lambda: ours.gamma(1.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.beta(1.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.dirichlet(np.array([1.0, -1.0]))),
+        (ArgumentError, lambda: ours.truncated_normal(1.0, 0.0)),
         (ArgumentError, lambda: ours.binomial(3, 1.5)),
         (ArgumentError, lambda: ours.multinomial(3, np.array([0.75, 0.75]))),
         (ShapeError, lambda: ours.multivariate_normal(np.zeros(2), np.eye(3))),

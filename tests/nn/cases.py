@@ -472,6 +472,7 @@ SIZES = {
     **{
         f"pad-{mode}": padded(PLANE, (2, 1, 0, 2), mode=mode) for mode in ("reflect", "replicate", "circular")
     },
+    "pad-circular-cut": padded(PLANE, (-1, 2, 2, -2), mode="circular"),
     "pad-circular-3d": padded(SOLID, (1, 1, 1, 0, 0, 1), mode="circular"),
     "pixel_shuffle": spatial("pixel_shuffle", PLANE, upscale_factor=2),
     "pixel_unshuffle": spatial("pixel_unshuffle", PLANE[:, :, :4], downscale_factor=2),

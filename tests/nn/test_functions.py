@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 
@@ -12,7 +13,7 @@ import iverson as iv
 from iverson import nn
 from iverson.errors import ArgumentError, ArgumentTypeError, BatchWarning, IndexingError, ShapeError
 from iverson.testing import gradcheck
-from tests.conformance.product import SEED, each
+from tests.conformance.product import EXHAUSTIVE, SEED, each
 from tests.nn.cases import CASES, WITHOUT_DERIVATIVE
 
 #: A case of each function and mode, and those of this run that are perturbed, or compiled.
@@ -81,6 +82,72 @@ def test_compiled_is_eager(name):
         np.testing.assert_allclose(a.to_dense().numpy(), b.to_dense().numpy(), rtol=1e-10, atol=1e-12)
 
 
+#: Cases with arrays of double precision of their own.
+OWN_DTYPES = {"batch_norm", "soft_margin_loss-mean", "soft_margin_loss-none"}
+#: Single ops, and moves one after the other: each step of their derivatives is rounded.
+STEPS = ("gelu", "sigmoid", "silu", "softplus", "tanh", "softmax", "ctc_loss", "segment_softmax", "pad")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_rounded_once(dtype):
+    """Values and gradients are those of single precision, rounded at the end, in a trace as well."""
+    pytest.importorskip("ml_dtypes")
+    names = [n for n in np.random.default_rng(SEED).permutation(list(CASES)) if n not in OWN_DTYPES]
+    if not EXHAUSTIVE:
+        names = names[:40] if dtype == "float16" else names[40:80]
+    compiled = set(names if EXHAUSTIVE else names[:3])
+    each(lambda name: rounded_once(name, dtype, name in compiled), names)
+
+
+def rounded_once(name, dtype, compiled):
+    case = CASES[name]
+    halves = [iv.asarray(a, dtype=dtype) for a in case.arrays]
+    singles = [x.astype(iv.float32) for x in halves]
+
+    def pulled(*xs):
+        if name.partition("-")[0] in STEPS:
+            return [case.ours(*xs)]
+        y, pull = iv.vjp(lambda *xs: case.ours(*xs).to_dense(), *xs)
+        seed = np.where(np.isfinite(y.numpy().astype(float)), np.cos(np.arange(y.size)).reshape(y.shape), 0.0)
+        return [y, *pull(iv.asarray(seed, dtype=dtype).astype(y.dtype))]
+
+    found, wanted = pulled(*halves), pulled(*singles)
+    if compiled:
+        found.append(iv.jit(case.ours)(*halves))
+        wanted.append(iv.jit(case.ours)(*singles))
+    for a, b in zip(found, wanted, strict=True):
+        assert a.dtype == dtype
+        same_bits(a.to_dense(), b.to_dense().astype(dtype))
+
+
+def same_bits(a, b):
+    np.testing.assert_array_equal(a.numpy().astype(float), b.numpy().astype(float))
+
+
+def test_running_moments_of_half_precision():
+    x = iv.asarray(CASES["batch_norm"].arrays[0])
+    moments = {dtype: (iv.zeros(4, dtype=dtype), iv.ones(4, dtype=dtype)) for dtype in ("float16", "float32")}
+    for dtype, (mean, var) in moments.items():
+        y = nn.batch_norm(x.astype(iv.float16).astype(dtype), mean, var, training=True)
+        assert y.dtype == mean.dtype == var.dtype == dtype
+    for half, single in zip(*moments.values(), strict=True):
+        same_bits(half, single.astype(iv.float16))
+
+
+def test_circular_padding_is_of_what_negative_widths_leave():
+    x = np.arange(12.0).reshape(2, 6)
+    for before, after in itertools.product(range(-3, 7), repeat=2):
+        if before + after < -5:
+            continue
+        left = x[:, max(-before, 0) : 6 + min(after, 0)]
+        if not left.size:
+            with pytest.raises(ArgumentError, match=r"pad: argument 'x'.*entries on axis 1"):
+                nn.pad(x, (before, after), "circular")
+            continue
+        wanted = np.pad(left, ((0, 0), (max(before, 0), max(after, 0))), "wrap")
+        np.testing.assert_array_equal(nn.pad(x, (before, after), "circular").numpy(), wanted)
+
+
 WRONG = [
     (
         lambda: nn.linear(iv.ones((2, 3)), iv.ones((3, 2))),
@@ -89,6 +156,42 @@ WRONG = [
     ),
     (lambda: nn.dropout(iv.ones(3)), ArgumentTypeError, "dropout: argument 'rng'.*default_rng"),
     (lambda: nn.dropout(iv.ones(3), 1.5), ArgumentError, "dropout: argument 'p': got 1.5"),
+    (
+        lambda: nn.softshrink(iv.ones(3), -0.5),
+        ArgumentError,
+        "softshrink: argument 'lambd': got -0.5; expected a number of at least 0",
+    ),
+    (
+        lambda: nn.hardtanh(iv.ones(3), 0.5, -0.5),
+        ArgumentError,
+        "hardtanh: argument 'min_val': got 0.5, above max_val=-0.5",
+    ),
+    (
+        lambda: nn.triplet_margin_loss(iv.ones(3), iv.ones(3), iv.ones(3), -1.0),
+        ArgumentError,
+        "triplet_margin_loss: argument 'margin': got -1.0; expected a number above 0",
+    ),
+    (lambda: nn.celu(iv.ones(3), 0.0), ArgumentError, "celu: argument 'alpha': got 0.0"),
+    (lambda: nn.layer_norm(iv.ones(3), 3, eps=-1.0), ArgumentError, "layer_norm: argument 'eps': got -1.0"),
+    (lambda: nn.huber_loss(iv.ones(3), iv.ones(3), delta=np.nan), ArgumentError, "'delta': got nan"),
+    (
+        lambda: iv.isclose(iv.ones(3), iv.ones(3), rtol=-0.4),
+        ArgumentError,
+        "isclose: argument 'rtol': got -0.4",
+    ),
+    (lambda: iv.allclose(iv.ones(3), iv.ones(3), atol=-0.4), ArgumentError, "allclose: argument 'atol'"),
+    (lambda: nn.binary_cross_entropy(iv.full(2, 0.5), iv.full(2, 1.5)), ArgumentError, "argument 'target'"),
+    (
+        lambda: nn.gaussian_nll_loss(iv.ones(2), iv.ones(2), -iv.ones(2)),
+        ArgumentError,
+        "argument 'var': got -1",
+    ),
+    (lambda: iv.fft.fftfreq(3, d=0.0), ArgumentError, "fftfreq: argument 'd': got 0.0"),
+    (
+        lambda: iv.testing.gradcheck(iv.sin, (iv.asarray([1.0], requires_grad=True),), rtol=-1.0),
+        ArgumentError,
+        "gradcheck: argument 'rtol': got -1.0",
+    ),
     (
         lambda: nn.mse_loss(iv.ones(3), iv.ones((3, 1))),
         ShapeError,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+
 import numpy as np
 import pytest
 
 import iverson as iv
 from iverson import nn
 from iverson.autograd import grad
-from tests.nn.cases import CASES
+from tests.nn.cases import CASES, CLASSES, IMAGE, PLANE, SIGNS, SOLID, P, X, Y
 
 torch = pytest.importorskip("torch", reason="PyTorch is the oracle here")
 pytestmark = [
@@ -52,6 +55,96 @@ def test_against_torch(name):
     for k, b in zip(known, theirs, strict=True):
         a = grad(target, xs[k]).to_dense()
         close(a, torch.zeros(a.shape, dtype=torch.float64) if b is None else b, case.rtol)
+
+
+#: What PyTorch refuses and means something here: a variance of 0 is divided by, a bound of inf leaves zeros.
+TAKEN_HERE = {("batch_norm", "eps", 0.0), ("softshrink", "lambd", math.inf)}
+NUMBERS = (-3.0, -1.0, -0.4, 0.0, 0.5, 1.0, 1.5, 3.0, math.nan, math.inf)
+#: Arrays for functions of a number, and what else is passed.
+TAKE_NUMBERS = {
+    "batch_norm": ("x", "zeros", "ones"),
+    "cosine_embedding_loss": ("x", "y", "row"),
+    "cross_entropy": ("x", "classes"),
+    "gaussian_nll_loss": ("x", "y", "shares"),
+    "group_norm": ("image", 2),
+    "layer_norm": ("x", (4,)),
+    "local_response_norm": ("image", 3),
+    "margin_ranking_loss": ("x", "y", "shares"),
+    "nll_loss": ("x", "classes"),
+    "rms_norm": ("x", (4,)),
+    "scaled_dot_product_attention": ("x", "y", "x"),
+    "triplet_margin_loss": ("x", "y", "shares"),
+    "dropout1d": ("image",),
+    "dropout2d": ("plane",),
+    "dropout3d": ("solid",),
+    "instance_norm": ("image",),
+}
+ARRAYS = {
+    "x": X, "y": Y, "shares": P, "zeros": np.zeros(4), "ones": np.ones(4), "row": SIGNS, "classes": CLASSES,
+    "image": IMAGE, "plane": PLANE, "solid": SOLID,
+}  # fmt: skip
+
+
+def refused(function, name, tensor, options):
+    count = 2 if name.endswith(("_loss", "_similarity", "_distance")) else 1
+    args = TAKE_NUMBERS.get(name, ("x", "y")[:count])
+    try:
+        function(*(tensor(ARRAYS[a]) if isinstance(a, str) else a for a in args), **options)
+    except (ValueError, RuntimeError, ZeroDivisionError) as error:
+        return type(error).__name__
+    return ""
+
+
+def numbers():
+    """Functions of `iverson.nn` and their parameters that are real numbers."""
+    for name in sorted({*nn.__all__} - {"init"}):
+        theirs = getattr(torch.nn.functional, name, None)
+        for key, parameter in inspect.signature(getattr(nn, name)).parameters.items():
+            kinds = {"float", "Positive", "NonNegative", "Share"}
+            if theirs is not None and parameter.annotation.removesuffix(" | None") in kinds:
+                yield name, key, theirs
+
+
+def test_numbers_that_pytorch_refuses_are_refused():
+    tried = set()
+    for name, key, theirs in numbers():
+        if name in ("threshold", "interpolate"):  # any number, and none without a size
+            continue
+        own = inspect.signature(getattr(nn, name)).parameters
+        ours = {"rng": iv.random.default_rng(0)} if "rng" in own else {}
+        both = {"training": True} if name == "batch_norm" else {}
+        assert not refused(theirs, name, torch.tensor, both), name
+        for value in NUMBERS:
+            wrong = refused(theirs, name, torch.tensor, {key: value, **both})
+            if wrong and (name, key, value) not in TAKEN_HERE:
+                found = refused(getattr(nn, name), name, iv.asarray, {key: value, **both, **ours})
+                assert found == "ArgumentError", (name, key, value)
+                tried.add((name, key))
+    assert len(tried) >= 12
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_as_exact_as_pytorchs(dtype):
+    """The error against float64 is at most 1.1 times PyTorch's, or half a unit in the last place."""
+    pytest.importorskip("ml_dtypes")
+    eps = float(torch.finfo(getattr(torch, dtype)).eps)
+    compared = 0
+    for name, case in CASES.items():
+        halves = [iv.asarray(a, dtype=dtype) for a in case.arrays]
+        wide = [x.astype(iv.float64) for x in halves]
+        exact = case.ours(*wide).to_dense().numpy()
+        ours = case.ours(*halves).to_dense().numpy().astype(float)
+        ts = [torch.tensor(x.numpy()).to(getattr(torch, dtype)) for x in wide]
+        try:
+            theirs = case.theirs(torch.nn.functional, *ts).to(torch.float64).numpy()
+        except (RuntimeError, NotImplementedError):  # not in half precision
+            continue
+        there = np.isfinite(exact)
+        scale = np.maximum(abs(exact[there]), np.finfo(np.float16).tiny)
+        own, other = (abs(y[there] - exact[there]) / scale for y in (ours, theirs))
+        assert own.max(initial=0) <= max(1.1 * other.max(initial=0), 0.51 * eps), name
+        compared += 1
+    assert compared > 100
 
 
 def close(ours, theirs, rtol=1e-9):

@@ -55,6 +55,41 @@ def check_entries(operation: str, *xs: Any, decides: str, remedy: str) -> None:
             )
 
 
+def check_range(
+    x: Any,
+    operation: str,
+    argument: str,
+    low: float,
+    high: float = np.inf,
+    *,
+    above: bool = False,
+    nan: bool = False,
+    remedy: str = "",
+) -> None:
+    """Raises ArgumentError for entries outside of [low, high], as far as entries are known.
+
+    above : whether ``low`` itself is outside.
+    nan : whether nan may be among them.
+    """
+    plain = unwrap(x) if isinstance(x, Operand) else x
+    if not has_entries(plain):
+        return
+    found = F.to_numpy(as_operand(plain, operation).detach())
+    found = found[~np.isnan(found)] if nan else found
+    if found.size and not ((found.min() > low if above else found.min() >= low) and found.max() <= high):
+        bounds = (
+            f"in [{low:g}, {high:g}]" if high < np.inf else f"{'above' if above else 'of at least'} {low:g}"
+        )
+        least, most = (format(v, "g") for v in (found.min(), found.max()))
+        raise ArgumentError(
+            operation,
+            argument,
+            got=least if least == most else f"entries from {least} to {most}",
+            expected=f"numbers {bounds}",
+            remedy=remedy,
+        )
+
+
 def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
     given: Any = x
@@ -147,21 +182,20 @@ def by_columns(solved: Callable[[Any], Any], b: Any) -> Any:
 def in_single(function: Function) -> Function:
     """A composition of ops, whose operands in half precision come to it in float32.
 
-    Its result is rounded once, as that of one op is: to what the operands promote to, unless ``dtype`` says
-    something else.
+    Its result is rounded once, as that of one op is: to what those operands promote to, unless another one or
+    ``dtype`` decides on something else.
     """
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Operand | np.ndarray)]
-        if not any(dtypes.is_half(x.dtype) for x in given):
+        given = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, Operand | np.ndarray)]
+        halves = [dtype for dtype in given if dtypes.is_half(dtype)]
+        if not halves:
             return function(*args, **kwargs)
         wide = [_in_single(x) for x in args]
         found = function(*wide, **{k: _in_single(x) for k, x in kwargs.items()})
-        target = dtypes.result_type(*(x.dtype for x in given if dtypes.is_inexact(x.dtype)))
-        if kwargs.get("dtype") is not None or not dtypes.is_half(target):
-            return found
-        return cast(found, target)
+        decided = kwargs.get("dtype") is not None or dtypes.float32 in given or found.dtype != dtypes.float32
+        return found if decided else cast(found, dtypes.result_type(*halves))
 
     return call  # type: ignore[return-value]
 

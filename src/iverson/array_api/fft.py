@@ -258,6 +258,8 @@ def ihfft(
 
 
 def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Tensor:
+    if not d:
+        raise ArgumentError(name, "d", got=str(d), expected="a distance other than 0")
     check_device(device, name)
     wanted = given_dtype(dtype, dtypes.default_float, name)
     if not dtypes.is_floating(wanted):

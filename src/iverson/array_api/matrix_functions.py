@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from iverson.array_api.arguments import as_inexact, as_operands
 from iverson.array_api.contraction import matmul
 from iverson.array_api.joining import concat
@@ -71,9 +73,10 @@ def logm(x: A | ArrayLike, /) -> A:
 def cond(x: A | ArrayLike, /, *, p: Order | None = None) -> A:
     """The condition numbers of matrices: the norm of x times that of its inverse.
 
-    ``p`` is an order of `matrix_norm`. None and 2 take the largest singular value by the smallest (inf where
-    that is 0), -2 the smallest by the largest; these know matrices that are not square, too. Raises
-    ShapeError, ArgumentError for another order, LinearAlgebraError for a singular matrix with other orders.
+    ``p`` is an order of `matrix_norm`. None and 2 take the largest singular value by the smallest, -2 the
+    smallest by the largest; these know matrices that are not square, too. The number of a singular matrix is
+    inf, and its derivative nan; with p=-2 it is 0, and inf of zeros alone. Raises ShapeError, ArgumentError
+    for another order.
 
     >>> from iverson import asarray
     >>> cond(asarray([[2., 0.], [0., 4.]])), cond(asarray([[2., 0.], [0., 4.]]), p=1)
@@ -85,12 +88,22 @@ def cond(x: A | ArrayLike, /, *, p: Order | None = None) -> A:
     check_choice(p, (None, *MATRIX_ORDERS), "cond", "p")
     with speaking_as("cond"):
         if p not in (None, 2, -2):
-            return matrix_norm(x, ord=p) * matrix_norm(F.inv(x), ord=p)
+            singular, size = F.equal(F.slogdet(x)[0], 0), matrix_norm(x, ord=p)
+            there = F.reshape(singular, shape=(*singular.shape, 1, 1))
+            inverse = F.inv(F.where(there, np.eye(x.shape[-1], dtype=x.dtype), x))
+            return F.where(singular, _infinite(x), size * matrix_norm(inverse, ord=p))
         s = singular_values(x)
     if not s.shape[-1]:
         raise ArgumentError("cond", "x", got=f"shape {x.shape}", expected="matrices with entries")
     largest, smallest = (f(s, axis=(s.ndim - 1,), keepdims=False) for f in (F.max, F.min))
-    return smallest / largest if p == -2 else largest / smallest
+    above, below = (smallest, largest) if p == -2 else (largest, smallest)
+    zero = F.equal(largest, 0)
+    return F.where(zero, _infinite(x), above) / F.where(zero, 1.0, below)
+
+
+def _infinite(x: Any) -> Any:
+    """inf for each matrix, with the derivative nan in all entries."""
+    return np.inf * F.exp(0.0 * F.sum(F.abs(x), axis=(x.ndim - 2, x.ndim - 1), keepdims=False))
 
 
 def logdet(x: A | ArrayLike, /) -> A:

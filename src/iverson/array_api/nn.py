@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
 from iverson.array_api.indexing import take_along_axis
 from iverson.array_api.methods import method
 from iverson.array_api.reductions import mean
@@ -18,7 +18,7 @@ from iverson.core.shapes import Shape, as_int, check_choice, normalize_axis
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike, Axis
+    from iverson.handles.typing import A, ArrayLike, Axis, Share
 
 
 def _along_axis(name: str, x: Any, axis: Any) -> Any:
@@ -57,6 +57,7 @@ def log_softmax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
 
 @method
 @checked
+@in_single
 def cross_entropy(
     logits: A | ArrayLike,
     labels: A | ArrayLike,
@@ -66,7 +67,7 @@ def cross_entropy(
     axis: Axis | None = None,
     ignore_index: SupportsIndex | None = None,
     reduction: Literal["mean", "sum", "none"] = "mean",
-    label_smoothing: float = 0.0,
+    label_smoothing: Share = 0.0,
 ) -> A:
     """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples.
 
@@ -94,10 +95,6 @@ def cross_entropy(
     check_kind(logits, "f", "cross_entropy", "logits")
     labels = as_operand(labels, "cross_entropy", "labels")
     check_kind(labels, "iuf", "cross_entropy", "labels")
-    if not 0 <= label_smoothing <= 1:
-        raise ArgumentError(
-            "cross_entropy", "label_smoothing", got=str(label_smoothing), expected="a share, in [0, 1]"
-        )
     k = class_axis(logits, axis, "cross_entropy")
     numbers = labels.dtype.kind in "iu"
     wanted = logits.shape[:k] + logits.shape[k + 1 :] if numbers else logits.shape

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, given_dtype
+from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, check_range, given_dtype
 from iverson.array_api.indexing import positions
 from iverson.array_api.joining import take_positions
 from iverson.core import dtypes
@@ -46,6 +46,13 @@ def _count(x: int, operation: str) -> int:
     """How many numbers there are below x."""
     if not 0 <= x < 2**60:
         raise ArgumentError(operation, "x", got=str(x), expected="a number of entries, in [0, 2**60)")
+    return x
+
+
+def _number(x: Any, operation: str, argument: str, low: float = 0, *, above: bool = False) -> Any:
+    """A parameter of a distribution that is at least ``low``, or above it."""
+    x = as_weak(x, operation, argument)
+    check_range(x, operation, argument, low, above=above)
     return x
 
 
@@ -141,6 +148,7 @@ class Generator:
     ) -> Tensor:
         """Uniform draws from [low, high), differentiable in both."""
         start, stop = as_weak(low, "uniform", "low"), as_weak(high, "uniform", "high")
+        check_range(stop - start, "uniform", "high", 0, remedy="bounds are in order: low is not above high")
         return self._scaled("random", size, start, stop - start, dtype, requires_grad)
 
     @checked
@@ -161,7 +169,7 @@ class Generator:
         requires_grad: bool = False,
     ) -> Tensor:
         """Normal draws with mean ``loc`` and standard deviation ``scale``, differentiable in both."""
-        loc, scale = as_weak(loc, "normal", "loc"), as_weak(scale, "normal", "scale")
+        loc, scale = as_weak(loc, "normal", "loc"), _number(scale, "normal", "scale")
         return self._scaled("standard_normal", size, loc, scale, dtype, requires_grad)
 
     @checked
@@ -174,7 +182,7 @@ class Generator:
         requires_grad: bool = False,
     ) -> Tensor:
         """Exponential draws with mean ``scale``, differentiable in it."""
-        scale = as_weak(scale, "exponential", "scale")
+        scale = _number(scale, "exponential", "scale")
         return self._scaled("standard_exponential", size, 0.0, scale, dtype, requires_grad)
 
     @checked
@@ -188,7 +196,7 @@ class Generator:
         requires_grad: bool = False,
     ) -> Tensor:
         """Laplace draws, of density exp(-abs(x - loc) / scale) / (2 scale), differentiable in both."""
-        loc, scale = as_weak(loc, "laplace", "loc"), as_weak(scale, "laplace", "scale")
+        loc, scale = as_weak(loc, "laplace", "loc"), _number(scale, "laplace", "scale")
         one, other = (self._named("laplace", "standard_exponential", size, (loc, scale), dtype) for _ in "ab")
         return self._finished((one - other) * scale + loc, requires_grad)
 
@@ -203,7 +211,7 @@ class Generator:
         requires_grad: bool = False,
     ) -> Tensor:
         """Gumbel draws, the distribution of greatest values, differentiable in both parameters."""
-        loc, scale = as_weak(loc, "gumbel", "loc"), as_weak(scale, "gumbel", "scale")
+        loc, scale = as_weak(loc, "gumbel", "loc"), _number(scale, "gumbel", "scale")
         drawn = self._named("gumbel", "standard_exponential", size, (loc, scale), dtype)
         return self._finished(loc - scale * F.log(drawn), requires_grad)
 
@@ -223,6 +231,8 @@ class Generator:
         upper] is left out. By the inverse of the distribution function: differentiable in all parameters."""
         given = {"lower": lower, "upper": upper, "loc": loc, "scale": scale}
         a, b, mean, width = (as_weak(x, "truncated_normal", k) for k, x in given.items())
+        check_range(b - a, "truncated_normal", "upper", 0, remedy="bounds are in order")
+        check_range(width, "truncated_normal", "scale", 0, above=True)
         u = self._inside("truncated_normal", size, (a, b, mean, width), dtype)
         a, b = ((u * 0.0 + x - mean) / width for x in (a, b))
         upside = F.greater(a, 0)  # in the upper tail 1 - ndtr would cancel
@@ -246,7 +256,7 @@ class Generator:
         By the inverse of the distribution function, whose derivative in the shape is that of M. Figurnov, S.
         Mohamed and A. Mnih, Implicit reparameterization gradients (2018).
         """
-        a, scale = as_weak(shape, "gamma", "shape"), as_weak(scale, "gamma", "scale")
+        a, scale = _number(shape, "gamma", "shape", above=True), _number(scale, "gamma", "scale")
         return self._finished(self._gamma("gamma", a, size, (scale,), dtype) * scale, requires_grad)
 
     @checked
@@ -260,7 +270,7 @@ class Generator:
         requires_grad: bool = False,
     ) -> Tensor:
         """Beta draws of density x**(a - 1) (1 - x)**(b - 1), differentiable in both, as `gamma`."""
-        a, b = as_weak(a, "beta", "a"), as_weak(b, "beta", "b")
+        a, b = (_number(x, "beta", k, above=True) for k, x in (("a", a), ("b", b)))
         u = self._inside("beta", size, (a, b), dtype)
         return self._finished(F.betaincinv(a, b, u), requires_grad)
 
@@ -280,6 +290,7 @@ class Generator:
         alpha : of shape (..., k). Raises ShapeError without an axis.
         """
         a = _vectors(alpha, "dirichlet", "alpha")
+        check_range(a, "dirichlet", "alpha", 0, above=True)
         shape = a.shape if size is None else (*as_shape(size, "dirichlet"), *a.shape)
         drawn = self._gamma("dirichlet", a, shape, (), dtype)
         return self._finished(drawn / F.sum(drawn, axis=(drawn.ndim - 1,), keepdims=True), requires_grad)
@@ -398,8 +409,7 @@ class Generator:
         """bool draws, True with probability ``p``. Raises ArgumentError for p outside [0, 1]."""
         p = as_weak(p, "bernoulli", "p")
         chance = F.to_numpy(p)
-        if chance.size and not (chance.min() >= 0 and chance.max() <= 1):
-            raise ArgumentError("bernoulli", "p", got=f"{p}", expected="probabilities in [0, 1]")
+        check_range(chance, "bernoulli", "p", 0, 1)
         return F.less(self._standard("random", size, (chance,), None), chance)
 
     @checked

@@ -25,7 +25,7 @@ from iverson.ops import F
 
 if TYPE_CHECKING:
     from iverson.handles.array import Array
-    from iverson.handles.typing import A, ArrayLike, Axis
+    from iverson.handles.typing import A, ArrayLike, Axis, NonNegative
 
 
 @method
@@ -35,8 +35,8 @@ def isclose(
     x2: A | ArrayLike,
     /,
     *,
-    rtol: float = 1e-5,
-    atol: float = 1e-8,
+    rtol: NonNegative = 1e-5,
+    atol: NonNegative = 1e-8,
     equal_nan: bool = False,
 ) -> A:
     """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal.
@@ -66,8 +66,8 @@ def allclose(
     x2: A | ArrayLike,
     /,
     *,
-    rtol: float = 1e-5,
-    atol: float = 1e-8,
+    rtol: NonNegative = 1e-5,
+    atol: NonNegative = 1e-8,
     equal_nan: bool = False,
 ) -> A:
     """Whether all entries are close, as `isclose` has it: a bool of rank 0.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from iverson.core.errors import ArgumentTypeError, described
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.parameters import positional
 from iverson.core.shapes import as_int
 
@@ -62,6 +62,26 @@ def as_real(value: Any, operation: str, argument: str) -> Any:
     return value
 
 
+#: By the name of a range (`handles.typing`): whether a number is in it, and what errors call such numbers.
+_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "Positive": (lambda x: x > 0, "a number above 0"),
+    "NonNegative": (lambda x: x >= 0, "a number of at least 0"),
+    "Share": (lambda x: 0 <= x <= 1, "a number in [0, 1]"),
+}
+
+
+def _in_range(name: str) -> Callable[[Any, str, str], Any]:
+    """The check of a real number by its range."""
+    inside, words = _RANGES[name]
+
+    def check(value: Any, operation: str, argument: str) -> Any:
+        if not inside(as_real(value, operation, argument)):
+            raise ArgumentError(operation, argument, got=str(value), expected=words)
+        return value
+
+    return check
+
+
 def _or_none(check: Callable[[Any, str, str], Any]) -> Callable[[Any, str, str], Any]:
     return lambda value, operation, argument: None if value is None else check(value, operation, argument)
 
@@ -77,6 +97,8 @@ CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
     "Callable[[Any], Any]": as_function,
     "Callable[P, Any]": as_function,
     "Sequence[Any]": as_sequence,
+    **{name: _in_range(name) for name in _RANGES},
+    **{f"{name} | None": _or_none(_in_range(name)) for name in _RANGES},
 }
 
 

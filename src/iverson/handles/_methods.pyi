@@ -30,10 +30,10 @@ class Methods:
     def all(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Whether all entries over axes are nonzero; True where there are none."""
     @overload
-    def allclose(self, x2: MaskedTensor, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> MaskedTensor:
+    def allclose(self, x2: MaskedTensor, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> MaskedTensor:
         """Whether all entries are close, as `isclose` has it: a bool of rank 0."""
     @overload
-    def allclose(self, x2: Self | ArrayLike, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
+    def allclose(self, x2: Self | ArrayLike, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> Self:
         """Whether all entries are close, as `isclose` has it: a bool of rank 0."""
     def angle(self, /) -> Self:
         """The argument, in (-pi, pi]."""
@@ -130,10 +130,10 @@ class Methods:
     def cov(self, /, *, correction: float = 1.0) -> Self:
         """The covariance matrix of variables, the rows of x, over observations, its columns."""
     @overload
-    def cross_entropy(self, labels: MaskedTensor, /, weight: MaskedTensor | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: float = 0.0) -> MaskedTensor:
+    def cross_entropy(self, labels: MaskedTensor, /, weight: MaskedTensor | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: Share = 0.0) -> MaskedTensor:
         """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
     @overload
-    def cross_entropy(self, labels: Self | ArrayLike, /, weight: Self | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: float = 0.0) -> Self:
+    def cross_entropy(self, labels: Self | ArrayLike, /, weight: Self | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: Share = 0.0) -> Self:
         """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
     def cummax(self, /, axis: Axis = -1) -> Self:
         """The largest entry so far along an axis; nan from the first nan on."""
@@ -224,10 +224,10 @@ class Methods:
     def hypot(self, x2: Self | ArrayLike, /) -> Self:
         """The length of (x1, x2), without overflow."""
     @overload
-    def isclose(self, x2: MaskedTensor, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> MaskedTensor:
+    def isclose(self, x2: MaskedTensor, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> MaskedTensor:
         """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal."""
     @overload
-    def isclose(self, x2: Self | ArrayLike, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
+    def isclose(self, x2: Self | ArrayLike, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> Self:
         """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal."""
     def isfinite(self, /) -> Self:
         """Whether x is not inf or nan."""

@@ -45,6 +45,10 @@ Device: TypeAlias = Literal["cpu"] | None
 #: The layouts that matrices can be created in.
 Layout: TypeAlias = Literal["strided", "coo", "csr", "csc"]
 Real: TypeAlias = Union[float, "np.integer[Any]", "np.floating[Any]"]
+#: Real numbers above 0, of at least 0, and in [0, 1]: what else is passed is an error (`core.arguments`).
+Positive: TypeAlias = float
+NonNegative: TypeAlias = float
+Share: TypeAlias = float
 #: How many axes a product sums over, or which of either operand.
 Paired: TypeAlias = SupportsIndex | Sequence[ShapeLike]
 #: The order of a norm of vectors or matrices.

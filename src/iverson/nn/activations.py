@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iverson.array_api.arguments import as_operand
+from iverson.array_api.arguments import as_operand, in_single
 from iverson.array_api.elementwise import gelu, relu, sigmoid, silu, softplus, tanh
 from iverson.array_api.nn import log_softmax, softmax
 from iverson.core.arguments import checked
-from iverson.core.errors import ShapeError
+from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import normalize_axis
 from iverson.nn.arguments import real
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike, Axis
+    from iverson.handles.typing import A, ArrayLike, Axis, NonNegative
 
 
 def _below(x: Any) -> Any:
@@ -27,6 +27,7 @@ def _below(x: Any) -> Any:
 
 
 @checked
+@in_single
 def leaky_relu(x: A | ArrayLike, /, negative_slope: float = 0.01) -> A:
     """x where it is positive, else negative_slope * x (Maas, Hannun and Ng, 2013).
 
@@ -40,6 +41,7 @@ def leaky_relu(x: A | ArrayLike, /, negative_slope: float = 0.01) -> A:
     return F.where(x > 0, x, negative_slope * x)
 
 
+@in_single
 def prelu(x: A | ArrayLike, weight: A | ArrayLike, /) -> A:
     """x where it is positive, else weight * x, with a slope that is learnt (He et al., 2015).
 
@@ -68,6 +70,7 @@ def prelu(x: A | ArrayLike, weight: A | ArrayLike, /) -> A:
 
 
 @checked
+@in_single
 def elu(x: A | ArrayLike, /, alpha: float = 1.0) -> A:
     """x where it is positive, else alpha * (exp(x) - 1) (Clevert, Unterthiner and Hochreiter, 2016).
 
@@ -81,6 +84,7 @@ def elu(x: A | ArrayLike, /, alpha: float = 1.0) -> A:
     return F.where(x > 0, x, alpha * F.expm1(_below(x)))
 
 
+@in_single
 def selu(x: A | ArrayLike, /) -> A:
     """The scaled ELU that keeps mean 0 and variance 1 (Klambauer et al., 2017).
 
@@ -96,27 +100,36 @@ def selu(x: A | ArrayLike, /) -> A:
 
 
 @checked
+@in_single
 def celu(x: A | ArrayLike, /, alpha: float = 1.0) -> A:
     """x where it is positive, else alpha * (exp(x / alpha) - 1) (Barron, 2017).
 
-    Raises DTypeError for complex x.
+    Raises DTypeError for complex x, ArgumentError for an alpha of 0.
 
     >>> from iverson import asarray
     >>> celu(asarray([-1., 2.]), alpha=2.0)
     iverson.Tensor([-0.78693868,  2.        ])
     """
     x = real(x, "celu")
-    return F.where(x > 0, x, alpha * F.expm1(_below(x) * (1 / alpha if alpha else float("inf"))))
+    if not alpha:
+        raise ArgumentError("celu", "alpha", got=str(alpha), expected="another number: x is divided by it")
+    return F.where(x > 0, x, alpha * F.expm1(_below(x) * (1 / alpha)))
 
 
 @checked
 def hardtanh(x: A | ArrayLike, /, min_val: float = -1.0, max_val: float = 1.0) -> A:
-    """x, at least min_val and at most max_val. Raises DTypeError for complex x.
+    """x, at least min_val and at most max_val.
+
+    Raises DTypeError for complex x, ArgumentError for bounds that are not in order.
 
     >>> from iverson import asarray
     >>> hardtanh(asarray([-3., 0.5, 2.]))
     iverson.Tensor([-1. ,  0.5,  1. ])
     """
+    if not min_val <= max_val:
+        raise ArgumentError(
+            "hardtanh", "min_val", got=f"{min_val}, above max_val={max_val}", expected="bounds in order"
+        )
     return F.clip(real(x, "hardtanh"), min_val, max_val)
 
 
@@ -130,6 +143,7 @@ def relu6(x: A | ArrayLike, /) -> A:
     return F.clip(real(x, "relu6"), 0.0, 6.0)
 
 
+@in_single
 def hardsigmoid(x: A | ArrayLike, /) -> A:
     """x / 6 + 1/2, at least 0 and at most 1. Raises DTypeError for complex x.
 
@@ -140,6 +154,7 @@ def hardsigmoid(x: A | ArrayLike, /) -> A:
     return F.clip(real(x, "hardsigmoid") + 3.0, 0.0, 6.0) / 6.0
 
 
+@in_single
 def hardswish(x: A | ArrayLike, /) -> A:
     """x * hardsigmoid(x) (Howard et al., 2019). Raises DTypeError for complex x.
 
@@ -151,6 +166,7 @@ def hardswish(x: A | ArrayLike, /) -> A:
     return x * F.clip(x + 3.0, 0.0, 6.0) / 6.0
 
 
+@in_single
 def mish(x: A | ArrayLike, /) -> A:
     """x * tanh(softplus(x)) (Misra, 2019). Raises DTypeError for complex x.
 
@@ -162,6 +178,7 @@ def mish(x: A | ArrayLike, /) -> A:
     return x * F.tanh(F.softplus(x))
 
 
+@in_single
 def softsign(x: A | ArrayLike, /) -> A:
     """x / (1 + abs(x)). Raises DTypeError for complex x.
 
@@ -173,6 +190,7 @@ def softsign(x: A | ArrayLike, /) -> A:
     return x / (1.0 + F.abs(x))
 
 
+@in_single
 def logsigmoid(x: A | ArrayLike, /) -> A:
     """log(sigmoid(x)), without underflow. Raises DTypeError for complex x.
 
@@ -183,6 +201,7 @@ def logsigmoid(x: A | ArrayLike, /) -> A:
     return -F.softplus(-real(x, "logsigmoid"))
 
 
+@in_single
 def tanhshrink(x: A | ArrayLike, /) -> A:
     """x - tanh(x). Raises DTypeError for complex x.
 
@@ -195,8 +214,11 @@ def tanhshrink(x: A | ArrayLike, /) -> A:
 
 
 @checked
-def softshrink(x: A | ArrayLike, /, lambd: float = 0.5) -> A:
-    """x moved towards 0 by lambd, and 0 where it is not larger. Raises DTypeError for complex x.
+@in_single
+def softshrink(x: A | ArrayLike, /, lambd: NonNegative = 0.5) -> A:
+    """x moved towards 0 by lambd, and 0 where it is not larger.
+
+    Raises DTypeError for complex x, ArgumentError for lambd below 0.
 
     >>> from iverson import asarray
     >>> softshrink(asarray([-1., 0.3, 2.]))
@@ -207,8 +229,10 @@ def softshrink(x: A | ArrayLike, /, lambd: float = 0.5) -> A:
 
 
 @checked
-def hardshrink(x: A | ArrayLike, /, lambd: float = 0.5) -> A:
-    """x, and 0 where abs(x) is at most lambd. Raises DTypeError for complex x.
+def hardshrink(x: A | ArrayLike, /, lambd: NonNegative = 0.5) -> A:
+    """x, and 0 where abs(x) is at most lambd.
+
+    Raises DTypeError for complex x, ArgumentError for lambd below 0.
 
     >>> from iverson import asarray
     >>> hardshrink(asarray([-1., 0.3, 2.]))
@@ -230,6 +254,7 @@ def threshold(x: A | ArrayLike, /, threshold: float, value: float) -> A:
     return F.where(x <= threshold, float(value), x)
 
 
+@in_single
 def glu(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """The first half of an axis times the sigmoid of the second (Dauphin et al., 2017).
 
@@ -252,6 +277,7 @@ def glu(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     return part(0) * F.sigmoid(part(half))
 
 
+@in_single
 def softmin(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """exp(-x) / sum(exp(-x)) along an axis. Raises AxisError, DTypeError for complex x.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from iverson import te
-from iverson.array_api.arguments import as_operand, check_kind
+from iverson.array_api.arguments import as_operand, check_kind, in_single
 from iverson.array_api.joining import concat, stack
 from iverson.array_api.nn import averaged
 from iverson.core.arguments import checked
@@ -48,6 +48,7 @@ def _alignments(logp: Any, labels: Any, skips: Any) -> Any:
 
 
 @checked
+@in_single
 def ctc_loss(
     log_probs: A | ArrayLike,
     targets: A | ArrayLike,

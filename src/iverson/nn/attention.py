@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
 from iverson.array_api.random import Generator
 from iverson.array_api.reductions import any as _any
 from iverson.core.arguments import checked
@@ -16,17 +16,18 @@ from iverson.nn.layers import dropout
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike, Share
 
 
 @checked
+@in_single
 def scaled_dot_product_attention(
     query: A | ArrayLike,
     key: A | ArrayLike,
     value: A | ArrayLike,
     /,
     attn_mask: A | ArrayLike | None = None,
-    dropout_p: float = 0.0,
+    dropout_p: Share = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,

@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from iverson import te
-from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind, in_single
 from iverson.array_api.padding import pad
 from iverson.core import dtypes
 from iverson.core.arguments import checked
@@ -200,6 +200,7 @@ def _inside(operation: str, spatial: Shape, size: Shape, stride: Shape, dilation
 
 
 @checked
+@in_single
 def conv1d(
     x: A | ArrayLike,
     weight: A | ArrayLike,
@@ -233,6 +234,7 @@ def conv1d(
 
 
 @checked
+@in_single
 def conv2d(
     x: A | ArrayLike,
     weight: A | ArrayLike,
@@ -266,6 +268,7 @@ def conv2d(
 
 
 @checked
+@in_single
 def conv3d(
     x: A | ArrayLike,
     weight: A | ArrayLike,
@@ -346,6 +349,7 @@ def _conv_transpose(
 
 
 @checked
+@in_single
 def conv_transpose1d(
     x: A | ArrayLike,
     weight: A | ArrayLike,
@@ -380,6 +384,7 @@ def conv_transpose1d(
 
 
 @checked
+@in_single
 def conv_transpose2d(
     x: A | ArrayLike,
     weight: A | ArrayLike,
@@ -402,6 +407,7 @@ def conv_transpose2d(
 
 
 @checked
+@in_single
 def conv_transpose3d(
     x: A | ArrayLike,
     weight: A | ArrayLike,
@@ -469,6 +475,7 @@ def unfold(
     return single(F.reshape(y, shape=(batch, channels * prod(size), prod(found))), alone)
 
 
+@in_single
 def fold(
     x: A | ArrayLike,
     /,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
 from iverson.array_api.einsum import einsum
 from iverson.array_api.joining import concat
 from iverson.array_api.random import Generator
@@ -19,9 +19,10 @@ from iverson.core.shapes import as_int, check_choice
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike, Share
 
 
+@in_single
 def linear(x: A | ArrayLike, weight: A | ArrayLike, /, bias: A | ArrayLike | None = None) -> A:
     """x @ weight.T + bias.
 
@@ -56,6 +57,7 @@ def _bias(bias: Any, shape: tuple[int, ...], operation: str) -> Any:
     return bias
 
 
+@in_single
 def bilinear(
     x1: A | ArrayLike, x2: A | ArrayLike, weight: A | ArrayLike, /, bias: A | ArrayLike | None = None
 ) -> A:
@@ -129,6 +131,7 @@ def one_hot(x: A | ArrayLike, /, num_classes: SupportsIndex | None = None) -> A:
 
 
 @checked
+@in_single
 def embedding_bag(
     indices: A | ArrayLike,
     table: A | ArrayLike,
@@ -213,7 +216,7 @@ def _of_bags(rows: Any, mode: str) -> Any:
 
 
 @checked
-def dropout(x: A | ArrayLike, /, p: float = 0.5, training: bool = True, *, rng: Generator | None = None) -> A:
+def dropout(x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None) -> A:
     """x with entries left out with probability p, the others divided by 1 - p (Srivastava et al., 2014).
 
     Parameters
@@ -234,7 +237,7 @@ def dropout(x: A | ArrayLike, /, p: float = 0.5, training: bool = True, *, rng: 
 
 @checked
 def dropout1d(
-    x: A | ArrayLike, /, p: float = 0.5, training: bool = True, *, rng: Generator | None = None
+    x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None
 ) -> A:
     """`dropout` of whole channels of x, of shape (batch, channels, length) or (channels, length).
 
@@ -248,7 +251,7 @@ def dropout1d(
 
 @checked
 def dropout2d(
-    x: A | ArrayLike, /, p: float = 0.5, training: bool = True, *, rng: Generator | None = None
+    x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None
 ) -> A:
     """`dropout` of whole channels of x, of shape (batch, channels, height, width) or without the batch.
 
@@ -262,7 +265,7 @@ def dropout2d(
 
 @checked
 def dropout3d(
-    x: A | ArrayLike, /, p: float = 0.5, training: bool = True, *, rng: Generator | None = None
+    x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None
 ) -> A:
     """`dropout` of whole channels of x, of shape (batch, channels, depth, height, width) or (channels, ...).
 
@@ -276,8 +279,6 @@ def dropout3d(
 def _dropped(name: str, x: Any, p: Any, training: bool, rng: Any, spatial: int | None) -> Any:
     """Dropout of entries, or of whole channels, which stand before so many spatial axes."""
     x = as_inexact(x, name)
-    if not 0 <= p <= 1:
-        raise ArgumentError(name, "p", got=str(p), expected="a probability, in [0, 1]")
     if spatial is not None and x.ndim not in (spatial + 1, spatial + 2):
         raise ShapeError(
             name,

@@ -10,18 +10,17 @@ from math import log as _log
 from math import pi
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
-from iverson.array_api.arguments import as_operand, check_kind
+from iverson.array_api.arguments import as_operand, check_kind, check_range, in_single
 from iverson.array_api.nn import averaged, class_axis, cross_entropy, of_classes
 from iverson.array_api.norms import vector_norm
 from iverson.core.arguments import checked
-from iverson.core.dispatch import has_entries, unwrap
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ShapeError
 from iverson.core.shapes import broadcast_shapes, check_choice, normalize_axis
 from iverson.nn.arguments import alike, pair, real
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike, Axis
+    from iverson.handles.typing import A, ArrayLike, Axis, NonNegative, Positive
 
     Reduction = Literal["mean", "sum", "none"]
 
@@ -35,6 +34,7 @@ def _weighted(losses: Any, weight: Any, name: str) -> Any:
 
 
 @checked
+@in_single
 def mse_loss(x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction = "mean") -> A:
     """(x - target)**2, entry by entry.
 
@@ -54,6 +54,7 @@ def mse_loss(x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction
 
 
 @checked
+@in_single
 def l1_loss(x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction = "mean") -> A:
     """abs(x - target), entry by entry.
 
@@ -73,8 +74,9 @@ def l1_loss(x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction 
 
 
 @checked
+@in_single
 def huber_loss(
-    x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction = "mean", delta: float = 1.0
+    x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction = "mean", delta: Positive = 1.0
 ) -> A:
     """d**2 / 2 of a difference d of at most delta, else delta * (abs(d) - delta / 2) (Huber, 1964).
 
@@ -91,8 +93,6 @@ def huber_loss(
     iverson.Tensor([0.5, 2.5])
     """
     x, target = pair("huber_loss", x, target)
-    if not delta > 0:
-        raise ArgumentError("huber_loss", "delta", got=str(delta), expected="a number above 0")
     return averaged(_linear_beyond(delta, x - target), reduction, "huber_loss")
 
 
@@ -103,8 +103,9 @@ def _linear_beyond(bound: float, d: Any) -> Any:
 
 
 @checked
+@in_single
 def smooth_l1_loss(
-    x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction = "mean", beta: float = 1.0
+    x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction = "mean", beta: NonNegative = 1.0
 ) -> A:
     """d**2 / (2 * beta) of the difference d where it is below beta, else abs(d) - beta / 2 (Girshick, 2015).
 
@@ -121,13 +122,12 @@ def smooth_l1_loss(
     iverson.Tensor([0.25, 2.  ])
     """
     x, target = pair("smooth_l1_loss", x, target)
-    if not beta >= 0:
-        raise ArgumentError("smooth_l1_loss", "beta", got=str(beta), expected="a number of at least 0")
     d = x - target
     losses = _linear_beyond(beta, d) / beta if beta else F.abs(d)
     return averaged(losses, reduction, "smooth_l1_loss")
 
 
+@in_single
 def nll_loss(
     x: A | ArrayLike,
     labels: A | ArrayLike,
@@ -174,22 +174,8 @@ def _log_from_below(x: Any) -> Any:
     return F.where(positive, F.maximum(F.log(F.where(positive, x, 1.0)), -100.0), -100.0)
 
 
-def _probabilities(x: Any, name: str, argument: str) -> None:
-    plain = unwrap(x)
-    if not has_entries(plain):
-        return
-    found = F.to_numpy(plain.detach())
-    if found.size and not (found.min() >= 0 and found.max() <= 1):
-        raise ArgumentError(
-            name,
-            argument,
-            got=f"entries from {found.min():g} to {found.max():g}",
-            expected="probabilities, in [0, 1]",
-            remedy="use binary_cross_entropy_with_logits" if argument == "x" else "",
-        )
-
-
 @checked
+@in_single
 def binary_cross_entropy(
     x: A | ArrayLike,
     target: A | ArrayLike,
@@ -206,20 +192,22 @@ def binary_cross_entropy(
     weight : factors of the losses; they broadcast with them.
     reduction : "mean" over all entries, "sum", or "none".
 
-    Raises ShapeError where shapes do not fit, ArgumentError for entries of x outside of [0, 1], where they
-    are known, DTypeError.
+    Raises ShapeError where shapes do not fit, ArgumentError for entries outside of [0, 1], where they are
+    known, DTypeError.
 
     >>> from iverson import asarray
     >>> binary_cross_entropy(asarray([0.5, 0.]), asarray([1., 0.]), reduction="none")
     iverson.Tensor([0.69314718, 0.        ])
     """
     x, target = pair("binary_cross_entropy", x, target)
-    _probabilities(x, "binary_cross_entropy", "x")
+    check_range(x, "binary_cross_entropy", "x", 0, 1, remedy="use binary_cross_entropy_with_logits")
+    check_range(target, "binary_cross_entropy", "target", 0, 1)
     losses = (target - 1.0) * _log_from_below(1.0 - x) - target * _log_from_below(x)
     return averaged(_weighted(losses, weight, "binary_cross_entropy"), reduction, "binary_cross_entropy")
 
 
 @checked
+@in_single
 def binary_cross_entropy_with_logits(
     x: A | ArrayLike,
     target: A | ArrayLike,
@@ -254,6 +242,7 @@ def binary_cross_entropy_with_logits(
 
 
 @checked
+@in_single
 def kl_div(
     x: A | ArrayLike,
     target: A | ArrayLike,
@@ -286,7 +275,8 @@ def kl_div(
 
 
 @checked
-def cosine_similarity(x1: A | ArrayLike, x2: A | ArrayLike, /, axis: Axis = 1, eps: float = 1e-8) -> A:
+@in_single
+def cosine_similarity(x1: A | ArrayLike, x2: A | ArrayLike, /, axis: Axis = 1, eps: NonNegative = 1e-8) -> A:
     """The cosine of the angle between vectors along an axis: x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)).
 
     Parameters
@@ -295,7 +285,7 @@ def cosine_similarity(x1: A | ArrayLike, x2: A | ArrayLike, /, axis: Axis = 1, e
     axis : of the vectors.
     eps : the least norm that is divided by.
 
-    Raises AxisError, ShapeError, DTypeError for complex numbers.
+    Raises AxisError, ShapeError, DTypeError for complex numbers, ArgumentError for eps below 0.
 
     >>> from iverson import asarray
     >>> cosine_similarity(asarray([[3., 4.]]), asarray([[0., 2.]]))
@@ -311,6 +301,7 @@ def cosine_similarity(x1: A | ArrayLike, x2: A | ArrayLike, /, axis: Axis = 1, e
 
 
 @checked
+@in_single
 def pairwise_distance(
     x1: A | ArrayLike, x2: A | ArrayLike, /, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False
 ) -> A:
@@ -327,6 +318,7 @@ def pairwise_distance(
 
 
 @checked
+@in_single
 def cosine_embedding_loss(
     x1: A | ArrayLike,
     x2: A | ArrayLike,
@@ -368,12 +360,13 @@ def cosine_embedding_loss(
 
 
 @checked
+@in_single
 def triplet_margin_loss(
     anchor: A | ArrayLike,
     positive: A | ArrayLike,
     negative: A | ArrayLike,
     /,
-    margin: float = 1.0,
+    margin: Positive = 1.0,
     p: float = 2.0,
     eps: float = 1e-6,
     swap: bool = False,
@@ -385,13 +378,14 @@ def triplet_margin_loss(
     Parameters
     ----------
     anchor, positive, negative : vectors along the last axis.
-    margin : how much further away the negative one should be.
+    margin : how much further away the negative one should be; above 0.
     p : the order of the norm.
     eps : added to differences.
     swap : whether the distance from positive to negative counts where it is smaller.
     reduction : "mean" over the triplets, "sum", or "none".
 
-    Raises ShapeError where shapes do not broadcast, DTypeError for complex numbers.
+    Raises ShapeError where shapes do not broadcast, ArgumentError for a margin that is not above 0,
+    DTypeError for complex numbers.
 
     >>> from iverson import asarray
     >>> triplet_margin_loss(asarray([[0.]]), asarray([[3.]]), asarray([[2.]]))
@@ -406,6 +400,7 @@ def triplet_margin_loss(
 
 
 @checked
+@in_single
 def margin_ranking_loss(
     x1: A | ArrayLike,
     x2: A | ArrayLike,
@@ -428,6 +423,7 @@ def margin_ranking_loss(
 
 
 @checked
+@in_single
 def hinge_embedding_loss(
     x: A | ArrayLike,
     target: A | ArrayLike,
@@ -450,6 +446,7 @@ def hinge_embedding_loss(
 
 
 @checked
+@in_single
 def soft_margin_loss(x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: Reduction = "mean") -> A:
     """log(1 + exp(-target * x)), without overflow; target is 1 or -1.
 
@@ -464,13 +461,14 @@ def soft_margin_loss(x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: R
 
 
 @checked
+@in_single
 def gaussian_nll_loss(
     x: A | ArrayLike,
     target: A | ArrayLike,
     var: A | ArrayLike,
     /,
     full: bool = False,
-    eps: float = 1e-6,
+    eps: NonNegative = 1e-6,
     *,
     reduction: Reduction = "mean",
 ) -> A:
@@ -515,25 +513,21 @@ def gaussian_nll_loss(
             got=f"shape {given.shape} for losses of shape {shape}",
             expected=f"(), {shape[:-1]}, or {len(shape)} axes that broadcast with them",
         )
-    if has_entries(unwrap(given)):
-        below = unwrap(F.sum(F.minimum(given.detach(), 0.0), axis=tuple(range(given.ndim)), keepdims=False))
-        if F.to_numpy(below) < 0:
-            raise ArgumentError(
-                "gaussian_nll_loss", "var", got="entries below 0", expected="variances, which are at least 0"
-            )
+    check_range(given, "gaussian_nll_loss", "var", 0, nan=True)
     spread = given + (F.maximum(given, eps) - given).detach()
     losses = 0.5 * (F.log(spread) + F.square(x - target) / spread) + (0.5 * _log(2 * pi) if full else 0.0)
     return averaged(losses, reduction, "gaussian_nll_loss")
 
 
 @checked
+@in_single
 def poisson_nll_loss(
     x: A | ArrayLike,
     target: A | ArrayLike,
     /,
     log_input: bool = True,
     full: bool = False,
-    eps: float = 1e-8,
+    eps: NonNegative = 1e-8,
     *,
     reduction: Reduction = "mean",
 ) -> A:

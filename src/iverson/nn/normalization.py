@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, in_single
+from iverson.array_api.arguments import as_inexact, as_operand, cast, in_single
 from iverson.array_api.norms import vector_norm
 from iverson.autograd.mode import no_grad
 from iverson.core import dtypes
@@ -20,7 +20,7 @@ from iverson.nn.pooling import along
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike, Axis, ShapeLike
+    from iverson.handles.typing import A, ArrayLike, Axis, NonNegative, ShapeLike
 
 
 def _moments(x: Any, axes: Shape) -> tuple[Any, Any, Any]:
@@ -69,7 +69,7 @@ def layer_norm(
     normalized_shape: ShapeLike,
     weight: A | ArrayLike | None = None,
     bias: A | ArrayLike | None = None,
-    eps: float = 1e-5,
+    eps: NonNegative = 1e-5,
 ) -> A:
     """(x - mean) / sqrt(variance + eps) over the last axes (Ba, Kiros and Hinton, 2016).
 
@@ -78,7 +78,7 @@ def layer_norm(
     x : of shape (..., *normalized_shape).
     normalized_shape : the extents of the axes that are normalised together.
     weight, bias : factors and summands of that shape.
-    eps : added to the variance.
+    eps : added to the variance; not below 0.
 
     Raises ShapeError where shapes do not fit, DTypeError for complex x.
 
@@ -98,7 +98,7 @@ def rms_norm(
     /,
     normalized_shape: ShapeLike,
     weight: A | ArrayLike | None = None,
-    eps: float | None = None,
+    eps: NonNegative | None = None,
 ) -> A:
     """x / sqrt(mean(x**2) + eps) over the last axes (Zhang and Sennrich, 2019).
 
@@ -107,7 +107,7 @@ def rms_norm(
     x : of shape (..., *normalized_shape).
     normalized_shape : the extents of the axes that are normalised together.
     weight : factors of that shape.
-    eps : default: the distance from 1 to the next number of x's dtype.
+    eps : default: the distance from 1 to the next number of x's dtype, of float32 for half precision.
 
     Raises ShapeError where shapes do not fit, DTypeError for complex x.
 
@@ -117,7 +117,7 @@ def rms_norm(
     """
     x = real(x, "rms_norm")
     axes, shape = _last_axes(x, normalized_shape, "rms_norm")
-    added = float(dtypes.finfo(x.dtype).eps) if eps is None else eps
+    added = float(dtypes.finfo(dtypes.widened(x.dtype)).eps) if eps is None else eps
 
     @in_single
     def normalized(x: Any, weight: Any) -> Any:
@@ -137,7 +137,7 @@ def batch_norm(
     bias: A | ArrayLike | None = None,
     training: bool = False,
     momentum: float = 0.1,
-    eps: float = 1e-5,
+    eps: NonNegative = 1e-5,
 ) -> A:
     """(x - mean) / sqrt(variance + eps) of each channel (Ioffe and Szegedy, 2015).
 
@@ -149,7 +149,7 @@ def batch_norm(
     weight, bias : a factor and a summand for each channel.
     training : whether the mean and variance are those of x; if not, they are the running ones.
     momentum : the share of x in the running mean and variance.
-    eps : added to the variance.
+    eps : added to the variance; not below 0.
 
     Raises ShapeError where shapes do not fit or training has one value per channel, ArgumentError without
     running moments outside of training, DTypeError for complex x.
@@ -164,30 +164,35 @@ def batch_norm(
     channels = _channels(x, "batch_norm")
     stretched = (channels, *(1,) * (x.ndim - 2))
     held = _running(running_mean, channels, "running_mean"), _running(running_var, channels, "running_var")
-    if training:
-        axes = (0, *range(2, x.ndim))
-        count = prod(x.shape[k] for k in axes)
-        if count < 2:
-            raise ShapeError(
-                "batch_norm",
-                "x",
-                got=f"shape {x.shape}",
-                expected="more than one value per channel in training",
-            )
-        centred, mean, variance = _moments(x, axes)
-        with no_grad():
-            for moment, own in zip(held, (mean, variance * (count / (count - 1))), strict=True):
-                if moment is not None:
-                    moment *= 1 - momentum
-                    moment += momentum * F.reshape(own, shape=(channels,)).detach()
-    else:
-        if held[0] is None or held[1] is None:
-            raise ArgumentError(
-                "batch_norm", "running_mean", got="no running moments", expected="them, or training=True"
-            )
-        centred = x - F.reshape(held[0], shape=stretched)
-        variance = F.reshape(held[1], shape=stretched)
-    return _affine(centred * F.rsqrt(variance + eps), weight, bias, stretched, (channels,), "batch_norm")
+    axes = (0, *range(2, x.ndim))
+    count = prod(x.shape[k] for k in axes)
+    if training and count < 2:
+        raise ShapeError(
+            "batch_norm", "x", got=f"shape {x.shape}", expected="more than one value per channel in training"
+        )
+    if not training and (held[0] is None or held[1] is None):
+        raise ArgumentError(
+            "batch_norm", "running_mean", got="no running moments", expected="them, or training=True"
+        )
+
+    @in_single
+    def mixed(moment: Any, own: Any) -> Any:
+        return (1 - momentum) * moment + momentum * F.reshape(own, shape=(channels,)).detach()
+
+    @in_single
+    def normalized(x: Any, weight: Any, bias: Any, *running: Any) -> Any:
+        if training:
+            centred, mean, variance = _moments(x, axes)
+            with no_grad():
+                for moment, own in zip(held, (mean, variance * (count / (count - 1))), strict=True):
+                    if moment is not None:
+                        moment[...] = cast(mixed(moment, own), moment.dtype)
+        else:
+            mean, variance = (F.reshape(moment, shape=stretched) for moment in running)
+            centred = x - mean
+        return _affine(centred * F.rsqrt(variance + eps), weight, bias, stretched, (channels,), "batch_norm")
+
+    return normalized(x, weight, bias, *(() if training else held))
 
 
 def _running(given: Any, channels: int, argument: str) -> Any:
@@ -203,12 +208,13 @@ def _running(given: Any, channels: int, argument: str) -> Any:
 
 
 @checked
+@in_single
 def instance_norm(
     x: A | ArrayLike,
     /,
     weight: A | ArrayLike | None = None,
     bias: A | ArrayLike | None = None,
-    eps: float = 1e-5,
+    eps: NonNegative = 1e-5,
 ) -> A:
     """(x - mean) / sqrt(variance + eps) of each channel of each example (Ulyanov et al., 2016).
 
@@ -216,7 +222,7 @@ def instance_norm(
     ----------
     x : of shape (batch, channels, ...).
     weight, bias : a factor and a summand for each channel.
-    eps : added to the variance.
+    eps : added to the variance; not below 0.
 
     Raises ShapeError where shapes do not fit, DTypeError for complex x.
 
@@ -239,7 +245,7 @@ def group_norm(
     num_groups: int,
     weight: A | ArrayLike | None = None,
     bias: A | ArrayLike | None = None,
-    eps: float = 1e-5,
+    eps: NonNegative = 1e-5,
 ) -> A:
     """(x - mean) / sqrt(variance + eps) of groups of channels of each example (Wu and He, 2018).
 
@@ -248,7 +254,7 @@ def group_norm(
     x : of shape (batch, channels, ...).
     num_groups : into how many groups of equal size the channels are divided.
     weight, bias : a factor and a summand for each channel.
-    eps : added to the variance.
+    eps : added to the variance; not below 0.
 
     Raises ShapeError where shapes do not fit, ArgumentError where the groups do not divide the channels.
 
@@ -270,6 +276,7 @@ def group_norm(
 
 
 @checked
+@in_single
 def local_response_norm(
     x: A | ArrayLike, /, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> A:
@@ -293,7 +300,8 @@ def local_response_norm(
 
 
 @checked
-def normalize(x: A | ArrayLike, /, p: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> A:
+@in_single
+def normalize(x: A | ArrayLike, /, p: float = 2.0, axis: Axis = 1, eps: NonNegative = 1e-12) -> A:
     """x / max(norm of x along an axis, eps), where p is the order of the norm.
 
     Raises AxisError, DTypeError.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson import te
+from iverson.array_api.arguments import in_single
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
@@ -208,6 +209,7 @@ def _avg(
 
 
 @checked
+@in_single
 def avg_pool1d(
     x: A | ArrayLike,
     /,
@@ -238,6 +240,7 @@ def avg_pool1d(
 
 
 @checked
+@in_single
 def avg_pool2d(
     x: A | ArrayLike,
     /,
@@ -260,6 +263,7 @@ def avg_pool2d(
 
 
 @checked
+@in_single
 def avg_pool3d(
     x: A | ArrayLike,
     /,
@@ -374,6 +378,7 @@ def adaptive_max_pool3d(x: A | ArrayLike, /, output_size: Extents) -> A:
     return _adaptive_max(3, x, output_size)
 
 
+@in_single
 def adaptive_avg_pool1d(x: A | ArrayLike, /, output_size: Extents) -> A:
     """The means of ``output_size`` parts of a sequence, of shape (batch, channels, length).
 
@@ -387,6 +392,7 @@ def adaptive_avg_pool1d(x: A | ArrayLike, /, output_size: Extents) -> A:
     return _adaptive_avg(1, x, output_size)
 
 
+@in_single
 def adaptive_avg_pool2d(x: A | ArrayLike, /, output_size: Extents) -> A:
     """The means of parts of images. As `adaptive_avg_pool1d`, over two axes; None keeps an extent.
 
@@ -397,6 +403,7 @@ def adaptive_avg_pool2d(x: A | ArrayLike, /, output_size: Extents) -> A:
     return _adaptive_avg(2, x, output_size)
 
 
+@in_single
 def adaptive_avg_pool3d(x: A | ArrayLike, /, output_size: Extents) -> A:
     """The means of parts of volumes. As `adaptive_avg_pool1d`, over three axes.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_tuple
+from iverson.array_api.arguments import as_operand, as_tuple, in_single
 from iverson.array_api.joining import take_positions
 from iverson.array_api.padding import pad as _pad
 from iverson.core.arguments import as_real, checked
@@ -37,6 +37,7 @@ _AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
 
 
 @checked
+@in_single
 def interpolate(
     x: A | ArrayLike,
     /,
@@ -175,7 +176,7 @@ def pad(x: A | ArrayLike, pad: Sequence[int], /, mode: PadMode = "constant", val
     pad : how much is added before and after the last axis, then before and after the one before it, and so
         on: ``(left, right, top, bottom)`` for images. A negative number takes entries away.
     mode : "constant" (the scalar ``value``), "reflect" (mirrored at the entry at the edge), "replicate" (that
-        entry) or "circular" (the array from its other end).
+        entry) or "circular" (from the other end of what negative numbers leave).
     value : what is added in the mode "constant".
 
     `iverson.pad` has a pair for each axis, in their order, and NumPy's other modes. Raises ShapeError for
@@ -197,7 +198,11 @@ def pad(x: A | ArrayLike, pad: Sequence[int], /, mode: PadMode = "constant", val
             expected=f"numbers before and after at most {y.ndim} axes, the last first",
         )
     pairs = [(ends[2 * k], ends[2 * k + 1]) for k in reversed(range(count))]
-    return _pad(y, [(0, 0)] * (y.ndim - count) + pairs, mode=_PADDED[mode], constant_values=value)
+    widths = [(0, 0)] * (y.ndim - count) + pairs
+    if mode == "circular":  # of what is left, as in PyTorch
+        y = _pad(y, [(min(before, 0), min(after, 0)) for before, after in widths])
+        widths = [(max(before, 0), max(after, 0)) for before, after in widths]
+    return _pad(y, widths, mode=_PADDED[mode], constant_values=value)
 
 
 @checked

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, ValuesView
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.array_api.joining import stack
 from iverson.array_api.norms import vector_norm
 from iverson.autograd.mode import no_grad
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap, value_of, zero_filled
-from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, described
+from iverson.core.errors import ArgumentTypeError, GradientError, described
 from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, Zero
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.typing import NonNegative
 
 
 def _leaves(params: Any, operation: str) -> list[Any]:
@@ -44,7 +47,7 @@ def _single(g: Any) -> Any:
 
 @checked
 def clip_grad_norm_(
-    params: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+    params: Any, max_norm: NonNegative, norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
     """Scale the gradients of parameters, in place, so that the norm of all of them is at most ``max_norm``.
 
@@ -67,10 +70,6 @@ def clip_grad_norm_(
     >>> p.grad.round(decimals=4)
     iverson.Tensor([3., 4.])
     """
-    if not max_norm >= 0:
-        raise ArgumentError(
-            "clip_grad_norm_", "max_norm", got=str(max_norm), expected="a number of at least 0"
-        )
     with no_grad():
         held = _with_gradient(params, "clip_grad_norm_")
         gradients = [_single(p.grad) for p in held]
@@ -101,7 +100,7 @@ def _norm(g: Any, order: float) -> Any:
 
 
 @checked
-def clip_grad_value_(params: Any, clip_value: float) -> None:
+def clip_grad_value_(params: Any, clip_value: NonNegative) -> None:
     """Bound the entries of the gradients of parameters, in place, by -clip_value and clip_value.
 
     Sparse and masked gradients keep their layouts. Raises ArgumentTypeError unless params are tensors,
@@ -115,10 +114,6 @@ def clip_grad_value_(params: Any, clip_value: float) -> None:
     >>> p.grad
     iverson.Tensor([2., 1.])
     """
-    if not clip_value >= 0:
-        raise ArgumentError(
-            "clip_grad_value_", "clip_value", got=str(clip_value), expected="a number of at least 0"
-        )
     with no_grad():
         for p in _with_gradient(params, "clip_grad_value_"):
             g = _single(p.grad)

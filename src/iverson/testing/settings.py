@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from iverson.handles.typing import NonNegative, Positive
 
 #: Per precision of the tensors: atol and rtol against difference quotients, and rtol where two analytic
 #: values must agree to rounding. Quotients in double precision are good to about 1e-9; those of a function
@@ -23,9 +26,9 @@ _ERRORS = 4.0
 class Settings:
     """The options of `gradcheck`, where they are documented."""
 
-    eps: float | None = None
-    atol: float | None = None
-    rtol: float | None = None
+    eps: Positive | None = None
+    atol: NonNegative | None = None
+    rtol: NonNegative | None = None
     fast: bool = False
     raise_exception: bool = True
     check_forward: bool = True
@@ -35,8 +38,8 @@ class Settings:
     check_smoothness: bool = True
     check_constant_outputs: bool = True
     allow_nonfinite: bool = False
-    nondet_tol: float = 0.0
-    exact_rtol: float | None = None
+    nondet_tol: NonNegative = 0.0
+    exact_rtol: NonNegative | None = None
     directions: int = 3
     seed: int = 0
 
