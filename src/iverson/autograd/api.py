@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from iverson.autograd.engine import check_seed, reverse
-from iverson.autograd.guards import not_tracked
+from iverson.autograd.guards import is_recorded_for, not_tracked
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
 from iverson.autograd.watch import leaf_of
@@ -153,7 +153,8 @@ def grad(
     inputs : a Tensor or a sequence of them, leaves or intermediate results. What lies above them in the
         graph never runs.
     grad_outputs : cotangents of the outputs' shapes, or None for 1 where an output is one real number.
-    create_graph : record the computation, so that the gradients can be differentiated again.
+    create_graph : record the computation, so that the gradients can be differentiated again. In a function
+        that a transform differentiates it always is.
     unused : what to give for an input the outputs do not depend on: "zero" (a tensor in the zero layout),
         "none" (None) or "error".
 
@@ -188,6 +189,7 @@ def grad(
         if x._node is None:
             raise not_tracked(x, "grad", f"inputs[{k}]")
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
+    create_graph = create_graph or is_recorded_for(seeds)
     found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph).get
     results: list[Any] = []
     for x, slot in zip(ins, slots, strict=True):
@@ -243,6 +245,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
             remedy="call x.requires_grad_() on the inputs before computing",
         )
     seeds = seeds_for(outs, cts, "backward", "grad_outputs")
+    create_graph = create_graph or is_recorded_for(seeds)
     nodes = reachable([node for (node, _), _ in seeds], 0)
     observed = [node for node in nodes if node.meta is not None]
     targets = {(n, k): FULL for n in observed for k in meta_of(n).retain if grad_slot(n, k)}

@@ -41,6 +41,14 @@ def is_differentiated(node: Node) -> bool:
     return not variables.isdisjoint(reachable([node], floor))
 
 
+def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Any]]) -> bool:
+    """Whether a reverse pass from pairs of a result and its cotangent is part of a transform's function."""
+    if not _variables or not is_grad_enabled():
+        return False
+    cotangents = (ct._node for _, ct in seeds if ct._node is not None)
+    return any(map(is_differentiated, (*(node for (node, _), _ in seeds), *cotangents)))
+
+
 def check_leaves(x: Any, operation: str, argument: str, remedy: str) -> None:
     """Before the entries of what may be a handle go where no derivative follows.
 
