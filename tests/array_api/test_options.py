@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import get_args
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -9,8 +12,18 @@ import pytest
 import iverson as iv
 from iverson import nn
 from iverson.autograd import grad
-from iverson.core.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AxisError,
+    DTypeError,
+    IndexingError,
+    ShapeError,
+)
+from iverson.handles.typing import QuantileMethod
+from iverson.testing import gradcheck
 from tests.array_api.common import draw, same
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 
 HARD = np.array([-np.inf, -1e200, -1e10, -40.5, -30.0, -6.0, -1e-300, 0.0, 0.3, 6.0, 50.0, 1e200, np.inf])
 
@@ -85,7 +98,99 @@ def test_options_of_masked_tensors():
         )
 
 
+METHODS = get_args(QuantileMethod)
+
+
+def numpys(name, *args, **options):
+    """NumPy's quantile; between a number and an infinity it has 0 * inf."""
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return getattr(np, name)(*args, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_of_quantiles(method):
+    """Every place of every method, ties, nan and infinities included, on lines of 1 to 17 entries."""
+    rng = np.random.default_rng(0)
+    for n in (*range(1, 7), 17):
+        x = rng.standard_normal((4, n))
+        x[1], x[2, rng.integers(n)] = np.round(x[1]), np.nan
+        k = np.arange(n + 1)
+        q = np.clip(np.concatenate([k / n, (k + 0.5) / n, rng.random(4), [0.1, 0.9]]), 0, 1)
+        for name in ("quantile", "nanquantile"):
+            same(getattr(iv, name)(x, q, axis=1, method=method), numpys(name, x, q, axis=1, method=method))
+        same(iv.quantile(x[0], 0.3, method=method), numpys("quantile", x[0], 0.3, method=method))
+    far = np.array([np.inf, 1.0, -np.inf, np.inf, 2.0, 2.0])
+    found, expected = iv.quantile(far, q, method=method).numpy(), numpys("quantile", far, q, method=method)
+    np.testing.assert_allclose(found[~np.isnan(expected)], expected[~np.isnan(expected)])
+    same(iv.quantile(x[:1], np.array([-0.1, 1.1, np.nan]), method=method), [np.nan] * 3)
+
+
+def test_quantiles_by_weights():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 5, 9):
+        x, w = rng.standard_normal((3, n)), rng.integers(0, 3, (3, n)).astype(float)
+        w[:, -1], x[1, 0] = 1, np.nan
+        q = np.linspace(0, 1, 11)
+        options = {"axis": 1, "method": "inverted_cdf"}
+        for name in ("quantile", "nanquantile"):
+            for x_, w_ in ((x, w), (np.round(x), w * 0.1)):
+                expected = numpys(name, x_, q, weights=w_, **options)
+                same(getattr(iv, name)(x_, q, weights=w_, **options), expected)
+        same(iv.quantile(x, q, weights=w[0], **options), numpys("quantile", x, q, weights=w[0], **options))
+        options["axis"] = None
+        same(
+            iv.quantile(x[:1], q, weights=w[:1], **options),
+            numpys("quantile", x[:1], q, weights=w[:1], **options),
+        )
+
+
+def by_methods(x, q, weights, methods=METHODS):
+    found = [iv.quantile(x, q, axis=1, method=method) for method in methods]
+    return iv.stack([*found, iv.quantile(x, q, axis=1, method="inverted_cdf", weights=weights)])
+
+
+def test_quantiles_under_transforms():
+    """What is perturbed, and compiled, are methods by turns, and weights."""
+    x, q, w = draw((3, 5)), np.array([0.13, 0.47, 0.91]), np.abs(draw((3, 5), seed=1))
+    leaves = tuple(iv.asarray(v, requires_grad=True) for v in (x, q))
+    chosen = by_turns(METHODS, 3)
+    assert gradcheck(lambda x, q: by_methods(x, q, w, chosen), leaves, fast=True)
+    twice = iv.vmap(by_methods)(*(iv.asarray(np.stack([v, v])) for v in (x, q, w)))
+    same(twice[1], by_methods(x, q, w).numpy())
+    methods = METHODS if EXHAUSTIVE else (METHODS[(SEED + 4) % 13],)
+
+    def slope(x, q, w):
+        return iv.grad(lambda x: (by_methods(x, q, w, methods) ** 2).sum())(x).to_dense()
+
+    same(iv.jit(slope)(*map(iv.asarray, (x, q, w))), slope(iv.asarray(x), q, w).numpy())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_quantiles_of_what_is_specified(method):
+    x, there = draw((3, 6)), draw((3, 6), seed=1) > -1
+    m = iv.masked_tensor(x, there)
+    for q in (0.0, 0.3, 0.5, 1.0):
+        found = iv.quantile(m, q, axis=1, method=method).to_tensor(np.nan)
+        same(found, numpys("nanquantile", np.where(there, x, np.nan), q, axis=1, method=method))
+
+
+def test_places_of_quantiles_are_in_double_precision():
+    """Of half precision, the count of entries too."""
+    x = np.arange(5000.0)
+    for dtype in (np.float32, np.float16):
+        for method in METHODS:
+            found = iv.quantile(x.astype(dtype), 0.7, method=method)
+            same(found, np.quantile(x.astype(dtype).astype(float), 0.7, method=method).astype(dtype))
+
+
 SQUARE, AT = np.eye(3), np.array([[0, 1], [2, 2]])
+
+
+def weighted(weights, x=None):
+    return iv.quantile(SQUARE if x is None else x, 0.5, method="inverted_cdf", weights=weights)
+
+
 ERRORS = [
     (lambda: iv.gelu(SQUARE, approximate="sigmoid"), ArgumentError, "gelu: argument 'approximate'.*tanh"),
     (lambda: iv.gelu(AT, approximate="tanh"), DTypeError, "gelu"),
@@ -103,6 +208,13 @@ ERRORS = [
     (lambda: iv.scatter(SQUARE, AT[0], 1.0), ShapeError, "scatter: argument 'indices'.*2 axes"),
     (lambda: iv.scatter_add(SQUARE, AT, np.ones((3, 0))), ShapeError, "scatter_add: argument 'values'"),
     (lambda: iv.scatter_add(SQUARE, AT, np.ones((1, 2, 2))), ShapeError, "scatter_add: argument 'values'"),
+    (lambda: iv.quantile(SQUARE, 0.5, method="cubic"), ArgumentError, "quantile: argument 'method'.*hazen"),
+    (lambda: iv.quantile(SQUARE, 0.5, weights=SQUARE), ArgumentError, "quantile.*'weights'.*inverted_cdf"),
+    (lambda: weighted(-SQUARE), ArgumentError, "quantile: argument 'weights'.*at least 0"),
+    (lambda: weighted(SQUARE + np.inf), ArgumentError, "quantile: argument 'weights'.*finite"),
+    (lambda: weighted(SQUARE * 0), ArgumentError, "quantile: argument 'weights'"),
+    (lambda: weighted(SQUARE[0]), ShapeError, "quantile: argument 'weights'.*3, 3"),
+    (lambda: weighted(SQUARE, iv.masked_tensor(SQUARE, SQUARE > 0)), ArgumentTypeError, "quantile"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[0], SQUARE), ShapeError, "gaussian_nll.*'target'.*2 axes"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[:2], 1.0), ShapeError, "gaussian_nll_loss"),
     (lambda: nn.gaussian_nll_loss(SQUARE[:2], SQUARE[:2], SQUARE[0]), ShapeError, "gaussian_nll_loss.*'var'"),

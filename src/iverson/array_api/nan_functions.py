@@ -19,14 +19,12 @@ from iverson.array_api.reductions import prod as _prod
 from iverson.array_api.reductions import sum as _sum
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.shapes import check_choice, normalize_axes
+from iverson.core.shapes import normalize_axes
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from iverson.handles.array import Array
-    from iverson.handles.typing import A, ArrayLike, Axes, Axis, DTypeLike
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, DTypeLike, QuantileMethod
 
 
 @method
@@ -233,7 +231,8 @@ def nanquantile(
     q: Array | ArrayLike,
     axis: Axes = None,
     *,
-    method: Literal["linear"] = "linear",
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
     keepdims: bool = False,
 ) -> A:
     """The quantiles of the entries that are not nan over axes (None: all), nan without one.
@@ -244,8 +243,7 @@ def nanquantile(
     >>> nanquantile(asarray([3., 1., float("nan"), 2.]), 0.25)
     iverson.Tensor(1.5)
     """
-    check_choice(method, ("linear",), "nanquantile", "method")
-    return quantiles(x, q, axis, keepdims, "nanquantile", pass_over_nan=True)
+    return quantiles(x, q, axis, keepdims, "nanquantile", method, weights, pass_over_nan=True)
 
 
 @method

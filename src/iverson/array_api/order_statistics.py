@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind
+from iverson.array_api.arguments import as_inexact, as_operand, as_plain, as_real, cast, check_kind
 from iverson.array_api.indexing import take_along_axis
 from iverson.array_api.methods import method
 from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, rewrap, unwrap, value_of, zero_filled
-from iverson.core.errors import ArgumentError
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
+from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.layouts import is_strided
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from typing import Literal, SupportsIndex
+    from collections.abc import Callable
+    from typing import SupportsIndex
 
     from iverson.handles.array import Array
-    from iverson.handles.typing import A, ArrayLike, Axes, Axis
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, QuantileMethod
 
 
 def _last(x: Any, axes: tuple[int, ...]) -> Any:
@@ -39,6 +40,70 @@ def _last(x: Any, axes: tuple[int, ...]) -> Any:
     return F.reshape(turned, shape=(*shape, extent))
 
 
+def _interpolated(place: Callable[[Any, Any], Any]) -> Any:
+    """A place between two entries, and how far it is from the first."""
+
+    def method(n: Any, q: Any) -> tuple[Any, Any, Any]:
+        at = place(n, q)
+        return F.floor(at), F.ceil(at), at - F.floor(at)
+
+    return method
+
+
+def _of_family(alpha: float, beta: float) -> Any:
+    """The continuous methods of R. J. Hyndman and Y. Fan, The American Statistician 50 (1996)."""
+    return _interpolated(lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1)
+
+
+def _at_one(place: Callable[[Any, Any], Any]) -> Any:
+    """An entry itself."""
+
+    def method(n: Any, q: Any) -> tuple[Any, Any, Any]:
+        at = place(n, q)
+        return at, at, None
+
+    return method
+
+
+def _averaged(n: Any, q: Any) -> tuple[Any, Any, Any]:
+    """The middle of the interval on which the distribution function has the value, if there is one."""
+    at = n * q - 1
+    low = F.floor(at)
+    return low, low + 1, F.where(F.equal(at, low), 0.5, 1.0)
+
+
+def _closest(n: Any, q: Any) -> Any:
+    """Half way, the entry of even number, counted from 1."""
+    at = n * q - 1 - 0.5
+    low = F.floor(at)
+    down = F.logical_and(F.equal(at, low), F.not_equal(F.floor(low / 2) * 2, low))
+    return F.where(down, low, low + 1)
+
+
+def _middle(n: Any, q: Any) -> tuple[Any, Any, Any]:
+    at = (n - 1) * q
+    return F.floor(at), F.ceil(at), 0.5
+
+
+#: By NumPy's name, ``(low, high, part)``: between which of n entries in order a quantile is, and where there
+#: (None where they are one).
+_METHODS: dict[str, Callable[[Any, Any], tuple[Any, Any, Any]]] = {
+    "inverted_cdf": _at_one(lambda n, q: F.ceil(n * q - 1)),
+    "averaged_inverted_cdf": _averaged,
+    "closest_observation": _at_one(_closest),
+    "interpolated_inverted_cdf": _of_family(0, 1),
+    "hazen": _of_family(0.5, 0.5),
+    "weibull": _of_family(0, 0),
+    "linear": _interpolated(lambda n, q: (n - 1) * q),
+    "median_unbiased": _of_family(1 / 3, 1 / 3),
+    "normal_unbiased": _of_family(3 / 8, 3 / 8),
+    "lower": _at_one(lambda n, q: F.floor((n - 1) * q)),
+    "higher": _at_one(lambda n, q: F.ceil((n - 1) * q)),
+    "midpoint": _middle,
+    "nearest": _at_one(lambda n, q: F.round((n - 1) * q)),
+}
+
+
 @method
 @checked
 def quantile(
@@ -47,58 +112,132 @@ def quantile(
     q: Array | ArrayLike,
     axis: Axes = None,
     *,
-    method: Literal["linear"] = "linear",
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
     keepdims: bool = False,
 ) -> A:
-    """The quantiles of the entries over axes (None: all), between two entries interpolated linearly.
+    """The quantiles of the entries over axes (None: all), by default interpolated between two entries.
 
     Parameters
     ----------
     x : an array of a real dtype; integers become float64.
     q : numbers in [0, 1], a Python number or an array; its axes come first in the result. Outside, nan.
     axis : the axes to reduce; None for all.
-    method : "linear", of the methods that NumPy has.
+    method : which entries a quantile is made of. "inverted_cdf", "averaged_inverted_cdf",
+        "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull", "linear", "median_unbiased"
+        and "normal_unbiased" are the types 1 to 9 of R. J. Hyndman and Y. Fan, The American Statistician 50
+        (1996); "lower", "higher", "midpoint" and "nearest" choose among the two entries of "linear".
+    weights : how much each entry counts, of x's shape or that of the axes alone; finite numbers of at least
+        0, constants under differentiation. For "inverted_cdf" alone, and not of a MaskedTensor.
     keepdims : whether reduced axes stay, with extent 1.
 
-    Where an entry is nan, so is the result. Differentiable in x and in q. Of a MaskedTensor, over the
-    specified entries. Raises AxisError, DTypeError for complex x, ArgumentError without entries.
+    Where an entry is nan, so is the result. Differentiable in x and, where it is interpolated, in q. Of a
+    MaskedTensor, over the specified entries. Raises AxisError, DTypeError for complex x, ShapeError where
+    weights do not fit, ArgumentError without entries, for another method, and for weights that are below 0
+    or add up to 0.
 
     >>> from iverson import asarray
     >>> quantile(asarray([3., 1., 2., 10.]), asarray([0.5, 1.]))
     iverson.Tensor([ 2.5, 10. ])
+    >>> quantile(asarray([3., 1., 2., 10.]), 0.5, method="lower")
+    iverson.Tensor(2.)
     """
-    check_choice(method, ("linear",), "quantile", "method")
-    return quantiles(x, q, axis, keepdims, "quantile")
+    return quantiles(x, q, axis, keepdims, "quantile", method, weights)
 
 
-def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, name: str, pass_over_nan: bool = False) -> Any:
+def quantiles(
+    x: Any,
+    q: Any,
+    axis: Any,
+    keepdims: bool,
+    name: str,
+    method: str = "linear",
+    weights: Any = None,
+    pass_over_nan: bool = False,
+) -> Any:
     """`quantile` or `nanquantile`, as errors call it: nan comes last in order, and may be left out there."""
+    check_choice(method, tuple(_METHODS), name, "method")
     x, q = as_inexact(x, name), as_inexact(q, name, "q")
     for value, argument in ((x, "x"), (q, "q")):
         check_kind(value, "f", name, argument)
-    q = F.astype(q, dtype=x.dtype) if q.dtype != x.dtype else q
+    dtype = x.dtype
+    x, q = (cast(value, dtypes.float32) if dtypes.is_half(value.dtype) else value for value in (x, q))
     axes = normalize_axes(axis, x.ndim, name)
     lines = _last(x, axes)
     if lines.shape[-1] == 0:
         raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="entries over the axes")
     last = (lines.ndim - 1,)
-    ordered = F.sort(lines, axis=last[0], descending=False)
-    absent, count = F.isnan(lines), entry_count(lines, last, True)
-    if pass_over_nan:
-        count = count - F.sum(F.astype(absent, dtype=lines.dtype), axis=last, keepdims=True)
-        absent = F.equal(count, 0)
-    place = F.reshape(q, shape=(1,) * last[0] + (q.size,)) * (count - 1)
-    low, high = F.floor(place), F.ceil(place)
-    below, above = (_at(ordered, k) for k in (low, high))
-    exact = F.logical_or(F.equal(low, high), F.logical_and(F.isinf(below), F.equal(below, above)))
-    gap = F.where(exact, 0.0, above) - F.where(exact, 0.0, below)
-    found = below + gap * (place - low)
-    absent = F.any(absent, axis=last, keepdims=True)
-    outside = F.logical_or(F.less(place, 0), F.greater(place, count - 1))
+    absent, share = F.isnan(lines), F.reshape(q, shape=(1,) * last[0] + (q.size,))
+    if weights is None:
+        ordered = F.sort(lines, axis=last[0], descending=False)
+        count = entry_count(lines, last, True)
+        if pass_over_nan:
+            count = count - F.sum(F.astype(absent, dtype=q.dtype), axis=last, keepdims=True)
+        found = _between(ordered, count, *_METHODS[method](count, share))
+    else:
+        counts = _weights(weights, x, axes, method, name)
+        found = _weighted(lines, share, F.where(absent, 0.0, counts) if pass_over_nan else counts)
+    absent = (F.all if pass_over_nan else F.any)(absent, axis=last, keepdims=True)
+    outside = F.logical_not(F.logical_and(F.greater_equal(share, 0), F.less_equal(share, 1)))
     found = F.where(F.logical_or(absent, outside), float("nan"), found)
     kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape)) if keepdims else lines.shape[:-1]
     moved = F.permute_dims(found, axes=(last[0], *range(last[0])))
-    return F.reshape(moved, shape=q.shape + kept)
+    return cast(F.reshape(moved, shape=q.shape + kept), dtype)
+
+
+def _between(ordered: Any, count: Any, low: Any, high: Any, part: Any) -> Any:
+    """The entries at ``low``, and a part of the way to those at ``high``."""
+    below = _at(ordered, F.clip(low, 0.0, count - 1))
+    if part is None:
+        return below
+    above = _at(ordered, F.clip(high, 0.0, count - 1))
+    part = part if isinstance(part, float) else cast(part, ordered.dtype)
+    same = F.logical_or(F.equal(low, high), F.logical_and(F.isinf(below), F.equal(below, above)))
+    far = F.logical_and(F.logical_not(same), F.logical_or(F.isinf(below), F.isinf(above)))
+    near = F.logical_not(F.logical_or(same, far))
+    gap = F.where(near, above, 0.0) - F.where(near, below, 0.0)
+    beyond = F.where(F.logical_and(far, part < 1.0), below, 0.0) * (1.0 - part)
+    return F.where(far, beyond + F.where(far, above, 0.0) * part, below + gap * part)
+
+
+def _weights(weights: Any, x: Any, axes: tuple[int, ...], method: str, name: str) -> Any:
+    """Weights of the entries of lines, checked."""
+    if method != "inverted_cdf":
+        raise ArgumentError(
+            name, "weights", got=f"weights with method '{method}'", expected="method 'inverted_cdf'"
+        )
+    as_plain(x, name)
+    given: Any = as_real(weights, name, "weights")
+    extents = tuple(x.shape[k] for k in axes)
+    if given.shape not in (x.shape, extents):
+        raise ShapeError(
+            name, "weights", got=f"shape {given.shape}", expected=f"shape {x.shape} or {extents}"
+        )
+    given = cast(given.detach(), dtypes.float64)
+    lines = _last(given, axes) if given.shape == x.shape else F.reshape(given, shape=(given.size,))
+    if has_entries(lines):
+        entries = F.to_numpy(lines)
+        if not ((entries >= 0) & np.isfinite(entries)).all() or not (entries.sum(axis=-1) > 0).all():
+            raise ArgumentError(
+                name,
+                "weights",
+                got="a number below 0, inf or nan, or a sum of 0",
+                expected="finite numbers of at least 0, of which some are above",
+            )
+    return lines
+
+
+def _weighted(lines: Any, q: Any, weights: Any) -> Any:
+    """The first entry in order with which the share of the weights is at least q, and above 0."""
+    axis, n = lines.ndim - 1, lines.shape[-1]
+    order = F.argsort(lines, axis=axis, descending=False, stable=True)
+    sums = F.cumulative_sum(take_along_axis(F.broadcast_to(weights, shape=lines.shape), order), axis=axis)
+    none = F.equal(sums, 0)
+    total = F.where(none, 1.0, F.max(sums, axis=(axis,), keepdims=True))
+    share = F.where(none, -1.0, sums / total)
+    before = F.less(F.expand_dims(cast(share, q.dtype), axis=(axis,)), F.expand_dims(q, axis=(axis + 1,)))
+    place = F.sum(F.astype(before, dtype=dtypes.int64), axis=(axis + 1,), keepdims=False)
+    return take_along_axis(lines, take_along_axis(order, F.minimum(place, n - 1)))
 
 
 def _at(ordered: Any, place: Any) -> Any:

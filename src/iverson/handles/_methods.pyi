@@ -359,7 +359,7 @@ class Methods:
         """The smallest over axes (None: all) of the entries that are not nan, nan without one."""
     def nanprod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The product over axes (None: all) of the entries that are not nan, 1 without one."""
-    def nanquantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: Literal['linear'] = 'linear', keepdims: bool = False) -> Self:
+    def nanquantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: QuantileMethod = 'linear', weights: Array | ArrayLike | None = None, keepdims: bool = False) -> Self:
         """The quantiles of the entries that are not nan over axes (None: all), nan without one."""
     def nanstd(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, correction: float = 0.0, ddof: float | None = None, keepdims: bool = False) -> Self:
         """The standard deviation over axes (None: all) of the entries that are not nan: the root of `nanvar`."""
@@ -407,8 +407,8 @@ class Methods:
         """x1 to the power x2."""
     def prod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The product over axes."""
-    def quantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: Literal['linear'] = 'linear', keepdims: bool = False) -> Self:
-        """The quantiles of the entries over axes (None: all), between two entries interpolated linearly."""
+    def quantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: QuantileMethod = 'linear', weights: Array | ArrayLike | None = None, keepdims: bool = False) -> Self:
+        """The quantiles of the entries over axes (None: all), by default interpolated between two entries."""
     def rad2deg(self, /) -> Self:
         """An angle in radians, in degrees."""
     def ravel(self, /) -> Self:

@@ -61,6 +61,22 @@ PadMode: TypeAlias = Literal[
     "constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum", "mean", "median", "minimum"
 ]
 Widths: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
+#: Which entries a quantile is made of, as NumPy names it.
+QuantileMethod: TypeAlias = Literal[
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "linear",
+    "median_unbiased",
+    "normal_unbiased",
+    "lower",
+    "higher",
+    "midpoint",
+    "nearest",
+]
 #: Stored entries and where they are; to which segment each slice belongs.
 Values: TypeAlias = ArrayLike | Sequence[Any]
 Indices: TypeAlias = ArrayLike | Sequence[Any]
