@@ -125,6 +125,12 @@ CASES = {
     ),
     "corrcoef": (iv.corrcoef, np.corrcoef, [X]),
     "cov": (iv.cov, np.cov, [X]),
+    "cov-weights": (
+        lambda x, y, a: iv.cov(x, y, rowvar=False, fweights=TWICE[:4] % 3, aweights=abs(a)),
+        lambda x, y, a: np.cov(x, y, rowvar=False, fweights=TWICE[:4] % 3, aweights=abs(a)),
+        [X, Y[:, :2].copy(), V[:4] + 3],
+    ),
+    "corrcoef-two": (iv.corrcoef, np.corrcoef, [X, Y[:2]]),
     "cov-row": (iv.cov, np.cov, [X[:1]]),
     "corrcoef-row": (iv.corrcoef, np.corrcoef, [X[:1]]),
     "cov-vector": (lambda x: iv.cov(x, correction=0), lambda x: np.cov(x, ddof=0), [V]),

@@ -187,6 +187,35 @@ def test_places_of_quantiles_are_in_double_precision():
 SQUARE, AT = np.eye(3), np.array([[0, 1], [2, 2]])
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_covariances_by_weights(dtype):
+    for n, m in ((3, 5), (1, 4), (2, 2)):
+        x, y = draw((n, m), dtype), draw((2, m), seed=1)
+        f, a = np.arange(m) % 3 + (n == 1), np.abs(draw((m,), seed=2))
+        for weights in ({}, {"fweights": f}, {"aweights": a}, {"fweights": f, "aweights": a}):
+            for norm in ({}, {"bias": True}, {"ddof": 0}, {"bias": True, "ddof": 1}):
+                options = weights | norm
+                same(iv.cov(x, **options), np.cov(x, **options))
+                same(iv.cov(x, y, **options), np.cov(x, y, **options))
+        same(iv.cov(x.T, rowvar=False), np.cov(x.T, rowvar=False))
+        same(iv.corrcoef(x.T, y.T, rowvar=False), np.corrcoef(x.T, y.T, rowvar=False))
+    for narrow in ("float32", "float16"):
+        low = x.real.astype(narrow)
+        same(iv.cov(low, fweights=f), np.cov(low.astype(float), fweights=f).astype(narrow), tolerance=2e-3)
+
+
+def test_covariances_of_what_is_specified():
+    """An observation that counts twice is one that is there twice."""
+    x, there, f = draw((3, 9)), draw((3, 9), seed=1) > -1, np.array([1, 2, 1, 0, 3, 1, 1, 2, 1])
+    again = np.repeat(np.arange(9), f)
+    found = iv.cov(iv.masked_tensor(x, there), fweights=f).to_tensor(np.nan)
+    same(found, iv.cov(iv.masked_tensor(x[:, again], there[:, again])).to_tensor(np.nan).numpy())
+    a, whole = np.abs(x[0]), iv.masked_tensor(x, np.ones((3, 9), bool))
+    options = {"fweights": f, "aweights": a, "bias": True}
+    same(iv.cov(whole, **options).to_tensor(0.0), np.cov(x, **options))
+
+
 def weighted(weights, x=None):
     return iv.quantile(SQUARE if x is None else x, 0.5, method="inverted_cdf", weights=weights)
 
@@ -215,6 +244,11 @@ ERRORS = [
     (lambda: weighted(SQUARE * 0), ArgumentError, "quantile: argument 'weights'"),
     (lambda: weighted(SQUARE[0]), ShapeError, "quantile: argument 'weights'.*3, 3"),
     (lambda: weighted(SQUARE, iv.masked_tensor(SQUARE, SQUARE > 0)), ArgumentTypeError, "quantile"),
+    (lambda: iv.cov(SQUARE, fweights=SQUARE[0]), DTypeError, "cov: argument 'fweights'.*integer"),
+    (lambda: iv.cov(SQUARE, aweights=-SQUARE[0]), ArgumentError, "cov: argument 'aweights'.*below 0"),
+    (lambda: iv.cov(SQUARE, fweights=AT[0]), ShapeError, "cov: argument 'fweights'.*3,"),
+    (lambda: iv.cov(SQUARE, SQUARE[:, :2]), ShapeError, "cov: argument 'y'.*3, as x has"),
+    (lambda: iv.corrcoef(SQUARE, SQUARE[:, :2]), ShapeError, "corrcoef: argument 'y'.*3, as x has"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[0], SQUARE), ShapeError, "gaussian_nll.*'target'.*2 axes"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[:2], 1.0), ShapeError, "gaussian_nll_loss"),
     (lambda: nn.gaussian_nll_loss(SQUARE[:2], SQUARE[:2], SQUARE[0]), ShapeError, "gaussian_nll_loss.*'var'"),

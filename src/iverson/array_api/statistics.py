@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, as_plain, cast, check_entries, check_kind
+from iverson.array_api.arguments import (
+    as_inexact,
+    as_operand,
+    as_plain,
+    cast,
+    check_entries,
+    check_kind,
+    in_single,
+)
 from iverson.array_api.creation import linspace
 from iverson.array_api.indexing import nonzero
-from iverson.array_api.joining import diff, stack
+from iverson.array_api.joining import concat, diff, stack
 from iverson.array_api.manipulation import flip, permute_dims
 from iverson.array_api.methods import method, tensor_method
 from iverson.array_api.reductions import mean
@@ -233,43 +241,123 @@ def _edges(x: Any, bins: Any, limits: Any) -> Any:
 
 @method
 @checked
-def cov(x: A | ArrayLike, /, *, correction: float = 1.0) -> A:
+@in_single
+def cov(
+    x: A | ArrayLike,
+    y: A | ArrayLike | None = None,
+    /,
+    *,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: float | None = None,
+    correction: float = 1.0,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+) -> A:
     """The covariance matrix of variables, the rows of x, over observations, its columns.
 
-    ``correction`` is subtracted from the number of observations. A vector is one variable; of
-    one the result is its variance, of shape (), as in NumPy. Of a MaskedTensor,
-    the mean of a variable is over its specified entries, and the sum for two variables over the observations
-    where both are specified: nan where these are not more than ``correction``, unspecified without one.
-    Raises ShapeError for more than two axes.
+    Parameters
+    ----------
+    x : a matrix, or a vector, which is one variable. Of one the result is its variance, of shape ().
+    y : further variables of the same observations.
+    rowvar : whether rows are variables; if not, columns are.
+    bias : divide by the number of observations: a correction of 0.
+    ddof : NumPy's name of ``correction``.
+    correction : what is subtracted from the number of observations.
+    fweights : integers, how often each observation counts.
+    aweights : how much each observation counts; differentiable in these too. With weights w of sum W, the
+        products of both kinds, a mean is the sum of w * x over W, and sums of products are divided by W -
+        correction * sum(w * aweights) / W.
+
+    Of a MaskedTensor, the mean of a variable is over its specified entries, and the sums for two variables are
+    over those where both are specified: nan where these are not more than the correction,
+    unspecified without one. Raises ShapeError for more than two axes and where lengths differ, DTypeError for
+    fweights that are not integers, ArgumentError for weights that are known and below 0.
 
     >>> from iverson import asarray
     >>> cov(asarray([[1., 2., 3.], [3., 2., 1.]]))
     iverson.Tensor([[ 1., -1.],
                     [-1.,  1.]])
+    >>> cov(asarray([1., 2., 4.]), fweights=asarray([2, 1, 0]), bias=True)
+    iverson.Tensor(0.22222222)
     """
-    x = as_inexact(x, "cov")
-    if x.ndim not in (1, 2):
-        raise ShapeError("cov", "x", got=f"shape {x.shape}", expected="a matrix or a vector")
-    rows = F.reshape(x, shape=(1, x.size)) if x.ndim == 1 else x
-    centred = rows - mean(rows, axis=1, keepdims=True)
-    product = F.matmul(centred, F.conj(permute_dims(centred, (1, 0)))) / _pairs(rows, correction)
+    rows = _variables(x, rowvar, "x")
+    if y is not None:
+        more = _variables(y, rowvar, "y")
+        if more.shape[1] != rows.shape[1]:
+            raise ShapeError(
+                "cov", "y", got=f"{more.shape[1]} observations", expected=f"{rows.shape[1]}, as x has"
+            )
+        rows = concat([rows, more], axis=0)
+    correction = (0.0 if bias else correction) if ddof is None else ddof
+    real = dtypes.real_of(rows.dtype)
+    f, a = (
+        None if w is None else cast(_observations(w, rows, argument), real)
+        for w, argument in ((fweights, "fweights"), (aweights, "aweights"))
+    )
+    w = a if f is None else f if a is None else f * a
+    held = rows if w is None else rows * w
+    centred = rows - _centre(rows, held, w)
+    turned = F.conj(permute_dims(centred, (1, 0)))
+    product = F.matmul(centred if w is None else centred * w, turned) / _divisor(rows, w, a, correction)
     return product if rows.shape[0] != 1 else F.reshape(product, shape=())
 
 
-def _pairs(rows: Any, correction: float) -> Any:
+def _variables(x: Any, rowvar: bool, argument: str) -> Any:
+    """Variables as rows."""
+    x = as_inexact(x, "cov", argument)
+    if x.ndim not in (1, 2):
+        raise ShapeError("cov", argument, got=f"shape {x.shape}", expected="a matrix or a vector")
+    if x.ndim == 1:
+        return F.reshape(x, shape=(1, x.size))
+    return x if rowvar else permute_dims(x, (1, 0))
+
+
+def _observations(weights: Any, rows: Any, argument: str) -> Any:
+    """Weights of observations, checked."""
+    w = as_plain(weights, "cov", argument)
+    check_kind(w, "iu" if argument == "fweights" else "iuf", "cov", argument)
+    if w.shape != rows.shape[1:]:
+        raise ShapeError("cov", argument, got=f"shape {w.shape}", expected=f"shape {rows.shape[1:]}")
+    if has_entries(unwrap(w)) and (F.to_numpy(unwrap(w)) < 0).any():
+        raise ArgumentError("cov", argument, got="a number below 0", expected="weights of at least 0")
+    return w
+
+
+def _centre(rows: Any, held: Any, w: Any) -> Any:
+    """The mean of each variable."""
+    if w is None:
+        return mean(rows, axis=1, keepdims=True)
+    return _sum(held, axis=1, keepdims=True) / _sum(_present(rows) * w, axis=1, keepdims=True)
+
+
+def _present(rows: Any) -> Any:
+    """1 where an entry exists: its mask is known where its entries are not."""
+    return rewrap(rows, Tensor(np.ones(unwrap(rows).shape, dtypes.real_of(rows.dtype))))
+
+
+def _divisor(rows: Any, w: Any, a: Any, correction: float) -> Any:
     """How many observations there are of each two variables, less the correction: none is nan of a mask."""
     if not isinstance(rows, Wrapper):
-        return max(rows.shape[-1] - correction, 0.0)
-    there = rewrap(rows, Tensor(np.ones(unwrap(rows).shape)))  # its mask is known where its entries are not
-    left = F.matmul(there, permute_dims(there, (1, 0))) - correction
+        if w is None:
+            return max(rows.shape[-1] - correction, 0.0)
+        total = _sum(w)
+        return F.maximum(total - correction * (1.0 if a is None else _sum(w * a) / total), 0.0)
+    there = _present(rows)
+    turned = permute_dims(there, (1, 0))
+    total = F.matmul(there if w is None else there * w, turned)
+    left = total - correction * (1.0 if a is None else F.matmul(there * (w * a), turned) / total)
     return F.where(F.greater(left, 0), left, float("nan"))
 
 
 @method
-def corrcoef(x: A | ArrayLike, /) -> A:
+@checked
+@in_single
+def corrcoef(x: A | ArrayLike, y: A | ArrayLike | None = None, /, *, rowvar: bool = True) -> A:
     """The correlation coefficients of variables, the rows of x, over observations, its columns.
 
-    Of a MaskedTensor, from the covariances that `cov` gives. Raises ShapeError for more than two axes.
+    Arguments are those of `cov`. Of a MaskedTensor, from the covariances that `cov` gives. Raises ShapeError
+    for more than two axes and where lengths differ.
 
     >>> from iverson import asarray
     >>> corrcoef(asarray([[1., 2., 3.], [3., 2., 1.]]))
@@ -277,7 +365,7 @@ def corrcoef(x: A | ArrayLike, /) -> A:
                     [-1.,  1.]])
     """
     with speaking_as("corrcoef"):
-        c = cov(x)
+        c = cov(x, y, rowvar=rowvar)
     if not c.ndim:
         return c / c
     deviation = F.sqrt(F.real(F.diagonal(c, offset=0)))

@@ -119,7 +119,7 @@ class Methods:
     @overload
     def copysign(self, x2: Self | ArrayLike, /) -> Self:
         """x1 with the sign of x2."""
-    def corrcoef(self, /) -> Self:
+    def corrcoef(self, y: Self | ArrayLike | None = None, /, *, rowvar: bool = True) -> Self:
         """The correlation coefficients of variables, the rows of x, over observations, its columns."""
     def cos(self, /) -> Self:
         """The cosine of an angle in radians."""
@@ -127,7 +127,7 @@ class Methods:
         """The hyperbolic cosine."""
     def count_nonzero(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x."""
-    def cov(self, /, *, correction: float = 1.0) -> Self:
+    def cov(self, y: Self | ArrayLike | None = None, /, *, rowvar: bool = True, bias: bool = False, ddof: float | None = None, correction: float = 1.0, fweights: ArrayLike | None = None, aweights: ArrayLike | None = None) -> Self:
         """The covariance matrix of variables, the rows of x, over observations, its columns."""
     @overload
     def cross_entropy(self, labels: MaskedTensor, /, weight: MaskedTensor | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: Share = 0.0) -> MaskedTensor:
