@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from inspect import Parameter
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Any, get_overloads
 
 import iverson
 from iverson.core.scalars import SCALARS
@@ -112,7 +112,8 @@ def _bound(kind: type) -> Iterable[tuple[str, Any, Callable[..., Any]]]:
 def _results() -> list[type]:
     """The classes of the chapters that methods return."""
     functions = [f for kind in (Array, iverson.Tensor) for _, _, f in _bound(kind)]
-    found = {inspect.unwrap(f).__globals__.get(f.__annotations__["return"]) for f in functions}
+    words = ((f, name) for f in functions for name in re.findall(r"\w+", f.__annotations__["return"]))
+    found = {inspect.unwrap(f).__globals__.get(name) for f, name in words}
     named = [r for r in found if inspect.isclass(r) and r.__module__.startswith("iverson.array_api.")]
     return sorted(named, key=lambda result: result.__name__)
 
@@ -137,6 +138,11 @@ def _forms(function: Callable[..., Any]) -> Iterable[tuple[str, str]]:
 
     A kind that a Tensor becomes by meeting it stands first.
     """
+    for each in get_overloads(inspect.unwrap(function)) or (function,):
+        yield from _forms_of(each)
+
+
+def _forms_of(function: Callable[..., Any]) -> Iterable[tuple[str, str]]:
     signature = inspect.signature(function)
     first, *rest = signature.parameters.values()
     own = first.replace(name="self", annotation="Self")

@@ -216,6 +216,83 @@ def test_covariances_of_what_is_specified():
     same(iv.cov(whole, **options).to_tensor(0.0), np.cov(x, **options))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_one_triangle_of_a_matrix(triangle, dtype):
+    """The other one is not read, and has no part of a derivative."""
+    for shape in ((3, 3), (2, 4, 4), (0, 0), (0, 2, 2), (1, 1)):
+        x = draw(shape, dtype)
+        other = np.tril(np.ones(shape), -1) if triangle == "U" else np.triu(np.ones(shape), 1)
+        held = np.where(other, np.nan, x).astype(dtype)
+        w, v = np.linalg.eigh(x, UPLO=triangle)
+        found = iv.linalg.eigh(held, UPLO=triangle)
+        same(found.eigenvalues, w, tolerance=1e-4 if dtype == "float32" else None)
+        same(iv.abs(found.eigenvectors), np.abs(v), tolerance=1e-3 if dtype == "float32" else None)
+        same(iv.linalg.eigvalsh(held, triangle), w, tolerance=1e-4 if dtype == "float32" else None)
+    x = draw((3, 3), "complex128" if dtype == "complex128" else "float64")
+
+    def parts(x):
+        w, v = iv.linalg.eigh(x, UPLO=triangle)
+        return w, iv.abs(v), iv.linalg.eigvalsh(x, UPLO=triangle)
+
+    leaf = iv.asarray(x, requires_grad=True)
+    assert gradcheck(parts, (leaf,), fast=True)
+    slope = grad((iv.linalg.eigvalsh(leaf, triangle) ** 3).sum(), leaf).to_dense().numpy()
+    assert not (slope[np.tril_indices(3, -1)] if triangle == "U" else slope[np.triu_indices(3, 1)]).any()
+    total = iv.grad(lambda x: (iv.linalg.eigvalsh(x, UPLO=triangle) ** 3).sum())
+    same(iv.jit(total)(iv.asarray(x)).to_dense(), slope)
+    same(iv.vmap(total)(iv.asarray(np.stack([x, x])))[1].to_dense(), slope)
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_positions_of_running_extrema(name):
+    accumulate = np.maximum.accumulate if name == "cummax" else np.minimum.accumulate
+    x = np.round(draw((3, 7), low=-3.0, high=3.0))
+    x[1, 4], x[2, 0] = np.nan, np.inf
+    for v in (x, x[:, :0], x[0, :1], x.astype(np.int32) if not np.isnan(x).any() else draw((2, 5), "int64")):
+        for axis in range(v.ndim):
+            expected = accumulate(v, axis)
+            found = getattr(iv, name)(v, axis, return_indices=True)
+            same(found.values, expected)
+            lines, now = (np.moveaxis(u, axis, -1) for u in (v, expected))
+            lines, now = lines[..., None, :], now[..., None]
+            alike = (lines == now) | (np.isnan(lines) & np.isnan(now))
+            first = alike.argmax(axis=-1) if v.size else np.zeros(now.shape[:-1], int)
+            same(found.indices, np.moveaxis(first, -1, axis))
+    same(
+        iv.jit(lambda v: getattr(iv, name)(v, 1, return_indices=True).indices)(iv.asarray(x)),
+        getattr(iv, name)(x, 1, return_indices=True).indices.numpy(),
+    )
+    m = iv.masked_tensor(x, x != 1)
+    held = getattr(m, name)(axis=1, return_indices=True)
+    np.testing.assert_array_equal(iv.asarray(held.indices.mask()).numpy(), x != 1)
+    same(held.values.to_tensor(0.0), getattr(iv, name)(m, 1).to_tensor(0.0).numpy())
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_places_of_pooled_entries(d):
+    """They name the entries, in batches and compiled; none of them is of the padding."""
+    x = np.round(draw((2, 2, *(5, 4, 3)[:d])))
+    x[0, 0] = -np.inf
+    for function in (
+        lambda v: getattr(nn, f"max_pool{d}d")(v, 3, 2, 1, return_indices=True),
+        lambda v: getattr(nn, f"adaptive_max_pool{d}d")(v, 2, return_indices=True),
+        lambda v: getattr(nn, f"adaptive_max_pool{d}d")(v, (5, 4, 3)[:d], return_indices=True),
+    ):
+        values, at = function(x)
+        assert values.shape == at.shape
+        lines = x.reshape(2, 2, -1)
+        same(values, np.take_along_axis(lines, at.numpy().reshape(2, 2, -1), 2).reshape(at.shape))
+        for found in (iv.jit(function)(iv.asarray(x)), iv.vmap(function)(iv.asarray(x))):
+            same(found[0], values.numpy())
+            same(found[1], at.numpy())
+    same(getattr(nn, f"max_pool{d}d")(x, 3, 2, 1), function_values(d, x))
+
+
+def function_values(d, x):
+    return getattr(nn, f"max_pool{d}d")(x, 3, 2, 1, return_indices=True).values.numpy()
+
+
 def weighted(weights, x=None):
     return iv.quantile(SQUARE if x is None else x, 0.5, method="inverted_cdf", weights=weights)
 
@@ -249,6 +326,8 @@ ERRORS = [
     (lambda: iv.cov(SQUARE, fweights=AT[0]), ShapeError, "cov: argument 'fweights'.*3,"),
     (lambda: iv.cov(SQUARE, SQUARE[:, :2]), ShapeError, "cov: argument 'y'.*3, as x has"),
     (lambda: iv.corrcoef(SQUARE, SQUARE[:, :2]), ShapeError, "corrcoef: argument 'y'.*3, as x has"),
+    (lambda: iv.linalg.eigh(SQUARE, UPLO="l"), ArgumentError, "eigh: argument 'UPLO'.*'L'"),
+    (lambda: iv.linalg.eigvalsh(SQUARE[:2], UPLO="L"), ShapeError, "eigvalsh.*square"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[0], SQUARE), ShapeError, "gaussian_nll.*'target'.*2 axes"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[:2], 1.0), ShapeError, "gaussian_nll_loss"),
     (lambda: nn.gaussian_nll_loss(SQUARE[:2], SQUARE[:2], SQUARE[0]), ShapeError, "gaussian_nll_loss.*'var'"),

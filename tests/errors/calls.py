@@ -109,8 +109,8 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
         fweights=numbers(1, 2, 1),
         aweights=vector(),
     ),
-    "cummax": lambda: Given(vector(), axis=0),
-    "cummin": lambda: Given(vector(), axis=0),
+    "cummax": lambda: Given(vector(), axis=0, return_indices=True),
+    "cummin": lambda: Given(vector(), axis=0, return_indices=True),
     "ffill": lambda: Given(vector(), axis=0, limit=2),
     "gelu": lambda: Given(vector(), approximate="tanh"),
     "softplus": lambda: Given(vector(), beta=2.0, threshold=1.0),
@@ -322,9 +322,7 @@ LINALG: dict[str, Callable[[], Given | list[Given]]] = {
         for name in (
             "det",
             "eig",
-            "eigh",
             "eigvals",
-            "eigvalsh",
             "inv",
             "logdet",
             "logm",
@@ -336,6 +334,7 @@ LINALG: dict[str, Callable[[], Given | list[Given]]] = {
             "svdvals",
         )
     },
+    **{name: lambda: Given(matrix(), UPLO="L") for name in ("eigh", "eigvalsh")},
     "block_diag": lambda: Given(matrix(), vector()),
     "cholesky_solve": lambda: Given(vector(), iv.linalg.cholesky(matrix()), upper=False),
     "cond": lambda: Given(matrix(), p=1),
@@ -436,7 +435,9 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
         for n in (1, 2, 3)
     },
     **{
-        f"max_pool{n}d": lambda n=n: Given(iv.ones((1, 2, *[4] * n)), 2, 2, 1, dilation=1, ceil_mode=True)
+        f"max_pool{n}d": lambda n=n: Given(
+            iv.ones((1, 2, *[4] * n)), 2, 2, 1, dilation=1, ceil_mode=True, return_indices=True
+        )
         for n in (1, 2, 3)
     },
     **{
@@ -446,8 +447,8 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
         for n in (1, 2, 3)
     },
     **{
-        f"adaptive_{kind}_pool{n}d": lambda n=n: Given(iv.ones((1, 2, *[4] * n)), (3,) * n)
-        for kind in ("avg", "max")
+        f"adaptive_{kind}_pool{n}d": lambda n=n, more=more: Given(iv.ones((1, 2, *[4] * n)), (3,) * n, **more)
+        for kind, more in (("avg", {}), ("max", {"return_indices": True}))
         for n in (1, 2, 3)
     },
     "ctc_loss": lambda: Given(

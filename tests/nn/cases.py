@@ -419,6 +419,16 @@ POOLS = {
     "max_pool1d": spatial("max_pool1d", LINE, kernel_size=3, stride=2, padding=1),
     "max_pool2d": spatial("max_pool2d", PLANE, kernel_size=2),
     "max_pool2d-ceil": spatial("max_pool2d", PLANE, kernel_size=(2, 3), stride=2, dilation=2, ceil_mode=True),
+    "max_pool2d-indices": Case(
+        lambda x: nn.max_pool2d(x, 3, 2, 1, return_indices=True).values,
+        lambda F, x: F.max_pool2d(x, 3, 2, 1),
+        (PLANE,),
+    ),
+    "adaptive_max_pool2d-indices": Case(
+        lambda x: nn.adaptive_max_pool2d(x, (3, 4), True).values,
+        lambda F, x: F.adaptive_max_pool2d(x, (3, 4)),
+        (PLANE,),
+    ),
     "max_pool3d": spatial("max_pool3d", SOLID, kernel_size=2, stride=1),
     "avg_pool1d": spatial("avg_pool1d", LINE, kernel_size=3, stride=2, padding=1),
     "avg_pool2d": spatial("avg_pool2d", PLANE, kernel_size=2),

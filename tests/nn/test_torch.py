@@ -147,6 +147,30 @@ def test_half_precision_is_as_exact_as_pytorchs(dtype):
     assert compared > 100
 
 
+def test_places_of_the_largest():
+    """Of equal entries the first, row by row; nan is the largest; what is outside is never chosen."""
+    rng = np.random.default_rng(0)
+    for d, extents in ((1, (7,)), (2, (5, 6)), (3, (3, 4, 3))):
+        x = np.round(2 * rng.standard_normal((2, 3, *extents)))
+        x[0, 0], x[1, 1].flat[3] = -np.inf, np.nan
+        for options in (
+            {"kernel_size": 2}, {"kernel_size": 3, "stride": 2, "padding": 1},
+            {"kernel_size": 2, "stride": 3, "padding": 1, "ceil_mode": True},
+            {"kernel_size": 2, "stride": 1, "padding": 1, "dilation": 2},
+        ):  # fmt: skip
+            both(f"max_pool{d}d", x, return_indices=True, **options)
+            both(f"max_pool{d}d", x[1], return_indices=True, **options)
+        for output_size in (1, 2, 3):
+            both(f"adaptive_max_pool{d}d", x, output_size=output_size, return_indices=True)
+
+
+def both(name, x, **options):
+    theirs = getattr(torch.nn.functional, name)(torch.from_numpy(x), **options)
+    for a, b in zip(getattr(nn, name)(x, **options), theirs, strict=True):
+        assert str(a.dtype) == str(b.dtype).removeprefix("torch.")
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 def close(ours, theirs, rtol=1e-9):
     np.testing.assert_allclose(
         ours.detach().numpy(), theirs.detach().numpy(force=True), rtol=rtol, atol=1e-11

@@ -36,6 +36,7 @@ from iverson.array_api.systems import (
     solve_toeplitz,
     solve_triangular,
 )
+from iverson.array_api.triangular import hermitian
 from iverson.core.arguments import checked
 from iverson.core.errors import ShapeError, speaking_as
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
@@ -157,27 +158,43 @@ def cholesky(x: A | ArrayLike, /, *, upper: bool = False) -> A:
     return F.mH(lower) if upper else lower
 
 
-def eigh(x: A | ArrayLike, /) -> EighResult:
+def eigh(x: A | ArrayLike, /, UPLO: Literal["L", "U"] | None = None) -> EighResult:
     """The eigenvalues, increasing, and orthonormal eigenvectors (as columns) of Hermitian matrices.
 
-    The matrix is taken as (x + x^H) / 2. Where eigenvalues are equal the derivative of the vectors does
-    not exist. Raises ShapeError unless the matrices are square.
+    Parameters
+    ----------
+    x : shape (..., n, n).
+    UPLO : the triangle that is read, "L" for the lower or "U" for the upper, and of the diagonal the real
+        part; the gradient lies there. None takes the matrix as (x + x^H) / 2, with a Hermitian gradient.
+
+    Where eigenvalues are equal the derivative of the vectors does not exist. Raises ShapeError unless the
+    matrices are square, LinearAlgebraError for entries that are read and not finite, ArgumentError for
+    another triangle.
 
     >>> from iverson import asarray
     >>> eigh(asarray([[2., 0.], [0., 1.]])).eigenvalues
     iverson.Tensor([1., 2.])
     """
-    return EighResult(*F.eigh(as_inexact(x, "eigh")))
+    return EighResult(*F.eigh(_of_triangle(x, UPLO, "eigh")))
 
 
-def eigvalsh(x: A | ArrayLike, /) -> A:
-    """The eigenvalues of `eigh`.
+def _of_triangle(x: Any, triangle: str | None, operation: str) -> Any:
+    """Hermitian matrices of which one triangle is read, or the Hermitian part of both."""
+    x = as_inexact(x, operation)
+    if triangle is None:
+        return x
+    check_choice(triangle, ("L", "U"), operation, "UPLO")
+    return hermitian(x, triangle == "L", operation)
+
+
+def eigvalsh(x: A | ArrayLike, /, UPLO: Literal["L", "U"] | None = None) -> A:
+    """The eigenvalues of `eigh`, of which arguments and errors are.
 
     >>> from iverson import asarray
     >>> eigvalsh(asarray([[2., 0.], [0., 1.]]))
     iverson.Tensor([1., 2.])
     """
-    x = as_inexact(x, "eigvalsh")
+    x = _of_triangle(x, UPLO, "eigvalsh")
     return F.eigh(x)[0] if tracks(x) else F.eigvalsh(x)
 
 

@@ -5,7 +5,7 @@ Orders have no derivative.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -364,43 +364,69 @@ def logcumsumexp(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     return F.logcumsumexp(x, axis=normalize_axis(axis, x.ndim, "logcumsumexp"))
 
 
-def _running(name: str, x: Any, axis: Any, largest: bool) -> Any:
+class Extrema(NamedTuple):
+    """What functions return with ``return_indices``: entries, and where they are."""
+
+    values: Any
+    indices: Any
+
+
+def _running(name: str, x: Any, axis: Any, largest: bool, return_indices: bool) -> Any:
     x = as_operand(x, name)
     check_kind(x, "iuf", name)
     along = normalize_axis(axis, x.ndim, name)
     # What is specified is taken from what is specified: no unspecified entry is read.
     positions = F.cumulative_argmax(x, axis=along, largest=largest)
-    return take_along_axis(zero_filled(x), positions, axis=along)
+    values = take_along_axis(zero_filled(x), positions, axis=along)
+    return Extrema(values, positions) if return_indices else values
+
+
+@overload
+def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[False] = False) -> A: ...
+
+
+@overload
+def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[True]) -> Extrema: ...
 
 
 @method
 @checked
-def cummax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: bool = False) -> A | Extrema:
     """The largest entry so far along an axis; nan from the first nan on.
 
-    The derivative belongs to the first of equal entries. Of a MaskedTensor, of the specified entries.
-    Raises AxisError, DTypeError for complex or bool x.
+    With ``return_indices`` also its position, that of the first of equal entries (PyTorch has the last), to
+    which the derivative belongs. Of a MaskedTensor, of the specified entries. Raises AxisError, DTypeError
+    for complex or bool x.
 
     >>> from iverson import asarray
     >>> cummax(asarray([1., 3., 2., 5.]))
     iverson.Tensor([1., 3., 3., 5.])
+    >>> cummax(asarray([1., 3., 2., 5.]), return_indices=True).indices
+    iverson.Tensor([0, 1, 1, 3])
     """
-    return _running("cummax", x, axis, True)
+    return _running("cummax", x, axis, True, return_indices)
+
+
+@overload
+def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[False] = False) -> A: ...
+
+
+@overload
+def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[True]) -> Extrema: ...
 
 
 @method
 @checked
-def cummin(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: bool = False) -> A | Extrema:
     """The smallest entry so far along an axis; nan from the first nan on.
 
-    The derivative belongs to the first of equal entries. Of a MaskedTensor, of the specified entries.
-    Raises AxisError, DTypeError for complex or bool x.
+    As `cummax`.
 
     >>> from iverson import asarray
     >>> cummin(asarray([5., 3., 4., 1.]))
     iverson.Tensor([5., 3., 3., 1.])
     """
-    return _running("cummin", x, axis, False)
+    return _running("cummin", x, axis, False, return_indices)
 
 
 @method

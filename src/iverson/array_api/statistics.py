@@ -269,7 +269,7 @@ def cov(
         products of both kinds, a mean is the sum of w * x over W, and sums of products are divided by W -
         correction * sum(w * aweights) / W.
 
-    Of a MaskedTensor, the mean of a variable is over its specified entries, and the sums for two variables are
+    Of a MaskedTensor, the mean of a variable is over its specified entries, and sums for two variables are
     over those where both are specified: nan where these are not more than the correction,
     unspecified without one. Raises ShapeError for more than two axes and where lengths differ, DTypeError for
     fweights that are not integers, ArgumentError for weights that are known and below 0.

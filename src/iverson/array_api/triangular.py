@@ -75,4 +75,13 @@ def _solved(a: Any, b: Any, lower: bool) -> Any:
     return F.solve_triangular(a, b, lower=lower, check=True)
 
 
+def hermitian(x: Any, lower: bool, operation: str, argument: str = "x") -> Any:
+    """Hermitian matrices of which one triangle is read, and of the diagonal the real part."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(operation, argument, got=f"shape {x.shape}", expected="square matrices")
+    half = F.tril(x, k=-1) if lower else F.triu(x, k=1)
+    diagonal = F.diagonal(x, offset=0)
+    return half + F.mH(half) + F.diag(F.real(diagonal) if x.dtype.kind == "c" else diagonal)
+
+
 __all__ = ["solve_triangular"]

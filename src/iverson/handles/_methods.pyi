@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, Self, SupportsIndex, overload
 from iverson.array_api.updates import At
+from iverson.array_api.order_statistics import Extrema
 from iverson.array_api.statistics import HistogramResult
 from iverson.array_api.order_statistics import TopK
 from iverson.array_api.searching import UniqueAll
@@ -135,9 +136,17 @@ class Methods:
     @overload
     def cross_entropy(self, labels: Self | ArrayLike, /, weight: Self | ArrayLike | None = None, *, axis: Axis | None = None, ignore_index: SupportsIndex | None = None, reduction: Literal['mean', 'sum', 'none'] = 'mean', label_smoothing: Share = 0.0) -> Self:
         """The cross entropy -sum(p * log_softmax(logits)) over the classes, averaged over the examples."""
-    def cummax(self, /, axis: Axis = -1) -> Self:
+    @overload
+    def cummax(self, /, axis: Axis = -1, *, return_indices: Literal[False] = False) -> Self:
         """The largest entry so far along an axis; nan from the first nan on."""
-    def cummin(self, /, axis: Axis = -1) -> Self:
+    @overload
+    def cummax(self, /, axis: Axis = -1, *, return_indices: Literal[True]) -> Extrema:
+        """The largest entry so far along an axis; nan from the first nan on."""
+    @overload
+    def cummin(self, /, axis: Axis = -1, *, return_indices: Literal[False] = False) -> Self:
+        """The smallest entry so far along an axis; nan from the first nan on."""
+    @overload
+    def cummin(self, /, axis: Axis = -1, *, return_indices: Literal[True]) -> Extrema:
         """The smallest entry so far along an axis; nan from the first nan on."""
     def cumulative_prod(self, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Self:
         """Products of the entries so far along an axis."""

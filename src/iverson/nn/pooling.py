@@ -5,13 +5,16 @@ Of equal entries the first takes the derivative, as in PyTorch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from iverson import te
 from iverson.array_api.arguments import in_single
+from iverson.array_api.indexing import take_along_axis
+from iverson.array_api.order_statistics import Extrema
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
@@ -39,6 +42,35 @@ def _max_pool(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
 @te.op(name="nn.sum_pool")
 def _sum_pool(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
     return _reduced(x, te.sum, size, stride, dilation)
+
+
+@te.op(name="nn.max_places")
+def _max_places(x: Any, table: Any) -> Any:
+    """Of lines x, which entry is the first of the largest ones among those that a row of the table names."""
+    k = te.reduce_axis((0, table.shape[1]))
+    shape = (x.shape[0], table.shape[0])
+    best = te.compute(shape, lambda c, p: te.argmax(x[c, table[p, k]], axis=k))
+    return te.compute(shape, lambda c, p: table[p, best[c, p]])
+
+
+def _largest(x: Any, tables: Sequence[Any]) -> Extrema:
+    """The largest entries of windows of spatial axes, and their numbers, row by row, in the volume of these.
+
+    tables : for each spatial axis, the positions that a window has on it, a row for each window; those of one
+        that are repeated are next to each other, so that the first of equals is the first in the volume.
+    """
+    spatial, n = x.shape[2:], len(tables)
+    numbers: Any = 0
+    for k, table in enumerate(tables):
+        along = [1] * 2 * n
+        along[k], along[n + k] = table.shape
+        numbers = numbers + (table * prod(spatial[k + 1 :])).reshape(along)
+    places = tuple(len(table) for table in tables)
+    numbers = np.broadcast_to(numbers, (*places, *(table.shape[1] for table in tables)))
+    lines = F.reshape(x, shape=(prod(x.shape[:2]), prod(spatial)))
+    found = _max_places(lines.detach(), np.ascontiguousarray(numbers.reshape(prod(places), -1)))
+    shape = (*x.shape[:2], *places)
+    return Extrema(F.reshape(take_along_axis(lines, found), shape=shape), F.reshape(found, shape=shape))
 
 
 class _Pool:
@@ -100,6 +132,17 @@ class _Pool:
         y = op(flat, size=self.size, stride=self.stride, dilation=self.dilation)
         return F.reshape(y, shape=(batch, channels, *self.spatial))
 
+    def tables(self) -> list[Any]:
+        """The positions that windows have on each axis; in place of what is outside, the first inside."""
+        found = []
+        for e, p, n, s, d, c in zip(
+            self.x.shape[2:], self.before, self.size, self.stride, self.dilation, self.spatial, strict=True
+        ):
+            at = np.arange(c)[:, None] * s - p + np.arange(n) * d
+            inside = (at >= 0) & (at < e)
+            found.append(np.where(inside, at, at[np.arange(c), inside.argmax(axis=1)][:, None]))
+        return found
+
     def counts(self, outside: bool) -> Any:
         """How many entries a window has, those of the padding included if ``outside``."""
         total: Any = np.ones((), self.x.dtype)
@@ -113,9 +156,48 @@ class _Pool:
         return total
 
 
-def _max(n: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _max(
+    n: int,
+    x: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
     pool = _Pool(f"max_pool{n}d", n, x, kernel_size, stride, padding, dilation, ceil_mode)
+    if return_indices:
+        return Extrema(*(single(y, pool.alone) for y in _largest(pool.x, pool.tables())))
     return single(pool.reduced(_max_pool, -float("inf")), pool.alone)
+
+
+@overload
+def max_pool1d(
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[False] = False,
+) -> A: ...
+
+
+@overload
+def max_pool1d(
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> Extrema: ...
 
 
 @checked
@@ -127,7 +209,8 @@ def max_pool1d(
     padding: Extents = 0,
     dilation: Extents = 1,
     ceil_mode: bool = False,
-) -> A:
+    return_indices: bool = False,
+) -> A | Extrema:
     """The largest entry of each window of a sequence.
 
     Parameters
@@ -138,14 +221,46 @@ def max_pool1d(
     padding : entries before and after x that are never the largest; at most half of a window.
     dilation : how far entries of a window are apart.
     ceil_mode : whether a last window that reaches out of x counts.
+    return_indices : whether also the places of these entries are returned, numbers of entries of x's spatial
+        axes row by row.
 
     Raises ShapeError where no window lies inside, ArgumentError.
 
     >>> from iverson import asarray
     >>> max_pool1d(asarray([[1., 3., 2., 0.]]), 2)
     iverson.Tensor([[3., 2.]])
+    >>> max_pool1d(asarray([[1., 3., 2., 0.]]), 2, return_indices=True).indices
+    iverson.Tensor([[1, 2]])
     """
-    return _max(1, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max(1, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@overload
+def max_pool2d(
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[False] = False,
+) -> A: ...
+
+
+@overload
+def max_pool2d(
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> Extrema: ...
 
 
 @checked
@@ -157,14 +272,43 @@ def max_pool2d(
     padding: Extents = 0,
     dilation: Extents = 1,
     ceil_mode: bool = False,
-) -> A:
+    return_indices: bool = False,
+) -> A | Extrema:
     """The largest entry of each window of images. As `max_pool1d`, over two axes.
 
     >>> from iverson import asarray
     >>> max_pool2d(asarray([[[1., 3., 2., 0.]]]), (1, 2))
     iverson.Tensor([[[3., 2.]]])
     """
-    return _max(2, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max(2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@overload
+def max_pool3d(
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[False] = False,
+) -> A: ...
+
+
+@overload
+def max_pool3d(
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> Extrema: ...
 
 
 @checked
@@ -176,14 +320,15 @@ def max_pool3d(
     padding: Extents = 0,
     dilation: Extents = 1,
     ceil_mode: bool = False,
-) -> A:
+    return_indices: bool = False,
+) -> A | Extrema:
     """The largest entry of each window of volumes. As `max_pool1d`, over three axes.
 
     >>> from iverson import asarray
     >>> max_pool3d(asarray([[[[1., 3., 2., 0.]]]]), (1, 1, 2))
     iverson.Tensor([[[[3., 2.]]]])
     """
-    return _max(3, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max(3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def _avg(
@@ -300,27 +445,22 @@ def _adaptive(operation: str, n: int, x: Any, output_size: Any) -> tuple[Any, bo
     return x, alone, wanted
 
 
-def _adaptive_max(n: int, x: Any, output_size: Any) -> Any:
+def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any:
     """A part that is shorter than the longest reads its last entry again, after it: the first one counts."""
     y, alone, wanted = _adaptive(f"adaptive_max_pool{n}d", n, x, output_size)
     if y.dtype.kind == "c":
         raise ArgumentError(f"adaptive_max_pool{n}d", "x", got=f"dtype {y.dtype}", expected="real numbers")
     if all(e % c == 0 for e, c in zip(y.shape[2:], wanted, strict=True)):
         size = tuple(e // c for e, c in zip(y.shape[2:], wanted, strict=True))
-        return single(_max(n, y, size, None, 0, 1, False), alone)
-    for k, count in enumerate(wanted):
-        start, stop = _parts(y.shape[2 + k], count)
-        longest = int((stop - start).max())
-        index = np.minimum(start[:, None] + np.arange(longest), stop[:, None] - 1).ravel()
-        lead, rest = prod(y.shape[: 2 + k]), prod(y.shape[3 + k :])
-        flat = F.reshape(y, shape=(lead, y.shape[2 + k], rest))
-        spread = F.permute_dims(F.gather(flat, index, axes=(1,)), axes=(1, 0, 2))
-        found = _max_pool(
-            F.reshape(spread, shape=(lead, longest * count, rest)),
-            size=(longest, 1), stride=(longest, 1), dilation=(1, 1),
-        )  # fmt: skip
-        y = F.reshape(found, shape=(*y.shape[: 2 + k], count, *y.shape[3 + k :]))
-    return single(y, alone)
+        found = _max(n, y, size, None, 0, 1, False, return_indices)
+        return Extrema(*(single(part, alone) for part in found)) if return_indices else single(found, alone)
+    tables = []
+    for extent, count in zip(y.shape[2:], wanted, strict=True):
+        start, stop = _parts(extent, count)
+        longest = int((stop - start).max(initial=0))
+        tables.append(np.minimum(start[:, None] + np.arange(longest), stop[:, None] - 1))
+    largest = Extrema(*(single(part, alone) for part in _largest(y, tables)))
+    return largest if return_indices else largest.values
 
 
 def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
@@ -345,37 +485,84 @@ def along(x: Any, axis: int, matrix: Any) -> Any:
     return F.reshape(found, shape=(*x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]))
 
 
-def adaptive_max_pool1d(x: A | ArrayLike, /, output_size: Extents) -> A:
+@overload
+def adaptive_max_pool1d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[False] = False
+) -> A: ...
+
+
+@overload
+def adaptive_max_pool1d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[True]
+) -> Extrema: ...
+
+
+@checked
+def adaptive_max_pool1d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: bool = False
+) -> A | Extrema:
     """The largest entries of ``output_size`` parts of a sequence, of shape (batch, channels, length).
 
     Part i goes from floor(i * length / output_size) to ceil((i + 1) * length / output_size).
-    Raises ShapeError, ArgumentError.
+    ``return_indices`` is as in `max_pool1d`. Raises ShapeError, ArgumentError.
 
     >>> from iverson import asarray
     >>> adaptive_max_pool1d(asarray([[1., 3., 2., 0., 5.]]), 2)
     iverson.Tensor([[3., 5.]])
+    >>> adaptive_max_pool1d(asarray([[1., 3., 2., 0., 5.]]), 2, return_indices=True).indices
+    iverson.Tensor([[1, 4]])
     """
-    return _adaptive_max(1, x, output_size)
+    return _adaptive_max(1, x, output_size, return_indices)
 
 
-def adaptive_max_pool2d(x: A | ArrayLike, /, output_size: Extents) -> A:
+@overload
+def adaptive_max_pool2d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[False] = False
+) -> A: ...
+
+
+@overload
+def adaptive_max_pool2d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[True]
+) -> Extrema: ...
+
+
+@checked
+def adaptive_max_pool2d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: bool = False
+) -> A | Extrema:
     """The largest entries of parts of images. As `adaptive_max_pool1d`, over two axes; None keeps an extent.
 
     >>> from iverson import asarray
     >>> adaptive_max_pool2d(asarray([[[1., 3., 2., 0., 5.]]]), (1, 2))
     iverson.Tensor([[[3., 5.]]])
     """
-    return _adaptive_max(2, x, output_size)
+    return _adaptive_max(2, x, output_size, return_indices)
 
 
-def adaptive_max_pool3d(x: A | ArrayLike, /, output_size: Extents) -> A:
+@overload
+def adaptive_max_pool3d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[False] = False
+) -> A: ...
+
+
+@overload
+def adaptive_max_pool3d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[True]
+) -> Extrema: ...
+
+
+@checked
+def adaptive_max_pool3d(
+    x: A | ArrayLike, /, output_size: Extents, return_indices: bool = False
+) -> A | Extrema:
     """The largest entries of parts of volumes. As `adaptive_max_pool1d`, over three axes.
 
     >>> from iverson import asarray
     >>> adaptive_max_pool3d(asarray([[[[1., 3., 2., 0., 5.]]]]), (1, 1, 2))
     iverson.Tensor([[[[3., 5.]]]])
     """
-    return _adaptive_max(3, x, output_size)
+    return _adaptive_max(3, x, output_size, return_indices)
 
 
 @in_single

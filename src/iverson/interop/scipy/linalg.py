@@ -12,6 +12,7 @@ import numpy as np
 
 import iverson as iv
 from iverson.array_api.arguments import as_real
+from iverson.array_api.triangular import hermitian
 from iverson.core.errors import ArgumentTypeError, ShapeError
 from iverson.core.shapes import as_int, check_choice
 from iverson.linalg import (
@@ -290,9 +291,7 @@ def eigvalsh(a: Any, b: Any = None, lower: bool = True) -> Any:
 
 def _hermitian(x: Any, operation: str, argument: str, lower: bool) -> Any:
     """The matrix of which a triangle is given, with a real diagonal."""
-    found = _matrix(x, operation, argument)
-    half = iv.tril(found, k=-1) if lower else iv.triu(found, k=1)
-    return half + _adjoint(half) + iv.diag(iv.real(iv.diag(found)))
+    return hermitian(_matrix(x, operation, argument), lower, operation, argument)
 
 
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
