@@ -322,7 +322,7 @@ ERRORS = [
     (lambda: weighted(SQUARE[0]), ShapeError, "quantile: argument 'weights'.*3, 3"),
     (lambda: weighted(SQUARE, iv.masked_tensor(SQUARE, SQUARE > 0)), ArgumentTypeError, "quantile"),
     (lambda: iv.cov(SQUARE, fweights=SQUARE[0]), DTypeError, "cov: argument 'fweights'.*integer"),
-    (lambda: iv.cov(SQUARE, aweights=-SQUARE[0]), ArgumentError, "cov: argument 'aweights'.*below 0"),
+    (lambda: iv.cov(SQUARE, aweights=-SQUARE[0]), ArgumentError, "cov: argument 'aweights'.*at least 0"),
     (lambda: iv.cov(SQUARE, fweights=AT[0]), ShapeError, "cov: argument 'fweights'.*3,"),
     (lambda: iv.cov(SQUARE, SQUARE[:, :2]), ShapeError, "cov: argument 'y'.*3, as x has"),
     (lambda: iv.corrcoef(SQUARE, SQUARE[:, :2]), ShapeError, "corrcoef: argument 'y'.*3, as x has"),

@@ -13,6 +13,7 @@ from iverson.array_api.arguments import (
     cast,
     check_entries,
     check_kind,
+    check_range,
     in_single,
 )
 from iverson.array_api.creation import linspace
@@ -319,8 +320,7 @@ def _observations(weights: Any, rows: Any, argument: str) -> Any:
     check_kind(w, "iu" if argument == "fweights" else "iuf", "cov", argument)
     if w.shape != rows.shape[1:]:
         raise ShapeError("cov", argument, got=f"shape {w.shape}", expected=f"shape {rows.shape[1:]}")
-    if has_entries(unwrap(w)) and (F.to_numpy(unwrap(w)) < 0).any():
-        raise ArgumentError("cov", argument, got="a number below 0", expected="weights of at least 0")
+    check_range(w, "cov", argument, 0)
     return w
 
 

@@ -10,9 +10,12 @@ from math import log as _log
 from math import pi
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
+import numpy as np
+
 from iverson.array_api.arguments import as_operand, check_kind, check_range, in_single
 from iverson.array_api.nn import averaged, class_axis, cross_entropy, of_classes
 from iverson.array_api.norms import vector_norm
+from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ShapeError
 from iverson.core.shapes import broadcast_shapes, check_choice, normalize_axis
@@ -491,6 +494,8 @@ def gaussian_nll_loss(
     iverson.Tensor(2.)
     """
     x, target = real(x, "gaussian_nll_loss"), real(target, "gaussian_nll_loss", "target")
+    if type(var) in (int, float):  # a Python number is weak
+        var = np.asarray(var, dtypes.result_type(x, target))
     given: Any = real(var, "gaussian_nll_loss", "var")
     shape = broadcast_shapes("gaussian_nll_loss", x.shape, target.shape)
     if x.ndim != target.ndim:
