@@ -84,7 +84,7 @@ def _cells_of(function: FunctionType, seen: set[int]) -> Iterator[CellType]:
 def lifted(cls: Any, cells: list[int], base: Any) -> Any:
     """The Function with what is in cells of these identities as its last arguments, without gradients."""
     count, plain = len(cells), _methods(cls)
-    names = [f"_around_{k}" for k in range(count)]
+    names = [f"around {k}" for k in range(count)]  # which no user's attribute has
 
     def variant(around: Any) -> Any:
         contents = dict(zip(cells, around, strict=True))

@@ -61,7 +61,8 @@ class Function:
     Tensors that the methods read from around them are constants of ``forward``. What ``backward`` computes
     from them is recorded; a second derivative through what ``forward`` computed from them raises. In
     `iverson.jit`, `iverson.vmap` and loops, those that are values there are passed like arguments, without
-    gradients.
+    gradients, as they are at the call, if the methods close over them; where ``forward`` reads one in another
+    way (of a global, of an attribute), a derivative or batch of what is compiled raises GraphError.
 
     In `iverson.vmap`, both run on tensors of one example, whose entries are not known. A Function that reads
     entries (NumPy) is carried out example by example, with a BatchWarning, unless it defines a static method
@@ -332,20 +333,24 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
         grads = [x if x is None else rewrap(w, alias(x)) for w, x in zip(outputs, given, strict=True)]
         rule = _method(cls, "backward")
         with _watched(ctx, rule, arrived) as call:
-            found = rule(ctx._for_call(node, wanted), *grads)
-        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-        if len(found) > len(wanted) and all(x is None for x in found[len(wanted) :]):
-            found = found[: len(wanted)]
-        if len(found) != len(wanted):
-            raise ArgumentError(
-                f"{cls.__name__}.backward",
-                got=f"{len(found)} gradients",
-                expected=f"{len(wanted)}, one (or None) for each argument of forward",
-            )
+            found = cotangents(cls, ctx._for_call(node, wanted), grads, len(wanted))
         seeds = _seeds(f"{cls.__name__}.backward", "gradient", found, inputs)
         return *_barred(rule, ctx, call, arrived, seeds), *around
 
     return joint
+
+
+def cotangents(cls: type[Function], ctx: Context, grads: Sequence[Any], count: int) -> tuple[Any, ...]:
+    """What the user's backward returns for so many arguments; any further ones have to be None."""
+    found = _method(cls, "backward")(ctx, *grads)
+    found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if len(found) < count or any(x is not None for x in found[count:]):
+        raise ArgumentError(
+            f"{cls.__name__}.backward",
+            got=f"{len(found)} gradients",
+            expected=f"{count}, one (or None) for each argument of forward",
+        )
+    return found[:count]
 
 
 def _seeds(operation: str, argument: str, found: tuple[Any, ...], wrappers: Any) -> list[Any]:

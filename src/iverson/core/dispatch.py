@@ -260,6 +260,10 @@ class Level(ABC):
         """A `Function` that carries out another one where entries are known; None where they never are."""
         return None
 
+    def knows(self, x: Any, operand: Any) -> None:
+        """Let what is read of a tensor from outside, or of one that holds x, be an operand with its value."""
+        return
+
     def created(self, handle: Any) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle

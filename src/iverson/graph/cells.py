@@ -172,23 +172,14 @@ def _reads(read: Any) -> tuple[Any, ...]:
 Cell = TensorCell | GradientCell | NumberCell
 
 
-class TraceCells:
-    """The cells of a trace.
+class OutsideCells:
+    """Of a derivative that is written down: so is what users' rules compute of tracked tensors from outside.
 
-    again : untracked handles that were found to be written: what was computed of them before was not written
-        down, so that they have to be taken in from the start of another trace.
-    guards : what else has to hold for the trace to be used.
+    What they write is the affair of the next level around it that has cells, if any.
     """
 
     def __init__(self, level: Any) -> None:
         self.level = level
-        self.again: list[Any] = []
-        self.guards: list[Callable[[], bool]] = []
-        self._tensors: dict[int, tuple[TensorCell, Any]] = {}
-        self._gradients: dict[int, tuple[GradientCell, Any]] = {}
-        self._numbers: list[tuple[NumberCell, Any]] = []
-
-    # --- while the function runs -------------------------------------------------------------------
 
     def bind(self, op: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `Level.bind`, of an op on tracked tensors from outside."""
@@ -205,6 +196,41 @@ class TraceCells:
             return True
         entered = levels()
         return held._level in entered[: entered.index(self.level)]
+
+    def rebinding(self, x: Any) -> None:
+        """Before a handle is made to stand for another value."""
+        if (around := self._around()) is not None:
+            around.rebinding(x)
+
+    def gradient(self, place: Any, *, read: bool) -> None:
+        """Before the gradient in a place is read, or replaced."""
+        if (around := self._around()) is not None:
+            around.gradient(place, read=read)
+
+    def _around(self) -> Any:
+        """The cells of the next level around this one that has any."""
+        entered = levels()
+        outer = (level.cells for level in reversed(entered[: entered.index(self.level)]))
+        return next((found for found in outer if found is not None), None)
+
+
+class TraceCells(OutsideCells):
+    """The cells of a trace.
+
+    again : untracked handles that were found to be written: what was computed of them before was not written
+        down, so that they have to be taken in from the start of another trace.
+    guards : what else has to hold for the trace to be used.
+    """
+
+    def __init__(self, level: Any) -> None:
+        super().__init__(level)
+        self.again: list[Any] = []
+        self.guards: list[Callable[[], bool]] = []
+        self._tensors: dict[int, tuple[TensorCell, Any]] = {}
+        self._gradients: dict[int, tuple[GradientCell, Any]] = {}
+        self._numbers: list[tuple[NumberCell, Any]] = []
+
+    # --- while the function runs -------------------------------------------------------------------
 
     def take(self, x: Any) -> Any:
         """Let a handle from outside hold the trace's value for it, which each call reads anew."""
@@ -232,11 +258,7 @@ class TraceCells:
         known = self._gradients.get(id(place))
         if known is not None and known[0].is_of(place):
             return
-        entered = levels()
-        for level in reversed(entered[: entered.index(self.level)]):
-            if level.cells is not None:  # what it holds here is then what it holds there
-                level.cells.gradient(place, read=read)
-                break
+        super().gradient(place, read=read)  # what it holds here is then what it holds there
         cell = GradientCell(place)
         cell.is_read = read
         value = None
@@ -303,4 +325,4 @@ class TraceCells:
             place.restore()
 
 
-__all__ = ["Cell", "GradientCell", "NumberCell", "TensorCell", "TraceCells", "aval_of"]
+__all__ = ["Cell", "GradientCell", "NumberCell", "OutsideCells", "TensorCell", "TraceCells", "aval_of"]

@@ -31,7 +31,7 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries
 from iverson.core.op import Op
 from iverson.graph.borders import WHOLE, crossing_of
 from iverson.graph.dead_code import dead_code
-from iverson.graph.differentiate import Capture, Recorded
+from iverson.graph.differentiate import Capture, Recorded, captured
 from iverson.graph.executable import Executable, executable
 from iverson.graph.interpret import interpret
 from iverson.graph.lower import NOTHING_DONATED
@@ -323,9 +323,8 @@ class _Differentiable:
 
     def _captured(self, captures: Sequence[Capture], node: Any) -> list[Any]:
         """Handles of the values of this call that a variant reads."""
-        inputs, results = node.inputs(), node.results()
-        position = {k: n for n, k in enumerate(self.given)}
-        return [inputs[k] if kind == "input" else results[position[k]] for kind, k in captures]
+        results = node.results()
+        return captured(captures, node.inputs(), {k: results[n] for n, k in enumerate(self.given)})
 
 
 def _aval(x: Any, recording: bool, boxes: bool) -> Aval:

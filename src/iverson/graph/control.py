@@ -20,7 +20,7 @@ from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
 from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_native, run
 from iverson.graph.dead_code import dead_code
-from iverson.graph.differentiate import Capture
+from iverson.graph.differentiate import Capture, captured
 from iverson.graph.draws import drawn_before, draws_inside
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
 from iverson.graph.operations import OPERATIONS, bound, is_absent, zero_constant
@@ -184,8 +184,8 @@ class _Checkpoint:
         graph, captures = variant
         at, body = graph.once("defined", lambda: defined(graph))
         inputs = node.inputs()
-        captured = [inputs[k] for _, k in captures]
-        return dict(zip(at, checkpointed([*given, *captured], body=body), strict=True)) if at else {}
+        args = [*given, *captured(captures, inputs, ())]
+        return dict(zip(at, checkpointed(args, body=body), strict=True)) if at else {}
 
 
 # --- cond ---------------------------------------------------------------------------------------------
@@ -302,13 +302,8 @@ class _Cond:
         inputs, results = node.inputs(), node.results()
         operands: list[list[Any]] = []
         for n, ((_, captures), given) in enumerate(of_sides):
-            captured = [
-                inputs[k + 1]
-                if kind == "input"
-                else results[k if k < self.count else k - self.count + self.starts[n]]
-                for kind, k in captures
-            ]
-            operands.append([*given, *captured])
+            own = [*results[: self.count], *self._residuals(n, results)]
+            operands.append([*given, *captured(captures, inputs[1:], own)])
         bodies = self.sides[0].once(
             ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands, at))
         )[1]

@@ -29,11 +29,12 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL, Stored
-from iverson.core.errors import ArgumentError, MissingRuleError
+from iverson.core.errors import ArgumentError, GraphError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import pinned_rules
 from iverson.graph.borders import WHOLE, Crossing, Found, taken_apart
+from iverson.graph.cells import OutsideCells
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
@@ -44,10 +45,17 @@ from iverson.graph.symbols import symbol_of, unknown
 from iverson.graph.trace import Trace, Traced
 from iverson.layouts import Zero
 
-#: Where a value that a derivative reads comes from: an input or an output of the function, by number.
-Capture = tuple[str, int]
+#: Where a value that a derivative reads comes from: an input or an output of the function, by number, or
+#: "outside", a tensor that a rule of a user reads from around it.
+Capture = tuple[str, Any]
 #: A derivative as it is written down: its equations, its first inputs, its outputs, and as what these cross.
 _Written = tuple[list[Equation], list[Value], list[Operand], list[Crossing]]
+
+
+def captured(captures: Sequence[Capture], inputs: Sequence[Any], outputs: Any) -> list[Any]:
+    """What a derivative reads, of these inputs and outputs of the function."""
+    of = {"input": inputs, "output": outputs}
+    return [of[kind][k] if kind in of else k for kind, k in captures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,7 @@ class Recorded:
 
     def __init__(self, graph: Graph, requires_grad: Sequence[bool], *, keep: bool = True) -> None:
         self.level = Trace("differentiate")
+        self.level.cells = OutsideCells(self.level)
         #: The rules in force where the function was called, of which it has kept what they read.
         self.rules = pinned_rules()
         with self.level, recording(True):
@@ -91,6 +100,13 @@ class Recorded:
                 for x, wanted in zip(handles, requires_grad, strict=True)
             ]
             self.outputs = interpret(graph, self.variables)
+            if self.level.captured:
+                raise GraphError(
+                    "differentiate",
+                    got="a Function that reads a tensor which it did not read when it was traced",
+                    expected="forward to read the same tensors from around it in each run",
+                    remedy="make an argument of a tensor that forward reads from around it",
+                )
             self.primal = self.level.graph(self.outputs)
         #: By position, the inputs that are variables.
         self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
@@ -337,7 +353,7 @@ class Recorded:
         of_output: dict[Operand, Capture] = {
             v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals())) if v in read
         }
-        kept = {**of_output, **of_input}
+        kept = {**of_output, **of_input, **{v: ("outside", x) for v, x in self.level.captured}}
         needed = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))
         again: list[Equation] = []
         for equation in reversed(p.equations):
@@ -349,7 +365,7 @@ class Recorded:
         needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed])
         made = {v for e in again for v in e.results}  # beside what is not kept, it may make what is
         captured = [v for v in kept if v in needed and v not in made]
-        captured.sort(key=lambda v: kept[v])
+        captured.sort(key=lambda v: kept[v] if v in of_input or v in of_output else ("outside", 0))
         graph = Graph(
             (*seeds, *captured), (*reversed(again), *equations), tuple(outputs), tuple(self.level.constants)
         )

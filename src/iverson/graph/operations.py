@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.record import is_undefined
 from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
@@ -20,6 +22,7 @@ from iverson.core.dispatch import (
     Handle,
     Operand,
     bind,
+    is_tracked,
     level_of,
     levels,
     make_handle,
@@ -29,7 +32,7 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import NOTHING
-from iverson.core.errors import ArgumentError
+from iverson.core.errors import ArgumentError, GraphError
 from iverson.core.op import Op, Rule
 from iverson.core.table import TABLE, USERS, F
 from iverson.graph.borders import values_held, where_held
@@ -165,6 +168,8 @@ class FunctionCall:
     """A call of a custom `Function`: from plain handles for its tensors to those of its results.
 
     handles : the tensors of this call.
+    around : the operands of the call after these, which forward reads from outside: references to tensors,
+        or what those of a level around hold; None where it is not known.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...]) -> None:
@@ -174,6 +179,7 @@ class FunctionCall:
         self._like = [semantics_of(args[k]) for k in self._at]
         self._several = False
         self._results: list[Any] = []
+        self.around: list[Any] = []
         self.handles = [unwrap(args[k]) for k in self._at]
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
@@ -194,8 +200,31 @@ class FunctionCall:
         return results if self._several else results[0]
 
 
-def _called(args: Sequence[Any], *, call: FunctionCall, **_: Any) -> list[Any]:
-    return call(args[: len(call.handles)])
+def _called(args: Sequence[Any], **params: Any) -> Sequence[Any]:
+    """What forward computes: by its body; by the user's code, which gives the derivative, where the call is
+    recorded, written down for other shapes or batched."""
+    call, body = params["call"], params["body"]
+    own, around = args[: len(call.handles)], args[len(call.handles) :]
+    recorded = is_grad_enabled() and any(map(is_tracked, own))
+    level = level_of(value_of(x, x) for x in args)
+    alike = all(has_shape(x) and x.shape == v.shape for x, v in zip(args, body.inputs, strict=True))
+    if not recorded and alike and (level is None or level.examples() is None):
+        with recording(False):
+            return interpret(body, args) if level is None else bind(function_op, tuple(args), params)
+    for read, operand in zip(call.around, around, strict=True):
+        x = read() if isinstance(read, ref) else read
+        if x is None:
+            aval = Aval(operand.shape, operand.dtype)
+            raise GraphError(
+                f"{call.function.__name__}.apply",
+                got=f"a derivative or a batch of a call whose forward reads {aval!r}, which the function "
+                "around it computes or writes, neither as an argument nor in a closure",
+                expected="that in an argument, or in a variable that the methods close over",
+                remedy="make it an argument of the Function",
+            )
+        for entered in levels():
+            entered.knows(x, operand)
+    return list(call(own))
 
 
 function_op = GraphOp(

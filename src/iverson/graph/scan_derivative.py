@@ -318,6 +318,8 @@ class Linear:
     def _captured(self, capture: Capture) -> tuple[bool, Any]:
         """Whether what a step reads is stacked, and it."""
         scan, (kind, k) = self.scan, capture
+        if kind == "outside":
+            return False, k
         if kind == "input" and not scan.consts <= k < scan.consts + scan.carry:
             return k >= scan.consts, self.inputs[k]
         f = scan.derivatives.forward

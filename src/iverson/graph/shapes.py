@@ -18,8 +18,9 @@ from iverson.autograd.mode import recording
 from iverson.autograd.record import selected
 from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
+from iverson.graph.cells import aval_of
 from iverson.graph.dead_code import dead_code
-from iverson.graph.differentiate import Gradient, region
+from iverson.graph.differentiate import Gradient, captured, region
 from iverson.graph.interpret import evaluated, interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
 from iverson.graph.operations import autograd_add, defined, defined_or_zero, grad_of, when
@@ -87,27 +88,28 @@ def gradient_with_shapes(gradient: Gradient, avals: Sequence[Aval]) -> Gradient:
     What pullbacks waited with, and no rule reads now, is captured no more.
     """
     f = with_shapes(gradient.f, avals)
-    of = {"input": f.inputs, "output": f.outputs}
     kept: set[int] = set(range(gradient.f_real_outputs))
     while True:  # a residual that is kept may get a cotangent, of which a rule may read others
         vjps = [k for k in gradient.df_input_vjps if k in kept]
         slots = [k in kept for k in gradient.df_input_vjps]
         df = specialize(gradient.df, slots, [True] * len(gradient.df.outputs))
-        known = [*(f.outputs[k].aval for k in vjps), *(of[kind][k].aval for kind, k in gradient.captures)]
+        reads = captured(gradient.captures, f.inputs, f.outputs)
+        known = [f.outputs[k].aval for k in vjps]
+        known += [x.aval if type(x) is Value else aval_of(x) for x in reads]
         df = with_shapes(df, known)
         read = set(values_of(df.outputs)).union(*(values_of(e.operands) for e in df.equations))
         inputs = zip(gradient.captures, df.inputs[len(vjps) :], strict=True)
-        captured = {c: v for c, v in inputs if v in read}
-        more = {k for kind, k in captured if kind == "output"} - kept
+        found = [(c, v) for c, v in inputs if v in read]
+        more = {k for (kind, k), _ in found if kind == "output"} - kept
         if not more:
             break
         kept |= more
     number = {k: n for n, k in enumerate(sorted(kept))}
     return Gradient(
         dead_code(replace(f, outputs=tuple([f.outputs[k] for k in number]))),
-        replace(df, inputs=(*df.inputs[: len(vjps)], *captured.values())),
+        replace(df, inputs=(*df.inputs[: len(vjps)], *(v for _, v in found))),
         gradient.f_real_outputs,
-        tuple([(kind, k if kind == "input" else number[k]) for kind, k in captured]),
+        tuple([(kind, number[k] if kind == "output" else k) for (kind, k), _ in found]),
         tuple([number[k] for k in vjps]),
         gradient.df_output_vjps,
     )

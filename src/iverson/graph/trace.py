@@ -23,6 +23,7 @@ from iverson.core.dispatch import (
     Level,
     LevelValue,
     alias,
+    has_entries,
     is_tracked,
     is_variable,
     level_of,
@@ -143,6 +144,7 @@ class Trace(Level):
         "_outer",
         "_outside",
         "_recording",
+        "_stand_ins",
         "captured",
         "cells",
         "constants",
@@ -154,7 +156,7 @@ class Trace(Level):
     def __init__(self, name: str = "trace", *, stateful: bool = False, once: bool = False) -> None:
         super().__init__(name)
         self._once = once
-        self.cells: TraceCells | None = TraceCells(self) if stateful else None
+        self.cells: Any = TraceCells(self) if stateful else None
         self.inputs: list[Value] = []
         self.equations: list[Equation] = []
         self.constants: list[tuple[Value, Any]] = []
@@ -162,6 +164,7 @@ class Trace(Level):
         self.read: list[tuple[Any, Any]] = []
         self._known: dict[Any, Value] = {}
         self._in_function = False
+        self._stand_ins: dict[Value, Any] = {}
         self._first = next_number()  # nodes with larger ones are made while it runs
         self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
         self._recording = stateful or is_grad_enabled()
@@ -177,7 +180,7 @@ class Trace(Level):
             super().__exit__(*how)
         finally:
             reset_constant(self._outer)
-            if self.cells is not None:
+            if isinstance(self.cells, TraceCells):
                 self.cells.restore()
                 self._known, self._outside = {}, []  # no array is kept alive by what was traced
 
@@ -212,6 +215,15 @@ class Trace(Level):
                 if isinstance(x, Handle):
                     self.read.append((ref(x), held))
         return self._known[key]
+
+    def knows(self, x: Any, operand: Any) -> None:
+        """As `Level.knows`."""
+        held = value_of(operand)
+        if isinstance(held, Traced) and held._level is self:
+            self._outside.append(value_of(x, x))
+            self._stand_ins[held.value] = _as_read(x)
+            for key in (*([slot_of(x)] if is_tracked(x) else []), id(value_of(x, x))):
+                self._known.setdefault(key, held.value)
 
     def taken(self, x: Any) -> Value:
         """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
@@ -289,6 +301,8 @@ class Trace(Level):
         made = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
         params = {"name": function.__name__, "call": call, "body": body}
         operands += body.inputs[len(own) :]  # what forward reads besides
+        around = {v: _as_read(x) for v, x in self.captured if isinstance(x, Handle)}
+        call.around = [around.get(v) or self._stand_ins.get(v) for v in body.inputs[len(own) :]]
         self.equations.append(Equation(function_op, tuple(operands), params, made, user_call()))
         self._note_constant(made)
         return call.packed(list(map(self.handle, made)))
@@ -337,6 +351,11 @@ class Trace(Level):
         results = tuple(map(self.operand, outputs))
         inputs = (*self.inputs, *(v for v, _ in self.captured))
         return Graph(inputs, tuple(self.equations), results, tuple(self.constants))
+
+
+def _as_read(x: Any) -> Any:
+    """What tells a tensor from outside from others: of one of a level, what it holds."""
+    return ref(x) if isinstance(x, Handle) and has_entries(x) else value_of(x, x)
 
 
 def _selecting(aval: Aval) -> Aval:

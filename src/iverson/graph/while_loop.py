@@ -17,8 +17,10 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
 from iverson.core.errors import MissingRuleError
 from iverson.graph.bodies import Derivatives, flags, reached, run, zero
+from iverson.graph.cells import aval_of
 from iverson.graph.control import ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.dead_code import dead_code
+from iverson.graph.differentiate import captured
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.operations import bound
@@ -113,21 +115,25 @@ class _While:
         consts = self.consts
         has = tuple(self._settled([t is not None for t in tangents]))
         key = "with tangents", has, is_grad_enabled()
-        condition, body = self.derivatives.once(key, lambda: self._with_tangents(has, is_grad_enabled()))
+        condition, body, outside = self.derivatives.once(
+            key, lambda: self._with_tangents(has, is_grad_enabled())
+        )
         moving = [k for k, given in enumerate(has) if given]
         inputs = node.inputs()
         seeds = [zero(inputs[k]) if tangents[k] is None else tangents[k] for k in moving]
         fixed = [t for k, t in zip(moving, seeds, strict=True) if k < consts]
         carried = [t for k, t in zip(moving, seeds, strict=True) if k >= consts]
-        args = [*inputs[:consts], *fixed, *inputs[consts:], *carried]
-        out = repeated(args, condition=condition, body=body, consts=consts + len(fixed))
+        fixed = [*inputs[:consts], *fixed, *outside]
+        args = [*fixed, *inputs[consts:], *carried]
+        out = repeated(args, condition=condition, body=body, consts=len(fixed))
         found: list[Any] = [None] * len(self.body.outputs)
         for k, t in zip([k for k in moving if k >= consts], out[len(found) :], strict=True):
             found[k - consts] = t
         return found
 
-    def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph]:
-        """The loop's graphs, of (consts, their tangents, carry, its tangents)."""
+    def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph, list[Any]]:
+        """The loop's graphs, of (consts, their tangents, what rules read from outside, carry, its tangents),
+        and what they read."""
         graph, captures = self.derivatives.pushforward(has, recorded)
         f, consts = self.derivatives.forward, self.consts
         moving = [k for k, given in enumerate(has) if given]
@@ -135,8 +141,10 @@ class _While:
             inputs = [level.input(v.aval) for v in f.inputs]
             seeds = {k: level.input(Aval(f.inputs[k].shape, f.inputs[k].dtype)) for k in moving}
             out = interpret(f, inputs)
-            captured = [inputs[k] if kind == "input" else out[k] for kind, k in captures]
-            pushed = interpret(graph, [*seeds.values(), *captured])
+            outside = [x for kind, x in captures if kind == "outside"]
+            around = iter([level.input(aval_of(x)) for x in outside])
+            reads = [(kind, next(around) if kind == "outside" else k) for kind, k in captures]
+            pushed = interpret(graph, [*seeds.values(), *captured(reads, inputs, out)])
             tangents = [pushed[k - consts] for k in moving if k >= consts]
             likes = [f.inputs[k] for k in moving if k >= consts]
             tangents = [zero(v) if t is UNDEFINED else t for t, v in zip(tangents, likes, strict=True)]
@@ -144,6 +152,7 @@ class _While:
         order = [
             *range(consts),
             *(len(f.inputs) + n for n, k in enumerate(moving) if k < consts),
+            *range(len(f.inputs) + len(moving), len(f.inputs) + len(moving) + len(outside)),
             *range(consts, len(f.inputs)),
             *(len(f.inputs) + n for n, k in enumerate(moving) if k >= consts),
         ]
@@ -152,4 +161,4 @@ class _While:
         asked = [
             next(own) if k < len(f.inputs) else Value(v.aval) for k, v in zip(order, body.inputs, strict=True)
         ]
-        return replace(self.condition, inputs=tuple(asked)), body
+        return replace(self.condition, inputs=tuple(asked)), body, outside

@@ -155,6 +155,12 @@ class Batch(Level):
             x if isinstance(own, Batched) and own._level is self else make_handle(Batched(self, alias(x), 0))
         )
 
+    def knows(self, x: Any, operand: Any) -> None:
+        """As `Level.knows`: what is the same for all examples is known outside."""
+        held, _ = self.outside(operand)
+        for level in levels()[: self.depth]:
+            level.knows(x, held)
+
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """As `Level.function`: a Function on all examples, so that its derivative outside is the user's."""
         held = list(map(self.outside, args))
@@ -172,7 +178,7 @@ class Batch(Level):
                 out = over.apply(*(x for x, _ in held))
                 several = isinstance(out, tuple)
                 found = [(x, 1) for x in (out if several else (out,))]
-        results = tuple([make_handle(self.value(x, lead)) for x, lead in found])
+        results = tuple([x if x is None else make_handle(self.value(x, lead)) for x, lead in found])
         return results if several else results[0]
 
     def one_by_one(self, function: Any) -> Any:

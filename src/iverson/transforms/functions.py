@@ -11,14 +11,14 @@ from typing import Any
 
 from iverson.autograd.context import Context
 from iverson.autograd.engine import reverse
-from iverson.autograd.function import Function, once_differentiable
+from iverson.autograd.function import Function, cotangents, once_differentiable
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.caller import warn
 from iverson.core.dispatch import Handle, is_tracked, slot_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.ops import F
-from iverson.transforms.trees import fresh
+from iverson.transforms.trees import flatten, fresh, unflatten
 
 #: Makes and enters a level for a number of examples.
 NewLevel = Callable[[int], Any]
@@ -51,7 +51,8 @@ def by_rule(cls: type[Function], size: int, held: Sequence[Held]) -> tuple[list[
     several = isinstance(results, tuple | list)
     pairs = zip(results, axes, strict=True) if several else [(results, axes)]
     return [
-        (x, 0) if axis is None else (F.permute_dims(x, axes=_first(axis, x.ndim)), 1) for x, axis in pairs
+        (x, 0) if axis is None or x is None else (F.permute_dims(x, axes=_first(axis, x.ndim)), 1)
+        for x, axis in pairs
     ], several
 
 
@@ -72,9 +73,9 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
                 with enter(size) as level:
                     out = _run(cls, own, _inside(level, zip(args, of, strict=True)))
                     Over.several = isinstance(out, tuple | list)
-                    results = [level.outside(r) for r in (out if Over.several else (out,))]
                     results = [
-                        x if lead else F.broadcast_to(x, shape=(size, *x.shape)) for x, lead in results
+                        r if r is None else _repeated(level.outside(r), size)
+                        for r in (out if Over.several else (out,))
                     ]
                     _keep(ctx, own, level, out if Over.several else (out,), results)
             except GraphError:
@@ -96,14 +97,14 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
         def backward(ctx: Any, *grads: Any) -> Any:
             if hasattr(ctx, "each"):
                 rows = [
-                    _tuple(cls.backward(_restored(c, c._tensors, ctx), *_at(grads, (1,) * len(grads), k)))
+                    cotangents(cls, _restored(c, c._tensors, ctx), _at(grads, (1,) * len(grads), k), len(of))
                     for k, c in enumerate(ctx.each)
                 ]
                 found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
             else:
                 with enter(size) as level:
                     given = [g if g is None else level.of_examples(g) for g in grads]
-                    made = _tuple(cls.backward(_back(ctx, level), *given))
+                    made = cotangents(cls, _back(ctx, level), given, len(of))
                     found = [None if x is None else _repeated(level.outside(x), size) for x in made]
             return tuple(
                 x if x is None or lead else F.sum(x, axis=(0,), keepdims=False)
@@ -185,14 +186,12 @@ def _keep(ctx: Any, own: Context, level: Any, out: Sequence[Any], results: Seque
 
     _say(ctx, own, out, results)
     own.__dict__.pop("needs_input_grad")
-    names = [n for n, x in vars(own).items() if isinstance(x, Handle)]
-    held = [
-        outside(x) if x is not None else (None, 0) for x in (*own._to_save, *(getattr(own, n) for n in names))
-    ]
+    attributes = {n: x for n, x in vars(own).items() if not n.startswith("_")}
+    leaves, ctx.structure = flatten((list(own._to_save), attributes), none_is_leaf=True)
+    held = [outside(x) if isinstance(x, Handle) else (None, 0) for x in leaves]
     ctx.save_for_backward(*(x for x, _ in held))
     ctx.leads = tuple(lead for _, lead in held)
-    ctx.names = tuple(names)
-    ctx.others = {n: x for n, x in vars(own).items() if n not in names and not n.startswith("_")}
+    ctx.others = [None if isinstance(x, Handle) else x for x in leaves]
 
 
 def _say(ctx: Context, own: Context, out: Sequence[Any], results: Sequence[Any]) -> None:
@@ -205,14 +204,13 @@ def _say(ctx: Context, own: Context, out: Sequence[Any], results: Sequence[Any])
 
 def _back(ctx: Any, level: Any) -> Context:
     """The user's context, in a batch."""
-    tensors = tuple(
-        x if x is None or not lead else level.of_examples(x)
-        for x, lead in zip(ctx.saved_tensors, ctx.leads, strict=True)
-    )
-    count = len(tensors) - len(ctx.names)
-    own = _restored(None, tensors[:count], ctx)
-    own.__dict__.update(ctx.others)
-    own.__dict__.update(zip(ctx.names, tensors[count:], strict=True))
+    leaves = [
+        other if x is None else level.of_examples(x) if lead else x
+        for x, lead, other in zip(ctx.saved_tensors, ctx.leads, ctx.others, strict=True)
+    ]
+    saved, attributes = unflatten(ctx.structure, leaves)
+    own = _restored(None, saved, ctx)
+    own.__dict__.update(attributes)
     return own
 
 

@@ -11,7 +11,7 @@ from iverson.autograd.guards import check_no_leaves
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, rewrap, semantics_of, unwrap, value_of
-from iverson.graph.cells import TensorCell
+from iverson.graph.cells import TensorCell, TraceCells
 from iverson.graph.trace import Trace
 from iverson.transforms.trees import opened, unflatten
 
@@ -48,7 +48,7 @@ class TracedFunction:
     ) -> list[Any]:
         """Trace with these tensors from outside as inputs; returns those that should have been, too."""
         with Trace(name, stateful=self._stateful, once=self._once) as level, recording(True):
-            cells = level.cells
+            cells: TraceCells | None = level.cells
             for x in taken if cells is not None else ():
                 cells.take(x)  # type: ignore[union-attr]
             handles = [level.input(a) for a in avals]
