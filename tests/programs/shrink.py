@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from tests.programs.differential import Outcome, outcome_of_program
 from tests.programs.generator import Program, program_of
 from tests.programs.modes import Mode
+from tests.programs.tally import kind_of
 
 
 def _kind(outcome: Outcome) -> str:
-    return outcome.kind + outcome.text.split(":")[0]
+    text = kind_of(outcome.text) if outcome.kind == "refused" else outcome.text.split(":")[0]
+    return f"{outcome.kind} {text}"
 
 
 def _indent(line: str) -> int:

@@ -288,3 +288,90 @@ def test_refused_writes(names):
         ):
             iv.vmap(f)(iv.asarray([V, V]))
     np.testing.assert_allclose(entries(z), X)
+
+
+# --- sparse carries ------------------------------------------------------------------------------------
+
+SQUARE = np.array([[0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0], [1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.0]])
+
+
+def overwritten(s):
+    s = iv.clone(s)
+    s[-1:] = 0.25
+    return s
+
+
+#: Steps that leave a sparse carry on another pattern, and what they are in NumPy.
+STEPS = {
+    "turned": (lambda s: s.T, lambda a: a.T),
+    "squared": (lambda s: s @ s * 0.5, lambda a: a @ a * 0.5),
+    "with its transpose": (lambda s: (s + s.T) * 0.5, lambda a: (a + a.T) * 0.5),
+    "overwritten": (overwritten, lambda a: np.concatenate([a[:-1], np.full_like(a[-1:], 0.25)])),
+    "rolled": (lambda s: iv.concat([s[1:], s[:1]]), lambda a: np.roll(a, -1, 0)),
+    "below": (lambda s: iv.tril(s) + s.T, lambda a: np.tril(a) + a.T),
+    "kept": (lambda s: s * 1.5, lambda a: a * 1.5),
+}
+READS = {
+    "sum": (lambda s: s.sum(), lambda a: a.sum()),
+    "row": (lambda s: s[0].to_dense(), lambda a: a[0]),
+    "product": (lambda s: s @ iv.asarray([1.0, 2.0, 3.0, 4.0]), lambda a: a @ [1.0, 2.0, 3.0, 4.0]),
+    "dense": (lambda s: s.T.to_dense(), lambda a: a.T),
+}
+
+
+def stepped_in_scan(step, read):
+    return lambda s: iv.scan(lambda c, _: (step(c), read(c)), s, length=3)[1]
+
+
+def overwritten_around(read):
+    def run(s):
+        held = iv.clone(s)
+
+        def body(c, _):
+            seen = read(held)
+            held[-1:] = 0.25
+            return c, seen
+
+        return iv.scan(body, iv.asarray(0.0), length=3)[1]
+
+    return run
+
+
+def in_numpy(step, read, a):
+    rows = []
+    for _ in range(3):
+        rows.append(read(a))
+        a = step(a)
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+def test_a_carry_may_change_its_pattern(layout, read):
+    """A step finds the carry as the one before has left it, whatever pattern it was traced with."""
+    turn = len(layout + read)
+    for k, (name, (step, in_plain)) in enumerate(STEPS.items()):
+        if not EXHAUSTIVE and (k + turn) % 3:
+            continue
+        f = stepped_in_scan(step, READS[read][0])
+        expected = in_numpy(in_plain, READS[read][1], SQUARE)
+        s = iv.to_layout(iv.asarray(SQUARE), layout)
+        loss = lambda s, f=f: (f(s) ** 2).sum()
+        slope = iv.grad(loss)(iv.asarray(SQUARE)).numpy()
+        ways = [iv.jit, iv.checkpoint, lambda f: f]
+        for way in ways:
+            np.testing.assert_allclose(way(f)(s).to_dense().numpy(), expected, err_msg=f"{name}")
+        for gradient in (iv.jit(iv.grad(loss)), iv.grad(iv.jit(loss)))[k % 2 :][:1]:
+            np.testing.assert_allclose(gradient(s).to_dense().numpy(), slope, rtol=1e-9, err_msg=f"{name}")
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo"])
+def test_a_write_in_a_body_may_change_a_pattern(layout):
+    f = overwritten_around(READS["product"][0])
+    expected = in_numpy(STEPS["overwritten"][1], READS["product"][1], SQUARE)
+    s = iv.to_layout(iv.asarray(SQUARE), layout)
+    for way in (lambda f: f, iv.jit):
+        np.testing.assert_allclose(way(f)(s).numpy(), expected)
+    slope = iv.grad(lambda s: (f(s) ** 2).sum())(iv.asarray(SQUARE)).numpy()
+    np.testing.assert_allclose(iv.jit(iv.grad(lambda s: (f(s) ** 2).sum()))(s).to_dense().numpy(), slope)

@@ -128,6 +128,7 @@ register(
 class Trace(Level):
     """A graph in the making: equations, and what else they read.
 
+    cells_change : whether the pattern of what is in a cell is unknown.
     stateful : whether tensors from outside that change from one run to the next are taken in: ops on tracked
         ones are written down, and writes are outputs (`cells`).
     captured : what from outside is an input, each with the value it has here: tracked handles that were read,
@@ -136,6 +137,7 @@ class Trace(Level):
     """
 
     __slots__ = (
+        "_cells_change",
         "_constant",
         "_first",
         "_in_function",
@@ -153,9 +155,11 @@ class Trace(Level):
         "read",
     )
 
-    def __init__(self, name: str = "trace", *, stateful: bool = False, once: bool = False) -> None:
+    def __init__(
+        self, name: str = "trace", *, stateful: bool = False, once: bool = False, cells_change: bool = False
+    ) -> None:
         super().__init__(name)
-        self._once = once
+        self._once, self._cells_change = once, cells_change
         self.cells: Any = TraceCells(self) if stateful else None
         self.inputs: list[Value] = []
         self.equations: list[Equation] = []
@@ -227,11 +231,14 @@ class Trace(Level):
 
     def taken(self, x: Any) -> Value:
         """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
+        aval = aval_of(x)
+        if self._cells_change and isinstance(aval.support, Stored):
+            aval = Aval(aval.shape, aval.dtype)
         if not is_tracked(x):
-            return Value(aval_of(x))
+            return Value(aval)
         value = self._known.get(slot_of(x))
         if value is None:
-            value = self._known[slot_of(x)] = Value(aval_of(x))
+            value = self._known[slot_of(x)] = Value(aval)
         self.captured = [(v, y) for v, y in self.captured if v is not value]
         return value
 

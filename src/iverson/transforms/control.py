@@ -60,6 +60,46 @@ class _Leaves:
         return [_aval(x) for x in self.handles]
 
 
+class _Carry(_Leaves):
+    """The first carry of a loop.
+
+    changing : leaves that a step may leave on another pattern than the one it finds them on.
+    cells_change : whether a step does that to a tensor around it.
+    """
+
+    def __init__(self, tree: Any, operation: str, *, masks: bool = False) -> None:
+        super().__init__(tree, operation, "init", masks=masks)
+        self.changing: set[int] = set()
+        self.cells_change = False
+
+    def avals(self) -> list[Aval]:
+        """As of leaves; of those that change their pattern, no body counts on one."""
+        avals = super().avals()
+        return [Aval(a.shape, a.dtype) if k in self.changing else a for k, a in enumerate(avals)]
+
+    def learn(self, body: _Body) -> bool:
+        """Notes what the steps of a body leave on another pattern; returns whether there is more of it."""
+        first, count = len(body.consts), len(self.handles)
+        inputs, outputs = body.graph.inputs, body.graph.outputs
+        changing = {k for k in range(count) if _changes_pattern(inputs[first + k], outputs[k])}
+        captured = {id(x): v for x, v in zip(body.traced.captured, inputs, strict=False)}
+        cells = zip(body.cells, outputs[body.traced.own :], strict=True)
+        cells_change = any(id(c) in captured and _changes_pattern(captured[id(c)], y) for c, y in cells)
+        more = not changing <= self.changing or cells_change > self.cells_change
+        self.changing |= changing
+        self.cells_change |= cells_change
+        return more
+
+
+def _changes_pattern(before: Value, after: Any) -> bool:
+    """Whether a value is stored on a pattern on which what follows on it is not."""
+    support = before.aval.support
+    if not isinstance(support, Stored):
+        return False
+    then = after.aval.support if isinstance(after, Value) else None
+    return not isinstance(then, Stored) or then.pattern is not support.pattern
+
+
 def _aval(x: Any) -> Aval:
     support = support_of(value_of(x))
     return Aval(x.shape, x.dtype, support if isinstance(support, Stored) else FULL)
@@ -70,12 +110,12 @@ def _path(structure: Any, k: int, name: str) -> str:
     return str(structure.accessors()[k].codify(name))
 
 
-def _traced(function: Any, name: str, *how: Any) -> TracedFunction:
+def _traced(function: Any, name: str, *how: Any, cells_change: bool = False) -> TracedFunction:
     """A function traced, if it does not write into what it is given.
 
     Tensors around it that it writes are cells: inputs and outputs of its graph.
     """
-    traced = TracedFunction(function, name, *how, stateful=True, once=True)
+    traced = TracedFunction(function, name, *how, stateful=True, once=True, cells_change=cells_change)
     if traced.written:
         raise GraphError(
             name,
@@ -92,9 +132,12 @@ class _Body:
     cells : the tensors around it that it writes; their new values are the graph's last outputs.
     """
 
-    def __init__(self, function: Any, name: str, avals: Sequence[Aval], arguments: Any) -> None:
+    def __init__(
+        self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, cells_change: bool = False
+    ) -> None:
         self.name = name
-        self.traced = _traced(function, name, avals, lambda h: (arguments(h), {}), self._tensors)
+        given = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
+        self.traced = _traced(*given, cells_change=cells_change)
         self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
         self.cells = _written(self.traced, name)
 
@@ -376,10 +419,10 @@ def scan(
         returned[:] = [opened(part)[1] for part in out]
         return out
 
-    def trace(carry: _Leaves) -> tuple[_Body, Any]:
-        n = len(carry.handles)
-        body = _Body(step, "scan", [*carry.avals(), *each], lambda h: (carry.tree(h[:n]), slices.tree(h[n:])))
-        return body, returned[0]
+    def trace(carry: _Carry) -> tuple[_Body, Any]:
+        n, avals = len(carry.handles), [*carry.avals(), *each]
+        arguments = lambda h: (carry.tree(h[:n]), slices.tree(h[n:]))
+        return _Body(step, "scan", avals, arguments, carry.cells_change), returned[0]
 
     carry, body = _stepping(init, "scan", trace)
     count = len(carry.handles)
@@ -404,18 +447,24 @@ def scan(
 
 
 def _stepping(
-    init: Any, operation: str, trace: Callable[[_Leaves], tuple[_Body, Any]]
-) -> tuple[_Leaves, _Body]:
+    init: Any, operation: str, trace: Callable[[_Carry], tuple[_Body, Any]]
+) -> tuple[_Carry, _Body]:
     """The first carry and the body of a loop: with masks as leaves if the body computes one.
+
+    A body is traced again for a carry whose pattern it changes, and then knows none of it.
 
     trace : gives the body for a carry, and the structure of what it returns for the next step.
     """
-    carry = _Leaves(init, operation, "init")
+    carry = _Carry(init, operation)
     body, structure = trace(carry)
     if structure != carry.structure:
-        masks = _Leaves(init, operation, "init", masks=True)
-        if structure == masks.structure:
-            return masks, trace(masks)[0]
+        masks = _Carry(init, operation, masks=True)
+        if structure != masks.structure:
+            return carry, body
+        carry = masks
+        body, structure = trace(carry)
+    while structure == carry.structure and carry.learn(body):
+        body, structure = trace(carry)
     return carry, body
 
 
@@ -486,8 +535,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
     as_function(cond_fun, "while_loop", "cond_fun")
     as_function(body_fun, "while_loop", "body_fun")
 
-    def trace(carry: _Leaves) -> tuple[_Body, Any]:
-        body = _Body(body_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
+    def trace(carry: _Carry) -> tuple[_Body, Any]:
+        body = _Body(body_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),), carry.cells_change)
         return body, body.traced.structure
 
     carry, body = _stepping(init, "while_loop", trace)

@@ -23,6 +23,7 @@ class TracedFunction:
     structure : of its result; ``leaves`` are its leaves, of which tensors are the graph's outputs.
     written : which handles it writes in place; their new values are outputs after the results.
     once : whether it is called right after it was traced, and then no more.
+    cells_change : whether what is in a cell may be on another pattern in the next call.
     put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
     """
 
@@ -36,8 +37,10 @@ class TracedFunction:
         *,
         stateful: bool = False,
         once: bool = False,
+        cells_change: bool = False,
     ) -> None:
         self._results, self._stateful, self._once = results, stateful, once
+        self._cells_change = cells_change
         taken: list[Any] = []
         while (more := self._trace(function, name, avals, arguments, taken)) != []:
             taken += more
@@ -47,7 +50,8 @@ class TracedFunction:
         self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, taken: list[Any]
     ) -> list[Any]:
         """Trace with these tensors from outside as inputs; returns those that should have been, too."""
-        with Trace(name, stateful=self._stateful, once=self._once) as level, recording(True):
+        how = {"stateful": self._stateful, "once": self._once, "cells_change": self._cells_change}
+        with Trace(name, **how) as level, recording(True):
             cells: TraceCells | None = level.cells
             for x in taken if cells is not None else ():
                 cells.take(x)  # type: ignore[union-attr]
