@@ -199,6 +199,7 @@ VALUE = {
     "segment_max": (lambda m: iv.segment_max(m, IDS, 4), of_segments(ma.max, IDS, 4)),
     "segment_mean": (lambda m: iv.segment_mean(m, IDS, 4), of_segments(ma.mean, IDS, 4)),
     "segment_min": (lambda m: iv.segment_min(m, IDS, 4), of_segments(ma.min, IDS, 4)),
+    "segment_prod": (lambda m: iv.segment_prod(m, IDS, 4), of_segments(ma.prod, IDS, 4)),
     "segment_softmax": (
         lambda m: iv.segment_softmax(m.T, [0, 0, 0, 0]).T,
         lines(softmax, 1),
@@ -220,8 +221,9 @@ VALUE = {
     "tile": (lambda m: iv.tile(m, (2, 1)), lambda a: ma.concatenate([a, a])),
     "to_layout": (lambda m: iv.to_layout(m, "csr"), lambda a: a),
     "to_sparse": (iv.to_sparse, lambda a: a),
-    "tril": (iv.tril, lambda a: ma.MaskedArray(np.tril(a.data), a.mask)),
-    "triu": (iv.triu, lambda a: ma.MaskedArray(np.triu(a.data), a.mask)),
+    # The zeros beyond the diagonal exist, whatever does there.
+    "tril": (iv.tril, lambda a: ma.MaskedArray(np.tril(a.data), np.tril(a.mask))),
+    "triu": (lambda m: iv.triu(m, k=1), lambda a: ma.MaskedArray(np.triu(a.data, 1), np.triu(a.mask, 1))),
     "unstack": (lambda m: iv.unstack(m)[1], lambda a: a[1]),
     "var": (lambda m: iv.var(m, axis=1), lambda a: a.var(axis=1)),
     "vecdot": (lambda m: iv.vecdot(m, m), lambda a: (a * a).sum(axis=1)),
@@ -266,7 +268,6 @@ REFUSED = {
     "asarray": iv.asarray,
     "tensor": iv.tensor,
     "coalesce": iv.coalesce,
-    "segment_prod": lambda m: iv.segment_prod(m, IDS, 4),
     "sampled_matmul": lambda m: iv.sampled_matmul(m, m, iv.to_sparse(iv.eye(3))),
     "solve_triangular": lambda m: iv.solve_triangular(m, iv.ones(3)),
     "sparse_coo_tensor": lambda m: iv.sparse_coo_tensor([[0, 1, 2]], m),

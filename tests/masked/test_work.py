@@ -64,7 +64,6 @@ SAME = {
     "infinite": lambda m: iv.where(m < 0, iv.inf, m) @ m.T,
     "isin": lambda m: iv.isin(m, m.sum(axis=0)),
     "clip": lambda m: m.clip(2.0, 4.0),
-    "tril": lambda m: m.tril() + m.triu(k=1),
     "to_coo": lambda m: m.to_sparse() * 2,
     "argmax": lambda m: iv.take_along_axis(m, m.argmax(axis=1, keepdims=True), axis=1),
     "concat": lambda m: iv.concat([m, m * 2])[EXTENT if m.shape[0] == EXTENT else SMALL :],

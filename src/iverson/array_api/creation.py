@@ -193,6 +193,12 @@ def zeros_like(
     return _shaped_like("zeros_like", aligned_zeros, x, dtype, device, requires_grad)
 
 
+def zero_of(x: Any) -> Any:
+    """0 wherever x has an entry: a number, or of a tensor some of whose entries do not exist one like it."""
+    made: Any = zeros_like
+    return made(x) if isinstance(x, Wrapper) else 0.0
+
+
 @checked
 def ones_like(
     x: A | ArrayLike,

@@ -109,7 +109,10 @@ def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis =
 
 def _take_at_held(x: Any, indices: Any, k: int) -> Any:
     """x at the positions that exist, masked as the indices are."""
-    chosen = positions(unwrap(indices), x.shape[k], "take_along_axis")
+    given = unwrap(indices)
+    if not has_entries(given) and given.shape == (indices.size,):  # it may not be known which exist
+        given = F.reshape(zero_filled(indices), shape=given.shape)
+    chosen = positions(given, x.shape[k], "take_along_axis")
     others = tuple(1 if j == k else n for j, n in enumerate(indices.shape))
     if indices.ndim != x.ndim or broadcast_shapes("take_along_axis", x.shape, others) != x.shape:
         raise ShapeError(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
+from iverson.array_api.creation import ones_like, zero_of
 from iverson.array_api.indexing import take_along_axis
 from iverson.array_api.methods import method
-from iverson.array_api.reductions import mean
+from iverson.array_api.reductions import entry_count, mean
 from iverson.array_api.reductions import sum as _sum
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, has_entries, unwrap
@@ -120,7 +121,9 @@ def cross_entropy(
             got=f"{ignore_index} with probabilities",
             expected="class numbers",
         )
-    p = labels * (1 - label_smoothing) + label_smoothing / logs.shape[k] if label_smoothing else labels
+    p = labels
+    if label_smoothing:
+        p = labels * (1 - label_smoothing) + label_smoothing / entry_count(logs, (k,), True)
     if weight is not None:
         p = p * _class_weights("cross_entropy", weight, logs, k)
     return averaged(-F.sum(p * logs, axis=(k,), keepdims=False), reduction, "cross_entropy")
@@ -165,19 +168,27 @@ def of_classes(
     losses = F.squeeze(take_along_axis(-logs, as_operand(classes, operation), axis=k), axis=(k,))
     factors = None
     if weights is not None:
-        factors = F.gather(
-            F.reshape(weights, shape=(logs.shape[k],)), F.squeeze(classes, axis=(k,)), axes=(0,)
-        )
+        if isinstance(classes, Wrapper):
+            factors = take_along_axis(F.broadcast_to(weights, shape=logs.shape), classes, axis=k)
+            factors = F.squeeze(factors, axis=(k,))
+        else:
+            factors = F.gather(
+                F.reshape(weights, shape=(logs.shape[k],)), F.squeeze(classes, axis=(k,)), axes=(0,)
+            )
         losses = losses * factors
     if smoothing:
         every = logs if weights is None else logs * weights
-        alike = F.sum(every, axis=(k,), keepdims=False) * (smoothing / logs.shape[k])
+        count = entry_count(every, (k,), False)
+        alike = F.sum(every, axis=(k,), keepdims=False) * (smoothing / count)
         losses = losses * (1 - smoothing) - alike
-    losses = losses if kept is None else F.where(kept, losses, 0.0)
+    losses = losses if kept is None else F.where(kept, losses, zero_of(losses))
     if reduction != "mean" or (factors is None and kept is None):
         return averaged(losses, reduction, operation)
     counted = F.astype(kept, dtype=logs.dtype) if factors is None else factors
-    return _sum(losses) / _sum(counted if kept is None else F.where(kept, counted, 0.0))
+    masked = isinstance(losses, Wrapper)
+    if masked:  # an example without a loss does not count
+        counted = ones_like(losses) * counted
+    return _sum(losses) / _sum(counted if kept is None else F.where(kept, counted, zero_of(counted)))
 
 
 def _class_weights(operation: str, weight: Any, logs: Any, k: int) -> Any:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from iverson.array_api.arguments import as_operand, cast, check_kind
+from iverson.array_api.creation import ones_like
 from iverson.array_api.indexing import positions
 from iverson.array_api.joining import concat
 from iverson.array_api.methods import tensor_method
 from iverson.core import dtypes
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Handle, Wrapper, has_entries, value_of
+from iverson.core.dispatch import Handle, Wrapper, has_entries, value_of, zero_filled
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.shapes import as_int
 from iverson.layouts import CooPattern, Pattern, frozen, support_pattern
@@ -32,6 +33,7 @@ def embedding(indices: Array | ArrayLike, table: A | ArrayLike | Rows, /) -> A:
     table : a tensor, or one whose rows are elsewhere (`iverson.interop.dask.PartitionedTable`).
 
     The gradient of the table is in the COO layout with dense rows: one row per index, repeats not yet summed.
+    Of an index that is unspecified, so is the row.
     Raises IndexingError for indices outside the table, DTypeError for ones that are not integers.
 
     >>> from iverson import asarray
@@ -45,6 +47,13 @@ def embedding(indices: Array | ArrayLike, table: A | ArrayLike | Rows, /) -> A:
     given = as_operand(given, "embedding", "table")
     if not given.ndim:
         raise ShapeError("embedding", "table", got="rank 0", expected="at least one axis")
+    at: Any = indices
+    if isinstance(at, Wrapper):
+        rows = embedding(F.to_dense(zero_filled(at)), given)
+        exists: Any = ones_like(indices, dtype="bool")
+        return F.where(
+            F.reshape(exists, shape=exists.shape + (1,) * (given.ndim - 1)), rows, F.zero((), rows.dtype)
+        )
     chosen = positions(indices, given.shape[0], "embedding")
     if not has_entries(chosen):
         return F.gather(given, chosen, axes=(0,))
@@ -196,6 +205,10 @@ def segment_prod(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Supp
     slices, ids, count = _segments(x, segment_ids, num_segments, "segment_prod")
     check_kind(slices, "fc", "segment_prod")
     TABLE["segment_max"].abstract(slices, ids, count=count)
+    masked = isinstance(slices, Wrapper)
+    if masked:
+        there = segment_sum(ones_like(slices, dtype="int64"), ids, count)
+        return F.where(F.greater(there, 0), segment_prod(slices.to_tensor(1), ids, count), 1.0)
     if not slices.shape[0]:
         return F.broadcast_to(np.ones((), slices.dtype), shape=(count, *slices.shape[1:]))
     order = F.argsort(ids, axis=0, descending=False, stable=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, described
+from iverson.core.missing import check_none_missing
 
 
 def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
@@ -23,6 +24,7 @@ def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
             expected="an array all of whose entries exist",
             remedy="use iverson.masked_tensor, which reads its mask, or call its filled(value) first",
         )
+    check_none_missing(array, operation, argument)
     try:
         return np.asarray(array)
     except (IversonError, MemoryError):

@@ -14,6 +14,7 @@ from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IversonError, described, way_in
 from iverson.core.float_warnings import at_user_line, is_of_user
+from iverson.core.missing import check_none_missing, is_missing
 from iverson.core.shapes import check_choice
 from iverson.handles.tensor import Tensor
 from iverson.ops import TABLE
@@ -69,7 +70,7 @@ def asarray(
     if isinstance(obj, (list, tuple)) and _holds_tracked(obj):
         if copy is False:
             raise ArgumentError("asarray", "copy", got="False", expected="True or None: a sequence is copied")
-        return _from_handle(_stacked(obj, dtypes.result_type(*_leaves(obj))), wanted, None, requires_grad)
+        return _from_handle(_stacked(obj, dtypes.result_type(*leaves(obj))), wanted, None, requires_grad)
     array = _to_numpy(obj, wanted, copy)
     if not array.flags.aligned and copy is not False:  # NumPy adds such entries in another order
         array = np.require(array, requirements="A")
@@ -100,6 +101,8 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         obj = _without_tensors(obj)
     elif isinstance(obj, np.ndarray):
         obj = plain(obj, "asarray", "obj")
+    else:
+        check_none_missing(obj, "asarray", "obj")
     if wanted is not None and hasattr(obj, "dtype"):
         _check_not_cut(obj.dtype, wanted)
     try:
@@ -141,7 +144,7 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
                 "obj",
                 got=what if entry is obj else f"{described(obj)} with an entry that is {what}",
                 expected="numbers, an array, or nested sequences of one length on each axis",
-                remedy=way_in(entry, ""),
+                remedy=way_in(entry, "use iverson.masked_tensor" if is_missing(entry) else ""),
             )
     if not dtypes.is_known(array.dtype):
         raise DTypeError(
@@ -165,17 +168,17 @@ def _check_not_cut(own: Any, wanted: Any) -> None:
         )
 
 
-def _leaves(items: Any) -> Iterator[Any]:
+def leaves(items: Any) -> Iterator[Any]:
     """What nested sequences hold."""
     for item in items:
         if isinstance(item, (list, tuple)):
-            yield from _leaves(item)
+            yield from leaves(item)
         else:
             yield item
 
 
 def _holds_tracked(items: Any) -> bool:
-    return any(isinstance(i, Handle) and i._node is not None for i in _leaves(items))
+    return any(isinstance(i, Handle) and i._node is not None for i in leaves(items))
 
 
 def _stacked(items: Any, dtype: Any) -> Any:
@@ -194,5 +197,12 @@ def _without_tensors(items: Any) -> Any:
         else plain(i, "asarray", "obj")
         if isinstance(i, np.ndarray)
         else i
+        if isinstance(i, Number)
+        else _complete(i)
         for i in items
     ]
+
+
+def _complete(item: Any) -> Any:
+    check_none_missing(item, "asarray", "obj")
+    return item

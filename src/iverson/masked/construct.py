@@ -10,7 +10,9 @@ from iverson.array_api.sparse import pattern_held
 from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, LevelValue, Wrapper, alias, has_entries, value_of
 from iverson.core.errors import DTypeError, ShapeError
+from iverson.core.missing import filled, is_missing, missing
 from iverson.handles import asarray
+from iverson.handles.convert import leaves
 from iverson.handles.indexing import as_index
 from iverson.layouts import Sparse, coalesced
 from iverson.masked.align import common, narrowed
@@ -28,7 +30,7 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     Parameters
     ----------
     data : a Tensor, a NumPy array, a scalar or nested lists of numbers; or a MaskedTensor or an array of
-        `numpy.ma`, to be masked further.
+        `numpy.ma`, to be masked further. None, and what pandas and Arrow say is missing (NA), is unspecified.
     mask : bools that broadcast to data's shape; where the mask is itself a MaskedTensor, what it leaves
         unspecified is too. None specifies all entries, of a sparse tensor those it stores. The pattern of a
         sparse mask is shared, and work on the result grows with its size. It may be computed in a function
@@ -45,6 +47,8 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     """
     if isinstance(data, np.ma.MaskedArray):
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
+    elif not isinstance(data, (Handle, Wrapper)):
+        data = _of_missing(data)
     given: Any = data if isinstance(data, MaskedTensor) else asarray(data)
     pattern = _stored_by(given)
     if pattern is not None and not pattern.distinct:
@@ -67,6 +71,23 @@ def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
     return data if mask is None and isinstance(data, MaskedTensor) else masked_tensor(data, mask)
 
 
+def _of_missing(data: Any) -> Any:
+    """Data of which no entry is missing as it is, else a masked tensor of the others."""
+    absent = missing(data)
+    if absent is not None:
+        return masked_tensor(filled(data), ~absent)
+    some = isinstance(data, (list, tuple)) and any(map(is_missing, leaves(data)))
+    if not some and getattr(data, "dtype", None) != np.dtype(object):
+        return data
+    cells = np.array(data, dtype=object)
+    absent = np.fromiter(map(is_missing, cells.flat), bool, cells.size).reshape(cells.shape)
+    if not absent.any():
+        return data
+    present = cells[~absent]
+    cells[absent] = present[0] if present.size else 0.0
+    return masked_tensor(cells.tolist(), ~absent)
+
+
 def _stored_by(data: Any) -> Any:
     """The pattern of a sparse tensor, in a trace or in a batch too; None of others."""
     value = value_of(data, None)
@@ -81,15 +102,16 @@ def _mask_of(data: Any, mask: Any) -> Mask:
         if pattern is None:
             return Mask(np.ones(data.shape, bool))
         return Stored(pattern, data.shape[pattern.ndim :])
-    if isinstance(mask, np.ma.MaskedArray):
+    if not isinstance(mask, (Handle, Wrapper)) and (
+        isinstance(mask, np.ma.MaskedArray) or missing(mask) is not None
+    ):
         mask = masked_tensor(mask)
-    if isinstance(mask, Wrapper):
-        mask = as_index(mask)
-    given = mask if isinstance(mask, Handle) else asarray(mask)
+    given = mask if isinstance(mask, (Handle, Wrapper)) else asarray(mask)
     if given.dtype.kind != "b":
         raise DTypeError(
             "masked_tensor", "mask", got=f"dtype {given.dtype}", expected="bool", remedy="compare it with 0"
         )
+    given = as_index(given)
     if not fits(given.shape, data.shape):
         raise ShapeError(
             "masked_tensor",

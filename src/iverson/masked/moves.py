@@ -20,7 +20,7 @@ from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, coordinates_of
-from iverson.masked.computed import any_computed, mask_of, moves_known
+from iverson.masked.computed import mask_of, moves_known
 from iverson.masked.computed import moved as moved_with_masks
 from iverson.masked.mask import Array, Mask, taken
 from iverson.masked.stored import Stored, of_coordinates, of_numbers
@@ -87,18 +87,6 @@ def reshape(op: Op, args: Args, params: Params) -> Any:
     else:
         mask = mask_of(x._mask.array.reshape(shape))
     return MaskedTensor(alias(x._inner), mask)
-
-
-def triangle(op: Op, args: Args, params: Params) -> Any:
-    """The mask stays; specified entries beyond the diagonal become 0."""
-    (x,) = args
-    op.abstract(Aval(x.shape, x.dtype), **params)
-    if any_computed(args):
-        return MaskedTensor(x._mask.pack(bind(op, (x._mask.unpack(x._inner),), params)), x._mask)
-    rows, columns = x._mask.coordinates([x.ndim - 2, x.ndim - 1])
-    across = columns.astype(np.int64) - rows
-    keep = across <= params["k"] if op.name == "tril" else across >= params["k"]
-    return MaskedTensor(F.where(keep, x._inner, F.zero((), x.dtype)), x._mask)
 
 
 def embedded(op: Op, args: Args, params: Params) -> Any:

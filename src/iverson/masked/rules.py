@@ -23,8 +23,8 @@ from iverson.core.errors import ArgumentTypeError
 from iverson.core.notes import Unspecified
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
-from iverson.layouts import Sparse, coalesced, to_strided
-from iverson.masked import lines, moves, segments
+from iverson.layouts import Sparse, coalesced, to_strided, warn_dense
+from iverson.masked import lines, moves, segments, windows
 from iverson.masked.align import common, entries_at
 from iverson.masked.computed import any_computed, mask_of
 from iverson.masked.mask import Mask
@@ -189,7 +189,8 @@ def cross_entropy(op: Op, args: Args, params: Params) -> Any:
         masks = [classes._mask.stretched(x.shape), *(m for m in _masks((x,)))]
         mask = common(op.name, masks, x.shape, strict=False)
         x = MaskedTensor(entries_at(x, mask), mask)
-        classes = F.to_numpy(zero_filled(classes))
+        classes = zero_filled(classes)
+        classes = F.to_numpy(classes) if has_entries(classes) else classes
     axis, reduction = params["axis"], params["reduction"]
     losses = -F.squeeze(F.take_along(F.log_softmax(x, axis=axis), classes, axis), axis=(axis,))
     if reduction == "none":
@@ -215,6 +216,32 @@ def whole(op: Op, args: Args, params: Params) -> Any:
     return tuple(map(_specified, out)) if op.multiple else _specified(out)
 
 
+def _unless_whole(rule: Rule) -> Rule:
+    """A rule for where entries do not exist, or that is not known; else the op itself."""
+
+    def chosen(op: Op, args: Args, params: Params) -> Any:
+        exists = not any_computed(args) and all(mask.full for mask in _masks(args))
+        return whole(op, args, params) if exists else rule(op, args, params)
+
+    return chosen
+
+
+def checked_index(op: Op, args: Args, params: Params) -> Any:
+    """Positions that exist are checked."""
+    (x,) = args
+    return MaskedTensor(x._mask.pack(bind(op, (F.to_dense(zero_filled(x)),), params)), x._mask)
+
+
+def triangle(op: Op, args: Args, params: Params) -> Any:
+    """Zeros beyond the diagonal exist, whatever does there, as `where` has it: in no list of entries."""
+    (x,) = args
+    op.abstract(aval_of(x), **params)
+    if isinstance(x._mask, Stored):
+        warn_dense(x._mask.numbers, op.name)
+    inside = bind(op, (np.ones(x.shape[-2:], bool),), params)
+    return F.where(inside, x, F.zero((), x.dtype))
+
+
 def _specified(x: Any) -> MaskedTensor:
     """A plain tensor as a masked one, all of whose entries exist."""
     x = F.to_dense(x)
@@ -228,6 +255,11 @@ _MOVES = (
     "values_at",
 )  # fmt: skip
 
+_WINDOWS = (
+    windows.convolution, windows.fold, windows.max_pool, windows.sum_pool, windows.transposed_convolution,
+    windows.unfold,
+)  # fmt: skip
+
 #: The rule of an op that is not elementwise, by its name.
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_FOLDS, lines.reduction),
@@ -237,9 +269,11 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_MOVES, moves.move),
     **dict.fromkeys(("reshape", "expand_dims", "squeeze"), moves.reshape),
     **dict.fromkeys(("index_put", "gather_put"), moves.put),
-    **dict.fromkeys(("tril", "triu"), moves.triangle),
+    **dict.fromkeys(("tril", "triu"), triangle),
+    **{f"te.nn.{rule.__name__}": _unless_whole(rule) for rule in _WINDOWS},
     **dict.fromkeys(("add_n", "to_dense"), elementwise),
     "argsort": lines.argsort,
+    "checked_index": checked_index,
     "cumulative_argmax": lines.running,
     "cross_entropy": cross_entropy,
     "matmul": matmul,

@@ -12,7 +12,7 @@ from iverson.array_api.joining import concat, stack
 from iverson.array_api.nn import averaged
 from iverson.core.arguments import checked
 from iverson.core.dispatch import has_entries, unwrap
-from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import check_choice
 from iverson.handles import asarray
 from iverson.nn.arguments import real
@@ -106,7 +106,8 @@ def ctc_loss(
     labels = concat([pairs, blanks[:, :1]], axis=1)
     before = concat([np.full((batch, 2), -1), labels], axis=1)[:, : labels.shape[1]]
     skips = F.astype(F.where((labels != blank) & (labels != before), 0.0, FAR), dtype=logs.dtype)
-    alpha = _alignments(logs, labels, skips)
+    with speaking_as("ctc_loss"):
+        alpha = _alignments(logs, labels, skips)
     last, number = lengths[0] - 1, lengths[1]
     every = np.arange(batch)
     ends = [

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from iverson.array_api.arguments import as_inexact, check_kind
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
+from iverson.masked import MaskedTensor, masked_tensor
+from iverson.ops import F
 
 if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike
@@ -42,6 +45,15 @@ def alike(operation: str, **given: Any) -> tuple[Any, ...]:
     found = tuple(real(x, operation, argument) for argument, x in given.items())
     broadcast_shapes(operation, *(x.shape for x in found))
     return found
+
+
+def together(*xs: Any) -> tuple[Any, ...]:
+    """Operands at the entries that all of them specify; plain ones alone as they are."""
+    masks = [x.get_mask() for x in xs if isinstance(x, MaskedTensor)]
+    if not masks:
+        return xs
+    shape = broadcast_shapes("broadcast_to", *(x.shape for x in xs))
+    return tuple(reduce(masked_tensor, masks, F.broadcast_to(x, shape=shape)) for x in xs)
 
 
 def extents(value: Any, count: int, operation: str, argument: str, least: int = 1) -> Shape:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
+from iverson.array_api.creation import ones, ones_like
+from iverson.array_api.nn import softmax
 from iverson.array_api.random import Generator
+from iverson.array_api.reductions import all as _all
 from iverson.array_api.reductions import any as _any
 from iverson.core.arguments import checked
+from iverson.core.dispatch import has_entries
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import broadcast_shapes
+from iverson.masked import MaskedTensor, masked_tensor
 from iverson.nn.layers import dropout
 from iverson.ops import F
 
@@ -49,7 +54,9 @@ def scaled_dot_product_attention(
     enable_gqa : whether a head of keys and values (the axis before the last two) serves several of queries.
     rng : where draws for ``dropout_p`` come from.
 
-    Products that a mask leaves out have a structurally zero derivative. Raises ShapeError where shapes do not
+    Products that a mask leaves out have a structurally zero derivative. Of masked tensors, a product sums
+    over the features that both rows have, and n is how many these are; each feature of the values is averaged
+    over the keys that have it. Raises ShapeError where shapes do not
     fit, ArgumentError for a mask with ``is_causal``, DTypeError.
 
     >>> from iverson import asarray
@@ -75,15 +82,59 @@ def scaled_dot_product_attention(
         )
     if enable_gqa:
         k, v = (_repeated(x, q, argument, name) for x, argument in ((k, "key"), (v, "value")))
-    products = (q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.mT
+    products = _products(q, k, scale)
     read = _reads(name, attn_mask, is_causal, products.shape)
-    if read is not None and read.dtype.kind == "b":
-        some = _any(read, axis=-1, keepdims=True)
-        chosen = F.where(F.logical_or(read, F.logical_not(some)), products, -float("inf"))
-        weights = F.where(some, F.softmax(chosen, axis=products.ndim - 1), 0.0)
-    else:
-        weights = F.softmax(products if read is None else products + read, axis=products.ndim - 1)
-    return dropout(weights, dropout_p, rng=rng) @ v
+    if isinstance(v, MaskedTensor):
+        rows = _whole_rows(v)
+        if rows is None:
+            return _of_features(products, read, v, dropout_p, rng)
+        shape = broadcast_shapes(name, products.shape, (*rows.shape[:-1], 1, rows.shape[-1]))
+        products = masked_tensor(
+            F.broadcast_to(products, shape=shape), F.expand_dims(rows, axis=(rows.ndim - 1,))
+        )
+    return dropout(_weights(products, read, -1), dropout_p, rng=rng) @ v
+
+
+def _products(q: Any, k: Any, scale: float | None) -> Any:
+    """Of queries with keys, scaled by how many features both have."""
+    if scale is not None:
+        return (q * scale) @ k.mT
+    if isinstance(q, MaskedTensor) or isinstance(k, MaskedTensor):
+        return (q @ k.mT) * F.rsqrt(ones_like(q) @ ones_like(k).mT)
+    return (q * q.shape[-1] ** -0.5) @ k.mT
+
+
+def _weights(products: Any, read: Any, axis: int) -> Any:
+    """The softmax over the keys that are read, along an axis; 0 where a query reads none."""
+    if read is None or read.dtype.kind != "b":
+        return softmax(products if read is None else products + read, axis)
+    if isinstance(products, MaskedTensor):
+        read = F.logical_and(read, ones_like(products, dtype="bool"))
+    some = _any(read, axis=axis, keepdims=True)
+    chosen = F.where(F.logical_or(read, F.logical_not(some)), products, -float("inf"))
+    return F.where(some, softmax(chosen, axis), 0.0)
+
+
+def _whole_rows(v: Any) -> Any:
+    """Which rows of values are specified, if none is in part and that is known; else None."""
+    mask = F.to_dense(v.get_mask())
+    if not has_entries(mask):
+        return None
+    rows = _any(mask, axis=-1)
+    return rows if bool(_all(mask == F.expand_dims(rows, axis=(rows.ndim,)))) else None
+
+
+def _of_features(products: Any, read: Any, v: Any, dropout_p: float, rng: Any) -> Any:
+    """Each feature of the values averaged over the keys that have it."""
+    kept = dropout(ones(products.shape, dtype=products.dtype), dropout_p, rng=rng) if dropout_p else None
+    v = F.expand_dims(v, axis=(v.ndim - 2,))
+    products, read, kept = (
+        None if x is None else F.expand_dims(x, axis=(x.ndim,)) for x in (products, read, kept)
+    )
+    shape = broadcast_shapes("matmul", products.shape, v.shape)
+    products = masked_tensor(F.broadcast_to(products, shape=shape), v.get_mask())
+    weights = _weights(products, read, -2)
+    return F.sum((weights if kept is None else weights * kept) * v, axis=(len(shape) - 2,), keepdims=False)
 
 
 def _reads(name: str, mask: Any, is_causal: bool, shape: Any) -> Any:

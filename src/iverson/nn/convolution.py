@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from iverson import te
 from iverson.array_api.arguments import as_inexact, as_operand, cast, check_kind, in_single
 from iverson.array_api.padding import pad
@@ -16,6 +18,8 @@ from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape
+from iverson.masked import MaskedTensor, masked_tensor
+from iverson.masked.windows import zeros_beyond
 from iverson.nn.arguments import Extents, extents
 from iverson.ops import F
 
@@ -113,6 +117,22 @@ def padded(x: Any, before: Shape, after: Shape, value: float = 0.0) -> Any:
     return pad(x, (*lead, *zip(before, after, strict=True)), constant_values=value)
 
 
+def inside(whole: Shape, spatial: Shape, before: Shape, around: Shape | None = None) -> Any:
+    """Which entries of spatial axes, padded by ``before``, are not beyond what they had, or ``around`` it."""
+    found = np.ones((), bool)
+    for n, e, p, a in zip(whole, spatial, before, around or (0,) * len(before), strict=True):
+        i = np.arange(n) - p
+        found = np.logical_and.outer(found, (i >= -a) & (i < e + a))
+    return found
+
+
+def existing(x: Any, y: Any, before: Shape, around: Shape | None = None) -> Any:
+    """x padded, as y is: of a masked tensor the padding exists only so far ``around``."""
+    if not isinstance(y, MaskedTensor) or x.shape == y.shape:
+        return y
+    return masked_tensor(y, inside(y.shape[2:], x.shape[2:], before, around))
+
+
 def _filters(weight: Any, operation: str, n: int, groups: int, channels: int, axis: int) -> Any:
     """The weights, whose channels on an axis are to be those of x."""
     weight = as_inexact(weight, operation, "weight")
@@ -175,14 +195,26 @@ def _conv(
     w = _filters(weight, name, n, groups, x.shape[1], 1)
     size = w.shape[2:]
     steps, spread = extents(stride, n, name, "stride"), extents(dilation, n, name, "dilation")
-    x = padded(x, *_paddings(padding, name, size, steps, spread))
+    before, after = _paddings(padding, name, size, steps, spread)
+    image, x = x, existing(x, padded(x, before, after), before)
     spatial = _inside(name, x.shape[2:], size, steps, spread)
     if groups > 1:
         x = F.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
         w = F.reshape(w, shape=(groups, w.shape[0] // groups, *w.shape[1:]))
     y = _convolution(*_together(x, w), stride=steps, dilation=spread)
     y = F.reshape(y, shape=(x.shape[0], weight.shape[0], *spatial)) if groups > 1 else y
+    if isinstance(y, MaskedTensor):
+        y = zeros_beyond(y, _reading(image.shape[2:], before, spatial, size, steps, spread))
     return single(_shifted(y, bias, name, n), alone)
+
+
+def _reading(extent: Shape, before: Shape, count: Shape, size: Shape, stride: Shape, dilation: Shape) -> Any:
+    """Which windows of padded axes read an entry that was there before."""
+    found = np.ones((), bool)
+    for e, p, c, k, s, d in zip(extent, before, count, size, stride, dilation, strict=True):
+        at = s * np.arange(c)[:, None] + d * np.arange(k) - p
+        found = np.logical_and.outer(found, ((at >= 0) & (at < e)).any(axis=1))
+    return found
 
 
 def _inside(operation: str, spatial: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
@@ -337,7 +369,11 @@ def _conv_transpose(
     # Entries that only output_padding adds are read by no window.
     reached = tuple(e - o for e, o in zip(spatial, more, strict=True))
     y = _transposed_convolution(*_together(x, w), spatial=reached, stride=steps, dilation=spread)
-    y = padded(F.reshape(y, shape=(x.shape[0], filters, *reached)), (0,) * n, more)
+    y = F.reshape(y, shape=(x.shape[0], filters, *reached))
+    if isinstance(y, MaskedTensor):
+        y = zeros_beyond(padded(y, (0,) * n, more), inside(spatial, reached, (0,) * n))
+    else:
+        y = padded(y, (0,) * n, more)
     if any(2 * p >= e for p, e in zip(cut, spatial, strict=True)):
         raise ShapeError(
             name, "padding", got=f"{cut} for a result of extents {spatial}", expected="less than half of them"

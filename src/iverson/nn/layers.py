@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
+from iverson.array_api.creation import zero_of
 from iverson.array_api.einsum import einsum
 from iverson.array_api.joining import concat
 from iverson.array_api.random import Generator
+from iverson.array_api.reductions import mean
 from iverson.array_api.searching import searchsorted
 from iverson.array_api.segments import embedding, segment_max, segment_mean, segment_sum
 from iverson.core.arguments import checked
-from iverson.core.dispatch import has_entries, unwrap
+from iverson.core.dispatch import Wrapper, has_entries, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError, ShapeError, described
 from iverson.core.shapes import as_int, check_choice
 from iverson.ops import F
@@ -149,7 +151,8 @@ def embedding_bag(
     indices : of shape (bags, n), or a vector of all bags one after the other.
     table : of shape (rows, features).
     offsets : of a vector, where each bag starts.
-    mode : what is made of the rows of a bag. An empty bag gives 0.
+    mode : what is made of the rows of a bag. An empty bag gives 0; of masked tensors, one in which nothing is
+        specified is unspecified.
     per_sample_weights : factors of the rows, of the indices' shape; for a sum alone.
     include_last_offset : whether the last offset is where the last bag ends.
 
@@ -202,8 +205,11 @@ def embedding_bag(
     if mode == "mean":
         return segment_mean(rows, bags, count)
     last: Any = starts[1:] if include_last_offset else concat([starts[1:], np.asarray([given.size])])
-    empty = F.equal(starts[:count], last)
-    return F.where(F.expand_dims(empty, axis=(1,)), 0.0, segment_max(rows, bags, count))
+    largest = segment_max(rows, bags, count)
+    masked = isinstance(largest, Wrapper)
+    if masked:
+        return largest
+    return F.where(F.expand_dims(F.equal(starts[:count], last), axis=(1,)), 0.0, largest)
 
 
 def _of_bags(rows: Any, mode: str) -> Any:
@@ -211,8 +217,7 @@ def _of_bags(rows: Any, mode: str) -> Any:
         return F.sum(rows, axis=(1,), keepdims=False)
     if mode == "max":
         return F.max(rows, axis=(1,), keepdims=False)
-    total = F.sum(rows, axis=(1,), keepdims=False)
-    return total / rows.shape[1] if mode == "mean" else total
+    return mean(rows, 1) if mode == "mean" else F.sum(rows, axis=(1,), keepdims=False)
 
 
 @checked
@@ -298,7 +303,7 @@ def _dropped(name: str, x: Any, p: Any, training: bool, rng: Any, spatial: int |
         )
     shape = x.shape if spatial is None else x.shape[: x.ndim - spatial] + (1,) * spatial
     kept = rng.random(shape) >= p
-    return F.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), 0.0)
+    return F.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), zero_of(x))
 
 
 __all__ = [

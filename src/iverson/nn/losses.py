@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from iverson.array_api.arguments import as_operand, check_kind, check_range, in_single
+from iverson.array_api.creation import zero_of
 from iverson.array_api.nn import averaged, class_axis, cross_entropy, of_classes
 from iverson.array_api.norms import vector_norm
+from iverson.array_api.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.arguments import checked
+from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ShapeError
 from iverson.core.shapes import broadcast_shapes, check_choice, normalize_axis
-from iverson.nn.arguments import alike, pair, real
+from iverson.nn.arguments import alike, pair, real, together
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -274,7 +277,12 @@ def kl_div(
     losses = F.exp(target) * (target - x) if log_target else F.xlogy(target, target) - target * x
     if reduction != "batchmean":
         return averaged(losses, reduction, "kl_div")
-    return averaged(losses, "sum", "kl_div") / max(x.shape[0] if x.ndim else 1, 1)
+    total = averaged(losses, "sum", "kl_div")
+    if not losses.ndim:
+        return total
+    examples = F.sum(losses, axis=tuple(range(1, losses.ndim)), keepdims=False)
+    count = entry_count(examples, (0,), False)
+    return total / (count if isinstance(count, Wrapper) else max(count, 1))
 
 
 @checked
@@ -297,7 +305,7 @@ def cosine_similarity(x1: A | ArrayLike, x2: A | ArrayLike, /, axis: Axis = 1, e
     a, b = alike("cosine_similarity", x1=x1, x2=x2)
     shape = broadcast_shapes("cosine_similarity", a.shape, b.shape)
     k = normalize_axis(axis, len(shape), "cosine_similarity")
-    a, b = (F.broadcast_to(c, shape=shape) for c in (a, b))
+    a, b = together(*(F.broadcast_to(c, shape=shape) for c in (a, b)))
     dot = F.sum(a * b, axis=(k,), keepdims=False)
     first, second = (F.maximum(vector_norm(c, axis=k), eps) for c in (a, b))
     return dot / (first * second)
@@ -356,6 +364,7 @@ def cosine_embedding_loss(
             expected="two vectors and one number, or two matrices and one for each row",
         )
     last = (a.ndim - 1,)
+    a, b = together(a, b)
     dot, first, second = (F.sum(c, axis=last, keepdims=False) for c in (a * b, a * a, b * b))
     cos = dot * F.rsqrt((first + 1e-12) * (second + 1e-12))
     losses = F.where(F.equal(target, 1), 1.0 - cos, F.relu(cos - margin))
@@ -395,7 +404,7 @@ def triplet_margin_loss(
     iverson.Tensor(2.)
     """
     name = "triplet_margin_loss"
-    a, b, c = alike(name, anchor=anchor, positive=positive, negative=negative)
+    a, b, c = together(*alike(name, anchor=anchor, positive=positive, negative=negative))
     near, far = pairwise_distance(a, b, p, eps), pairwise_distance(a, c, p, eps)
     if swap:
         far = F.minimum(far, pairwise_distance(b, c, p, eps))
@@ -444,7 +453,7 @@ def hinge_embedding_loss(
     iverson.Tensor([0.5 , 0.75])
     """
     x, target = pair("hinge_embedding_loss", x, target)
-    losses = F.where(F.equal(target, 1), x, F.where(F.equal(target, -1), F.relu(margin - x), 0.0))
+    losses = F.where(F.equal(target, 1), x, F.where(F.equal(target, -1), F.relu(margin - x), zero_of(x)))
     return averaged(losses, reduction, "hinge_embedding_loss")
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, cast, in_single
 from iverson.array_api.norms import vector_norm
+from iverson.array_api.reductions import entry_count, mean
 from iverson.autograd.mode import no_grad
 from iverson.core import dtypes
 from iverson.core.arguments import checked
+from iverson.core.dispatch import has_entries, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
 from iverson.handles import Tensor
+from iverson.masked import MaskedTensor, masked_tensor
 from iverson.nn.arguments import real
 from iverson.nn.pooling import along
 from iverson.ops import F
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
 
 def _moments(x: Any, axes: Shape) -> tuple[Any, Any, Any]:
     """x without its mean, that mean, and the mean of the square of the first."""
-    count = max(prod(x.shape[k] for k in axes), 1)
-    mean = F.sum(x, axis=axes, keepdims=True) / count
-    centred = x - mean
-    return centred, mean, F.sum(F.square(centred), axis=axes, keepdims=True) / count
+    centre = mean(x, axes, keepdims=True)
+    centred = x - centre
+    return centred, centre, mean(F.square(centred), axes, keepdims=True)
 
 
 def _affine(x: Any, weight: Any, bias: Any, shape: Shape, own: Shape, name: str) -> Any:
@@ -121,7 +122,7 @@ def rms_norm(
 
     @in_single
     def normalized(x: Any, weight: Any) -> Any:
-        square = F.sum(F.square(x), axis=axes, keepdims=True) / max(prod(shape), 1)
+        square = mean(F.square(x), axes, keepdims=True)
         return _affine(x * F.rsqrt(square + added), weight, None, shape, shape, "rms_norm")
 
     return normalized(x, weight)
@@ -165,8 +166,7 @@ def batch_norm(
     stretched = (channels, *(1,) * (x.ndim - 2))
     held = _running(running_mean, channels, "running_mean"), _running(running_var, channels, "running_var")
     axes = (0, *range(2, x.ndim))
-    count = prod(x.shape[k] for k in axes)
-    if training and count < 2:
+    if training and _at_most(entry_count(x, axes, True), 1):
         raise ShapeError(
             "batch_norm", "x", got=f"shape {x.shape}", expected="more than one value per channel in training"
         )
@@ -177,22 +177,41 @@ def batch_norm(
 
     @in_single
     def mixed(moment: Any, own: Any) -> Any:
-        return (1 - momentum) * moment + momentum * F.reshape(own, shape=(channels,)).detach()
+        own = F.reshape(own, shape=(channels,)).detach()
+        if isinstance(own, MaskedTensor):  # a channel without entries says nothing of its moments
+            own = own.to_tensor(moment)
+        return (1 - momentum) * moment + momentum * own
 
     @in_single
     def normalized(x: Any, weight: Any, bias: Any, *running: Any) -> Any:
         if training:
-            centred, mean, variance = _moments(x, axes)
+            centred, centre, variance = _moments(x, axes)
+            spread = _unbiased(variance, entry_count(x, axes, True))
             with no_grad():
-                for moment, own in zip(held, (mean, variance * (count / (count - 1))), strict=True):
+                for moment, own in zip(held, (centre, spread), strict=True):
                     if moment is not None:
                         moment[...] = cast(mixed(moment, own), moment.dtype)
         else:
-            mean, variance = (F.reshape(moment, shape=stretched) for moment in running)
-            centred = x - mean
+            centre, variance = (F.reshape(moment, shape=stretched) for moment in running)
+            centred = x - centre
         return _affine(centred * F.rsqrt(variance + eps), weight, bias, stretched, (channels,), "batch_norm")
 
     return normalized(x, weight, bias, *(() if training else held))
+
+
+def _at_most(count: Any, bound: int) -> bool:
+    """Whether so many entries per channel, as far as that is known, are too few."""
+    if not isinstance(count, MaskedTensor):
+        return bool(count <= bound)
+    numbers = unwrap(count)
+    return has_entries(numbers) and bool(F.to_numpy(numbers).max(initial=0) <= bound)
+
+
+def _unbiased(variance: Any, count: Any) -> Any:
+    """The variance of draws from what these entries are draws of; there is none of a single one."""
+    if isinstance(count, MaskedTensor):
+        count = masked_tensor(count, count > 1)
+    return variance * (count / (count - 1))
 
 
 def _running(given: Any, channels: int, argument: str) -> Any:

@@ -13,14 +13,16 @@ import numpy as np
 
 from iverson import te
 from iverson.array_api.arguments import in_single
+from iverson.array_api.creation import ones_like
 from iverson.array_api.indexing import take_along_axis
 from iverson.array_api.order_statistics import Extrema
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape, as_int
+from iverson.masked import MaskedTensor, masked_tensor
 from iverson.nn.arguments import Extents, extents
-from iverson.nn.convolution import at, images, padded, places, single
+from iverson.nn.convolution import at, existing, images, padded, places, single
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -124,9 +126,13 @@ class _Pool:
         inside = self.x.shape[2 + k] + self.before[k]
         return count - 1 if (count - 1) * s >= inside else count
 
-    def reduced(self, op: Any, fill: float = 0.0) -> Any:
-        """Each window reduced by an op."""
-        x = padded(self.x, self.before, self.after, fill)
+    def padded(self, fill: float, outside: bool) -> Any:
+        """x with its padding, which in a masked tensor exists if it counts (``outside``)."""
+        around = self.before if outside else None
+        return existing(self.x, padded(self.x, self.before, self.after, fill), self.before, around)
+
+    def reduced(self, op: Any, x: Any) -> Any:
+        """Each window of x, padded, reduced by an op."""
         batch, channels = x.shape[:2]
         flat = F.reshape(x, shape=(batch * channels, *x.shape[2:]))
         y = op(flat, size=self.size, stride=self.stride, dilation=self.dilation)
@@ -169,7 +175,7 @@ def _max(
     pool = _Pool(f"max_pool{n}d", n, x, kernel_size, stride, padding, dilation, ceil_mode)
     if return_indices:
         return Extrema(*(single(y, pool.alone) for y in _largest(pool.x, pool.tables())))
-    return single(pool.reduced(_max_pool, -float("inf")), pool.alone)
+    return single(pool.reduced(_max_pool, pool.padded(-float("inf"), False)), pool.alone)
 
 
 @overload
@@ -343,14 +349,19 @@ def _avg(
 ) -> Any:
     name = f"avg_pool{n}d"
     pool = _Pool(name, n, x, kernel_size, stride, padding, 1, ceil_mode, "fc")
-    divisor: Any = pool.counts(count_include_pad)
+    masked = isinstance(pool.x, MaskedTensor)
+    divisor: Any = (
+        pool.reduced(_sum_pool, ones_like(pool.padded(0.0, count_include_pad)))
+        if masked
+        else pool.counts(count_include_pad)
+    )
     if divisor_override is not None:
         divisor = float(as_int(divisor_override, name, "divisor_override"))
         if not divisor:
             raise ArgumentError(name, "divisor_override", got="0", expected="another integer")
-    elif divisor.min() == divisor.max():
+    elif not masked and divisor.min() == divisor.max():
         divisor = float(divisor.flat[0].real)
-    return single(pool.reduced(_sum_pool) / divisor, pool.alone)
+    return single(pool.reduced(_sum_pool, pool.padded(0.0, False)) / divisor, pool.alone)
 
 
 @checked
@@ -465,23 +476,37 @@ def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any
 
 def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
     y, alone, wanted = _adaptive(f"adaptive_avg_pool{n}d", n, x, output_size)
+    if isinstance(y, MaskedTensor):
+        return single(_sums(y, wanted) / _sums(ones_like(y), wanted), alone)
     for k, count in enumerate(wanted):
-        y = along(y, 2 + k, _means(y.shape[2 + k], count))
+        inside = _inside(y.shape[2 + k], count)
+        y = along(y, 2 + k, inside / inside.sum(axis=1, keepdims=True))
     return single(y, alone)
 
 
-def _means(extent: int, count: int) -> Any:
-    """The matrix that takes the means of the parts of an axis."""
+def _sums(y: Any, wanted: Shape) -> Any:
+    """The sums of the parts of the spatial axes."""
+    for k, count in enumerate(wanted):
+        y = along(y, 2 + k, _inside(y.shape[2 + k], count))
+    return y
+
+
+def _inside(extent: int, count: int) -> Any:
+    """Which entries of an axis each of its parts has."""
     start, stop = (b[:, None] for b in _parts(extent, count))
     j = np.arange(extent)
-    return ((j >= start) & (j < stop)) / (stop - start)
+    return (j >= start) & (j < stop)
 
 
 def along(x: Any, axis: int, matrix: Any) -> Any:
-    """The product of a constant matrix with the lines of x along an axis; its zeros are structural."""
+    """The product of a constant matrix with the lines of x along an axis; its zeros are structural.
+
+    A product with such a zero does not count for whether the result is specified.
+    """
     lead, rest = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     flat = F.reshape(x, shape=(lead, x.shape[axis], rest))
-    found = F.matmul(F.to_layout(matrix.astype(x.dtype), layout="csr", blocksize=None, dense_dim=0), flat)
+    stored: Any = F.to_layout(matrix.astype(x.dtype), layout="csr", blocksize=None, dense_dim=0)
+    found = F.matmul(masked_tensor(stored) if isinstance(x, MaskedTensor) else stored, flat)
     return F.reshape(found, shape=(*x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]))
 
 

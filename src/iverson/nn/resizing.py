@@ -12,6 +12,7 @@ from iverson.array_api.padding import pad as _pad
 from iverson.core.arguments import as_real, checked
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape, as_int, check_choice
+from iverson.masked import MaskedTensor
 from iverson.nn.arguments import Extents, extents, real
 from iverson.nn.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from iverson.ops import F
@@ -87,8 +88,18 @@ def interpolate(
     if mode == "area":
         return _AREA[n - 1](y, wanted)
     for k, (extent, count, step) in enumerate(zip(y.shape[2:], wanted, steps, strict=True)):
-        y = _along(y, 2 + k, _taps(mode, extent, count, step, align_corners))
+        taps = _taps(mode, extent, count, step, align_corners)
+        y = _along(y, 2 + k, _without_zeros(taps) if isinstance(y, MaskedTensor) else taps)
     return y
+
+
+def _without_zeros(taps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Taps of which none is of an entry with the factor 0, which need not exist."""
+    if taps[0][1] is None:
+        return taps
+    (*indices,), (*factors,) = zip(*taps, strict=True)
+    largest = np.choose(np.argmax(np.abs(factors), axis=0), indices)
+    return [(np.where(f == 0, largest, i), f) for i, f in zip(indices, factors, strict=True)]
 
 
 def _sizes(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[float, ...]]:

@@ -1,0 +1,77 @@
+"""Entries that are missing in columns of other libraries: pandas' NA, Arrow's and polars' nulls.
+
+No number stands for one. Of a column of NumPy's own dtype nothing is missing: nan is a number there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ArgumentTypeError, described
+
+#: The methods that say which entries are missing, leave them out, and put a value in their place.
+_METHODS = (
+    ("isna", "dropna", "fillna"),
+    ("is_null", "drop_null", "fill_null"),
+    ("is_null", "drop_nulls", "fill_null"),
+)
+
+
+def _methods(column: Any) -> tuple[str, ...] | None:
+    if isinstance(getattr(column, "dtype", None), np.dtype):
+        return None
+    return next((names for names in _METHODS if all(hasattr(type(column), n) for n in names)), None)
+
+
+def _columns(obj: Any) -> list[Any] | None:
+    """Those of a table, None of all else."""
+    table = hasattr(type(obj), "isna") and getattr(obj, "ndim", 1) == 2 and hasattr(obj, "items")
+    return [column for _, column in obj.items()] if table else None
+
+
+def missing(obj: Any) -> np.ndarray[Any, Any] | None:
+    """Which entries of a column or a table are missing; None where none is, or that is not said."""
+    columns = _columns(obj)
+    if columns is not None:
+        found = [missing(column) for column in columns]
+        if all(m is None for m in found):
+            return None
+        complete = np.zeros(len(obj), bool)
+        return np.stack([complete if m is None else m for m in found], axis=1)
+    names = _methods(obj)
+    absent = None if names is None else np.asarray(getattr(obj, names[0])(), bool)
+    return absent if absent is not None and absent.any() else None
+
+
+def is_missing(entry: Any) -> bool:
+    """Whether an entry is None, or pandas' NA or NaT."""
+    return entry is None or type(entry).__name__ in ("NAType", "NaTType")
+
+
+def filled(obj: Any) -> np.ndarray[Any, Any]:
+    """The entries as an array in the dtype that they have without missing ones, which are any number."""
+    columns = _columns(obj)
+    if columns is not None:
+        return np.stack([filled(column) for column in columns], axis=1)
+    if missing(obj) is None:
+        return np.asarray(obj)
+    _, leave_out, fill = _methods(obj)  # type: ignore[misc]
+    some = next(iter(getattr(obj, leave_out)()), None)
+    if some is None:  # all are missing
+        return np.zeros(len(obj), getattr(obj.dtype, "numpy_dtype", float))
+    return np.asarray(getattr(obj, fill)(some))
+
+
+def check_none_missing(obj: Any, operation: str, argument: str) -> None:
+    """Raises ArgumentTypeError where an entry of a column or a table is missing."""
+    absent = None if isinstance(obj, np.ndarray) else missing(obj)
+    if absent is not None:
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got=f"{described(obj)}, {np.count_nonzero(absent)} of whose entries are missing",
+            expected="numbers",
+            remedy="use iverson.masked_tensor, in which these are unspecified, or fill them first",
+        )
