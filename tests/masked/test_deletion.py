@@ -257,3 +257,9 @@ def test_gradients_where_masks_are_computed(name, mode):
         way = DIFFERENTIATED[mode](lambda *given, f=f: total(f(*given)), which)
         found = way(*map(iv.asarray, (*d.arrays, *d.masks)))
         check_gradients(d, {k: g.to_dense().numpy() for k, g in zip(which, found, strict=True)})
+
+
+@pytest.mark.parametrize("name", by_turns(LAWS, 4))
+def test_values_in_sparse_layouts(name):
+    for d in draws(name):
+        d.check(d.law.call(*d.masked(d.arrays, d.masks, "coo")))

@@ -16,6 +16,8 @@ from iverson.testing import gradcheck, gradgradcheck
 from tests.conformance.product import by_turns
 from tests.masked.oracle import assert_same, of_numpy, with_garbage
 
+#: The zeros of a triangle are no list of entries.
+pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
 RNG = np.random.default_rng(5)
 VALUES = RNG.permutation(12).reshape(3, 4) / 16 + 0.1
 MASK = np.array([[True, False, True, True], [False, True, False, False], [True, True, False, True]])
@@ -483,7 +485,6 @@ TRANSFORMED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
 @pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
 @pytest.mark.parametrize("name", {**DECOMPOSED, **TRANSFORMED})
 def test_what_needs_every_entry(name, layout):

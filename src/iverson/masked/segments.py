@@ -63,7 +63,12 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     x, ids = args
     op.abstract(Aval(x.shape, x.dtype), ids, **params)
     if any_computed(args):
-        entries = F.where(x._mask.array, x._mask.unpack(x._inner), extreme(x.dtype, False))
+        there = x._mask.array
+        counts = F.scatter_add(
+            F.astype(there, dtype=np.dtype(np.int64)), ids, axes=(0,), shape=(params["count"], *x.shape[1:])
+        )
+        some = F.gather(F.greater(counts, 0), ids, axes=(0,))
+        entries = F.where(F.logical_or(there, F.logical_not(some)), x._mask.unpack(x._inner), -np.inf)
         return MaskedTensor(x._mask.pack(bind(op, (entries, ids), params)), x._mask)
     mask, number = _targets(x._mask, (ids,), (0,), (params["count"], *x.shape[1:]))
     return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), x._mask)
