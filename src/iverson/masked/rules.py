@@ -256,8 +256,8 @@ _MOVES = (
 )  # fmt: skip
 
 _WINDOWS = (
-    windows.convolution, windows.fold, windows.max_pool, windows.sum_pool, windows.transposed_convolution,
-    windows.unfold,
+    windows.convolution, windows.fold, windows.max_places, windows.max_pool, windows.sum_pool,
+    windows.transposed_convolution, windows.unfold,
 )  # fmt: skip
 
 #: The rule of an op that is not elementwise, by its name.

@@ -72,6 +72,15 @@ def max_pool(_op: Op, args: Args, params: Params) -> Any:
     return _last_first(F.reshape(largest, shape=(*places, *lead)), len(lead))
 
 
+def max_places(_op: Op, args: Args, _params: Params) -> Any:
+    """Which entry of a line is the first of the largest specified ones that a row of the table names."""
+    x, table = args
+    found = F.gather(x, table, axes=(1,))
+    numbers = F.broadcast_to(F.expand_dims(table, axis=(2,)), shape=found.shape)
+    largest = take_along_axis(numbers, F.argmax(found, axis=1, keepdims=True), axis=1)
+    return F.permute_dims(F.squeeze(largest, axis=(1,)), axes=(1, 0))
+
+
 def unfold(_op: Op, args: Args, params: Params) -> Any:
     """Entries move and take with them whether they are specified."""
     n = len(params["size"])
