@@ -158,6 +158,17 @@ def cast(x: Any, dtype: Any) -> Any:
     return x if x.dtype == dtype else F.astype(x, dtype=dtype)
 
 
+def in_common(xs: Sequence[Any], composed: Callable[[list[Any]], Any]) -> Any:
+    """What is composed of products of operands in pairs: all in the dtype that they promote to together.
+
+    In whatever order they are multiplied, no product is in a narrower one. Three halves and more are
+    multiplied in single, and the result is rounded once.
+    """
+    common = dtypes.result_type(*xs)
+    wide = dtypes.widened(common) if len(xs) > 2 else common
+    return cast(composed([cast(x, wide) for x in xs]), common)
+
+
 def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """A floating operand: integers and bools become the default float."""
     x = as_operand(x, operation, argument)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operands
+from iverson.array_api.arguments import as_operands, in_common
 from iverson.array_api.contraction import Labels, arrange, contract
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape
@@ -77,6 +77,10 @@ def einsum(subscripts: str, /, *operands: A | ArrayLike) -> A:
         raise _invalid(f"a {type(subscripts).__name__}", "a string such as 'ij,jk->ik'")
     xs = as_operands(operands, "einsum", "operands")
     inputs, output = parse(subscripts, tuple(x.ndim for x in xs))
+    return in_common(xs, lambda xs: _contracted(xs, inputs, output))
+
+
+def _contracted(xs: Sequence[Any], inputs: Sequence[Labels], output: Labels) -> Any:
     extents = _extents(xs, inputs)
     terms = [_simple(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]
     for positions in _path(terms, output, extents):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operands
+from iverson.array_api.arguments import as_inexact, as_operands, in_common
 from iverson.array_api.contraction import matmul
 from iverson.array_api.joining import concat
 from iverson.array_api.norms import MATRIX_ORDERS, matrix_norm, singular_values
@@ -154,7 +154,7 @@ def multi_dot(arrays: Sequence[A | ArrayLike] | A, /) -> A:
             raise ShapeError(
                 "multi_dot", f"arrays[{k + 1}]", got=f"shape {xs[k + 1].shape}", expected=f"{before[1]} rows"
             )
-    return _product(cheapest(sizes)[0], xs)
+    return in_common(xs, lambda xs: _product(cheapest(sizes)[0], xs))
 
 
 def _product(order: Any, xs: Sequence[Any]) -> Any:

@@ -257,6 +257,7 @@ def segment_softmax(
     iverson.Tensor([0.5, 1. , 0.5])
     """
     x, ids, count = _segments(x, segment_ids, num_segments, "segment_softmax")
+    x = cast(x, dtypes.to_inexact(x.dtype))
     TABLE["segment_softmax"].abstract(x, ids, count=count)
     return F.segment_softmax(x, ids, count=count)
 

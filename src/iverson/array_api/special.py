@@ -12,12 +12,15 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from iverson.array_api.arguments import SCALARS as NUMBERS
 from iverson.array_api.arguments import as_inexact, as_operand, as_weak, check_kind, named
 from iverson.array_api.elementwise import digamma, documented, erf, erfc, exp2, lgamma, sigmoid
 from iverson.array_api.nn import log_softmax as _log_softmax
 from iverson.array_api.nn import softmax as _softmax
 from iverson.array_api.reductions import logsumexp as _logsumexp
+from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
@@ -62,12 +65,16 @@ psi = digamma
 
 
 def _read(name: str, **given: Any) -> list[Any]:
-    """Operands of a function that is made of others; Python numbers stay what they are beside arrays."""
+    """Operands of a function that is made of others; Python numbers are in the dtype of arrays beside them.
+
+    Not weak ones: what is made of numbers alone on the way, as a choice by one of them, would be no weak one.
+    """
     read = as_operand if all(type(x) in NUMBERS for x in given.values()) else as_weak
     found = [read(x, name, argument) for argument, x in given.items()]
     for x, argument in zip(found, given, strict=True):
         check_kind(x, "iuf", name, argument) if type(x) not in NUMBERS else None
-    return found
+    own = dtypes.to_inexact(dtypes.result_type(*found))
+    return [as_operand(np.asarray(x, own), name) if type(x) in NUMBERS else x for x in found]
 
 
 def huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:

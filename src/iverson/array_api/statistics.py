@@ -152,7 +152,7 @@ def bincount(
     if given.shape != x.shape:
         raise ShapeError("bincount", "weights", got=f"shape {given.shape}", expected=f"shape {x.shape}")
     with speaking_as("bincount", segment_ids="x"):
-        return segment_sum(given, numbers, count)
+        return segment_sum(_in_widest(given), numbers, count)
 
 
 class HistogramResult(NamedTuple):
@@ -206,11 +206,17 @@ def histogram(
             raise ShapeError(
                 "histogram", "weights", got=f"shape {held.shape}", expected=f"shape {given.shape}"
             )
-        amounts = F.where(inside, F.reshape(held, shape=(held.size,)), 0)
+        amounts = _in_widest(F.where(inside, F.reshape(held, shape=(held.size,)), 0))
     found = F.scatter_add(amounts, F.clip(after - 1, 0, count - 1), axes=(0,), shape=(count,))
     if density:
         found = found / diff(edges) / _sum(found)
     return HistogramResult(found, edges)
+
+
+def _in_widest(terms: Any) -> Any:
+    """Terms as they are added up: integers in the widest of their kind, as in `iverson.sum`."""
+    wide = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}.get(terms.dtype.kind)
+    return terms if wide is None else F.astype(terms, dtype=wide)
 
 
 def _edges(x: Any, bins: Any, limits: Any) -> Any:
@@ -414,6 +420,7 @@ def interp(x: A | ArrayLike, xp: A | ArrayLike, fp: A | ArrayLike, /) -> A:
 
 @tensor_method
 @checked
+@in_single
 def trapezoid(y: A | ArrayLike, /, x: A | ArrayLike | None = None, *, dx: float = 1.0, axis: Axis = -1) -> A:
     """The integral along an axis by the trapezoidal rule.
 

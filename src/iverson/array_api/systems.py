@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, by_columns
+from iverson.array_api.arguments import as_inexact, by_columns, cast
 from iverson.array_api.fft import fft, ifft
 from iverson.array_api.indexing import positions, take_along_axis
 from iverson.array_api.inverses import matrix_rank, pinv
@@ -216,6 +216,8 @@ def lstsq(
         raise ShapeError(
             "lstsq", "b", got=f"shape {b.shape} for a of shape {a.shape}", expected=f"{a.shape[-2]} rows"
         )
+    common = dtypes.result_type(a, b)
+    a, b = cast(a, common), cast(b, common)
     with speaking_as("lstsq", x="a"):
         inverse = pinv(a, rtol=rtol)
         rank: Any = matrix_rank(a, rtol=rtol)

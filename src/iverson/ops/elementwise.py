@@ -40,17 +40,22 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
         floats = kinds.translate({ord(c): None for c in "iub"})
 
         def forward(*values: Any) -> Any:
-            inexact = False
+            inexact = whole = False
             for v in values:
                 if type(v) is np.ndarray:
                     kind = v.dtype.kind
                     if kind in floats:
                         inexact = True
-                    elif kind not in kinds:
+                    elif kind in kinds:
+                        whole = True
+                    else:
                         _abstract(scalar)(*values)
-            if inexact:
-                return body(*values)
-            return body(*(np.asarray(v, dtypes.default_float) for v in values))
+            if not inexact:
+                return body(*(np.asarray(v, dtypes.default_float) for v in values))
+            if whole and scalar.space:  # SciPy takes integers beside float32 to float64
+                own = dtypes.result_type(*values)
+                values = tuple([np.asarray(v, own) if type(v) is np.ndarray else v for v in values])
+            return body(*values)
 
         return forward
     if kinds == ANY or scalar.strict:
@@ -71,18 +76,20 @@ _KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "compl
 def _abstract(scalar: Scalar) -> Callable[..., Aval]:
     def abstract(*operands: Any, **_: Any) -> Aval:
         shapes = [o.shape for o in operands if hasattr(o, "shape")]
-        for k, o in enumerate(operands):
-            dtype = getattr(o, "dtype", None) or np.asarray(o).dtype
+        of_values = operands[1:] if scalar.name == "where" else operands
+        promoted = dtypes.result_type(*of_values)
+        # NumPy's own functions refuse by the dtype that they compute in.
+        fits = scalar.strict and dtypes.kind_of(promoted) in scalar.kinds
+        read = [getattr(o, "dtype", promoted) for o in operands]  # of weak numbers, what they become
+        for k, dtype in () if fits else enumerate([*read, promoted] if scalar.strict else read):
             if dtypes.kind_of(dtype) not in scalar.kinds and not (scalar.name == "clip" and k):
                 raise DTypeError(
                     scalar.name,
-                    scalar.arguments[k],
+                    scalar.arguments[k % len(read)],
                     got=f"dtype {dtype}",
                     expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
                     remedy="convert it with astype",
                 )
-        of_values = operands[1:] if scalar.name == "where" else operands
-        promoted = dtypes.result_type(*of_values)
         return Aval(broadcast_shapes(scalar.name, *shapes), result_dtype(scalar, promoted))
 
     return abstract

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, final
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_plain
+from iverson.array_api.arguments import as_inexact, as_plain, check_entries
 from iverson.array_api.contraction import matmul
 from iverson.array_api.creation import asarray, zeros
 from iverson.array_api.factorized import Factorized
@@ -132,6 +132,12 @@ def _preconditioner(m: Any, operation: str, shape: Any) -> Any:
             m = LinearOperator(m, shape)
         elif isinstance(m, Operand | np.ndarray):
             matrix: Any = m
+            check_entries(
+                operation,
+                matrix,
+                decides="the preconditioner M",
+                remedy="name one ('jacobi', 'ilu'), or make M of what is no argument of the transform",
+            )
             held = as_inexact(as_plain(matrix, operation, "M"), operation, "M").detach()
             m = LinearOperator(lambda v: matmul(held, v), held.shape[-2:])
         else:
