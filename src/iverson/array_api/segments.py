@@ -256,10 +256,11 @@ def segment_softmax(
     >>> segment_softmax(asarray([1.0, 2.0, 1.0]), [0, 1, 0])
     iverson.Tensor([0.5, 1. , 0.5])
     """
-    x, ids, count = _segments(x, segment_ids, num_segments, "segment_softmax")
-    x = cast(x, dtypes.to_inexact(x.dtype))
-    TABLE["segment_softmax"].abstract(x, ids, count=count)
-    return F.segment_softmax(x, ids, count=count)
+    slices: Any
+    slices, ids, count = _segments(x, segment_ids, num_segments, "segment_softmax")
+    slices = cast(slices, dtypes.to_inexact(slices.dtype))
+    TABLE["segment_softmax"].abstract(slices, ids, count=count)
+    return F.segment_softmax(slices, ids, count=count)
 
 
 __all__ = [

@@ -208,28 +208,31 @@ def lstsq(
     >>> lstsq(asarray([[1., 0.], [1., 1.], [1., 2.]]), asarray([1., 3., 5.])).solution
     iverson.Tensor([1., 2.])
     """
-    a, b = as_inexact(a, "lstsq", "a"), as_inexact(b, "lstsq", "b")
+    left, right = as_inexact(a, "lstsq", "a"), as_inexact(b, "lstsq", "b")
+    common = dtypes.result_type(left, right)
+    matrix, columns = cast(left, common), cast(right, common)
     rtol = rcond if rtol is None else rtol
-    if a.ndim < 2:
-        raise ShapeError("lstsq", "a", got=f"shape {a.shape}", expected="at least two axes")
-    if not b.ndim or b.shape[max(b.ndim - 2, 0)] != a.shape[-2]:
+    if matrix.ndim < 2:
+        raise ShapeError("lstsq", "a", got=f"shape {matrix.shape}", expected="at least two axes")
+    if not columns.ndim or columns.shape[max(columns.ndim - 2, 0)] != matrix.shape[-2]:
         raise ShapeError(
-            "lstsq", "b", got=f"shape {b.shape} for a of shape {a.shape}", expected=f"{a.shape[-2]} rows"
+            "lstsq",
+            "b",
+            got=f"shape {columns.shape} for a of shape {matrix.shape}",
+            expected=f"{matrix.shape[-2]} rows",
         )
-    common = dtypes.result_type(a, b)
-    a, b = cast(a, common), cast(b, common)
     with speaking_as("lstsq", x="a"):
-        inverse = pinv(a, rtol=rtol)
-        rank: Any = matrix_rank(a, rtol=rtol)
-        values = singular_values(a)
+        inverse = pinv(matrix, rtol=rtol)
+        rank: Any = matrix_rank(matrix, rtol=rtol)
+        values = singular_values(matrix)
 
     def solved(b: Any) -> Any:
         x = F.matmul(inverse, b)
-        return x + F.matmul(inverse, b - F.matmul(a, x))
+        return x + F.matmul(inverse, b - F.matmul(matrix, x))
 
-    x = by_columns(solved, b)
-    rest = by_columns(lambda x: F.matmul(a, x), x) - b
-    squares = _sum(F.square(F.abs(rest)), axis=-1 if b.ndim == 1 else -2)
+    x = by_columns(solved, columns)
+    rest = by_columns(lambda x: F.matmul(matrix, x), x) - columns
+    squares = _sum(F.square(F.abs(rest)), axis=-1 if columns.ndim == 1 else -2)
     return LstsqResult(x, squares, rank, values)
 
 
