@@ -196,7 +196,7 @@ CHOSEN = [
 KNOWN = [
     name
     for name in LAWS
-    if name.split(".")[1].rpartition("-")[0] not in {*OF_COUNTS, "to_layout", "to_sparse"}
+    if name.split(".")[1].rpartition("-")[0] not in {*OF_COUNTS, "searchsorted", "to_layout", "to_sparse"}
 ]
 
 

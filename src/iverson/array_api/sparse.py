@@ -463,7 +463,8 @@ def sampled_matmul(a: ArrayLike, b: ArrayLike, pattern: Array, /) -> Tensor:
     """
     a, b = as_operand(a, "sampled_matmul", "a"), as_operand(b, "sampled_matmul", "b")
     chosen = as_pattern(pattern, "sampled_matmul")
-    return F.from_values(F.sampled_product(a, b, pattern=chosen), pattern=chosen)
+    with speaking_as("sampled_matmul"):
+        return F.from_values(F.sampled_product(a, b, pattern=chosen), pattern=chosen)
 
 
 def spsolve(a: ArrayLike, b: ArrayLike, /) -> Tensor:
