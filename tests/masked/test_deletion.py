@@ -220,17 +220,27 @@ def in_a_batch(f):
     return mapped
 
 
+def in_a_scan(f):
+    def scanned(*given):
+        _, found = iv.scan(lambda c, _: (c, f(*map(iv.asarray, given))), iv.asarray(0.0), iv.zeros(2))
+        return tuple(y[1] for y in found) if isinstance(found, tuple) else found[1]
+
+    return scanned
+
+
 #: How a function of arrays and masks is called; and how its gradient in the arrays is.
 MODES = {
     "jit": iv.jit,
     "vmap": in_a_batch,
     "checkpoint": iv.checkpoint,
+    "scan": in_a_scan,
 }
 DIFFERENTIATED = {
     "jit of grad": lambda f, argnums: iv.jit(iv.grad(f, argnums=argnums)),
     "grad of jit": lambda f, argnums: iv.grad(iv.jit(f), argnums=argnums),
     "vmap of grad": lambda f, argnums: in_a_batch(iv.grad(f, argnums=argnums)),
     "grad of checkpoint": lambda f, argnums: iv.grad(iv.checkpoint(f), argnums=argnums),
+    "grad of scan": lambda f, argnums: iv.grad(in_a_scan(f), argnums=argnums),
 }
 
 

@@ -566,7 +566,8 @@ def _triangle(name: str, x: Any, k: Any) -> Any:
 def tril(x: A | ArrayLike, /, *, k: SupportsIndex = 0) -> A:
     """The lower triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
 
-    x has shape (..., m, n). Raises ShapeError for fewer than two axes.
+    x has shape (..., m, n). The zeros are specified, of a MaskedTensor too. Raises ShapeError for fewer than
+    two axes.
 
     >>> int(tril(ones((3, 3))).sum()), int(tril(ones((3, 3)), k=-1).sum())
     (6, 3)
@@ -578,7 +579,8 @@ def tril(x: A | ArrayLike, /, *, k: SupportsIndex = 0) -> A:
 def triu(x: A | ArrayLike, /, *, k: SupportsIndex = 0) -> A:
     """The upper triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal.
 
-    x has shape (..., m, n). Raises ShapeError for fewer than two axes.
+    x has shape (..., m, n). The zeros are specified, of a MaskedTensor too. Raises ShapeError for fewer than
+    two axes.
 
     >>> int(triu(ones((3, 3))).sum()), int(triu(ones((3, 3)), k=-1).sum())
     (6, 8)

@@ -45,7 +45,8 @@ class MaskedTensor(Wrapper, Array):
     - elementwise functions: a result is specified where all operands are (a plain operand is everywhere).
     - reductions go over the specified entries; a result without any is unspecified itself.
     - softmax, cumulative functions and sort keep each line's entries (sort puts unspecified ones last).
-    - matmul: a product counts where both factors are specified.
+    - matmul and convolutions: a product counts where both factors are specified.
+    - functions of `iverson.nn`: as if columns without specified entries were not there.
     - an assignment specifies what it assigns; of a masked value, what is unspecified there stops existing.
     - what has no meaning where entries do not exist (``inv``, ``fft``, ...) raises ArgumentTypeError, unless
       all of them do.
