@@ -293,6 +293,60 @@ def function_values(d, x):
     return getattr(nn, f"max_pool{d}d")(x, 3, 2, 1, return_indices=True).values.numpy()
 
 
+TABLE = draw((5, 3))
+ROWS = (
+    np.array([0, 2, 2, -1]),
+    np.array([[1, 0], [2, 2]]),
+    np.array(2),
+    np.zeros((0, 2), int),
+    np.array([2]),
+)
+
+
+@pytest.mark.parametrize("rows", ROWS, ids=lambda rows: str(rows.shape))
+def test_a_row_of_an_embedding_that_is_constant(rows):
+    for padding_idx in (2, -3):
+        leaf = iv.asarray(TABLE, requires_grad=True)
+        y = nn.embedding(rows, leaf, padding_idx)
+        same(y, TABLE[rows])
+        found = grad((y * y).sum(), leaf)
+        counts = np.bincount(rows.ravel() % 5, minlength=5) * (np.arange(5) != 2)
+        same(found.to_dense(), 2 * TABLE * counts[:, None])
+        held = counts.any() or not rows.size
+        assert found.layout == ("coo" if held else "zero")
+        assert not held or 2 not in found.indices().numpy()
+
+        def total(table, rows, padding_idx=padding_idx):
+            return (nn.embedding(rows, table, padding_idx=padding_idx) ** 2).sum()
+
+        arguments = iv.asarray(TABLE), iv.asarray(rows)
+        same(iv.jit(iv.grad(total))(*arguments).to_dense(), found.to_dense().numpy())
+        same(
+            iv.hessian(total)(*arguments).to_dense().sum(axis=(2, 3)),
+            2 * np.repeat(counts, 3).reshape(5, 3) * 1.0,
+        )
+        batched = iv.vmap(lambda r, p=padding_idx: nn.embedding(r, TABLE, p))
+        same(batched(iv.asarray(np.stack([rows, rows])))[1], TABLE[rows])
+
+
+def test_rows_of_an_embedding_with_a_largest_norm():
+    """The table stays; the derivative is that of what is returned."""
+    table = np.vstack([TABLE, np.zeros((1, 3))])
+    for order in (1.0, 2.0, 3.0, np.inf):
+        for largest in (0.0, 0.7, 1e9):
+            norms = np.linalg.norm(table, order, axis=1, keepdims=True)
+            expected = np.where(
+                norms > largest, table * (largest / np.where(norms > largest, norms + 1e-7, 1)), table
+            )
+            for rows in (*ROWS, np.array([5, 5])):
+                same(nn.embedding(rows, table, max_norm=largest, norm_type=order), expected[rows])
+    leaf = iv.asarray(table, requires_grad=True)
+    assert gradcheck(lambda w: nn.embedding(ROWS[1], w, max_norm=0.7, norm_type=3.0), (leaf,), fast=True)
+    total = iv.grad(lambda w: (nn.embedding(np.array([5, 0, 0]), w, max_norm=0.7) ** 3).sum())
+    same(iv.jit(total)(iv.asarray(table)).to_dense(), total(iv.asarray(table)).to_dense().numpy())
+    same(nn.embedding(np.array([1]), TABLE[:, 0], max_norm=0.0), [0.0])
+
+
 def weighted(weights, x=None):
     return iv.quantile(SQUARE if x is None else x, 0.5, method="inverted_cdf", weights=weights)
 
@@ -328,6 +382,13 @@ ERRORS = [
     (lambda: iv.corrcoef(SQUARE, SQUARE[:, :2]), ShapeError, "corrcoef: argument 'y'.*3, as x has"),
     (lambda: iv.linalg.eigh(SQUARE, UPLO="l"), ArgumentError, "eigh: argument 'UPLO'.*'L'"),
     (lambda: iv.linalg.eigvalsh(SQUARE[:2], UPLO="L"), ShapeError, "eigvalsh.*square"),
+    (lambda: nn.embedding(AT, SQUARE, padding_idx=3), IndexingError, "embedding: argument 'padding_idx'.*3"),
+    (
+        lambda: nn.embedding(AT, SQUARE, padding_idx=0.5),
+        ArgumentTypeError,
+        "embedding: argument 'padding_idx'",
+    ),
+    (lambda: nn.embedding(AT, SQUARE, max_norm=-1.0), ArgumentError, "embedding: argument 'max_norm'"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[0], SQUARE), ShapeError, "gaussian_nll.*'target'.*2 axes"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[:2], 1.0), ShapeError, "gaussian_nll_loss"),
     (lambda: nn.gaussian_nll_loss(SQUARE[:2], SQUARE[:2], SQUARE[0]), ShapeError, "gaussian_nll_loss.*'var'"),

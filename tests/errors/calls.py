@@ -179,7 +179,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "diagonal": lambda: Given(matrix(), offset=1),
     "diff": lambda: Given(vector(), axis=0, n=2, prepend=vector(), append=vector()),
     "einsum": lambda: [Given("ij,jk->ik", matrix(), matrix()), Given("...i,i", matrix(), vector())],
-    "embedding": lambda: Given(numbers(0, 2), matrix()),
+    "embedding": lambda: Given(numbers(0, 2), matrix(), padding_idx=1, max_norm=1.0, norm_type=2.0),
     "empty": lambda: Given((2, 3), **MADE),
     "empty_like": lambda: Given(vector(), **MADE),
     "expand_dims": lambda: Given(vector(), 0),

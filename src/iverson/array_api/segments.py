@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, cast, check_kind
+from iverson.array_api.arguments import as_operand, cast, check_kind, in_single
 from iverson.array_api.creation import ones_like
 from iverson.array_api.indexing import positions
 from iverson.array_api.joining import concat
 from iverson.array_api.methods import tensor_method
+from iverson.array_api.norms import vector_norm
 from iverson.core import dtypes
+from iverson.core.arguments import checked
 from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, Wrapper, has_entries, value_of, zero_filled
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
@@ -24,42 +26,104 @@ from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
     from iverson.handles.array import Array
-    from iverson.handles.typing import A, ArrayLike, Rows, Segmented
+    from iverson.handles.typing import A, ArrayLike, NonNegative, Rows, Segmented
 
 
-def embedding(indices: Array | ArrayLike, table: A | ArrayLike | Rows, /) -> A:
+@checked
+def embedding(
+    indices: Array | ArrayLike,
+    table: A | ArrayLike | Rows,
+    /,
+    padding_idx: SupportsIndex | None = None,
+    max_norm: NonNegative | None = None,
+    norm_type: float = 2.0,
+) -> A:
     """The rows of a table at integer indices: shape (*indices.shape, *table.shape[1:]).
 
+    Parameters
+    ----------
+    indices : integers; negative ones count from the end of the table.
     table : a tensor, or one whose rows are elsewhere (`iverson.interop.dask.PartitionedTable`).
+    padding_idx : the number of a row that is constant: the gradient of the table has no such row.
+    max_norm : rows with a larger norm are returned scaled to it, and differentiated as that. The table is not
+        written to; in PyTorch it is, and the gradient is that of the scaled table.
+    norm_type : the order of that norm.
 
     The gradient of the table is in the COO layout with dense rows: one row per index, repeats not yet summed.
-    Of an index that is unspecified, so is the row.
-    Raises IndexingError for indices outside the table, DTypeError for ones that are not integers.
+    Of an index that is unspecified, so is the row. Raises IndexingError for indices outside the table,
+    DTypeError for ones that are not integers, ArgumentError for max_norm below 0.
 
     >>> from iverson import asarray
     >>> embedding(asarray([1, 1]), asarray([[1.0, 2.0], [3.0, 4.0]]))
     iverson.Tensor([[3., 4.],
                     [3., 4.]])
+    >>> embedding(asarray([1]), asarray([[1.0, 2.0], [3.0, 4.0]]), max_norm=1.0)
+    iverson.Tensor([[0.6, 0.8]])
     """
     given: Any = table
     if hasattr(type(given), "__iverson_embedding__"):  # its rows are elsewhere
+        if padding_idx is not None or max_norm is not None:
+            raise ArgumentError(
+                "embedding",
+                "table",
+                got=f"a {type(given).__name__} with padding_idx or max_norm",
+                expected="a Tensor",
+                remedy="choose and scale among the rows",
+            )
         return given.__iverson_embedding__(indices)
     given = as_operand(given, "embedding", "table")
     if not given.ndim:
         raise ShapeError("embedding", "table", got="rank 0", expected="at least one axis")
     at: Any = indices
     if isinstance(at, Wrapper):
-        rows = embedding(F.to_dense(zero_filled(at)), given)
+        rows: Any = embedding(F.to_dense(zero_filled(at)), given, padding_idx, max_norm, norm_type)
         exists: Any = ones_like(indices, dtype="bool")
         return F.where(
             F.reshape(exists, shape=exists.shape + (1,) * (given.ndim - 1)), rows, F.zero((), rows.dtype)
         )
     chosen = positions(indices, given.shape[0], "embedding")
-    if not has_entries(chosen):
-        return F.gather(given, chosen, axes=(0,))
-    pattern = CooPattern(given.shape[:1], chosen.reshape(1, -1).astype(index_dtype(given.shape[0])))
-    rows = F.values_at(given, pattern=pattern)
-    return rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + given.shape[1:])
+    constant = None
+    if padding_idx is not None:
+        constant = positions(
+            np.asarray(as_int(padding_idx, "embedding", "padding_idx")),
+            given.shape[0],
+            "embedding",
+            "padding_idx",
+        )
+    if has_entries(chosen):
+        rows = _rows_at(given, chosen.reshape(-1), constant)
+        rows = rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + given.shape[1:])
+    else:
+        rows = F.gather(given, chosen, axes=(0,))
+        if constant is not None:
+            fixed = F.equal(F.expand_dims(chosen, axis=tuple(range(chosen.ndim, rows.ndim))), constant)
+            rows = F.where(fixed, rows.detach(), rows)
+    return rows if max_norm is None else _shortened(rows, given.ndim - 1, float(max_norm), norm_type)
+
+
+def _rows_at(table: Any, chosen: Any, constant: Any) -> Any:
+    """Rows at a vector of positions; of the table's gradient, one of them is no part."""
+    fixed = chosen == constant if constant is not None else np.zeros(chosen.shape, bool)
+    if fixed.any():
+        rows = F.concat(
+            _rows_at(table, chosen[~fixed], None),
+            F.gather(table.detach(), constant.reshape(1), axes=(0,)),
+            axis=0,
+            offsets=(0, np.count_nonzero(~fixed)),
+        )
+        return F.gather(rows, np.where(fixed, rows.shape[0] - 1, np.cumsum(~fixed) - 1), axes=(0,))
+    pattern = CooPattern(table.shape[:1], chosen.reshape(1, -1).astype(index_dtype(table.shape[0])))
+    return F.values_at(table, pattern=pattern)
+
+
+@in_single
+def _shortened(rows: Any, rank: int, max_norm: float, order: float) -> Any:
+    """Rows, over so many last axes, scaled to a norm where theirs is larger; its rounding is PyTorch's."""
+    lead = rows.ndim - rank
+    lines = F.reshape(rows, shape=(*rows.shape[:lead], prod(rows.shape[lead:])))
+    long = vector_norm(lines.detach(), axis=-1, keepdims=True, ord=order) > max_norm
+    norms = vector_norm(F.where(long, lines, 1.0), axis=-1, keepdims=True, ord=order)
+    return F.reshape(F.where(long, lines * (max_norm / (norms + 1e-7)), lines), shape=rows.shape)
 
 
 def _array(ids: Any, operation: str) -> Any:
