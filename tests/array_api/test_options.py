@@ -347,6 +347,81 @@ def test_rows_of_an_embedding_with_a_largest_norm():
     same(nn.embedding(np.array([1]), TABLE[:, 0], max_norm=0.0), [0.0])
 
 
+COMPLEX = np.array(
+    [0, 1e-200j, 1e-160 + 1e-170j, 1e-8 + 1e-8j, 1e-3, 0.1 + 0.2j, 0.69 + 0.1j, 0.71, 1 + 1e-9j, 7, -3.2 + 4j]
+)
+
+
+def sinc_by_mpmath(z, order):
+    """The derivative of an order, by the power series."""
+    with mp.workdps(100):
+        z = mp.mpc(complex(z))
+        terms = (
+            (-1) ** m
+            * mp.pi ** (2 * m)
+            * mp.ff(2 * m, order)
+            * z ** (2 * m - order)
+            / mp.factorial(2 * m + 1)
+            for m in range((order + 1) // 2, 90)
+        )
+        return complex(mp.fsum(terms))
+
+
+def test_sinc_of_complex_numbers():
+    """Its derivatives too, next to 0 and where the formula changes."""
+    v = iv.asarray(COMPLEX, requires_grad=True)
+    y = iv.special.sinc(v)
+    for order in range(4):
+        expected = np.array([sinc_by_mpmath(z, order) for z in COMPLEX])
+        expected[9] = expected[9] if order else 0  # exactly 0 at whole numbers
+        np.testing.assert_allclose(y.detach().numpy(), expected, rtol=1e-13, atol=1e-300)
+        y = iv.conj(grad(iv.real(y).sum(), [v], create_graph=True)[0])
+    z = draw((2, 3), "complex128")
+    same(iv.jit(iv.special.sinc)(iv.asarray(z)), np.sinc(z))
+    same(iv.special.sinc(z.astype("complex64")), np.sinc(z.astype("complex64")))
+
+
+def test_logcumsumexp_of_complex_numbers():
+    """The principal logarithm, where sums cancel, overflow or are of very different sizes."""
+    rng = np.random.default_rng(0)
+    for scale, n in ((1, 1), (1, 17), (30, 5), (300, 40)):
+        x = scale * (rng.standard_normal(n) + 1j * rng.standard_normal(n))
+        with mp.workdps(300):
+            sums = [mp.fsum(mp.exp(mp.mpc(complex(v))) for v in x[: k + 1]) for k in range(n)]
+            expected = np.array([complex(mp.log(s)) for s in sums])
+        same(iv.logcumsumexp(x), expected)
+        same(
+            iv.logcumsumexp(x.astype("complex64") / scale).astype("complex128"),
+            iv.logcumsumexp(x.astype("complex64").astype("complex128") / scale).numpy(),
+            tolerance=1e-5,
+        )
+    same(iv.logcumsumexp(np.array([0, 1j - 40])), [0, np.exp(1j - 40)])
+    same(iv.logcumsumexp(np.array([-np.inf, -800 + 1j, 1e4, -np.inf])), [-np.inf, -800 + 1j, 1e4, 1e4])
+    x = draw((3, 4), "complex128")
+    for axis in (0, 1):
+        same(
+            np.moveaxis(iv.logcumsumexp(x, axis).numpy(), axis, 0)[-1:][0] * iv.ones(1),
+            iv.logsumexp(x, axis=axis).numpy(),
+        )
+        leaf = iv.asarray(x, requires_grad=True)
+        assert gradcheck(lambda v, k=axis: iv.logcumsumexp(v, k), (leaf,), fast=True)
+    slope = iv.grad(lambda v: (iv.logcumsumexp(v, 1) ** 2).sum().real)
+    same(iv.jit(slope)(iv.asarray(x)), slope(iv.asarray(x)).numpy())
+    same(iv.vmap(slope)(iv.asarray(np.stack([x, x])))[1], slope(iv.asarray(x)).numpy())
+    there = draw((3, 4), seed=1) > -1
+    held = iv.logcumsumexp(iv.masked_tensor(x, there), 1).to_tensor(0.0).numpy()
+    for row, at, found in zip(x, there, held, strict=True):
+        same(iv.logcumsumexp(row[at]), found[at])
+    assert iv.logcumsumexp(np.zeros((2, 0), complex)).shape == (2, 0)
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_what_is_minus_infinity_has_no_part_of_logcumsumexp(kind):
+    """Also where what follows is so small that the inverse of its exponential overflows."""
+    v = iv.asarray(np.array([-np.inf, -np.inf, -800, 1], kind), requires_grad=True)
+    same(grad(iv.real(iv.logcumsumexp(v)).sum(), v), np.array([0, 0, 1, 1], kind))
+
+
 def weighted(weights, x=None):
     return iv.quantile(SQUARE if x is None else x, 0.5, method="inverted_cdf", weights=weights)
 

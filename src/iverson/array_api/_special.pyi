@@ -405,7 +405,7 @@ def sinc(x: A | ArrayLike, /) -> A:
 
     Parameters
     ----------
-    x : an array or a number, of a real dtype.
+    x : an array or a number, of a numeric dtype.
 
     Returns
     -------

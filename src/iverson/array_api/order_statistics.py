@@ -353,14 +353,13 @@ def _first_of_order(x: Any, places: slice, axis: int, descending: bool) -> Any:
 def logcumsumexp(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """The logarithm of the sum of exp(x) so far along an axis, without overflow.
 
-    Of a MaskedTensor, of the specified entries. Raises AxisError, DTypeError for complex x.
+    Of complex x the principal logarithm. Of a MaskedTensor, of the specified entries. Raises AxisError.
 
     >>> from iverson import asarray
     >>> logcumsumexp(asarray([1000., 1000.]))
     iverson.Tensor([1000.        , 1000.69314718])
     """
     x = as_inexact(x, "logcumsumexp")
-    check_kind(x, "f", "logcumsumexp")
     return F.logcumsumexp(x, axis=normalize_axis(axis, x.ndim, "logcumsumexp"))
 
 

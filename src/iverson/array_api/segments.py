@@ -58,7 +58,7 @@ def embedding(
     iverson.Tensor([[3., 4.],
                     [3., 4.]])
     >>> embedding(asarray([1]), asarray([[1.0, 2.0], [3.0, 4.0]]), max_norm=1.0)
-    iverson.Tensor([[0.6, 0.8]])
+    iverson.Tensor([[0.59999999, 0.79999998]])
     """
     given: Any = table
     if hasattr(type(given), "__iverson_embedding__"):  # its rows are elsewhere
@@ -118,7 +118,7 @@ def _rows_at(table: Any, chosen: Any, constant: Any) -> Any:
 
 @in_single
 def _shortened(rows: Any, rank: int, max_norm: float, order: float) -> Any:
-    """Rows, over so many last axes, scaled to a norm where theirs is larger; its rounding is PyTorch's."""
+    """Rows, over so many last axes, scaled to a norm where theirs is larger, to which PyTorch adds 1e-7."""
     lead = rows.ndim - rank
     lines = F.reshape(rows, shape=(*rows.shape[:lead], prod(rows.shape[lead:])))
     long = vector_norm(lines.detach(), axis=-1, keepdims=True, ord=order) > max_norm

@@ -571,6 +571,17 @@ def _silu_of_complex(b: Builder, x: Pair) -> Value:
     return _product(b, b.pair(near, x.im), y)
 
 
+def _sinc_of_complex(b: Builder, x: Pair) -> Value:
+    """As `core.scalars.bessel`."""
+    whole = b.intrinsic("rint", x.re)
+    sine = _numpy("sin")(b, b.pair((x.re - whole) * math.pi, x.im * math.pi))
+    odd = b.intrinsic("floor", whole * 0.5).ne(whole * 0.5)
+    zero, one = x.re.eq(0.0) & x.im.eq(0.0), b.const(1.0, x.re.type)
+    below = b.pair(b.select(zero, one, x.re * math.pi), x.im * math.pi)
+    y = _quotient(b, sine.map(lambda part: b.select(odd, -part, part)), below)
+    return b.select(zero, b.pair(one, b.const(0.0, x.re.type)), y)
+
+
 def _is_true(x: Pair) -> Value:
     return x.re.ne(0.0) | x.im.ne(0.0)
 
@@ -610,6 +621,7 @@ _COMPLEX: dict[str, _Complex] = {
     "pow": _numpy("power"),
     "sigmoid": _sigmoid_of_complex,
     "silu": _silu_of_complex,
+    "sinc": _sinc_of_complex,
     "tanh": _tanh_of_complex,
     **{
         name: _numpy(name)

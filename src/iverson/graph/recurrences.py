@@ -45,6 +45,8 @@ def is_recurrence(equation: Equation) -> bool:
     if equation.op.name not in RECURRENCES or any(type(x) is not Value for x in equation.operands):
         return False
     (result,) = equation.results
+    if result.dtype.kind == "c" and equation.op.name == "logcumsumexp":  # no loop has a logaddexp of these
+        return False
     return 0 not in result.shape and result.dtype.kind in "iufc" and dtypes.is_compiled(result.dtype)
 
 

@@ -168,20 +168,61 @@ define(
 )
 
 
+def _log1p(x: Any) -> Any:
+    """log(1 + x) of complex numbers: where 1 + x is near 1, and where it is near 0."""
+    real, imag = x.real, x.imag
+    size = np.hypot(1 + real, imag)
+    small = size < 0.5
+    near = 0.5 * np.log1p(np.where(small, 0, real * (2 + real) + imag * imag))
+    with np.errstate(divide="ignore"):
+        return np.where(small, np.log(size), near) + 1j * np.arctan2(imag, 1 + real)
+
+
+def _ratio(a: Any, b: Any) -> Any:
+    """exp(a - b) of complex numbers, at infinite ones that of their directions; 0 where a is."""
+    none = np.isneginf(a.real)
+    equal = a.real == b.real
+    real = np.where(equal, 0, np.where(equal, 0, a.real) - np.where(equal, 0, b.real))
+    return np.where(none, 0, np.exp(np.where(none, 0, real + 1j * (a.imag - b.imag))))
+
+
+def _logcumsumexp(x: Any, *, axis: int) -> Any:
+    """Of complex numbers, relative to the one with the largest real part so far: log1p(r) more than it.
+
+    r is the sum of the other exponentials over its own; where x[k] is larger, r[k] = (r[k-1] + 1) * ratio.
+    """
+    if x.dtype.kind != "c" or not x.size:
+        return np.logaddexp.accumulate(x, axis=axis) if x.size else x.copy()
+    lines = np.moveaxis(x, axis, -1)
+    at = _cumulative_argmax(lines.real, axis=-1, largest=True)
+    top = np.take_along_axis(lines, at, -1)
+    new = at == np.arange(lines.shape[-1])
+    before = np.concatenate([np.full_like(top[..., :1], -np.inf), top[..., :-1]], axis=-1)
+    step = _ratio(np.where(new, before, lines), np.where(new, lines, top))
+    r = strided.linear_recurrence(np.where(new, step, 1), step, axis=lines.ndim - 1, reverse=False)
+    y = top + _log1p(r)
+    angle = np.where(np.abs(y.imag) > np.pi, np.arctan2(np.sin(y.imag), np.cos(y.imag)), y.imag)
+    angle = np.where(np.isneginf(top.real), 0, angle)
+    return np.moveaxis(y.real + 1j * angle, -1, axis).astype(x.dtype, copy=False)
+
+
 def _factors(F: Any, y: Any, x: Any, axis: int) -> tuple[Any, Any]:
     """The derivative d of exp(y[k]) = exp(y[k-1]) + exp(x[k]) is d[k] = a d[k-1] + b dx[k]: b and a.
 
     b is exp(x[k] - y[k]) and a exp(y[k-1] - y[k]), of which the first is not read. What is -inf so far has no
     derivative.
     """
-    y = F.where(F.equal(y, -float("inf")), 0.0, y)
+    none = F.equal(y, -float("inf"))
+    y = F.where(none, 0.0, y)
     falls = F.shifted(y - F.shifted(y, axis, 1), axis, -1)
-    return F.exp(x - y), F.exp(falls)
+    nothing_before = F.not_equal(F.shifted(F.where(none, 1.0, 0.0), axis, -1), 0.0)
+    return F.exp(x - y), F.where(nothing_before, 0.0, F.exp(F.where(nothing_before, 0.0, falls)))
 
 
 def _logcumsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: int) -> Any:
     own, kept = _factors(F, y, x, axis)
-    return own * F.linear_recurrence(F.shifted(kept, axis, 1), g, axis=axis, reverse=True)
+    ahead = F.conj(F.shifted(kept, axis, 1))
+    return F.conj(own) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
 
 
 def _logcumsumexp_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: int) -> Any:
@@ -192,13 +233,12 @@ def _logcumsumexp_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: int) -> Any:
 define(
     Op(
         name="logcumsumexp",
-        forward=lambda x, *, axis: np.logaddexp.accumulate(x, axis=axis),
+        forward=_logcumsumexp,
         abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
         vjp=(_logcumsumexp_vjp,),
         jvp=(_logcumsumexp_jvp,),
         entry_map=SCANNED,
         samples=lambda s: [Sample((s((4,)),), {"axis": 0}), Sample((s((2, 3)),), {"axis": 1})],
-        exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
     )
 )
 

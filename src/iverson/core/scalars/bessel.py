@@ -36,8 +36,8 @@ def _bessel(name: str) -> Any:
 
 def _sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), exactly 0 at whole numbers."""
-    whole = np.rint(x)
-    sine = np.sin(np.pi * (x - whole)) * np.where(whole % 2, -1, 1).astype(x.dtype)
+    whole = np.rint(x.real)
+    sine = np.sin(np.pi * (x - whole)) * np.where(whole % 2, -1, 1).astype(whole.dtype)
     zero = x == 0
     return np.where(zero, np.ones((), x.dtype), sine / (np.pi * np.where(zero, 1, x)))
 
@@ -50,6 +50,22 @@ def _sinc_by_sine(F: Any, x: Any) -> Any:
     sine = F.where(F.equal(F.floor(half), half), sine, -sine)
     zero = F.equal(x, 0.0)
     return F.where(zero, 1.0, sine / (math.pi * F.where(zero, 1.0, x)))
+
+
+#: The coefficients of the derivative of sinc over pi^2 x, in powers of (pi x)^2.
+_SINC_D = tuple((-1) ** m * 2 * m / math.factorial(2 * m + 1) for m in range(1, 16))
+
+
+def _sinc_d(F: Any, _y: Any, x: Any) -> Any:
+    """-pi j(1, pi x); of complex x (cos(pi x) - sinc(x)) / x, and near 0, where that cancels, a series."""
+    if x.dtype.kind != "c":
+        return -math.pi * F.spherical_j(1, math.pi * x)
+    near = F.less(F.abs(x), 0.7)
+    z, t = F.where(near, x, 0.0), F.where(near, 1.0, x)
+    square, series = F.square(math.pi * z), 0.0
+    for c in reversed(_SINC_D):
+        series = series * square + c
+    return F.where(near, math.pi**2 * z * series, (F.cos(math.pi * t) - F.sinc(t)) / t)
 
 
 def _spherical_d(F: Any, _y: Any, n: Any, x: Any) -> Any:
@@ -115,10 +131,14 @@ BESSEL = (
         summary="The Bessel function of the first kind of order 1.",
         example=("[0., 1.]", "[0.        , 0.44005059]"),
     ),
-    of_scipy(
+    Scalar(
         "sinc",
         _sinc,
-        (lambda F, _y, x: -math.pi * F.spherical_j(1, math.pi * x),),
+        (_sinc_d,),
+        result="float",
+        complex_ok=True,
+        method=False,
+        space="special",
         loops=_sinc_by_sine,
         summary="sin(pi * x) / (pi * x), 1 at 0.",
         example=("[0., 0.5]", "[1.        , 0.63661977]"),
