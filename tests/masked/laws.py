@@ -441,7 +441,12 @@ IV: dict[str, list[Law]] = {
     "clip": [lines(iv.clip, X, Y - 2, Z + 2)],
     "concat": [Law(lambda *xs: iv.concat(list(xs)), (X, Y), (1, 1), masked=(0, 1))],
     "corrcoef": [Law(iv.corrcoef, (X,), (1,)), Law(iv.corrcoef, (X,), (0,))],
-    "cov": [Law(iv.cov, (X,), (1,)), Law(iv.cov, (X,), (0,))],
+    "cov": [
+        Law(iv.cov, (X,), (1,)),
+        Law(iv.cov, (X,), (0,)),
+        Law(lambda x: iv.cov(x, bias=True, rowvar=False), (X,), (0,)),
+        Law(lambda x, f, a: iv.cov(x, fweights=f, aweights=a), (X, IDS[2] + 1, V), (1, 0, 0), masked=(0,)),
+    ],
     "cross_entropy": NN["cross_entropy"],
     "diagonal": [Law(iv.diagonal, (SQUARES,), (0,))],
     "einsum": [
@@ -477,7 +482,10 @@ IV: dict[str, list[Law]] = {
     "moveaxis": [Law(lambda x: iv.moveaxis(x, 0, 2), (CUBE,), (k,)) for k in range(3)],
     "nanquantile": [lines(iv.nanquantile, X, q=0.3, axis=1)],
     "quantile": [
-        lines(iv.quantile, X, q=0.3, axis=1),
+        *(
+            lines(iv.quantile, X, q=0.3, axis=1, method=method)
+            for method in ("linear", "lower", "nearest", "hazen", "inverted_cdf", "median_unbiased")
+        ),
         *axes(iv.quantile, X, 1, q=np.array([0.1, 0.5]), axis=0),
     ],
     "outer": [Law(iv.outer, (V, X[0]), (0, None)), Law(iv.outer, (V, X[0]), (None, 0))],
