@@ -55,8 +55,9 @@ def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
 def _root(total: Any, p: float) -> Any:
     """total**(1 / p), and 0 with derivative 0 where an entry made it degenerate."""
     degenerate = F.equal(total, 0) if p > 0 else F.isinf(total)
-    # At 0 the norm has the derivative 0 and no second one: that of total**1.5 is inf there.
-    nothing = F.pow(F.where(degenerate, total, 1.0), 1.5) if p > 0 else 0.0
+    # At 0 the norm has the derivative 0 and no second one: that of total**1.5 is inf there. Of orders above 2
+    # it is taken as 0, as in PyTorch.
+    nothing = F.pow(F.where(degenerate, total, 1.0), 1.5) if 0 < p <= 2 else 0.0
     return F.where(degenerate, nothing, F.pow(F.where(degenerate, 1.0, total), 1 / p))
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from iverson.core.scalars.quadrature import Total, by_orders, half_line
-from iverson.core.scalars.record import POSITIVE, Scalar, of_scipy
+from iverson.core.scalars.record import NOT_BELOW_0, POSITIVE, SHARE, Scalar, Slopes, of_scipy
 from iverson.core.scalars.special import mended, near, scipy_special, tail
 
 _erfcx, _ndtr = scipy_special("erfcx"), scipy_special("ndtr")
@@ -54,8 +54,9 @@ def _density(F: Any, x: Any) -> Any:
 
 def _log_ndtr_d(F: Any, _y: Any, x: Any) -> Any:
     # The density over the distribution; on the left both vanish, and their scaled forms do not.
-    scaled = math.sqrt(2 / math.pi) / F.erfcx(F.minimum(x, 5.0) * -math.sqrt(0.5))
-    return F.where(F.greater(x, 5.0), _density(F, x) / F.ndtr(x), scaled)
+    right = F.greater(x, 5.0)
+    scaled = math.sqrt(2 / math.pi) / F.erfcx(F.where(right, 5.0, x) * -math.sqrt(0.5))
+    return F.where(right, _density(F, x) / F.ndtr(x), scaled)
 
 
 def _both_zero(F: Any, x: Any, y: Any, value: Any) -> Any:
@@ -122,6 +123,7 @@ DISTRIBUTIONS = (
         scipy_special("logit"),
         (lambda F, _y, x: F.reciprocal(x * (1 - x)),),
         domain=((0.05, 0.95),),
+        slopes=Slopes((SHARE,)),
         summary="log(x / (1 - x)), the inverse of the logistic function.",
         example=("[0.5, 0.9]", "[0.        , 2.19722458]"),
     ),
@@ -131,6 +133,7 @@ DISTRIBUTIONS = (
         (lambda F, _y, _x, y: F.log(y), lambda F, _y, x, y: _both_zero(F, x, y, lambda v: x / v)),
         domain=(None, POSITIVE),
         names=("x", "y"),
+        slopes=Slopes((None, NOT_BELOW_0)),
         convention=_AT_ZERO.format(0),
         summary="x * log(y), and 0 where x is 0.",
         example=("[0., 2.]", "0.5", "[ 0.        , -1.38629436]"),
@@ -145,6 +148,7 @@ DISTRIBUTIONS = (
         ),
         domain=(None, POSITIVE),
         names=("x", "y"),
+        slopes=Slopes((None, (-1.0, math.inf))),
         convention=_AT_ZERO.format(-1),
         summary="x * log(1 + y), and 0 where x is 0.",
         example=("[0., 2.]", "1e-20", "[0.e+00, 2.e-20]"),
@@ -156,6 +160,7 @@ DISTRIBUTIONS = (
         (lambda F, _y, x: -F.log(x) - 1,),
         zero_preserving=True,
         domain=(POSITIVE,),
+        slopes=Slopes((NOT_BELOW_0,)),
         summary="-x * log(x), 0 at 0 and -inf below.",
         example=("[0., 0.5]", "[0.        , 0.34657359]"),
     ),
@@ -168,6 +173,7 @@ DISTRIBUTIONS = (
         ),
         domain=(POSITIVE, POSITIVE),
         names=("x", "y"),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0)),
         convention=_AT_ZERO.format(0),
         summary="x * log(x / y), 0 where x is 0 and y is not below; inf elsewhere.",
         example=("[0., 0.5]", "0.25", "[0.        , 0.34657359]"),
@@ -182,6 +188,7 @@ DISTRIBUTIONS = (
         ),
         domain=(POSITIVE, POSITIVE),
         names=("x", "y"),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0)),
         convention="at x = y = 0 the derivative in y is 1",
         summary="x * log(x / y) - x + y, y where x is 0; inf where x or y is negative.",
         example=("[0., 0.5]", "0.25", "[0.25      , 0.09657359]"),

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.scalars.quadrature import by_orders
-from iverson.core.scalars.record import POSITIVE, Derivative, Scalar, of_scipy
-from iverson.core.scalars.special import scipy_special
+from iverson.core.scalars.quadrature import Total, by_orders, half_line
+from iverson.core.scalars.record import NOT_BELOW_0, POSITIVE, Derivative, Scalar, Slopes, of_scipy
+from iverson.core.scalars.special import lgamma, scipy_special
 
 _DEGREE = math.pi / 180
 _ABOVE = (1.5, 3.0)
@@ -59,7 +59,7 @@ def _two(name: str, names: str, rules: tuple[Any, Any], summary: str, example: A
     )
 
 
-def _order(name: str, body: Any) -> Scalar:
+def _order(name: str, body: Any, **facts: Any) -> Scalar:
     return Scalar(
         name,
         by_orders(1, body),
@@ -69,6 +69,7 @@ def _order(name: str, body: Any) -> Scalar:
         domain=(None, POSITIVE),
         names=("k", "x"),
         orders=1,
+        **facts,
     )
 
 
@@ -80,6 +81,42 @@ def _at_box_cox(F: Any, log: Any, slope: Any) -> Any:
 def _at_inverse(F: Any, y: Any, slope: Any) -> Any:
     """The derivative in the slope of log(1 + slope y) / slope."""
     return y * y * F.log1prel_order(1, slope * y)
+
+
+def _loggamma(x: Any) -> Any:
+    return np.where(x < 0, np.nan, lgamma(x)).astype(x.dtype, copy=False)
+
+
+def _rgamma_d(F: Any, y: Any, x: Any) -> Any:
+    """By the reflection gamma(1 - x) sin(pi x) / pi for small x: y digamma(x) is 0 times inf at the poles."""
+    low = F.less(x, 0.5)
+    near = F.where(low, x, 0.0)
+    whole = F.round(near)
+    half = 0.5 * whole
+    sign = F.where(F.equal(F.floor(half), half), 1.0, -1.0)
+    angle, mirrored = math.pi * (near - whole), 1.0 - near
+    reflected = F.gamma(mirrored) * (F.cos(angle) - F.digamma(mirrored) * F.sin(angle) * (1 / math.pi))
+    return F.where(low, sign * reflected, -y * F.digamma(F.where(low, 1.0, x)))
+
+
+def _spence_d(F: Any, _y: Any, x: Any) -> Any:
+    """log(x) / (1 - x)."""
+    near = F.less(F.abs(x - 1), 0.5)
+    away = F.where(near, 2.0, x)
+    return F.where(near, -F.log1prel_order(0, F.where(near, x - 1, 0.0)), F.log(away) / (1 - away))
+
+
+def _k0e_order(F: Any, k: int, x: Any) -> Total:
+    """The k-th derivative of exp(x) K0(x), the integral of (-z)^k exp(-x z) / sqrt(z (z + 2)) over z >= 0
+    (NIST Handbook, 10.32.8), whose terms are of one sign."""
+
+    def integrand(z: Any, x: Any) -> Any:
+        return z**k * F.exp(-x * z) / F.sqrt(z * (z + 2))
+
+    def finish(total: Any, x: Any) -> Any:
+        return F.where(x > 0, F.where(F.isinf(x), 0.0, (-1.0) ** k * total), math.nan)
+
+    return half_line(F, integrand, 1 / x, (x,), finish)
 
 
 FUNCTIONS = (
@@ -101,6 +138,7 @@ FUNCTIONS = (
     ),
     _order("exprel_order", _exprel_order),
     _order("log1prel_order", _log1prel_order),
+    _order("k0e_order", _k0e_order, series=_k0e_order),
     _one(
         "cosm1",
         lambda F, _y, x: -F.sin(x),
@@ -183,58 +221,64 @@ FUNCTIONS = (
     ),
     _one(
         "rgamma",
-        lambda F, y, x: -y * F.digamma(x),
+        _rgamma_d,
         "1 / gamma(x).",
         ("[1., 3.]", "[1. , 0.5]"),
         domain=(POSITIVE,),
-        convention="at 0, -1, -2, ... the derivative is nan",
         zero_preserving=True,
     ),
-    _one(
+    of_scipy(
         "loggamma",
-        lambda F, _y, x: F.digamma(x),
-        "The principal branch of the logarithm of the gamma function: nan for x < 0.",
-        ("[1., 3.]", "[0.        , 0.69314718]"),
+        _loggamma,
+        (lambda F, _y, x: F.digamma(x),),
+        loops=lambda F, x: F.where(x < 0, math.nan, F.lgamma(x)),
+        slopes=Slopes((NOT_BELOW_0,)),
+        summary="The principal branch of the logarithm of the gamma function: nan for x < 0.",
+        example=("[1., 3.]", "[0.        , 0.69314718]"),
         domain=(POSITIVE,),
     ),
     _two(
         "beta",
         "a b",
         (
-            lambda F, y, a, b: y * (F.digamma(a) - F.digamma(a + b)),
-            lambda F, y, a, b: y * (F.digamma(b) - F.digamma(a + b)),
+            lambda F, y, a, b: -y * F.psi_step_order(0, a, b),
+            lambda F, y, a, b: -y * F.psi_step_order(0, b, a),
         ),
         "The beta function gamma(a) gamma(b) / gamma(a + b).",
         ("[1., 2.]", "2.", "[0.5       , 0.16666667]"),
         domain=(POSITIVE, POSITIVE),
+        slopes=Slopes(ulps=2e3, size=1e3),
     ),
     _two(
         "binom",
         "n k",
         (
-            lambda F, y, n, k: y * (F.digamma(n + 1) - F.digamma(n - k + 1)),
-            lambda F, y, n, k: y * (F.digamma(n - k + 1) - F.digamma(k + 1)),
+            lambda F, y, n, k: y * F.psi_step_order(0, n - k + 1, k),
+            lambda F, y, n, k: y * F.psi_step_order(0, k + 1, n - 2 * k),
         ),
         "The binomial coefficient, of real n and k too.",
         ("[4., 5.]", "2.", "[ 6., 10.]"),
         domain=(_ABOVE, (0.2, 1.2)),
+        slopes=Slopes(ulps=2e3, size=1e3),
     ),
     _two(
         "poch",
         "z m",
         (
-            lambda F, y, z, m: y * (F.digamma(z + m) - F.digamma(z)),
+            lambda F, y, z, m: y * F.psi_step_order(0, z, m),
             lambda F, y, z, m: y * F.digamma(z + m),
         ),
         "The Pochhammer symbol gamma(z + m) / gamma(z).",
         ("[1., 2.]", "3.", "[ 6., 24.]"),
         domain=(POSITIVE, POSITIVE),
+        slopes=Slopes(ulps=2e3, size=1e3),
     ),
     _one(
         "zetac",
         lambda F, _y, x: F.zeta_order(1, x, 1.0),
         "Riemann's zeta function less 1. The derivative is for x >= -2, and nan below.",
         ("[2., 4.]", "[0.64493407, 0.08232323]"),
+        slopes=Slopes(((-2.0, math.inf),), 2e4),
         domain=((1.5, 4.0),),
     ),
     _one(
@@ -243,6 +287,7 @@ FUNCTIONS = (
         "The exponential integral E1.",
         ("[1., 2.]", "[0.21938393, 0.04890051]"),
         domain=(POSITIVE,),
+        slopes=Slopes((NOT_BELOW_0,)),
     ),
     _one(
         "expi",
@@ -253,7 +298,7 @@ FUNCTIONS = (
     ),
     _one(
         "spence",
-        lambda F, _y, x: -F.log1prel_order(0, x - 1),
+        _spence_d,
         "Spence's function, the integral of log(t) / (1 - t) from 1 to x.",
         ("[1., 2.]", "[ 0.        , -0.82246703]"),
         domain=(POSITIVE,),
@@ -274,14 +319,14 @@ FUNCTIONS = (
     ),
     _one(
         "k0e",
-        lambda F, y, x: y - F.k1e(x),
+        lambda F, _y, x: F.k0e_order(1, x),
         "exp(x) * k0(x).",
         ("[1., 2.]", "[1.14446308, 0.84156822]"),
         domain=(POSITIVE,),
     ),
     _one(
         "k1e",
-        lambda F, y, x: y - F.k0e(x) - y / x,
+        lambda F, _y, x: F.k0e_order(1, x) - F.k0e_order(2, x),
         "exp(x) * k1(x).",
         ("[1., 2.]", "[1.63615349, 1.03347685]"),
         domain=(POSITIVE,),

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 import math
-from math import factorial
+from math import factorial, prod
 from typing import Any
 
 import numpy as np
 
 from iverson.core.scalars.quadrature import Total, by_orders, half_line, of_exponential, whole
-from iverson.core.scalars.record import POSITIVE, REAL, Scalar, of_scipy
+from iverson.core.scalars.record import NOT_BELOW_0, POSITIVE, REAL, SHARE, Scalar, Slopes, of_scipy
 from iverson.core.scalars.special import scipy_special
 
 
@@ -126,21 +126,76 @@ def _beta_density(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Any:
     return density * of_exponential((m, n), slope) if m + n else density
 
 
-def _psi_step(F: Any, a: Any, b: Any) -> Any:
-    """digamma(a + b) - digamma(a): for a large and positive a by the differences of the terms of the
-    asymptotic series (NIST Handbook, 5.11.2), which do not cancel.
+#: Below, the terms of a few more steps are added.
+_FAR = 12.0
+#: Those of minus the asymptotic series of digamma: B(2k) / (2k) for k = 1, 2, ...
+_COEFFICIENTS = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
+
+
+def _psi_step_order(F: Any, n: int, a: Any, b: Any) -> Total:
+    """The n-th derivative of digamma at a + b, less that at a: what both have in common is never computed.
+
+    From the smaller to the larger of the two, x and z. By the recurrence, of terms of 1 / (x + k),
+    from x < 12 to x + 20, and from there by the differences of the terms of the asymptotic series (NIST
+    Handbook, 5.5.2 and 5.11.2). If x <= -8 and z < 1/2, by reflection (5.5.4) to 1 - z and 1 - x for n < 2;
+    of higher derivatives, and for larger z, the difference itself.
     """
-    large = F.logical_and(a > 12, b > 0)
-    start, step = F.where(large, a, 13.0), F.where(large, b, 1.0)
-    p, q = 1 / start, 1 / (start + step)
-    first = step * p * q  # p - q
-    found, squares = F.log1p(step * p) + first / 2, first * (p + q)
-    # Of k = 1, 2, ...: B(2k) / (2k) times p^(2k) - q^(2k) = (p^2 - q^2) (p^(2k-2) + ... + q^(2k-2)).
-    power, total = q * q, 1.0
-    for coefficient in (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760):
-        found = found + coefficient * squares * total
-        total, power = total * p * p + power, power * q * q
-    return F.where(large, found, F.digamma(a + b) - F.digamma(a))
+
+    def ends(a: Any, b: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """x, z and z - x; whether they are reflected, or far apart."""
+        x, z, d = F.where(b < 0, a + b, a), F.where(b < 0, a, a + b), F.abs(b)
+        return x, z, d, (x <= -8) & (z < 0.5) & (n < 2), (x <= -8) & ((z >= 0.5) | (n >= 2))
+
+    x, z, d, reflected, apart = ends(a, b)
+    low = F.where(reflected, 1 - z, F.where(apart, 1.0, x))
+    high = F.where(reflected, 1 - x, F.where(apart, 1.0, z))
+    sign = (-1.0) ** n
+
+    def term(k: Any, low: Any, high: Any, d: Any, *_: Any) -> Any:
+        p, q = 1 / (low + k), 1 / (high + k)
+        return F.where(low < _FAR, sign * factorial(n) * d * p * q * _sum(p, q, n + 1), 0.0)
+
+    def finish(total: Any, low: Any, high: Any, d: Any, a: Any, b: Any) -> Any:
+        steps = F.where(low < _FAR, 20.0, 0.0)
+        p, q = 1 / (low + steps), 1 / (high + steps)
+        first = d * p * q  # p - q
+        found = total + sign * (factorial(n) / 2) * first * _sum(p, q, n + 1)
+        found = found + (F.log1p(d * p) if n == 0 else sign * factorial(n - 1) * first * _sum(p, q, n))
+        for k, c in enumerate(_COEFFICIENTS, 1):
+            found = found + sign * c * prod(range(2 * k, 2 * k + n)) * first * _sum(p, q, 2 * k + n)
+        x, z, _, reflected, apart = ends(a, b)
+        if n < 2:
+            # pi (cot(pi x) - cot(pi z)) and its derivative, by a product where they are close.
+            at_x, at_z, step = _sine(F, x), _sine(F, z), _sine(F, d)
+            if n == 0:
+                poles = math.pi * step / (at_x * at_z)
+                plain = math.pi * (_sine(F, x + 0.5) / at_x - _sine(F, z + 0.5) / at_z)
+            else:
+                poles = -math.pi * math.pi * step * _sine(F, x + z) / (at_x * at_z * at_x * at_z)
+                plain = math.pi * math.pi * (1 / (at_z * at_z) - 1 / (at_x * at_x))
+            poles = F.where(F.abs(step) < 0.1, poles, plain)
+            found = F.where(reflected, poles - sign * found, found)
+        found = F.where(apart, _psi(F, n, z) - _psi(F, n, x), found)
+        return F.where(b < 0, -found, found)
+
+    return Total(20, (low, high, d, a, b), term, finish)
+
+
+def _sine(F: Any, x: Any) -> Any:
+    """sin(pi x)."""
+    whole = F.round(x)
+    half = 0.5 * whole
+    sine = F.sin(math.pi * (x - whole))
+    return F.where(F.floor(half) < half, -sine, sine)
+
+
+def _sum(p: Any, q: Any, n: int) -> Any:
+    """(p^n - q^n) / (p - q)."""
+    total: Any = 1.0
+    power = q
+    for _ in range(n - 1):
+        total, power = total * p + power, power * q
+    return total
 
 
 _zeta = scipy_special("zeta")
@@ -220,6 +275,7 @@ INCOMPLETE = (
         scipy_special("gammainc"),
         (lambda F, _y, a, x: F.gammainc_order(1, a, x), lambda F, _y, a, x: _gamma_density(F, 0, a, x)),
         domain=(_SHAPE, POSITIVE),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0), 2e3, 1e3),
         names=("a", "x"),
         summary="The regularized lower incomplete gamma function P(a, x).",
         example=("[1., 2.]", "1.", "[0.63212056, 0.26424112]"),
@@ -229,6 +285,7 @@ INCOMPLETE = (
         scipy_special("gammaincc"),
         (lambda F, _y, a, x: -F.gammainc_order(1, a, x), lambda F, _y, a, x: -_gamma_density(F, 0, a, x)),
         domain=(_SHAPE, POSITIVE),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0), 2e3, 1e3),
         names=("a", "x"),
         summary="The regularized upper incomplete gamma function 1 - P(a, x).",
         example=("[1., 2.]", "1.", "[0.36787944, 0.73575888]"),
@@ -252,13 +309,29 @@ INCOMPLETE = (
         "betaln",
         scipy_special("betaln"),
         (
-            lambda F, _y, a, b: -_psi_step(F, a, b),
-            lambda F, _y, a, b: -_psi_step(F, b, a),
+            lambda F, _y, a, b: -F.psi_step_order(0, a, b),
+            lambda F, _y, a, b: -F.psi_step_order(0, b, a),
         ),
         domain=(_SHAPE, _SHAPE),
+        slopes=Slopes(ulps=200.0),
         names=("a", "b"),
         summary="The logarithm of abs(B(a, b)), the beta function.",
         example=("[1., 2.]", "3.", "[-1.09861229, -2.48490665]"),
+    ),
+    Scalar(
+        "psi_step_order",
+        by_orders(1, _psi_step_order),
+        (
+            None,
+            lambda F, _y, n, a, b: F.psi_step_order(n + 1, a, b),
+            lambda F, _y, n, a, b: F.polygamma(n + 1, a + b),
+        ),
+        domain=(None, _SHAPE, _SHAPE),
+        names=("n", "a", "b"),
+        orders=1,
+        kinds=REAL,
+        result="float",
+        series=_psi_step_order,
     ),
     of_scipy(
         "betainc",
@@ -269,6 +342,7 @@ INCOMPLETE = (
             lambda F, _y, a, b, x: _beta_density(F, 0, 0, a, b, x),
         ),
         domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0, SHARE), 2e4, 1e3),
         names=("a", "b", "x"),
         summary="The regularized incomplete beta function I_x(a, b).",
         example=("[1., 2.]", "3.", "0.5", "[0.875 , 0.6875]"),
@@ -282,6 +356,7 @@ INCOMPLETE = (
             lambda F, _y, a, b, x: -_beta_density(F, 0, 0, a, b, x),
         ),
         domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0, SHARE), 2e4, 1e3),
         names=("a", "b", "x"),
         summary="The complement 1 - I_x(a, b) of the regularized incomplete beta function.",
         example=("[1., 2.]", "3.", "0.5", "[0.125 , 0.3125]"),
@@ -313,6 +388,7 @@ INCOMPLETE = (
             lambda F, x, a, _p: 1 / _gamma_density(F, 0, a, x),
         ),
         domain=(_SHAPE, (0.1, 0.9)),
+        slopes=Slopes((NOT_BELOW_0, SHARE), 2e4, 1e2),
         names=("a", "p"),
         summary="The x with gammainc(a, x) = p.",
         example=("[1., 2.]", "0.5", "[0.69314718, 1.67834699]"),
@@ -327,6 +403,7 @@ INCOMPLETE = (
             lambda F, x, a, b, _p: 1 / _beta_density(F, 0, 0, a, b, x),
         ),
         domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0, SHARE), 2e4, 1e2),
         names=("a", "b", "p"),
         summary="The x with betainc(a, b, x) = p.",
         example=("[1., 2.]", "2.", "0.5", "[0.29289322, 0.5       ]"),
@@ -339,6 +416,7 @@ INCOMPLETE = (
             lambda F, x, a, _p: -1 / _gamma_density(F, 0, a, x),
         ),
         domain=(_SHAPE, (0.1, 0.9)),
+        slopes=Slopes((NOT_BELOW_0, SHARE), 2e4, 1e2),
         names=("a", "p"),
         summary="The x with gammaincc(a, x) = p, exact for small p.",
         example=("[1., 2.]", "0.5", "[0.69314718, 1.67834699]"),
@@ -352,6 +430,7 @@ INCOMPLETE = (
             lambda F, x, a, b, _p: -1 / _beta_density(F, 0, 0, a, b, x),
         ),
         domain=(_SHAPE, _SHAPE, (0.1, 0.9)),
+        slopes=Slopes((NOT_BELOW_0, NOT_BELOW_0, SHARE), 2e4, 1e2),
         names=("a", "b", "p"),
         summary="The x with betaincc(a, b, x) = p, exact for small p.",
         example=("[1., 2.]", "2.", "0.5", "[0.29289322, 0.5       ]"),
@@ -361,6 +440,7 @@ INCOMPLETE = (
         zeta,
         (lambda F, _y, x, q: F.zeta_order(1, x, q), lambda F, _y, x, q: _zeta_dq(F, 0, x, q)),
         domain=((1.5, 4.0), _SHAPE),
+        slopes=Slopes(((-2.0, math.inf), NOT_BELOW_0), 2e4, 1e2),
         names=("x", "q"),
     ),
     Scalar(

@@ -20,6 +20,7 @@ class _Arrays:
 
     exp, expm1, log, log1p, sqrt, abs = np.exp, np.expm1, np.log, np.log1p, np.sqrt, np.abs
     where, maximum, minimum, isinf = np.where, np.maximum, np.minimum, np.isinf
+    round, floor, sin = np.rint, np.floor, np.sin
     digamma, lgamma, polygamma = staticmethod(digamma), staticmethod(lgamma), staticmethod(polygamma)
     betaln, erfcx, i0e = (staticmethod(scipy_special(name)) for name in ("betaln", "erfcx", "i0e"))
 

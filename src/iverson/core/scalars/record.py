@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +10,59 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.parameters import positional
 
 Derivative = Callable[..., Any]
+#: Ends of an interval of real numbers, both in it.
+Interval = tuple[float, float]
 
 NUMERIC, REAL, FLOATING, INTEGRAL, BOOLEAN, ANY = "iufc", "iuf", "fc", "iub", "b", "iufcb"
 
 #: Domains of test values.
 POSITIVE, UNIT = (0.3, 3.0), (-0.9, 0.9)
+NOT_BELOW_0: Interval = (0.0, math.inf)
+SHARE: Interval = (0.0, 1.0)
 TWO: tuple[None, None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """Where the derivatives of a special function hold, to second order, and how exactly.
+
+    domain : per argument the interval; None for all reals. Outside, derivatives are nan. Where the function
+        itself is not a real number they are nan or infinite, as at its poles.
+    ulps : the largest error, in units of 2^-52 times what the derivative is and what it changes by if the
+        arguments change by as much as they are: what rounding of the arguments alone does.
+    size : the largest argument for which that is held; beyond, terms that cancel grow with it.
+    """
+
+    domain: tuple[Interval | None, ...] = ()
+    ulps: float = 32.0
+    size: float = 1e8
+
+    def held(self, rule: Derivative) -> Derivative:
+        """A rule for a derivative that is nan outside of the domain, as its own derivatives are."""
+        bounded = [k for k, interval in enumerate(self.domain) if interval is not None]
+        if not bounded:
+            return rule
+        names, starred = positional(rule)
+        read = {"y" if k < 0 else k for k, name in enumerate(names[1:], -1) if not name.startswith("_")}
+
+        def of(F: Any, y: Any, *xs: Any) -> Any:
+            inside: Any = True
+            for k in bounded:
+                low, high = self.domain[k]  # type: ignore[misc]
+                for condition in (
+                    F.greater_equal(xs[k], low) if low > -math.inf else True,
+                    F.less_equal(xs[k], high) if high < math.inf else True,
+                ):
+                    if condition is not True:
+                        inside = condition if inside is True else F.logical_and(inside, condition)
+            d = rule(F, y, *xs)
+            return F.where(inside, d, d * math.nan)
+
+        of.reads = frozenset(read | set(bounded) | (set(range(len(self.domain))) if starred else set()))  # type: ignore[attr-defined]
+        return of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +94,7 @@ class Scalar:
     orders : how many of the first arguments are orders (of derivatives, of Bessel functions): small whole
         numbers that rules count up and nothing differentiates in.
     loops : ``loops(F, *xs)``, for compiled loops: the function of real numbers by way of others.
+    slopes : where derivatives hold, and how exactly; of every special function.
     series : ``series(F, *orders, *xs)``, the body in double precision by way of functions of F, or as a
         sum (`iverson.core.scalars.quadrature.Total`), for given orders.
     """
@@ -77,6 +124,12 @@ class Scalar:
     orders: int = 0
     loops: Callable[..., Any] | None = None
     series: Callable[..., Any] | None = None
+    slopes: Slopes | None = None
+
+    def __post_init__(self) -> None:
+        if self.slopes is not None:
+            rules = tuple(rule and self.slopes.held(rule) for rule in self.d)
+            object.__setattr__(self, "d", rules)
 
     @property
     def raises_flags(self) -> bool:
@@ -108,4 +161,5 @@ def result_dtype(scalar: Scalar, promoted: np.dtype[Any]) -> np.dtype[Any]:
 
 def of_scipy(name: str, body: Callable[..., Any], d: tuple[Derivative | None, ...], **facts: Any) -> Scalar:
     """A function of real numbers in `iverson.special`, under the name that it has in `scipy.special`."""
+    facts.setdefault("slopes", Slopes())
     return Scalar(name, body, d, REAL, result="float", space="special", method=False, **facts)

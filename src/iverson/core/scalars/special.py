@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.scalars.record import POSITIVE, Scalar
+from iverson.core.scalars.record import POSITIVE, Scalar, Slopes
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
@@ -194,6 +194,7 @@ SPECIAL = (
         summary="1 / (1 + exp(-x)).",
         example=("[0., 2.]", "[0.5       , 0.88079708]"),
         compiled=True,
+        slopes=Slopes(),
     ),
     Scalar(
         "softplus",
@@ -203,6 +204,7 @@ SPECIAL = (
         result="float",
         summary="log(1 + exp(x)), without overflow.",
         compiled=True,
+        slopes=Slopes(),
     ),
     Scalar(
         "silu",
@@ -214,6 +216,7 @@ SPECIAL = (
         summary="x * sigmoid(x).",
         example=("[0., 1.]", "[0.        , 0.73105858]"),
         compiled=True,
+        slopes=Slopes(),
     ),
     Scalar(
         "gelu",
@@ -223,6 +226,7 @@ SPECIAL = (
         zero_preserving=True,
         summary="x times the standard normal distribution function of x.",
         compiled=True,
+        slopes=Slopes(),
     ),
     # A function of its own: what gelu and it have in common is computed once (`codegen.vecmath.error`).
     Scalar(
@@ -231,6 +235,7 @@ SPECIAL = (
         (_gelu_dd,),
         "f",
         compiled=True,
+        slopes=Slopes(),
     ),
     Scalar(
         "erf",
@@ -242,6 +247,7 @@ SPECIAL = (
         summary="The error function.",
         example=("[0., 1.]", "[0.        , 0.84270079]"),
         compiled=True,
+        slopes=Slopes(),
     ),
     Scalar(
         "erfc",
@@ -252,6 +258,7 @@ SPECIAL = (
         summary="1 - erf(x), exact for large x.",
         example=("[0., 1.]", "[1.        , 0.15729921]"),
         compiled=True,
+        slopes=Slopes(),
     ),
     Scalar(
         "lgamma",
@@ -262,6 +269,7 @@ SPECIAL = (
         domain=(POSITIVE,),
         summary="The logarithm of abs(gamma(x)); next to its zeros at negative x within 1e-15.",
         example=("[1., 5.]", "[0.        , 3.17805383]"),
+        slopes=Slopes(),
     ),
     Scalar(
         "digamma",
@@ -272,6 +280,7 @@ SPECIAL = (
         domain=(POSITIVE,),
         summary="The derivative of lgamma; next to its zeros at negative x within 1e-15.",
         example=("[1., 2.]", "[-0.57721566,  0.42278434]"),
+        slopes=Slopes(),
     ),
     Scalar(
         "polygamma",
