@@ -903,10 +903,6 @@ def rgamma(x: A | ArrayLike, /) -> A:
     ------
     DTypeError for other dtypes.
 
-    Notes
-    -----
-    Derivative: at 0, -1, -2, ... the derivative is nan.
-
     Examples
     --------
     >>> from iverson import asarray

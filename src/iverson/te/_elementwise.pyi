@@ -242,6 +242,9 @@ def gammainc_order(m: Expr | complex, a: Expr | complex, x: Expr | complex, /) -
 def betaln(a: Expr | complex, b: Expr | complex, /) -> Expr:
     """The logarithm of abs(B(a, b)), the beta function."""
 
+def psi_step_order(n: Expr | complex, a: Expr | complex, b: Expr | complex, /) -> Expr:
+    ...
+
 def betainc(a: Expr | complex, b: Expr | complex, x: Expr | complex, /) -> Expr:
     """The regularized incomplete beta function I_x(a, b)."""
 
@@ -282,6 +285,9 @@ def exprel_order(k: Expr | complex, x: Expr | complex, /) -> Expr:
     ...
 
 def log1prel_order(k: Expr | complex, x: Expr | complex, /) -> Expr:
+    ...
+
+def k0e_order(k: Expr | complex, x: Expr | complex, /) -> Expr:
     ...
 
 def cosm1(x: Expr | complex, /) -> Expr:

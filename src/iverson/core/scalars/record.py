@@ -59,7 +59,7 @@ class Slopes:
                     if condition is not True:
                         inside = condition if inside is True else F.logical_and(inside, condition)
             d = rule(F, y, *xs)
-            return F.where(inside, d, d * math.nan)
+            return d * F.where(inside, 1.0, math.nan).astype(d.dtype)
 
         of.reads = frozenset(read | set(bounded) | (set(range(len(self.domain))) if starred else set()))  # type: ignore[attr-defined]
         return of
