@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.scalars.quadrature import by_orders, whole
-from iverson.core.scalars.record import Scalar, of_scipy
+from iverson.core.scalars.record import Scalar, Slopes, of_scipy
 from iverson.core.scalars.special import scipy_special
 
 
@@ -140,6 +140,7 @@ BESSEL = (
         method=False,
         space="special",
         loops=_sinc_by_sine,
+        slopes=Slopes(),
         summary="sin(pi * x) / (pi * x), 1 at 0.",
         example=("[0., 0.5]", "[1.        , 0.63661977]"),
     ),
