@@ -263,3 +263,66 @@ def test_what_forward_computed_from_around_it_raises(keep):
             run()
     assert iv.grad(f, argnums=1)(x, s).layout == "zero"
     assert np.isfinite(iv.grad(f)(x, s).numpy()).all()
+
+
+# --- values of a level around a body ------------------------------------------------------------------
+
+
+class Wavy(iv.autograd.Function):
+    """sin(x) * w, with its own rule."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return iv.sin(x) * w
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g * iv.cos(x) * w, g * iv.sin(x)
+
+
+class ReadWavy(Wavy):
+    """As `Wavy`, by entries: it is carried out example by example."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return iv.asarray(np.sin(x.detach().numpy()) * w.detach().numpy())
+
+
+BODIES_WITHIN = {
+    "jit": lambda body, v: iv.jit(body)(v),
+    "checkpoint": lambda body, v: iv.checkpoint(body)(v),
+    "cond": lambda body, v: iv.cond(v.sum() > 0, body, lambda v: v, v),
+    "scan": lambda body, v: iv.scan(lambda c, _: (body(c), None), v, length=2)[0],
+    "vmap": lambda body, v: iv.vmap(body)(iv.stack([v, v * 0.5])).sum(axis=0),
+    "grad": lambda body, v: iv.grad(lambda v: body(v).sum())(v),
+}
+
+
+@pytest.mark.parametrize(
+    ("around", "function"), [("vmap", Wavy), ("vmap", ReadWavy), ("jit", Wavy), ("checkpoint", Wavy)]
+)
+@pytest.mark.parametrize("within", BODIES_WITHIN)
+@pytest.mark.filterwarnings("ignore::iverson.errors.BatchWarning")
+def test_a_function_of_values_around_a_body(within, around, function):
+    """In a body, of values of a level around that: they are those of ops, and so are their derivatives."""
+
+    def loss(apply):
+        def one(v, w):
+            a = iv.tanh(v)  # of the level around
+            return BODIES_WITHIN[within](lambda u: apply(apply(a, w), a) * u + u, v)
+
+        if around == "vmap":
+            return lambda x, w: (iv.vmap(one, (0, None))(iv.stack([x, x * 0.7]), w) ** 2).sum()
+        wrap = iv.jit if around == "jit" else iv.checkpoint
+        return lambda x, w: (wrap(one)(x, w) ** 2).sum()
+
+    x, w = iv.asarray([0.3, 0.8]), iv.asarray([0.5, -1.2])
+    plain = loss(lambda a, b: iv.sin(a) * b)
+    np.testing.assert_allclose(loss(function.apply)(x, w), plain(x, w), rtol=1e-12)
+    for found, expected in zip(
+        iv.grad(loss(function.apply), (0, 1))(x, w), iv.grad(plain, (0, 1))(x, w), strict=True
+    ):
+        np.testing.assert_allclose(found.to_dense(), expected.to_dense(), rtol=1e-10)

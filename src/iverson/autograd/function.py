@@ -123,7 +123,8 @@ class Function:
         is_recorded = is_grad_enabled() and any(tracked)
         level = level_of(value_of(h, h) for h in handles)
         if level is not None and not is_recorded:
-            kept = level.function(cls, args)
+            with level.innermost():  # what it is of is outside of levels within this one
+                kept = level.function(cls, args)
             if kept is not None:
                 if unrecorded.calls.count:
                     unrecorded.mark(map(unwrap, kept if isinstance(kept, tuple) else (kept,)), handles)
@@ -206,7 +207,7 @@ def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results:
     The call is recorded inside by its node. Outside, its derivative would be that of what forward did, and
     not the user's. The handles that forward returned stay, as it may have kept them, and get other values.
     """
-    with recording(False):
+    with recording(False), level.innermost():
         kept = level.function(cls, args)
     if kept is None:
         return results

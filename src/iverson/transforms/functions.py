@@ -125,7 +125,8 @@ def each_example(cls: type[Function], level: Any) -> type[Function]:
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
             ctx.held = [level.outside(a) for a in args]
-            return level.function(cls, args)
+            with level.innermost():
+                return level.function(cls, args)
 
         @staticmethod
         @once_differentiable
