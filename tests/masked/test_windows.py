@@ -229,3 +229,45 @@ def test_refused():
     logs = masked(np.eye(3)[:, None], np.tri(3, dtype=bool)[:, None])
     with pytest.raises(iv.errors.ArgumentTypeError, match=r"^ctc_loss: .*to_tensor\(fill\)"):
         nn.ctc_loss(logs, np.array([[1]]), np.array([3]), np.array([1]))
+
+
+def test_strict_masks_are_those_of_operands():
+    """Padding, means and gaps have no masks of users."""
+    x, w = draw((2, 3, 5)), draw((3, 3, 2), seed=1)
+    m = masked(x, holes(x.shape))
+    calls = {
+        "layer_norm": lambda: nn.layer_norm(m, 5),
+        "rms_norm": lambda: nn.rms_norm(m, 5),
+        "instance_norm": lambda: nn.instance_norm(m),
+        "group_norm": lambda: nn.group_norm(m, 1),
+        "batch_norm": lambda: nn.batch_norm(m[:, 1:], None, None, training=True),
+        "normalize": lambda: nn.normalize(m),
+        "avg_pool1d": lambda: nn.avg_pool1d(m, 2, padding=1),
+        "max_pool1d": lambda: nn.max_pool1d(m, 2, padding=1),
+        "conv1d": lambda: nn.conv1d(m, w, padding=1),
+        "conv_transpose1d": lambda: nn.conv_transpose1d(m, w, stride=3),
+    }
+    for call in calls.values():
+        expected = call()
+        with iv.masked.policy("strict"):
+            found = call()
+        mask = expected.get_mask().numpy()
+        assert_same(found, ma.MaskedArray(expected.get_data().numpy(), ~mask))
+
+
+COUNTING = {
+    "layer_norm": lambda x: nn.layer_norm(x, 70000),
+    "instance_norm": lambda x: nn.instance_norm(x[None]),
+    "batch_norm": lambda x: nn.batch_norm(x[None], None, None, training=True),
+    "adaptive_avg_pool1d": lambda x: nn.adaptive_avg_pool1d(x, 1),
+    "mse_loss": lambda x: nn.mse_loss(x, x),
+    "segment_mean": lambda x: nn.segment_mean(x.T, np.zeros(70000, int)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_more_entries_are_counted_than_half_precision_can(name):
+    m = iv.masked_tensor(iv.ones((1, 70000), dtype="float16"), np.arange(70000) > 0)
+    found = COUNTING[name](m)
+    assert found.dtype == "float16"
+    assert set(np.unique(found.get_data().numpy())) <= {0.0, 1.0}

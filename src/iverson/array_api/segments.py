@@ -235,6 +235,7 @@ def segment_min(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Suppo
 
 
 @tensor_method
+@in_single
 def segment_mean(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> A:
     """The mean of the slices of x with each number; 0 for a segment without any. As `segment_sum`.
 

@@ -17,6 +17,7 @@ from iverson.array_api.indexing import take_along_axis
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.masked.mask import Array
+from iverson.masked.policies import policy
 from iverson.ops import F
 
 Args = tuple[Any, ...]
@@ -112,7 +113,9 @@ def zeros_beyond(x: Any, reached: Array) -> Any:
     if reached.all():
         return x
     axes = tuple(range(x.ndim - reached.ndim, x.ndim))
-    return F.where(reached, x, zeros_like(F.sum(x, axis=axes, keepdims=True)))
+    zeros = zeros_like(F.sum(x, axis=axes, keepdims=True))
+    with policy("intersect"):
+        return F.where(reached, x, zeros)
 
 
 def convolution(_op: Op, args: Args, params: Params) -> Any:

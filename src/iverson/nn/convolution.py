@@ -19,6 +19,7 @@ from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape
 from iverson.masked import MaskedTensor, masked_tensor
+from iverson.masked.policies import policy
 from iverson.masked.windows import zeros_beyond
 from iverson.nn.arguments import Extents, extents
 from iverson.ops import F
@@ -130,7 +131,8 @@ def existing(x: Any, y: Any, before: Shape, around: Shape | None = None) -> Any:
     """x padded, as y is: of a masked tensor the padding exists only so far ``around``."""
     if not isinstance(y, MaskedTensor) or x.shape == y.shape:
         return y
-    return masked_tensor(y, inside(y.shape[2:], x.shape[2:], before, around))
+    with policy("intersect"):  # nobody gave the padding a mask
+        return masked_tensor(y, inside(y.shape[2:], x.shape[2:], before, around))
 
 
 def _filters(weight: Any, operation: str, n: int, groups: int, channels: int, axis: int) -> Any:

@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 def _moments(x: Any, axes: Shape) -> tuple[Any, Any, Any]:
     """x without its mean, that mean, and the mean of the square of the first."""
     centre = mean(x, axes, keepdims=True)
-    centred = x - centre
+    centred = x - _of_lines(centre)
     return centred, centre, mean(F.square(centred), axes, keepdims=True)
+
+
+def _of_lines(x: Any) -> Any:
+    """A number for each line, which has the entries that a masked tensor has: 1 where it has none."""
+    return x.to_tensor(1) if isinstance(x, MaskedTensor) else x
 
 
 def _affine(x: Any, weight: Any, bias: Any, shape: Shape, own: Shape, name: str) -> Any:
@@ -90,7 +95,7 @@ def layer_norm(
     x = real(x, "layer_norm")
     axes, shape = _last_axes(x, normalized_shape, "layer_norm")
     centred, _, variance = _moments(x, axes)
-    return _affine(centred * F.rsqrt(variance + eps), weight, bias, shape, shape, "layer_norm")
+    return _affine(centred * F.rsqrt(_of_lines(variance) + eps), weight, bias, shape, shape, "layer_norm")
 
 
 @checked
@@ -123,7 +128,7 @@ def rms_norm(
     @in_single
     def normalized(x: Any, weight: Any) -> Any:
         square = mean(F.square(x), axes, keepdims=True)
-        return _affine(x * F.rsqrt(square + added), weight, None, shape, shape, "rms_norm")
+        return _affine(x * F.rsqrt(_of_lines(square) + added), weight, None, shape, shape, "rms_norm")
 
     return normalized(x, weight)
 
@@ -166,10 +171,6 @@ def batch_norm(
     stretched = (channels, *(1,) * (x.ndim - 2))
     held = _running(running_mean, channels, "running_mean"), _running(running_var, channels, "running_var")
     axes = (0, *range(2, x.ndim))
-    if training and _at_most(entry_count(x, axes, True), 1):
-        raise ShapeError(
-            "batch_norm", "x", got=f"shape {x.shape}", expected="more than one value per channel in training"
-        )
     if not training and (held[0] is None or held[1] is None):
         raise ArgumentError(
             "batch_norm", "running_mean", got="no running moments", expected="them, or training=True"
@@ -185,8 +186,16 @@ def batch_norm(
     @in_single
     def normalized(x: Any, weight: Any, bias: Any, *running: Any) -> Any:
         if training:
+            count = entry_count(x, axes, True)
+            if _at_most(count, 1):
+                raise ShapeError(
+                    "batch_norm",
+                    "x",
+                    got=f"shape {x.shape}",
+                    expected="more than one value per channel in training",
+                )
             centred, centre, variance = _moments(x, axes)
-            spread = _unbiased(variance, entry_count(x, axes, True))
+            spread = _unbiased(variance, count)
             with no_grad():
                 for moment, own in zip(held, (centre, spread), strict=True):
                     if moment is not None:
@@ -194,7 +203,9 @@ def batch_norm(
         else:
             centre, variance = (F.reshape(moment, shape=stretched) for moment in running)
             centred = x - centre
-        return _affine(centred * F.rsqrt(variance + eps), weight, bias, stretched, (channels,), "batch_norm")
+        return _affine(
+            centred * F.rsqrt(_of_lines(variance) + eps), weight, bias, stretched, (channels,), "batch_norm"
+        )
 
     return normalized(x, weight, bias, *(() if training else held))
 
@@ -253,7 +264,9 @@ def instance_norm(
     channels = _channels(x, "instance_norm")
     centred, _, variance = _moments(x, tuple(range(2, x.ndim)))
     shape = (channels, *(1,) * (x.ndim - 2))
-    return _affine(centred * F.rsqrt(variance + eps), weight, bias, shape, (channels,), "instance_norm")
+    return _affine(
+        centred * F.rsqrt(_of_lines(variance) + eps), weight, bias, shape, (channels,), "instance_norm"
+    )
 
 
 @checked
@@ -289,7 +302,7 @@ def group_norm(
         )
     apart = F.reshape(x, shape=(x.shape[0], num_groups, channels // num_groups, *x.shape[2:]))
     centred, _, variance = _moments(apart, tuple(range(2, apart.ndim)))
-    normal = F.reshape(centred * F.rsqrt(variance + eps), shape=x.shape)
+    normal = F.reshape(centred * F.rsqrt(_of_lines(variance) + eps), shape=x.shape)
     shape = (channels, *(1,) * (x.ndim - 2))
     return _affine(normal, weight, bias, shape, (channels,), "group_norm")
 
@@ -331,7 +344,7 @@ def normalize(x: A | ArrayLike, /, p: float = 2.0, axis: Axis = 1, eps: NonNegat
     """
     x = as_inexact(x, "normalize")
     k = normalize_axis(as_int(axis, "normalize", "axis"), x.ndim, "normalize")
-    return x / F.maximum(vector_norm(x, axis=k, keepdims=True, ord=p), eps)
+    return x / F.maximum(_of_lines(vector_norm(x, axis=k, keepdims=True, ord=p)), eps)
 
 
 __all__ = [

@@ -351,7 +351,7 @@ def _avg(
     pool = _Pool(name, n, x, kernel_size, stride, padding, 1, ceil_mode, "fc")
     masked = isinstance(pool.x, MaskedTensor)
     divisor: Any = (
-        pool.reduced(_sum_pool, ones_like(pool.padded(0.0, count_include_pad)))
+        pool.reduced(_sum_pool, ones_like(pool.padded(0.0, count_include_pad))).to_tensor(1)
         if masked
         else pool.counts(count_include_pad)
     )
