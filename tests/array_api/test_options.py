@@ -464,6 +464,11 @@ ERRORS = [
         "embedding: argument 'padding_idx'",
     ),
     (lambda: nn.embedding(AT, SQUARE, max_norm=-1.0), ArgumentError, "embedding: argument 'max_norm'"),
+    (
+        lambda: nn.embedding_bag(AT, SQUARE, padding_idx=3),
+        IndexingError,
+        "embedding_bag: argument 'padding_idx'",
+    ),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[0], SQUARE), ShapeError, "gaussian_nll.*'target'.*2 axes"),
     (lambda: nn.gaussian_nll_loss(SQUARE, SQUARE[:2], 1.0), ShapeError, "gaussian_nll_loss"),
     (lambda: nn.gaussian_nll_loss(SQUARE[:2], SQUARE[:2], SQUARE[0]), ShapeError, "gaussian_nll_loss.*'var'"),

@@ -18,6 +18,7 @@ S = draw((3, 3), seed=2) + 3 * np.eye(3)
 H = S @ S.T + np.eye(3)
 C = Z[:, :3] + 3 * np.eye(3)
 LABELS, IMAGE = np.array([1, 3, 0]), draw((1, 1, 3, 4))
+COUNTS = np.array([2, 0, 1, 3])
 ALONG = np.array([[0, 0, 3], [1, 2, 1], [3, 3, 3]])
 T = torch.from_numpy
 
@@ -174,6 +175,23 @@ CASES = {
         W,
     ),
     "einsum-trace": (lambda x, y: iv.einsum("ii,jj", x, y), lambda x, y: torch.einsum("ii,jj", x, y), S, H),
+    "cov": (
+        lambda x, a: iv.cov(x, fweights=COUNTS, aweights=a**2),
+        lambda x, a: torch.cov(x, fweights=T(COUNTS), aweights=a**2),
+        X,
+        Y[0],
+    ),
+    "logcumsumexp-complex": (
+        lambda x: iv.exp(iv.logcumsumexp(x, axis=1)),
+        lambda x: torch.exp(torch.logcumsumexp(x, 1)),
+        Z,
+    ),
+    "sinc-complex": (iv.special.sinc, torch.sinc, Z),
+    "embedding-padding": (
+        lambda x: iv.embedding(LABELS % 3, x, padding_idx=1) ** 2,
+        lambda x: nn.embedding(T(LABELS % 3), x, padding_idx=1) ** 2,
+        X,
+    ),
     "cross": (linalg.cross, torch.linalg.cross, S, H),
     "inv": (linalg.inv, torch.linalg.inv, C),
     "det": (linalg.det, torch.linalg.det, C),

@@ -479,6 +479,7 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
     "embedding_bag": lambda: [
         Given(numbers(0, 2, 1), matrix(), numbers(0, 1, 3), mode="mean", include_last_offset=True),
         Given(iv.asarray([[0, 2]]), matrix(), mode="sum", per_sample_weights=iv.ones((1, 2))),
+        Given(iv.asarray([[0, 2]]), matrix(), padding_idx=1, max_norm=2.0, norm_type=2.0),
     ],
     "gaussian_nll_loss": lambda: Given(vector(), vector(), vector(), full=True, eps=1e-6, **REDUCTION),
     "glu": lambda: Given(iv.ones((3, 2)), -1),

@@ -139,6 +139,28 @@ LAYERS = {
         )
         for mode in ("mean", "sum", "max")
     },
+    **{
+        f"embedding_bag-{mode}-padding": Case(
+            lambda w, m=mode: nn.embedding_bag(np.array([[0, 2], [2, 2]]), w, mode=m, padding_idx=-3),
+            lambda F, w, m=mode: F.embedding_bag(
+                tensor(np.array([[0, 2], [2, 2]]), w), w, mode=m, padding_idx=-3
+            ),
+            (W,),
+            order=1,
+        )
+        for mode in ("mean", "sum", "max")
+    },
+    "embedding_bag-weights-padding": Case(
+        lambda w, f: nn.embedding_bag(
+            np.array([0, 2, 4]), w, np.array([0, 2]), mode="sum", per_sample_weights=f, padding_idx=2
+        ),
+        lambda F, w, f: F.embedding_bag(
+            tensor(np.array([0, 2, 4]), w), w, tensor(np.array([0, 2]), w), mode="sum",
+            per_sample_weights=f, padding_idx=2,
+        ),
+        (W, B[:3]),
+        order=1,
+    ),
     "embedding_bag-weights": Case(
         lambda w, f: nn.embedding_bag(
             np.array([0, 2, 4]), w, np.array([0, 2, 3]), mode="sum", per_sample_weights=f,

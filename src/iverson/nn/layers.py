@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
-from iverson.array_api.creation import zero_of
+from iverson.array_api.creation import ones_like, zero_of
 from iverson.array_api.einsum import einsum
+from iverson.array_api.indexing import positions
 from iverson.array_api.joining import concat
 from iverson.array_api.random import Generator
 from iverson.array_api.reductions import mean
 from iverson.array_api.searching import searchsorted
 from iverson.array_api.segments import embedding, segment_max, segment_mean, segment_sum
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, has_entries, unwrap
+from iverson.core.dispatch import Wrapper, has_entries, unwrap, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError, ShapeError, described
 from iverson.core.shapes import as_int, check_choice
+from iverson.masked import masked_tensor
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike, Share
+    from iverson.handles.typing import A, ArrayLike, NonNegative, Share
 
 
 @in_single
@@ -143,6 +145,9 @@ def embedding_bag(
     mode: Literal["mean", "sum", "max"] = "mean",
     per_sample_weights: A | ArrayLike | None = None,
     include_last_offset: bool = False,
+    padding_idx: SupportsIndex | None = None,
+    max_norm: NonNegative | None = None,
+    norm_type: float = 2.0,
 ) -> A:
     """The mean, sum or largest entries of the rows of a table in each bag of indices.
 
@@ -155,8 +160,11 @@ def embedding_bag(
         specified is unspecified.
     per_sample_weights : factors of the rows, of the indices' shape; for a sum alone.
     include_last_offset : whether the last offset is where the last bag ends.
+    padding_idx : the number of a row that is left out of bags.
+    max_norm, norm_type : as in `embedding`.
 
-    The gradient of the table is in the COO layout, as that of `embedding`. Raises ShapeError, IndexingError.
+    The gradient of the table is in the COO layout, as that of `embedding`. Raises ShapeError, IndexingError,
+    ArgumentError.
 
     >>> from iverson import asarray
     >>> embedding_bag(asarray([0, 1, 1]), asarray([[1., 2.], [3., 4.]]), asarray([0, 2]), mode="sum")
@@ -180,7 +188,17 @@ def embedding_bag(
         raise ArgumentError(
             "embedding_bag", "per_sample_weights", got=f"weights with mode '{mode}'", expected="mode 'sum'"
         )
-    rows: Any = embedding(given, table)
+    if padding_idx is not None:
+        row = positions(np.asarray(padding_idx), table.shape[0], "embedding_bag", "padding_idx")
+        numbers: Any = F.to_dense(zero_filled(given))
+        left: Any = numbers % table.shape[0] != int(row)
+        left = F.logical_and(left, zero_filled(ones_like(given, dtype="bool")))
+        found: Any = embedding_bag(
+            masked_tensor(numbers, left), table, offsets, mode=mode, per_sample_weights=per_sample_weights,
+            include_last_offset=include_last_offset, max_norm=max_norm, norm_type=norm_type,
+        )  # fmt: skip
+        return found if isinstance(given, Wrapper) else found.to_tensor(0.0)
+    rows: Any = embedding(given, table, None, max_norm, norm_type)
     if per_sample_weights is not None:
         weights = as_inexact(per_sample_weights, "embedding_bag", "per_sample_weights")
         if weights.shape != given.shape:
