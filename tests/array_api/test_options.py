@@ -154,7 +154,7 @@ def test_quantiles_under_transforms():
     """What is perturbed, and compiled, are methods by turns, and weights."""
     x, q, w = draw((3, 5)), np.array([0.13, 0.47, 0.91]), np.abs(draw((3, 5), seed=1))
     leaves = tuple(iv.asarray(v, requires_grad=True) for v in (x, q))
-    chosen = by_turns(METHODS, 3)
+    chosen = by_turns(METHODS, 5)
     assert gradcheck(lambda x, q: by_methods(x, q, w, chosen), leaves, fast=True)
     twice = iv.vmap(by_methods)(*(iv.asarray(np.stack([v, v])) for v in (x, q, w)))
     same(twice[1], by_methods(x, q, w).numpy())
@@ -229,7 +229,9 @@ def test_one_triangle_of_a_matrix(triangle, dtype):
         same(found.eigenvalues, w, tolerance=1e-4 if dtype == "float32" else None)
         same(iv.abs(found.eigenvectors), np.abs(v), tolerance=1e-3 if dtype == "float32" else None)
         same(iv.linalg.eigvalsh(held, triangle), w, tolerance=1e-4 if dtype == "float32" else None)
-    x = draw((3, 3), "complex128" if dtype == "complex128" else "float64")
+    if dtype == "float32":
+        return
+    x = draw((3, 3), dtype)
 
     def parts(x):
         w, v = iv.linalg.eigh(x, UPLO=triangle)
