@@ -136,7 +136,7 @@ class _Body:
         self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, cells_change: bool = False
     ) -> None:
         self.name = name
-        given = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
+        given: tuple[Any, ...] = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
         self.traced = _traced(*given, cells_change=cells_change)
         self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
         self.cells = _written(self.traced, name)
