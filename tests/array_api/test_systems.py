@@ -382,3 +382,11 @@ ERRORS = [
 def test_errors(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_exchanges_of_rows_are_no_order_of_them():
+    """What SciPy's lu_factor gives is refused: it would be read as another matrix."""
+    a = np.array([[0.0, 1.0, 2.0], [3.0, 1.0, 0.0], [1.0, 5.0, 1.0]])
+    with pytest.raises(ArgumentError, match=r"lu_solve.*\[1, 2, 2\].*each number of a row once"):
+        linalg.lu_solve(scipy.linalg.lu_factor(a), np.ones(3))
+    same(linalg.lu_solve(linalg.lu_factor(a), np.ones(3)), np.linalg.solve(a, np.ones(3)))

@@ -44,6 +44,8 @@ class X:
     def draw(self, dtype: str, seed: int) -> Array:
         if self.fixed is not None:
             entries = np.asarray(self.fixed)
+            if dtype in COMPLEX and np.isnan(entries).any():
+                entries = entries * (1 + 0.5j)
             return entries if self.lasting else _cast(entries, dtype, self.low)
         rng = np.random.default_rng([seed, len(self.shape), *self.shape])
         entries = rng.uniform(self.low, self.high, self.shape)

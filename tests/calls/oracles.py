@@ -130,6 +130,51 @@ def _widest(sums: Array, weights: Any) -> Array:
     return sums.astype("uint64" if weights.dtype.kind == "u" else "int64")
 
 
+def _distinct(of_all: Oracle) -> Oracle:
+    """The parts of `unique_all` and its like, along an axis too."""
+    fields = {"indices": 1, "inverse_indices": 2, "counts": 3}
+
+    def of(x: Array, axis: int | None = None) -> Any:
+        found = of_all(x)
+        if axis is None:
+            return tuple(found)
+        along = np.unique(x, True, True, True, axis)
+        return [along[0], *(along[fields[name]] for name in found._fields[1:])]
+
+    return of
+
+
+def _by_segment(of_one: Oracle) -> Oracle:
+    return lambda x, ids, count: np.stack([of_one(x[ids == k]) for k in range(count)])
+
+
+def _softmax_by_segment(x: Array, ids: Array, count: int) -> Array:
+    out = np.empty(x.shape, np.result_type(x, "float32") if x.dtype.kind in "fc" else float)
+    for k in range(count):
+        out[ids == k] = scipy.special.softmax(x[ids == k], 0)
+    return out
+
+
+def _lu_factor(x: Array) -> Any:
+    if not x.size:
+        raise ValueError("SciPy drops the dtype")
+    factors, exchanges = scipy.linalg.lu_factor(x)
+    rows = np.broadcast_to(np.arange(x.shape[-1]), exchanges.shape).copy()
+    for at in np.ndindex(exchanges.shape[:-1]):
+        for k, other in enumerate(exchanges[at]):
+            rows[at][[k, other]] = rows[at][[other, k]]
+    return [factors, rows]
+
+
+def _lu_solve(factors: Any, b: Array, adjoint: bool) -> Array:
+    packed, rows = factors
+    own = np.linalg.solve(np.eye(1, dtype=packed.dtype), np.ones(1, b.dtype)).dtype
+    wide = packed.astype(np.result_type(packed, "float64"))
+    matrix = np.empty_like(wide)
+    matrix[rows] = (np.tril(wide, -1) + np.eye(len(wide))) @ np.triu(wide)
+    return np.linalg.solve(matrix.conj().T if adjoint else matrix, b).astype(own)
+
+
 def _lu(x: Array) -> Any:
     if not x.size:  # SciPy drops the axes
         return [np.linalg.inv(x)] * 3
@@ -192,7 +237,16 @@ BY_HAND: dict[str, Oracle] = {
     "cov": lambda x, correction=1: np.cov(x, ddof=correction),
     "logsumexp": _logsumexp,
     "reciprocal": lambda x: 1 / x,
+    **{name: _distinct(getattr(np, name)) for name in ("unique_all", "unique_counts", "unique_inverse")},
     "unique_values": np.unique,
+    "segment_sum": _by_segment(lambda x: np.sum(x, 0, dtype=x.dtype)),
+    "segment_mean": _by_segment(lambda x: np.mean(x, 0) if len(x) else np.zeros(x.shape[1:])),
+    "segment_max": _by_segment(lambda x: np.max(x, 0)),
+    "segment_min": _by_segment(lambda x: np.min(x, 0)),
+    "segment_prod": _by_segment(lambda x: np.prod(x, 0, dtype=x.dtype)),
+    "segment_softmax": _softmax_by_segment,
+    "embedding": lambda indices, table: table[indices],
+    "linalg.lu_solve": _lu_solve,
     "linalg.eig": lambda x: [np.asarray(r, np.result_type(r, "complex64")) for r in np.linalg.eig(x)],
     "linalg.eigvals": lambda x: np.asarray(w := np.linalg.eigvals(x), np.result_type(w, "complex64")),
     "relu": lambda x: np.maximum(x, 0),
@@ -206,7 +260,7 @@ BY_HAND: dict[str, Oracle] = {
     "exp2": lambda x: np.exp2(x) if x.dtype.kind != "c" else np.exp(x * math.log(2)),
     "sinc": np.sinc,
     "linalg.solve_toeplitz": _solve_toeplitz,
-    "linalg.solve_triangular": lambda a, b, trans="N": scipy.linalg.solve_triangular(a, b, trans, lower=True),
+    "solve_triangular": lambda a, b, trans="N": scipy.linalg.solve_triangular(a, b, trans, lower=True),
     "linalg.cholesky_solve": lambda b, factor: scipy.linalg.cho_solve((factor, True), b),
     "linalg.matrix_exp": scipy.linalg.expm,
     "linalg.logdet": lambda x: np.log(np.linalg.det(x)),
@@ -225,9 +279,7 @@ BY_HAND: dict[str, Oracle] = {
     "linalg.pinv": lambda x: np.linalg.pinv(x, hermitian=False) if x.size else np.linalg.inv(x),
     "linalg.svdvals": lambda x: np.linalg.svd(x, compute_uv=False),
     "linalg.lu": _lu,
-    "linalg.lu_factor": lambda x: [
-        r.astype("int64") if r.dtype.kind == "i" else r for r in scipy.linalg.lu_factor(x)
-    ],
+    "linalg.lu_factor": _lu_factor,
     "linalg.norm": np.linalg.norm,
     "linalg.cond": np.linalg.cond,
 }
@@ -340,7 +392,10 @@ def expected(call: Call, args: Any, kwargs: Any, dtypes: tuple[str, ...]) -> Any
         """The oracle on numbers, those of some dtypes converted."""
 
         def convert(x: Array) -> Array:
-            if id(x) not in lasting:
+            is_number = id(x) not in lasting
+            if not x.dtype.isnative:  # which some of SciPy's functions do not read
+                x = x.astype(x.dtype.newbyteorder("="))
+            if is_number:
                 for names, target in targets:
                     if x.dtype.name in names:
                         return x.astype(target)

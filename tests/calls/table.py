@@ -96,14 +96,16 @@ def moved(*pairs: tuple[tuple[int, ...], tuple[Any, ...]]) -> list[tuple[Any, ..
 def square(matrix: str, *rest: Any, **options: Any) -> list[tuple[Any, ...]]:
     return [
         (X((*lead, n, n), matrix=matrix), *rest, options)
-        for lead, n in (((), 3), ((2,), 2), ((), 1), ((0,), 2))
+        for lead, n in (((), 3), ((2,), 2), ((), 1), ((), 0), ((0,), 2))
     ]
 
 
 T, V, M = (2, 3, 4), (5,), (3, 4)
-AT = lasting([[0, 2, 1, 0], [2, 2, 0, 1]])
+AT = lasting([[0, 2, 1, 0], [2, 2, 0, 2]])
+PLACES_IN_ORDER = lasting([0, 2, 2, 1])
 PLACES = lasting([0, 2, 2, -1])
 GAPS = np.where(np.arange(20).reshape(4, 5) % 3 == 1, np.nan, np.arange(20.0).reshape(4, 5) % 7 - 2)
+ROWS = X((3, 3), fixed=np.array([[1, 0, 2], [2, 0, 1], [1, 0, 2]]))
 HOLES = X((4, 5), fixed=GAPS, low=-2.0)
 FULL = X((4, 5))
 PRODUCTS = (
@@ -124,7 +126,7 @@ def paired(shapes: Iterable[tuple[Any, Any]], *rest: Any, **options: Any) -> lis
 
 
 def _decomposed(**options: Any) -> Iterator[tuple[Any, ...]]:
-    for shape in ((3, 3), (4, 2), (2, 2, 4), (1, 1)):
+    for shape in ((3, 3), (4, 2), (2, 2, 4), (1, 1), (0, 3)):
         yield X(shape), {}
         yield X(shape), options
 
@@ -193,7 +195,34 @@ def _like(*rest: Any) -> Iterator[tuple[Any, ...]]:
         yield X(shape), *rest, {"dtype": "float32"}
 
 
+def _extrema() -> Iterator[tuple[Any, ...]]:
+    for shape in SHAPES:
+        for axis, keepdims in itertools.product(_axes(shape), (False, True)):
+            yield X(shape), {"axis": axis, "keepdims": keepdims}
+    for entries in ([-2, 0, 1], [1, 0, -2]):
+        yield (X((3,), fixed=np.array(entries)),)
+
+
+def _segmented() -> Iterator[tuple[Any, ...]]:
+    for shape in ((3,), (3, 2)):
+        yield X(shape), lasting([0, 1, 0]), 2
+
+
+def _of_factors() -> Iterator[tuple[Any, ...]]:
+    for n, columns, adjoint in ((3, (), False), (3, (2,), False), (3, (2,), True), (0, (), False)):
+        rows = lasting([1, 2, 0][:n], "int64")
+        yield (X((n, n), matrix="regular"), rows), X((n, *columns)), {"adjoint": adjoint}
+
+
+def _of_numbers(count: int, low: float = 0.5) -> Iterator[tuple[Any, ...]]:
+    for shape in SHAPES[:5]:
+        yield tuple(X(shape, low, low + 2.0) for _ in range(count))
+        yield (*[2.0] * (count - 1), X(shape, low, low + 2.0))
+
+
 def _splits() -> Iterator[tuple[Any, ...]]:
+    yield X((0, 2)), 2
+    yield X((0,)), [1]
     yield X((6, 2)), 3
     yield X((6, 2)), [1, 4]
     yield X((6, 2)), [2, 2, 9]
@@ -225,12 +254,7 @@ MAIN: dict[str, Callable[[], Made]] = {
         reduced,
     ),
     **{name: lambda: [*reduced(), *reduced(correction=1)] for name in ("var", "std", "nanvar", "nanstd")},
-    **{
-        name: lambda: [
-            (X(s), {"axis": a, "keepdims": k}) for s in SHAPES for a in _axes(s) for k in (False, True)
-        ]
-        for name in ("argmax", "argmin", "nanargmax", "nanargmin")
-    },
+    **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), _extrema),
     **{
         name: lambda: [
             (X(s), q, {"axis": a})
@@ -291,14 +315,26 @@ MAIN: dict[str, Callable[[], Made]] = {
         + [(X(T), (1, 2), {"axis": (0, -1)}), (X((0,)), 1), (X(()), 1)]
     ),
     "rot90": lambda: (
-        [(X(T), k) for k in range(5)] + [(X(T), 1, {"axes": a}) for a in ((2, 0), (1, 2), (-1, 0))]
+        [(X(T), k) for k in range(5)]
+        + [(X((0, 2)),)]
+        + [(X(T), 1, {"axes": a}) for a in ((2, 0), (1, 2), (-1, 0))]
     ),
     "tile": lambda: moved(
-        ((2, 3), ((2, 2),)), ((3,), ((2, 1, 2),)), (T, ((2,),)), ((2, 3), ((0, 1),)), ((), ((3,),))
+        ((2, 3), ((2, 2),)),
+        ((3,), ((2, 1, 2),)),
+        (T, ((2,),)),
+        ((2, 3), ((0, 1),)),
+        ((), ((3,),)),
+        ((0, 3), ((2, 2),)),
     ),
     "repeat": lambda: (
         [(X(M), 2, {"axis": a}) for a in (None, -2, -1, 0, 1)]
-        + [(X(M), 0, {"axis": 0}), (X(M), lasting([1, 0, 2]), {"axis": 0}), (X(()), 3)]
+        + [
+            (X((0, 3)), 2, {"axis": 0}),
+            (X(M), 0, {"axis": 0}),
+            (X(M), lasting([1, 0, 2]), {"axis": 0}),
+            (X(()), 3),
+        ]
     ),
     "diagonal": lambda: [(X(s), {"offset": k}) for s in (M, T, (0, 2)) for k in (0, 1, -2, 9)],
     "diag": lambda: [(X(s), {"k": k}) for s in ((3,), M) for k in (0, 1, -2)],
@@ -316,12 +352,14 @@ MAIN: dict[str, Callable[[], Made]] = {
     ),
     "unstack": lambda: [(X(T), {"axis": a}) for a in range(-3, 3)] + [(X((2, 0)),), (X((0, 2)),)],
     "split": _splits,
-    "array_split": lambda: [(X((7, 4)), 3, {"axis": a}) for a in (-2, -1, 0, 1)],
+    "array_split": lambda: [(X((7, 4)), 3, {"axis": a}) for a in (-2, -1, 0, 1)] + [(X((0, 2)), 2)],
     "pad": lambda: moved(
         ((2, 3), (1,)),
         ((2, 3), ((1, 2),)),
         ((2, 3), (((0, 0), (2, 1)),)),
         ((0, 2), (1,)),
+        ((0, 2), (1, "constant", {"constant_values": 3})),
+        ((), (0,)),
         ((3,), ((1, 2), "reflect")),
         ((2, 3), (1, "constant", {"constant_values": 3})),
         ((2, 3), (((1, 0), (5, 7)), "reflect")),
@@ -351,6 +389,12 @@ MAIN: dict[str, Callable[[], Made]] = {
         (X((5,), fixed=np.array([0, 1, 1, 2, 4])), X(s, 0.0, 5.0), {"side": side})
         for s in ((), (3,), (2, 3), (0,))
         for side in ("left", "right")
+    ],
+    **dict.fromkeys((f"segment_{n}" for n in ("sum", "mean", "max", "min", "prod", "softmax")), _segmented),
+    "embedding": lambda: [
+        (PLACES_IN_ORDER, X((3, 2))),
+        (lasting([[0], [2]]), X((3, 2))),
+        (lasting(1), X((3, 2))),
     ],
     "isin": lambda: (
         [(X((2, 3)), X((4,)), {"invert": i}) for i in (False, True)] + [(X((3,)), X((0,))), (X(()), X((2,)))]
@@ -386,7 +430,7 @@ MAIN: dict[str, Callable[[], Made]] = {
     "nonzero": lambda: of((3,), M, (0, 2), (2, 3, 2)),
     "argwhere": lambda: of((3,), M, (0, 2), ()),
     **{
-        name: lambda: of((7,), M, (0,), ())
+        name: lambda: [*of((7,), M, (0,), ()), (ROWS, {"axis": 0}), (ROWS, {"axis": -1})]
         for name in ("unique_all", "unique_counts", "unique_inverse", "unique_values")
     },
     "unique": lambda: [(X((7,)),), (X(M),), (X((7,)), {"return_counts": True}), (X((2, 3)), {"axis": 1})],
@@ -473,13 +517,11 @@ MAIN: dict[str, Callable[[], Made]] = {
     "frac": lambda: of(*SHAPES),
 }
 LINALG: dict[str, Callable[[], Made]] = {
-    **{
-        n: lambda: square("regular")
-        for n in ("inv", "det", "slogdet", "eigvals", "eig", "lu_factor", "lu", "cond")
-    },
-    **{n: lambda: square("positive") for n in ("eigh", "eigvalsh", "logdet", "sqrtm", "logm", "pinv")},
+    **{n: lambda: square("regular") for n in ("inv", "det", "slogdet", "logdet", "eigvals", "eig", "cond")},
+    **{n: lambda: square("positive") for n in ("eigh", "eigvalsh", "sqrtm", "logm", "pinv")},
     "matrix_exp": lambda: [(X(s),) for s in ((3, 3), (2, 2, 2), (1, 1))],
     "cholesky": lambda: [*square("positive"), *square("positive", upper=True)],
+    **{n: lambda: [*square("regular"), *of((3, 3), (2, 4, 4))] for n in ("lu", "lu_factor")},
     "svd": lambda: _decomposed(full_matrices=False),
     "qr": lambda: _decomposed(mode="complete"),
     "svdvals": lambda: of((3, 3), (4, 2), (2, 2, 4), (1, 1), (0, 3)),
@@ -503,6 +545,7 @@ LINALG: dict[str, Callable[[], Made]] = {
         (X((4,), fixed=np.array([5, 1, 0, 1])), X((4,))),
         (X((3,), fixed=np.array([4, 1, 1])), X((3, 2)), {"r": X((3,), fixed=np.array([4, 0, 1]))}),
     ],
+    "lu_solve": _of_factors,
     "lstsq": lambda: [(X((4, 2)), X(b)) for b in ((4,), (4, 3))],
     "matrix_power": lambda: (
         [(X((3, 3), matrix="regular"), n) for n in (0, 1, 2, 5, -1, -3)] + [(X((2, 2, 2)), 3)]
@@ -561,9 +604,12 @@ SPECIAL: dict[str, Callable[[], Made]] = {
     ],
     **{n: lambda: [(X(s), a) for s in SHAPES[1:4] for a in _axes(s)] for n in ("softmax", "log_softmax")},
     **{n: lambda: of(*SHAPES[:5], low=0.2, high=3.0) for n in ("expit", "gammaln", "psi", "exp2")},
+    **{n: lambda: _of_numbers(3) for n in ("fdtr", "fdtrc", "gdtr", "gdtrc", "radian")},
+    **{n: lambda: _of_numbers(2) for n in ("huber", "pdtr", "pdtrc", "pseudo_huber")},
     "multigammaln": lambda: [(X(s, 2.0, 4.0), 2) for s in SHAPES[:4]],
     "polygamma": lambda: [(1, X(s, 0.3, 3.0)) for s in SHAPES[:5]],
 }
+MAIN["solve_triangular"] = LINALG["solve_triangular"]
 TABLES = {"iv": MAIN, "linalg": LINALG, "fft": FFT, "special": SPECIAL}
 
 #: Public functions that no call is generated for, each with the reason.

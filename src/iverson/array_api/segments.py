@@ -214,9 +214,11 @@ def segment_max(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Suppo
     >>> segment_max(asarray([1.0, 2.0, 4.0]), [0, 1, 0])
     iverson.Tensor([4., 2.])
     """
-    x, ids, count = _segments(x, segment_ids, num_segments, "segment_max")
-    TABLE["segment_max"].abstract(x, ids, count=count)
-    return F.segment_max(x, ids, count=count)
+    slices: Any
+    slices, ids, count = _segments(x, segment_ids, num_segments, "segment_max")
+    check_kind(slices, "iuf", "segment_max")
+    TABLE["segment_max"].abstract(slices, ids, count=count)
+    return F.segment_max(slices, ids, count=count)
 
 
 @tensor_method
@@ -324,6 +326,7 @@ def segment_softmax(
     slices: Any
     slices, ids, count = _segments(x, segment_ids, num_segments, "segment_softmax")
     slices = cast(slices, dtypes.to_inexact(slices.dtype))
+    check_kind(slices, "f", "segment_softmax")
     TABLE["segment_softmax"].abstract(slices, ids, count=count)
     return F.segment_softmax(slices, ids, count=count)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.array_api.arguments import SCALARS as NUMBERS
-from iverson.array_api.arguments import as_inexact, as_operand, as_weak, check_kind, named
+from iverson.array_api.arguments import as_inexact, as_operand, as_weak, cast, check_kind, named
 from iverson.array_api.elementwise import digamma, documented, erf, erfc, exp2, lgamma, sigmoid
 from iverson.array_api.nn import log_softmax as _log_softmax
 from iverson.array_api.nn import softmax as _softmax
@@ -74,7 +74,7 @@ def _read(name: str, **given: Any) -> list[Any]:
     for x, argument in zip(found, given, strict=True):
         check_kind(x, "iuf", name, argument) if type(x) not in NUMBERS else None
     own = dtypes.to_inexact(dtypes.result_type(*found))
-    return [as_operand(np.asarray(x, own), name) if type(x) in NUMBERS else x for x in found]
+    return [as_operand(np.asarray(x, own), name) if type(x) in NUMBERS else cast(x, own) for x in found]
 
 
 def huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:

@@ -17,7 +17,8 @@ from iverson.array_api.reductions import sum as _sum
 from iverson.array_api.triangular import solve_triangular
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.errors import ArgumentTypeError, ShapeError, described, speaking_as
+from iverson.core.dispatch import has_entries
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described, speaking_as
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -142,6 +143,14 @@ def _of_square(factors: Any) -> tuple[Any, Any]:
     if rows.shape != packed.shape[:-1]:
         raise ShapeError(
             "lu_solve", "factors", got=f"a permutation of shape {rows.shape}", expected=f"{packed.shape[:-1]}"
+        )
+    if has_entries(rows) and (np.sort(held := F.to_numpy(rows)) != np.arange(rows.shape[-1])).any():
+        raise ArgumentError(
+            "lu_solve",
+            "factors",
+            got=f"{held.tolist()} for the order of rows",
+            expected="each number of a row once",
+            remedy="take the factors of iverson.linalg.lu_factor: SciPy's have exchanges of rows instead",
         )
     return packed, rows
 
