@@ -123,6 +123,15 @@ def functions() -> Iterator[Right]:
         for op in (iv.softmax, iv.log_softmax, iv.logsumexp):
             yield Right(f"{op.__name__} {k}", partial(op, axis=0), (leaf(point),))
     yield Right("softmax of rows", lambda x: iv.softmax(x * 5, axis=1), (normal(2, 4),))
+    for point in (
+        [40.0, 0, -5],
+        [30.0, 0, -1],
+        [700.0, 0, -5],
+        [745.0, 0, 1],
+        [0, -745.0, -740],
+    ):  # saturated
+        for op in (iv.softmax, iv.log_softmax):
+            yield Right(f"{op.__name__} at {point}", partial(op, axis=0), (leaf(point),), orders=1)
     for scale in (1e-4, 1.0, 1e4):
         x = leaf(scale * np.random.default_rng(1).standard_normal((2, 3)))
         yield Right(f"layer norm at {scale:g}", layer_norm, (x,))

@@ -82,5 +82,6 @@ class Tolerances:
             ``rtol`` of the scale.
         """
         absolute = self.atol * np.minimum(1.0, scale) if self.scaled else self.atol
+        absolute = np.maximum(absolute, np.finfo(np.float64).tiny)  # below, numbers have few digits
         uncertain = np.minimum(_ERRORS * error, np.maximum(self.atol, self.rtol * scale))
         return np.maximum(absolute, uncertain) + self.rtol * np.abs(numerical)
