@@ -49,7 +49,12 @@ def _of_second(function: Callable[..., Any], second: Any, x: Any) -> Any:
 
 def _like(x: Any, values: Any) -> Any:
     """A constant of the library that x is of."""
-    return np.asarray(values) if isinstance(x, np.ndarray) else iv.asarray(values)
+    return _of(x).asarray(values)
+
+
+def _of(x: Any) -> Any:
+    """The library that x is of."""
+    return iv if isinstance(x, iv.Tensor) else np
 
 
 _by_name(
@@ -120,6 +125,24 @@ _by_name(fft, "fftn ifftn fft2 ifft2 rfftn dctn idctn dstn idstn", matrix)
 _calls("fft", (wave,), fht=lambda x: fft.fht(x, 0.1, 0.5))
 _by_name(integrate, "trapezoid simpson cumulative_trapezoid romb", matrix)
 _calls("integrate", (matrix,), cumulative_simpson=lambda x: integrate.cumulative_simpson(x, dx=0.1))
+
+
+def _integral(a: Any, low: float, high: float) -> Any:
+    def bell(x: Any, a: Any) -> Any:  # whose derivative is none of inf: abscissae are as large as 1e300
+        return _of(x).exp(-_of(x).minimum(a * x * x, _like(x, 700.0)))
+
+    return integrate.tanhsinh(bell, _like(a, low), _like(a, high), args=(a,)).integral
+
+
+# tanhsinh writes into parts of a reshaped transpose.
+_calls(
+    "integrate",
+    (above,),
+    tanhsinh=lambda a: _integral(a, 0.0, 1.0),
+    tanhsinh_half_line=lambda a: _integral(a, 0.0, np.inf),
+    tanhsinh_line=lambda a: _integral(a, -np.inf, np.inf),
+    nsum=lambda a: integrate.nsum(lambda k, a: k**-a, _like(a, 1.0), _like(a, 10.0), args=(a,)).sum,
+)
 _by_name(optimize, "rosen rosen_der rosen_hess", wave)
 _by_name(optimize, "rosen_hess_prod", wave, wave[::-1].copy())
 _by_name(linalg, "block_diag", matrix, quaternions)
@@ -203,6 +226,9 @@ _by_name(ndimage, "convolve", matrix, square)
 _calls(
     "interpolate",
     (wave,),
+    PchipInterpolator=lambda y: interpolate.PchipInterpolator(_like(y, np.arange(8.0)), y)(
+        _like(y, [0.3, 1.7])
+    ),
     CubicSpline=lambda y: interpolate.CubicSpline(_like(y, np.arange(8.0)), y)(_like(y, [0.3, 1.7])),
     RegularGridInterpolator=lambda y: interpolate.RegularGridInterpolator((_like(y, np.arange(8.0)),), y)(
         _like(y, [[0.3], [1.7]])

@@ -33,6 +33,23 @@ DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+#: Functions whose results are parts, as NumPy's are.
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "transpose": lambda a: _of(a).permute_dims(a, tuple(range(a.ndim))[::-1]),
+    "flat": lambda a: _of(a).reshape(a, (-1,)) if a.size else a[:],
+    "halves": lambda a: _of(a).reshape(a, (2, -1)) if a.size and a.size % 2 == 0 else a[:],
+    "more axes": lambda a: _of(a).expand_dims(a, axis=0),
+    "fewer axes": lambda a: _of(a).squeeze(_of(a).expand_dims(a, axis=a.ndim), axis=a.ndim),
+    "reversed": lambda a: _of(a).flip(a, axis=0),
+    "last": lambda a: _of(a).unstack(a)[-1] if a.ndim > 1 and a.shape[0] else a[:],
+    "moved": lambda a: _of(a).moveaxis(a, 0, -1),
+}
+
+
+def _of(a: Any) -> Any:
+    return np if isinstance(a, np.ndarray) else iv
+
+
 def _key(rng: random.Random, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """A basic key that leaves an axis."""
     key: list[Any] = []
@@ -53,8 +70,18 @@ def _steps(seed: int, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
     model = [np.empty(shape)]
     for _ in range(rng.randint(2, 9)):
         of = rng.randrange(len(shapes))
-        kind = rng.choice(("part", "part", "set", "add", "multiply", "from base"))
-        if kind == "part" or len(shapes) == 1:
+        kind = rng.choice(
+            ("part", "part", "moved", "set", "add", "multiply", "from base" if model[0].size else "set")
+        )
+        if kind == "moved":
+            how = rng.choice(sorted(MOVES))
+            found = MOVES[how](model[of])
+            if found.size and not np.shares_memory(found, model[of]):
+                continue  # what NumPy copies is not a part there
+            model.append(found)
+            shapes.append(found.shape)
+            steps.append((kind, of, how, None))
+        elif kind == "part" or len(shapes) == 1:
             key = _key(rng, shapes[of])
             model.append(model[of][key])
             shapes.append(model[-1].shape)
@@ -72,6 +99,8 @@ def _run(steps: list[tuple[Any, ...]], x: Any) -> Any:
         target = tensors[of]
         if kind == "part":
             tensors.append(target[key])
+        elif kind == "moved":
+            tensors.append(MOVES[key](target))
         elif kind == "set":
             target[key] = number
         elif kind == "from base":
@@ -80,7 +109,9 @@ def _run(steps: list[tuple[Any, ...]], x: Any) -> Any:
             target += number * base.sum()
         else:
             target *= number
-    return base
+    namespace = np if isinstance(base, np.ndarray) else iv  # what parts hold then is read, too
+    parts = [t.sum() * (k + 1) for k, t in enumerate(tensors)]
+    return base * namespace.sum(namespace.stack(parts))
 
 
 SEEDS = 200 if EXHAUSTIVE else 24

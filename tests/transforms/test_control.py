@@ -611,3 +611,35 @@ def test_a_branch_that_no_example_takes_is_not_run():
     with iv.explain.count() as work:
         iv.vmap(f)(MATRICES, iv.zeros(4))
     assert not work.calls["inv"]
+
+
+def doubled_until_large(x):
+    return iv.while_loop(lambda c: c.sum() < 100.0, lambda c: c * 2, x)
+
+
+@pytest.mark.parametrize("through", ["eager", "jit of a known branch", "branch of a branch", "vmap"])
+def test_only_the_branch_that_is_taken_has_to_have_a_gradient(through):
+    """Of two whose choice is known; compiled for either, the error names the loop."""
+    no, x = iv.asarray(False), iv.asarray([1.0, 2.0])
+
+    def loss(x, no=no):
+        return iv.sum(iv.cond(no, doubled_until_large, lambda x: x**3, x))
+
+    def nested(x):
+        return iv.sum(iv.cond(no, lambda x: x, lambda x: iv.cond(no, doubled_until_large, iv.sin, x), x))
+
+    if through == "eager":
+        found, expected = iv.grad(loss)(x), 3 * x.numpy() ** 2
+        second = iv.hessian(loss)(x)
+        np.testing.assert_allclose(second.to_dense().numpy(), np.diag(6 * x.numpy()))
+    elif through == "jit of a known branch":
+        found, expected = iv.jit(iv.grad(loss))(x), 3 * x.numpy() ** 2
+        with pytest.raises(iv.errors.MissingRuleError, match="while_loop"):
+            iv.jit(iv.grad(loss))(x, no)
+    elif through == "branch of a branch":
+        found, expected = iv.grad(nested)(x), np.cos(x.numpy())
+    else:
+        found, expected = iv.vmap(iv.grad(loss))(iv.stack([x, x]))[1], 3 * x.numpy() ** 2
+    np.testing.assert_allclose(found.to_dense().numpy(), expected, rtol=1e-13)
+    with pytest.raises(iv.errors.MissingRuleError, match="while_loop"):
+        iv.grad(lambda x: loss(x, iv.asarray(True)))(x)

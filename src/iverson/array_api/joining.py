@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -14,6 +14,7 @@ from iverson.array_api.methods import method, variadic_method
 from iverson.core.arrays import plain
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import Shape, as_int, as_shape, check_storable, normalize_axis
+from iverson.handles.views import as_part
 from iverson.ops import F
 from iverson.ops.shape import concat_offsets
 
@@ -55,6 +56,10 @@ def stack(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis = 0) -> A:
     return F.stack(*xs, axis=normalize_axis(axis, xs[0].ndim + 1, "stack"))
 
 
+def _parts(x: Any, keys: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    return (as_part(F.index_basic(x, key=key), x, key) for key in keys)
+
+
 @method
 def unstack(x: A | ArrayLike, /, *, axis: Axis = 0) -> tuple[A, ...]:
     """The slices of x along an axis, which they lose. Raises AxisError.
@@ -67,7 +72,7 @@ def unstack(x: A | ArrayLike, /, *, axis: Axis = 0) -> tuple[A, ...]:
     k = normalize_axis(axis, x.ndim, "unstack")
     whole = tuple(slice(0, n, 1) for n in x.shape)
     keys = ((*whole[:k], i, *whole[k + 1 :]) for i in range(x.shape[k]))
-    return tuple(F.index_basic(x, key=key) for key in keys)
+    return tuple(_parts(x, keys))
 
 
 @method
@@ -101,7 +106,7 @@ def split(x: A | ArrayLike, indices_or_sections: ShapeLike, /, *, axis: Axis = 0
                 remedy="use array_split, or pass the positions of the cuts",
             )
         cuts = list(range(0, n + 1, n // parts)) if n else [0] * (parts + 1)
-    return tuple(F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in pairwise(cuts))
+    return tuple(_parts(x, (_cut(x.shape, k, a, b) for a, b in pairwise(cuts))))
 
 
 @method
@@ -121,7 +126,7 @@ def array_split(x: A | ArrayLike, sections: SupportsIndex, /, *, axis: Axis = 0)
         raise ArgumentError("array_split", "sections", got=str(parts), expected="a number of parts")
     size, longer = divmod(x.shape[k], parts)
     cuts = [i * size + min(i, longer) for i in range(parts + 1)]
-    return tuple(F.index_basic(x, key=_cut(x.shape, k, a, b)) for a, b in pairwise(cuts))
+    return tuple(_parts(x, (_cut(x.shape, k, a, b) for a, b in pairwise(cuts))))
 
 
 def _cut(shape: Shape, axis: int, start: int, stop: int) -> tuple[slice, ...]:

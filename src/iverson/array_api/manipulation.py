@@ -22,6 +22,7 @@ from iverson.core.shapes import (
     permutation,
 )
 from iverson.core.shapes import broadcast_shapes as _broadcast_shapes
+from iverson.handles.views import moved, permuted
 from iverson.layouts import is_strided
 from iverson.ops import F
 
@@ -53,29 +54,34 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
             raise ArgumentError(
                 "reshape", "copy", got="False", expected="True or None: these strides must be copied"
             ) from None
-    return F.reshape(F.copy(x) if copy else x, shape=wanted)
+    return F.reshape(F.copy(x), shape=wanted) if copy else _reshaped(x, wanted)
+
+
+def _reshaped(x: Any, shape: Shape) -> Any:
+    return moved(x, "reshape", {"shape": shape}, "reshape", {"shape": x.shape})
 
 
 def as_vector(x: Any, operation: str) -> Any:
     """x as a vector."""
     x = as_operand(x, operation)
-    return x if x.ndim == 1 else F.reshape(x, shape=(x.size,))
+    return x if x.ndim == 1 else _reshaped(x, (x.size,))
 
 
 @method
 def flatten(x: A | ArrayLike, /) -> A:
-    """The entries in row-major order, as a vector.
+    """The entries in row-major order, as a vector of its own: a write into it is none into x, as in NumPy.
 
     >>> from iverson import asarray
     >>> flatten(asarray([[1., 2.], [3., 4.]]))
     iverson.Tensor([1., 2., 3., 4.])
     """
-    return as_vector(x, "flatten")
+    x = as_operand(x, "flatten")
+    return F.reshape(x, shape=(x.size,))
 
 
 @method
 def ravel(x: A | ArrayLike, /) -> A:
-    """The entries in row-major order, as a vector: another name of `flatten`.
+    """The entries in row-major order, as a vector. As with `reshape`, a write into it is one into x.
 
     >>> from iverson import asarray
     >>> ravel(asarray([[1., 2.], [3., 4.]]))
@@ -104,7 +110,7 @@ def permute_dims(x: A | ArrayLike, /, axes: ShapeLike) -> A:
     (3, 1, 2)
     """
     x = as_operand(x, "permute_dims")
-    return F.permute_dims(x, axes=permutation(as_tuple(axes), x.ndim, "permute_dims"))
+    return permuted(x, permutation(as_tuple(axes), x.ndim, "permute_dims"))
 
 
 @method
@@ -120,7 +126,7 @@ def transpose(x: A | ArrayLike, /, axes: ShapeLike | None = None) -> A:
     """
     x = as_operand(x, "transpose")
     order = range(x.ndim)[::-1] if axes is None else permutation(as_tuple(axes), x.ndim, "transpose")
-    return F.permute_dims(x, axes=tuple(order))
+    return permuted(x, tuple(order))
 
 
 @method
@@ -134,7 +140,7 @@ def matrix_transpose(x: A | ArrayLike, /) -> A:
     x = as_operand(x, "matrix_transpose")
     if x.ndim < 2:
         raise ShapeError("matrix_transpose", "x", got=f"shape {x.shape}", expected="at least two axes")
-    return F.mT(x)
+    return x.mT
 
 
 @method
@@ -163,7 +169,7 @@ def moveaxis(x: A | ArrayLike, source: ShapeLike, destination: ShapeLike, /) -> 
     order = [k for k in range(x.ndim) if k not in moved["source"]]
     for target, axis in sorted(zip(moved["destination"], moved["source"], strict=True)):
         order.insert(target, axis)
-    return F.permute_dims(x, axes=tuple(order))
+    return permuted(x, tuple(order))
 
 
 @method
@@ -181,7 +187,7 @@ def swapaxes(x: A | ArrayLike, axis1: Axis, axis2: Axis, /) -> A:
     )
     order = list(range(x.ndim))
     order[first], order[second] = second, first
-    return F.permute_dims(x, axes=tuple(order))
+    return permuted(x, tuple(order))
 
 
 @method
@@ -196,7 +202,8 @@ def expand_dims(x: A | ArrayLike, /, axis: ShapeLike = 0) -> A:
     """
     x = as_operand(x, "expand_dims")
     ndim = x.ndim + len(as_tuple(axis))
-    return F.expand_dims(x, axis=normalize_axes(axis, ndim, "expand_dims"))
+    axes = normalize_axes(axis, ndim, "expand_dims")
+    return moved(x, "expand_dims", {"axis": axes}, "squeeze", {"axis": axes})
 
 
 @method
@@ -212,7 +219,8 @@ def squeeze(x: A | ArrayLike, /, axis: Axes = None) -> A:
     x = as_operand(x, "squeeze")
     if axis is None:
         axis = tuple(k for k, n in enumerate(x.shape) if n == 1)
-    return F.squeeze(x, axis=normalize_axes(axis, x.ndim, "squeeze"))
+    axes = normalize_axes(axis, x.ndim, "squeeze")
+    return moved(x, "squeeze", {"axis": axes}, "expand_dims", {"axis": axes})
 
 
 def broadcast_shapes(*shapes: Sequence[SupportsIndex]) -> Shape:
@@ -263,7 +271,8 @@ def flip(x: A | ArrayLike, /, *, axis: Axes = None) -> A:
     iverson.Tensor([2, 1, 0])
     """
     x = as_operand(x, "flip")
-    return F.flip(x, axis=normalize_axes(axis, x.ndim, "flip"))
+    params = {"axis": normalize_axes(axis, x.ndim, "flip")}
+    return moved(x, "flip", params, "flip", params)
 
 
 @method

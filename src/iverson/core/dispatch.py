@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import singledispatch
-from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import ref
@@ -54,11 +53,11 @@ class Handle(Operand):
     ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node;
     nodes therefore keep values and nodes, never handles. ``_place`` is set only where the handle keeps the
     place of a gradient alive (`iverson.autograd.node.GradSlot`), or a leaf that it was and may become
-    again (`iverson.autograd.node.PausedLeaf`). ``_part`` and ``_written`` are set only where the handle is a
-    part of another, or was written to (`iverson.handles.views`).
+    again (`iverson.autograd.node.PausedLeaf`). ``_part`` and ``_parts`` are set only where the handle is a
+    part of another, or has parts (`iverson.handles.views`).
     """
 
-    __slots__ = ("__weakref__", "_index", "_node", "_part", "_place", "_value", "_written")
+    __slots__ = ("__weakref__", "_index", "_node", "_part", "_parts", "_place", "_value")
 
     _place: Any
 
@@ -133,14 +132,9 @@ def slot_of(x: Any) -> tuple[Any, int]:
     return x._node, x._index
 
 
-#: The time, in writes and parts: a part is older than its base where the base was written to after it.
-tick = count(1).__next__
-
-
 def rebind(x: Any, value: Any, *slot: Any) -> None:
     """Let an eager handle stand for another value of its shape and dtype, in another slot if one is given."""
     x._value = value
-    x._written = tick()
     if slot:
         x._node, x._index = slot
 

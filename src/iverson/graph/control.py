@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Draw
+from iverson.core.dispatch import Draw, has_entries, value_of
 from iverson.core.entries import NOTHING
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
@@ -22,6 +22,7 @@ from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_nativ
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture, captured
 from iverson.graph.draws import drawn_before, draws_inside
+from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
 from iverson.graph.operations import OPERATIONS, bound, is_absent, zero_constant
 from iverson.kernels.registry import register
@@ -261,16 +262,32 @@ class _Cond:
 
     def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
         wanted, recording = wanted_of(demands[1:]), is_grad_enabled()
+        pred = node.inputs()[0]
+        taken = 1 - int(to_strided(value_of(pred)).item()) if has_entries(pred) else None
         of_sides: list[Any] = []
         for n, side in enumerate(self.sides):
             cts = [*g[: self.count], *self._residuals(n, g)]
             avals = given_avals(cts)
-            variant = side.pullback(avals, wanted, recording)
-            of_sides.append((variant, [x for x, a in zip(cts, avals, strict=True) if a is not None]))
+            if taken in (None, n):  # the other one may have no derivative
+                variant = side.pullback(avals, wanted, recording)
+                of_sides.append((variant, [x for x, a in zip(cts, avals, strict=True) if a is not None]))
         found: list[Any] = [None] * len(demands)
-        for k, ct in self._outputs(of_sides, node).items():
+        outputs = self._outputs(of_sides, node) if taken is None else self._of_side(taken, of_sides[0], node)
+        for k, ct in outputs.items():
             found[wanted[k] + 1] = ct
         return found
+
+    def _of_side(self, n: int, of_side: tuple[Any, list[Any]], node: Any) -> dict[int, Any]:
+        """The outputs of a side which are defined, by number."""
+        variant, given = of_side
+        found = enumerate(interpret(variant[0], self._operands(n, variant, given, node)))
+        return {k: x for k, x in found if x is not UNDEFINED}
+
+    def _operands(self, n: int, variant: Any, given: list[Any], node: Any) -> list[Any]:
+        """What the derivative of a side reads."""
+        results = node.results()
+        own = [*results[: self.count], *self._residuals(n, results)]
+        return [*given, *captured(variant[1], node.inputs()[1:], own)]
 
     def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
         given = [t is not None for t in tangents[1:]]
@@ -299,15 +316,11 @@ class _Cond:
         at = [k for k in range(len(graphs[0].outputs)) if any(g.outputs[k] is not UNDEFINED for g in graphs)]
         if not at:
             return {}
-        inputs, results = node.inputs(), node.results()
-        operands: list[list[Any]] = []
-        for n, ((_, captures), given) in enumerate(of_sides):
-            own = [*results[: self.count], *self._residuals(n, results)]
-            operands.append([*given, *captured(captures, inputs[1:], own)])
+        operands = [self._operands(n, variant, given, node) for n, (variant, given) in enumerate(of_sides)]
         bodies = self.sides[0].once(
             ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands, at))
         )[1]
-        args = [inputs[0], *operands[0], *operands[1]]
+        args = [node.inputs()[0], *operands[0], *operands[1]]
         return dict(zip(at, chosen(args, on_true=bodies[0], on_false=bodies[1]), strict=True))
 
 

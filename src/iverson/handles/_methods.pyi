@@ -187,7 +187,7 @@ class Methods:
     def ffill(self, /, axis: Axis = -1, *, limit: int | None = None) -> Self:
         """The entries with those that are missing taken from the last one before them along an axis."""
     def flatten(self, /) -> Self:
-        """The entries in row-major order, as a vector."""
+        """The entries in row-major order, as a vector of its own: a write into it is none into x, as in NumPy."""
     def flip(self, /, *, axis: Axes = None) -> Self:
         """x with the order of entries reversed along axes (None: all). Raises AxisError."""
     def floor(self, /) -> Self:
@@ -421,7 +421,7 @@ class Methods:
     def rad2deg(self, /) -> Self:
         """An angle in radians, in degrees."""
     def ravel(self, /) -> Self:
-        """The entries in row-major order, as a vector: another name of `flatten`."""
+        """The entries in row-major order, as a vector. As with `reshape`, a write into it is one into x."""
     def reciprocal(self, /) -> Self:
         """1 / x."""
     def relu(self, /) -> Self:

@@ -175,8 +175,8 @@ _REFERENCES_OF_TEMPORARY = _Written.of_temporary()
 
 def _warn_lost_write() -> None:
     warn(
-        "assignment: the tensor written to is a temporary, so nothing can read what was written; a reshape "
-        "or detach of a tensor, or its entries at index arrays, is a tensor of its own: write "
+        "assignment: the tensor written to is a temporary, so nothing can read what was written; what "
+        "detach, flatten or index arrays give of a tensor is a tensor of its own: write "
         "y[[0, 1], 2] = 5 in place of y[[0, 1]][:, 2] = 5, or give it a name, write to it and assign it back",
         ViewWarning,
     )
@@ -254,7 +254,7 @@ class Array(Operand, Methods):
         if ndim < 2:
             raise ShapeError("mT", "x", got=f"shape {self.shape}", expected="at least two axes")
         axes = (*range(ndim - 2), ndim - 1, ndim - 2)
-        return bind(TABLE["permute_dims"], (self,), {"axes": axes})
+        return views.permuted(self, axes)
 
     @property
     def real(self) -> Self:

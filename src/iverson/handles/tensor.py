@@ -29,6 +29,7 @@ from iverson.core.errors import (
 from iverson.core.float_warnings import cast
 from iverson.handles import printing
 from iverson.handles.array import Array
+from iverson.handles.views import read_again
 from iverson.layouts import holds_alone, layout_of, read_only, to_strided
 from iverson.layouts.registry import support_of
 from iverson.ops import TABLE
@@ -180,13 +181,13 @@ class Tensor(Handle, Array, TensorMethods):
         if isinstance(held := result._value, dispatch.LevelValue):
             held._level.writing(self)
         self._value = held
-        self._written = dispatch.tick()
         if is_grad_enabled() or not self.is_leaf:
             self._node, self._index = result._node, result._index
             if self._node is not None:
                 self._place = None
         if unrecorded.calls.count:
             unrecorded.mark((self,), (result,))
+        read_again(self)
 
     # -- conversion ----------------------------------------------------------------------------------
 

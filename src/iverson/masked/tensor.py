@@ -22,7 +22,6 @@ from iverson.core.dispatch import (
     make_handle,
     rewrap,
     rewrapping,
-    tick,
     value_of,
     zero_filled,
 )
@@ -30,6 +29,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, Sh
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
 from iverson.handles.spy import Picture
+from iverson.handles.views import read_again
 from iverson.layouts.symbols import handed_out
 from iverson.masked import printing, pytree
 from iverson.masked.mask import Mask, taken
@@ -55,7 +55,7 @@ class MaskedTensor(Wrapper, Array):
     With a mask that is the pattern of a sparse layout, work grows with the number of specified entries.
     """
 
-    __slots__ = ("__weakref__", "_inner", "_mask", "_part", "_written")
+    __slots__ = ("__weakref__", "_inner", "_mask", "_part", "_parts")
 
     def __init__(self, vector: Any, mask: Mask) -> None:
         pytree.register(type(self))
@@ -211,10 +211,10 @@ class MaskedTensor(Wrapper, Array):
             else:
                 own = make_handle(value_of(own)).requires_grad_()
         self._hold(own, result._mask)
+        read_again(self)
 
     def _hold(self, inner: Any, mask: Mask) -> None:
         self._inner, self._mask = inner, mask
-        self._written = tick()
 
     # -- conversion ----------------------------------------------------------------------------------
 

@@ -123,9 +123,6 @@ class _Entry:
         for k in traced.written:
             check_in_place(handles[k], self._name)
         bases = [views.base_of(handles[k]) for k in traced.written]
-        for cell, is_tensor in traced.put:  # parts are up to date, as a write has them
-            if is_tensor:
-                views.base_of(cell.now())
         given = [*handles, *traced.inputs()]
         if self._steps:
             with recording(False):
