@@ -142,3 +142,20 @@ def test_loggamma_is_exact_beside_its_zeros(compiled):
         wanted = [float(mp.loggamma(v)) for v in x.tolist()]
     np.testing.assert_allclose(function(iv.asarray(x)).numpy(), wanted, rtol=2e-15)
     assert np.isnan(function(iv.asarray([-0.5])).numpy()).all()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_logaddexp_beside_its_zeros(compiled):
+    """The value to rounding of log(2), the derivative to that of itself."""
+    rng = np.random.default_rng(SEED)
+    a = -(10 ** rng.uniform(-3, 0.5, 40))
+    b = np.log(-np.expm1(a)) * (1 + rng.normal(size=40) * 10 ** rng.uniform(-15, -3, 40))
+    with mp.workdps(40):
+        pairs = [(mp.exp(x), mp.exp(y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+        value = [float(mp.log(x + y)) for x, y in pairs]
+        slope = [float(x / (x + y)) for x, y in pairs]
+    way = iv.jit if compiled else lambda f: f
+    args = iv.asarray(a), iv.asarray(b)
+    np.testing.assert_allclose(way(iv.logaddexp)(*args).numpy(), value, rtol=1e-15, atol=2.3e-16)
+    found = way(iv.grad(lambda a, b: iv.logaddexp(a, b).sum()))(*args).numpy()
+    np.testing.assert_allclose(found, slope, rtol=4e-15)
