@@ -350,6 +350,14 @@ def readers():
         ),
         "by vars": (lambda x: x * vars(by_name)["weig" + tail["ht"]], add_to(by_name)),
         "by attrgetter": (lambda x: x * operator.attrgetter("weight")(by_name), add_to(by_name)),
+        "by an attrgetter around": (
+            lambda x, read=operator.attrgetter("weight"): x * read(by_name),
+            add_to(by_name),
+        ),
+        "by getattr under another name": (
+            lambda x, read=getattr: x * read(by_name, "weig" + tail["ht"]),
+            add_to(by_name),
+        ),
         "by globals": (lambda x: x * globals()["sca" + tail["le"]], set_global),
         "by eval": (lambda x: x * eval("sca" + tail["le"]), set_global),
         "by a class that answers to any name": (lambda x: x * dynamic.anything, add_option),

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextvars import ContextVar
 from functools import cache, partial
 from importlib.util import resolve_name
-from operator import attrgetter, is_
+from operator import attrgetter, is_, methodcaller
 from types import (
     CellType,
     CodeType,
@@ -217,6 +217,8 @@ class _Reached:
             self._guard(id(x), partial(x.get, _MISSING))
         elif isinstance(x, weakref.ref):
             self._guard(id(x), x)
+        elif isinstance(x, attrgetter | methodcaller) or x is getattr or x is vars:  # under another name
+            self._by_name = True
 
     def _function(self, f: FunctionType) -> None:
         self._guard((id(f), "parts"), partial(_PARTS, f), Parts)
