@@ -11,28 +11,6 @@ import iverson as iv
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from tests.array_api.common import SHAPES, draw, dtypes_of, same
 
-COVERED = {
-    "arange",
-    "asarray",
-    "astype",
-    "can_cast",
-    "empty",
-    "empty_like",
-    "eye",
-    "finfo",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "iinfo",
-    "isdtype",
-    "linspace",
-    "ones",
-    "ones_like",
-    "result_type",
-    "tensor",
-    "zeros",
-    "zeros_like",
-}
 ALL = dtypes_of("biufc")
 
 

@@ -21,36 +21,6 @@ def dtypes_for(name):
     )
 
 
-@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
-def test_along_an_axis(name):
-    for dtype in dtypes_for(name):
-        for shape, axis in (((5,), -1), ((2, 4), 0), ((3, 2, 4), -1)):
-            x = draw(shape, dtype)
-            for n in (None, 1, 3, 4, 7):
-                for norm in NORMS:
-                    expected = getattr(np.fft, name)(x, n=n, axis=axis, norm=norm)
-                    found = getattr(fft, name)(iv.asarray(x), n=n, axis=axis, norm=norm)
-                    same(found, expected, tolerance=1e-4 if dtype in ("float32", "complex64") else 1e-10)
-
-
-@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
-def test_over_axes(name):
-    for dtype in dtypes_for(name):
-        x = draw((3, 4, 5), dtype)
-        for s, axes in (
-            (None, None),
-            (None, (0, 2)),
-            ((2, 6), (0, 1)),
-            ((6, 2, 4), (2, 0, 1)),
-            ((3,), (1,)),
-            (None, (-1, 0)),
-        ):
-            for norm in NORMS:
-                expected = getattr(np.fft, name)(x, s=s, axes=axes, norm=norm)
-                found = getattr(fft, name)(x, s=s, axes=axes, norm=norm)
-                same(found, expected, tolerance=1e-4 if dtype in ("float32", "complex64") else 1e-10)
-
-
 def test_frequencies_and_shifts():
     for n in (1, 4, 5):
         same(fft.fftfreq(n, d=0.5), np.fft.fftfreq(n, 0.5))

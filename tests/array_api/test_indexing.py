@@ -10,20 +10,6 @@ import iverson as iv
 from iverson.core.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
 from tests.array_api.common import draw, dtypes_of, same
 
-COVERED = {
-    "take",
-    "take_along_axis",
-    "nonzero",
-    "sort",
-    "argsort",
-    "searchsorted",
-    "isin",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-}
-
 
 @pytest.mark.parametrize("dtype", dtypes_of("biufc"))
 def test_take(dtype):

@@ -70,6 +70,9 @@ def reduced(**options: Any) -> Iterator[tuple[Any, ...]]:
         for axis in _axes(shape, tuples=True):
             yield X(shape), {"axis": axis, **options}
         yield X(shape), {"keepdims": True, **options}
+    for shape in ((4, 9, 3), (40, 1)):  # many short rows
+        yield X(shape), {"axis": (-1,), **options}
+    for shape in SHAPES:
         if shape:
             yield X(shape), {"axis": -1, "keepdims": True, **options}
 

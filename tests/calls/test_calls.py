@@ -15,7 +15,7 @@ from tests.conformance.product import EXHAUSTIVE, by_turns, each, turn
 
 PARTS = 6
 #: How many cases of a function in a run that is not the whole, or of one in how many functions.
-EAGER, MAPPED, COMPILED, VIEWED, FAULTY = 4, 4, 8, 1000, 40
+EAGER, MAPPED, COMPILED, VIEWED, FAULTY = 3, 4, 10, 1000, 40
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
