@@ -6,10 +6,13 @@ import concurrent.futures
 import os
 import re
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -232,3 +235,182 @@ def test_processes_share_a_folder(folder: Path) -> None:
         assert list(pool.map(start, range(4))) == [0] * 4
     assert len(list(folder.glob("*.o"))) == 4 + 1  # and what LLVM says of the processor
     assert not list(folder.glob("*.part"))
+
+
+# --- what is not run -----------------------------------------------------------------------------------
+
+posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system knows no owners")
+
+
+def _link(path: Path, code: Path) -> None:
+    path.symlink_to(code)
+
+
+def _pipe(path: Path, code: Path) -> None:
+    os.mkfifo(path)
+
+
+def _folder(path: Path, code: Path) -> None:
+    path.mkdir()
+
+
+def _second_name(path: Path, code: Path) -> None:
+    path.hardlink_to(code)
+
+
+def _of_all(path: Path, code: Path) -> None:
+    path.write_bytes(code.read_bytes())
+    path.chmod(0o666)
+
+
+def _of_group(path: Path, code: Path) -> None:
+    path.write_bytes(code.read_bytes())
+    path.chmod(0o660)
+
+
+def _socket(path: Path, code: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        here = os.open(".", os.O_RDONLY)
+        os.chdir(path.parent)  # such names are short
+        made.bind(path.name)
+        os.chdir(here)
+        os.close(here)
+
+
+@posix
+@pytest.mark.parametrize(
+    "swap", [_link, _pipe, _folder, _second_name, _of_all, _of_group, _socket], ids=lambda f: f.__name__
+)
+def test_what_somebody_else_could_have_put_there_is_not_run(
+    folder: Path, compiles: list[str], swap: Callable[[Path, Path], None]
+) -> None:
+    use()
+    (path,) = folder.glob("*.o")
+    code = path.rename(path.with_suffix(".code"))
+    swap(path, code)
+    kernel.forget()
+    signal.alarm(20)  # to wait for who writes to a pipe takes for ever
+    use()
+    signal.alarm(0)
+    assert len(compiles) == 2
+    if swap is not _folder:  # the next process finds what is its own
+        kernel.forget()
+        use()
+        assert len(compiles) == 2
+
+
+@posix
+@pytest.mark.parametrize("of", [stat.S_ISREG, stat.S_ISDIR])
+def test_files_and_folders_of_others_are_not_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, of: Callable[[int], bool]
+) -> None:
+    cache.write("a" * 64, b"code")
+    original = os.fstat
+
+    def of_another(descriptor: int) -> os.stat_result:
+        found = original(descriptor)
+        changed = [*found]
+        changed[stat.ST_UID] += of(found.st_mode)
+        return os.stat_result(changed)
+
+    assert cache.read("a" * 64) == b"code"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", of_another)
+        assert cache.read("a" * 64) is None
+    assert cache.read("a" * 64) == b"code"
+
+
+@posix
+def test_a_folder_that_all_may_write_to_is_not_used(folder: Path, compiles: list[str]) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+    use()
+    assert not list(folder.iterdir())
+    folder.chmod(0o755)
+    kernel.forget()
+    use()
+    assert len(list(folder.iterdir())) == 1
+    folder.chmod(0o777)
+    kernel.forget()
+    use()
+    assert len(compiles) == 3
+
+
+@posix
+@pytest.mark.parametrize("system", ["this one", "one without links that are refused"])
+def test_a_file_that_is_swapped_while_it_is_read_is_the_one_that_was_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    key = "b" * 64
+    cache.write(key, b"theirs")
+    other = (folder / f"{key}.o").rename(folder / "theirs")
+    cache.write(key, b"own")
+    if system != "this one":
+        monkeypatch.setattr(os, "supports_dir_fd", frozenset())
+        monkeypatch.delattr(os, "O_NOFOLLOW")
+        monkeypatch.setattr(cache, "_READING", os.O_RDONLY)
+    original = os.fstat
+
+    def swapped(descriptor: int) -> os.stat_result:
+        found = original(descriptor)
+        if stat.S_ISREG(found.st_mode) and other.exists():
+            other.rename(folder / f"{key}.o")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", swapped)
+        assert cache.read(key) == (b"own" if system == "this one" else None)
+    (folder / f"{key}.o").rename(other)
+    (folder / f"{key}.o").symlink_to(other)
+    assert cache.read(key) is None
+
+
+def test_what_a_key_has_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is done to a source file, wherever it is, what was compiled before is for another package."""
+    package = tmp_path / "package"
+    (package / "codegen").mkdir(parents=True)
+    for name in ("__init__.py", "codegen/cache.py", "codegen/emit.py"):
+        (package / name).write_text("x = 1\n")
+        os.utime(package / name, (1e9, 1e9))
+    monkeypatch.setattr(cache, "__file__", str(package / "codegen" / "cache.py"))
+
+    def key() -> str:
+        cache._source.cache_clear()
+        cache._environment.cache_clear()
+        return cache.key("text")
+
+    def write(name: str, text: str, time: float = 1e9) -> None:
+        (package / name).write_text(text)
+        os.utime(package / name, (time, time))
+
+    try:
+        seen = [key(), key()]
+        for name in ("__init__.py", "codegen/emit.py"):
+            write(name, "x = 10\n")
+            seen.append(key())
+            write(name, "x = 20\n", 1e9 + 1e-3)
+            seen.append(key())
+        (package / "codegen" / "emit.py").rename(package / "codegen" / "emitted.py")
+        seen.append(key())
+        write("new.py", "")
+        seen.append(key())
+        (package / "new.py").unlink()
+        assert key() == seen[-2]
+        (package / "notes.txt").write_text("no code")
+        assert key() == seen[-2]
+    finally:
+        cache._source.cache_clear()
+        cache._environment.cache_clear()
+    assert len(set(seen)) == len(seen) - 1
+
+
+def test_a_process_whose_source_was_changed_since_keeps_nothing(
+    folder: Path, compiles: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep what the old source makes under keys of the new one."""
+    monkeypatch.setattr(cache, "_STARTED", 0)
+    use()
+    kernel.forget()
+    use()
+    assert len(compiles) == 2
+    assert not folder.exists()

@@ -5,6 +5,9 @@ processes can share the folder and a torn or damaged file is only compiled again
 kernel (but for the names in it), the processor, the versions of LLVM's binding and NumPy, and this package's
 own source, by the sizes and times of its files. What else new processes need to know (`iverson.graph.stored`)
 is kept in the same way.
+
+What is read is run, so it is from a regular file that this user has written and nobody else may, and which is
+looked at once it is open: whatever a path leads to a moment later, it is not waited for, and not followed.
 ``IVERSON_CACHE=off`` keeps everything in memory; another value names the folder.
 """
 
@@ -15,6 +18,7 @@ import functools
 import hashlib
 import os
 import re
+import stat
 import sys
 import tempfile
 import time
@@ -28,6 +32,12 @@ LIMIT = 256 * 2**20
 _LOOKS = 16
 #: Seconds after which a file is not being written any more.
 STALE = 3600.0
+#: How files are opened: links are not followed, and nobody is waited for who writes to a pipe.
+_READING = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
+    _READING |= getattr(os, _flag, 0)
+#: When this process read the package's source, or earlier.
+_STARTED = time.time_ns()
 
 
 def folder() -> Path | None:
@@ -66,12 +76,19 @@ def _environment() -> str:
     import llvmlite
     import numpy as np
 
-    return "\n".join((llvmlite.__version__, np.__version__, sys.version, _source()))
+    return "\n".join((llvmlite.__version__, np.__version__, sys.version, _source()[0]))
 
 
-def _source() -> str:
-    """The names, sizes and times of the package's files: reading them all takes longer than loading a
-    kernel."""
+def _trusted() -> Path | None:
+    """The folder, unless the package's source is not what this process has read: then its keys are wrong."""
+    return None if _source()[1] > _STARTED else folder()
+
+
+@functools.cache
+def _source() -> tuple[str, int]:
+    """The names, sizes and times of the package's files, as a digest (reading them all takes longer than
+    loading a kernel), and the last of these times."""
+    last = 0
     found: list[str] = []
     folders = [str(Path(__file__).parents[1])]
     for folder in folders:
@@ -81,31 +98,64 @@ def _source() -> str:
                     folders.append(e.path)
                 elif e.name.endswith(".py"):
                     facts = e.stat()
+                    last = max(last, facts.st_mtime_ns)
                     found.append(f"{e.path} {facts.st_size} {facts.st_mtime_ns}")
-    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+    return hashlib.sha256("\n".join(found).encode()).hexdigest(), last
 
 
 def read(key: str) -> bytes | None:
     """An object from disk; None if there is none, it is damaged, or somebody else could have written it."""
-    where = folder()
+    where = _trusted()
     if where is None:
         return None
-    path = where / f"{key}.o"
     try:
-        data = path.read_bytes()
-        owner = path.stat().st_uid
+        data = _content(where, f"{key}.o")
     except OSError:
         return None
-    if hasattr(os, "getuid") and owner != os.getuid():
+    if data is None:
         return None
     checksum, code = data[len(_MAGIC) :][:32], data[len(_MAGIC) + 32 :]
     if not data.startswith(_MAGIC) or _checksum(key, code) != checksum:
         with contextlib.suppress(OSError):
-            path.unlink()
+            (where / f"{key}.o").unlink()
         return None
-    with contextlib.suppress(OSError):
-        os.utime(path)
     return code
+
+
+def _content(where: Path, name: str) -> bytes | None:
+    """What a file of a folder holds, marked as used; None if that is no regular file, or if it or the folder
+    are not this user's alone."""
+    with contextlib.ExitStack() as opened:
+        parent = None
+        if os.open in os.supports_dir_fd:
+            parent = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
+            opened.callback(os.close, parent)
+            if not _is_ours(os.fstat(parent)):
+                return None
+        path = where / name
+        descriptor = os.open(path if parent is None else name, _READING, dir_fd=parent)
+        opened.callback(os.close, descriptor)
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1 or not _is_ours(facts):
+            return None
+        if not hasattr(os, "O_NOFOLLOW") and not os.path.samestat(facts, os.lstat(path)):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(descriptor if os.utime in os.supports_fd else path)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+
+
+def _is_ours(facts: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and others cannot write to it.
+
+    The group may write to a folder: with a group for each user that is how folders are made. It could put
+    nothing there that is this user's own.
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    writers = stat.S_IWOTH if stat.S_ISDIR(facts.st_mode) else stat.S_IWGRP | stat.S_IWOTH
+    return facts.st_uid == os.geteuid() and not facts.st_mode & writers
 
 
 def _checksum(key: str, code: bytes) -> bytes:
@@ -115,12 +165,14 @@ def _checksum(key: str, code: bytes) -> bytes:
 
 def write(key: str, code: bytes) -> None:
     """Keep an object on disk. A folder that cannot be written is no error: the next process compiles."""
-    where = folder()
+    where = _trusted()
     if where is None:
         return
     temporary = None
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not _is_ours(where.stat()):
+            return
         handle, temporary = tempfile.mkstemp(dir=where, suffix=".part")
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + _checksum(key, code) + code)
@@ -152,7 +204,7 @@ def _kept(where: Path) -> list[tuple[float, int, Path]]:
     for path in where.iterdir() if where.is_dir() else ():
         if path.suffix == ".o" and _KEY.fullmatch(path.stem):
             with contextlib.suppress(OSError):
-                facts = path.stat()
+                facts = path.lstat()
                 found.append((facts.st_mtime, facts.st_size, path))
     return found
 
