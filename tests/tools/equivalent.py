@@ -279,7 +279,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.graph.passes.held": {
         "delete the guard: if common == region": "a shortcut: what is placed all over is itself",
     },
-    "iverson.transforms.guards": {
+    "iverson.core.guards": {
         "delete the guard: if isinstance(x, ModuleType)": "what libraries hold does not change",
         "drop: not is_tracked(self.held)": "what is tracked is an input of the graph, and settled as one",
         "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",

@@ -17,6 +17,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
 from iverson.core.entry_map import ANY, EntryMap
+from iverson.core.keys import exact
 from iverson.core.parameters import positional
 from iverson.core.shapes import Shape
 
@@ -274,20 +275,12 @@ def reads(rule: Rule, skip: int, count: int, of: int = 0) -> frozenset[int | str
 
 
 def frozen(params: Params) -> Any:
-    """Parameters of a call as something hashable, equal for equal ones: what plans and traces are kept by.
+    """Parameters of a call as something hashable, equal for the same ones: what plans and traces are kept by.
 
     >>> frozen({"key": (slice(0, 2, 1), None)}) == frozen({"key": (slice(0, 2, 1), None)})
     True
     """
-    return tuple([(name, _frozen(value)) for name, value in sorted(params.items())])
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, slice):  # hashable itself from Python 3.12 on
-        return slice, value.start, value.stop, value.step
-    if isinstance(value, tuple | list):
-        return tuple(map(_frozen, value))
-    return frozen(value) if isinstance(value, dict) else value
+    return tuple([(name, exact(value)) for name, value in sorted(params.items())])
 
 
 def by_position(rule: Rule) -> Rule:

@@ -11,8 +11,10 @@ from iverson.core.dispatch import _default
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule
 
-#: Every op of the library by name.
+#: Every op by name: the library's, and those that extensions define.
 TABLE: dict[str, Op] = {}
+#: Those that are defined in the package itself, of which a name says all as long as its source is the same.
+LIBRARY: dict[str, Op] = {}
 #: The ops that users defined last, by qualified name: ``te.blur``. No name of the table has a dot: whatever
 #: the library gains, users keep their names, and what asks for an op by name never meets one of these.
 USERS: dict[str, Op] = {}
@@ -22,6 +24,26 @@ _overrides: ContextVar[Mapping[str, Rules]] = ContextVar("iverson_overrides", de
 _before: ContextVar[tuple[Mapping[str, Rules], ...]] = ContextVar("iverson_overrides_before", default=())
 #: Rules that stand in for the table's in this context, by op name (see `override_vjp`).
 overrides = _overrides.get
+
+
+class _Same:
+    """An object as part of a key: equal to itself alone, and alive as long as the key is."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._of is self._of
+
+    def __hash__(self) -> int:
+        return id(self._of)
+
+
+def rules_in_force() -> frozenset[tuple[str, _Same]]:
+    """`overrides` as part of a key, of what derivatives are in: none in most contexts."""
+    return frozenset((name, _Same(rules)) for name, rules in overrides().items())
 
 
 #: What completes a record as it enters the table (an op with a ``te`` and no vjp gets the derived one).

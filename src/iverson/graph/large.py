@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from iverson.core.keys import exact
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Value
 from iverson.te.blocks import is_large
@@ -35,7 +36,7 @@ def gradients_together(graph: Graph) -> Graph:
         own = expression_of(e.op)
         if own is not None and own.gradient is not None and not own.multiple:
             of, _, defined = own.gradient
-            groups.setdefault((of, defined, e.operands, frozen(e.params)), []).append(e)
+            groups.setdefault((of, defined, exact(e.operands), frozen(e.params)), []).append(e)
     new: dict[Equation, Equation | None] = {}
     for (of, defined, *_), some in groups.items():
         if len(some) > 1 and runs_in_blocks(some[0]):

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from iverson.core.aval import Aval
 from iverson.core.op import Op
+from iverson.core.table import overrides, rules_in_force
 
 Params = Mapping[str, Any]
 
@@ -101,7 +102,9 @@ class Graph:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """What follows from the graph under ``key``, made at the first call."""
+        """What follows from the graph, and from the rules in force, under ``key``, made at the first call."""
+        if overrides():
+            key = key, rules_in_force()
         found: T | None = self._kept.get(key)
         if found is None:
             found = self._kept.setdefault(key, make())

@@ -34,7 +34,7 @@ from iverson.core.dispatch import (
 from iverson.core.entries import NOTHING
 from iverson.core.errors import ArgumentError, GraphError
 from iverson.core.op import Op, Rule
-from iverson.core.table import TABLE, USERS, F
+from iverson.core.table import LIBRARY, TABLE, USERS, F
 from iverson.graph.borders import values_held, where_held
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
@@ -366,8 +366,11 @@ def is_pure(equation: Equation) -> bool:
 
 
 def is_of_the_library(op: Op) -> bool:
-    """Whether a name says all of an op that only the call does not: one of graphs, or of the op table."""
-    return op.name in OPERATIONS or op.name in TABLE
+    """Whether a name says all of an op that only the call does not: one of graphs, or of the library's table.
+
+    What an extension defines may be another op under this name tomorrow.
+    """
+    return op.name in OPERATIONS or LIBRARY.get(op.name) is op
 
 
 def op_named(name: str) -> Op:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.arrays import repeat, tile
+from iverson.core.keys import exact
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.merging import IN_ONE_PASS, in_one_pass, intersection, union
@@ -127,7 +128,7 @@ def _bounding(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
     if params:
         return _bounding_of(op, values, params)
     # It follows from the numbers among the operands, and from the types of the others.
-    key = op, *[(type(v), v.dtype if hasattr(v, "dtype") else v) for v in values]
+    key = op, *[(type(v), v.dtype) if hasattr(v, "dtype") else exact(v) for v in values]
     found = _known_bounding.get(key)
     if found is None:
         if len(_known_bounding) >= _MANY:

@@ -1,6 +1,6 @@
 """THE table: every op's facts in one place, a file per family. Rules are written against ``F``."""
 
-from iverson.core.table import TABLE, F, define, defined, derived, override_vjp, remove
+from iverson.core.table import LIBRARY, TABLE, F, define, defined, derived, override_vjp, remove
 from iverson.ops import (
     elementwise,
     extrema,
@@ -25,6 +25,8 @@ from iverson.ops import (
     toeplitz,
     triangular,
 )
+
+LIBRARY.update(TABLE)
 
 __all__ = [
     "TABLE",

@@ -26,6 +26,7 @@ from iverson.core.cached import cached_property
 from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.guards import Guard, guards_of
 from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strided
@@ -125,6 +126,7 @@ class Expression:
     guarded : whether terms are left out under a condition that is an operand: then derivatives are
         selections, whatever they are of.
     alone : how many shapes it was compiled for that a program for all shapes does not serve.
+    root : whose function it is made of, if it is a derivative; else itself.
     gradient : if it is one of `gradients`: whose, in which inputs, of the cotangents of which results.
     """
 
@@ -136,6 +138,9 @@ class Expression:
         self.multiple = multiple
         self.guarded = False
         self.alone = 0
+        self.root = self
+        #: Of a root, what the function read besides its arguments when it was last called.
+        self._guards: list[Guard] = []
         self.gradient: tuple[Expression, tuple[int, ...], tuple[int, ...]] | None = None
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         #: Of the call before, most often of the next as well.
@@ -153,8 +158,32 @@ class Expression:
             multiple=multiple,
             as_stored=True,
             batch=self._batch,
-            te=build,
+            te=self._built,
         )
+
+    def holds(self) -> bool:
+        """Whether what the function reads besides its arguments is what it was."""
+        return False not in [guard.holds() for guard in self.root._guards]
+
+    def _built(self, *given: Any, **params: Any) -> Any:
+        """What the function makes of placeholders.
+
+        Raises ArgumentError where what it reads besides has changed since the call of which this is a part, a
+        derivative, or a shape that is compiled later.
+        """
+        if self.root is not self:
+            return self.build(*given, **params)
+        if not self.holds():
+            raise ArgumentError(
+                self.name,
+                "fn",
+                got="a function that reads something else now than when the op was called",
+                expected="what it read then, also for derivatives and programs that are made later",
+                remedy="pass what changes as a keyword-only parameter, or define an op for each",
+            )
+        made = self.build(*given, **params)
+        self._guards = guards_of(self.build)  # what it changes itself is no change
+        return made
 
     def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
         """The program for operands of these shapes and dtypes, from memory where it was met before."""
@@ -242,7 +271,7 @@ class Expression:
         Those of half precision come to it in float32, by a stage that loops carry out where they read. What
         it makes of them, and of nothing wider, is rounded when it is stored.
         """
-        made = self.build(*map(_in_single, inputs), **params)
+        made = self._built(*map(_in_single, inputs), **params)
         outputs = tuple(made) if isinstance(made, (tuple, list)) else (made,)
         if self.multiple != isinstance(made, (tuple, list)) or not all(
             isinstance(t, Tensor) for t in outputs
@@ -489,6 +518,7 @@ class Expression:
                 label = ".".join((self.name, key[0], *(self.names[i] for i in of)))
                 made = Expression(build, label, names, multiple)
                 made.guarded = self.guarded or key[0] == "selected"
+                made.root = self.root
                 self._derived[key] = made
             return self._derived[key]
 
@@ -551,6 +581,9 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     iverson.Tensor([[1.],
                     [1.]])
 
+    What fn reads besides its arguments (a global, a variable of the function around) is what it is at each
+    call; a derivative of a call from before it changed, that is not compiled yet, is an ArgumentError.
+
     Raises, at the call, what `compute` raises at definition.
 
     >>> import iverson as iv
@@ -571,15 +604,23 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     operation("op", "" if name is None else name)
     results = as_int(results, "te.op", "results")
     label = name or str(getattr(fn, "__name__", type(fn).__name__))
-    expression = Expression(fn, f"te.{label}", names_of(fn), multiple=results > 1)
-    table.USERS[expression.op.name] = expression.op
+    names = names_of(fn)
+
+    def define() -> Expression:
+        made = Expression(fn, f"te.{label}", names, multiple=results > 1)
+        table.USERS[made.op.name] = made.op
+        return made
 
     def call(*args: Any, **params: Any) -> Any:
-        return bind(expression.op, args, params)
+        own: Any = call
+        if not own.expression.holds():
+            own.expression = define()  # another one, as its function is
+        return bind(own.expression.op, args, params)
 
     call.__name__ = label
     call.__doc__ = fn.__doc__
-    call.expression = expression  # type: ignore[attr-defined]
+    call.__wrapped__ = fn  # type: ignore[attr-defined]
+    call.expression = define()  # type: ignore[attr-defined]
     return call
 
 

@@ -32,8 +32,10 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import Box, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described, way_in
+from iverson.core.guards import guards_of
+from iverson.core.keys import exact
 from iverson.core.notes import Called
-from iverson.core.table import overrides
+from iverson.core.table import overrides, rules_in_force
 from iverson.graph.cells import aval_of
 from iverson.graph.compiled import Compiled
 from iverson.graph.donated import give_away
@@ -60,9 +62,8 @@ from iverson.layouts.symbols import (
 )
 from iverson.masked.policies import USUAL, current
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
-from iverson.transforms.guards import guards_of
 from iverson.transforms.tracing import TracedFunction
-from iverson.transforms.trees import flatten, unflatten
+from iverson.transforms.trees import flatten, flatten_exactly, unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,6 +124,8 @@ class _Entry:
         for k in traced.written:
             check_in_place(handles[k], self._name)
         bases = [views.base_of(handles[k]) for k in traced.written]
+        put = [(x, views.base_of(x)) for x in (cell.now() for cell, is_tensor in traced.put if is_tensor)]
+        self._check_apart(handles, bases, put)
         given = [*handles, *traced.inputs()]
         if self._steps:
             with recording(False):
@@ -136,6 +139,32 @@ class _Entry:
         for cell, is_tensor in traced.put:
             cell.put(next(others) if is_tensor else None)
         return traced.packed(results[: traced.own])
+
+    def _check_apart(
+        self, handles: Sequence[Any], bases: Sequence[views.Base | None], put: Sequence[tuple[Any, Any]]
+    ) -> None:
+        """Raises ArgumentError where what is written is known to the trace as another tensor besides.
+
+        bases : what the arguments that are written are parts of. put : tensors from outside that are written,
+        each with what it is a part of.
+        """
+        arguments, outside = set(map(id, handles)), set(map(id, self.traced.outside()))
+        outside.update(id(guard.held) for guard in self.guards)
+        written = {id(handles[k]) for k in self.traced.written}
+        wholes = {id(base[0]) for base in (*bases, *(base for _, base in put)) if base is not None}
+        if not (
+            written.isdisjoint(outside)
+            and arguments.isdisjoint(id(x) for x, _ in put)
+            and wholes.isdisjoint(arguments | outside)
+        ):
+            raise ArgumentError(
+                self._name,
+                "args",
+                got="a tensor that is written to and reaches the function in two ways: as arguments, as a "
+                "part of one, or from outside",
+                expected="one way to each tensor that it writes to",
+                remedy="pass it alone, or a copy: iverson.asarray(x, copy=True)",
+            )
 
 
 def _any_count(
@@ -162,17 +191,21 @@ class _Given:
         donated = donate.leaves(args, kwargs) if donate.any else ()
         if static.any:
             args, kwargs, fixed = static.taken(args, kwargs, name)
-        leaves, self.structure = flatten((args, kwargs))
+        leaves, self.structure, structure = flatten_exactly((args, kwargs))
         self.fixed = fixed
         self.handles: list[Any] = []
         self.leaves: list[Any] = []
         self.donated: list[int] = []
-        key: list[Any] = [self.structure, *((k, _constant(v)) for k, v in fixed.items())]
+        key: list[Any] = [structure, *((k, _constant(v)) for k, v in fixed.items())]
         self.patterns: dict[Pattern, int] = {}
+        places: dict[int, int] = {}
         plain = True
         for leaf in leaves:
-            if donated and id(leaf) in donated and isinstance(leaf, Operand):
-                self.donated.append(len(self.handles))
+            if isinstance(leaf, Operand):
+                if id(leaf) in donated:
+                    self.donated.append(len(self.handles))
+                if (first := places.setdefault(id(leaf), len(self.handles))) < len(self.handles):
+                    key.append(first)  # what is written to one is written to both
             x = leaf if type(leaf) is Tensor or not isinstance(leaf, _ARRAYS) else asarray(leaf)
             if type(x) is Tensor and type(held := value_of(x)) is Strided:
                 self.handles.append(x)
@@ -223,30 +256,32 @@ class _Given:
         return found
 
     def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with other handles."""
+        """The arguments with other handles; a tensor that is there twice is one there, too."""
         given = iter(handles)
-        leaves = [rewrap(x, next(given)) if isinstance(x, Operand) else x for x in self.leaves]
+        made: dict[int, Any] = {}
+        leaves = [
+            made.setdefault(id(x), rewrap(x, next(given))) if isinstance(x, Operand) else x
+            for x in self.leaves
+        ]
         args, kwargs = unflatten(self.structure, leaves)
         return Static.put_back(args, kwargs, self.fixed)
 
 
-def _constant(x: Any) -> Any:
-    """A value as part of a key: 1, 1.0 and True are equal and not the same, nor are 0.0 and -0.0."""
-    if isinstance(x, tuple):
-        return type(x), *map(_constant, x)
-    if isinstance(x, frozenset):
-        return type(x), frozenset(map(_constant, x))
-    return type(x), repr(x) if isinstance(x, float | complex) else x
-
-
 def _plain_key(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any], Any]:
-    """A key of the structure, shapes and dtypes of arguments that are all strided tensors, None where they
-    are not; their leaves, and what is known of these."""
+    """A key of the structure, shapes and dtypes of arguments that are all strided tensors and different ones,
+    None where they are not; their leaves, and what is known of these."""
     structure = None
     if kwargs or (found := strided_operands(args)) is None:
-        args, structure = flatten((args, kwargs))
+        args, _, structure = flatten_exactly((args, kwargs))
         found = strided_operands(args)
-    return None if found is None else (structure, found.facts), args, found
+    if found is None or (len(args) > 1 and len(set(map(id, args))) < len(args)):
+        return None, args, None
+    return (structure, found.facts), args, found
+
+
+def _constant(x: Any) -> Any:
+    """A value as part of a key; one that may change has no hash, and is refused."""
+    return exact(x) if _is_hashable(x) else x
 
 
 def _is_hashable(x: Any) -> bool:
@@ -278,21 +313,6 @@ def _symbolic(value: Any) -> Any:
     """The pattern that a value is stored on, if a trace may be of any like it."""
     pattern = support_pattern(value) if isinstance(value, Sparse) else None
     return pattern if has_symbols(pattern) else None
-
-
-class _Same:
-    """An object as part of a key: equal to itself alone, and alive as long as the key is."""
-
-    __slots__ = ("_of",)
-
-    def __init__(self, of: Any) -> None:
-        self._of = of
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other._of is self._of
-
-    def __hash__(self) -> int:
-        return id(self._of)
 
 
 def _wrapper_key(x: Any) -> Any:
@@ -458,8 +478,8 @@ class Jitted(Generic[P, R]):
 
     def _entry(self, given: _Given) -> _Entry:
         key = given.key
-        if (replacing := overrides()) or current() != USUAL:
-            key = (key, frozenset((k, _Same(v)) for k, v in replacing.items()), current())
+        if overrides() or current() != USUAL:
+            key = key, rules_in_force(), current()
         kind, key = key, self._key(given, key)
         found = self._entries.get(key)
         if found is None or not found.holds():

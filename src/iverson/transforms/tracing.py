@@ -141,6 +141,11 @@ class TracedFunction:
             return ()
         return [x if isinstance(x, Operand) else x.now() for x in self.captured]
 
+    def outside(self) -> list[Any]:
+        """Tensors from outside that it reads or writes, as they are now."""
+        found = [x for where, _ in self._read if (x := where()) is not None]
+        return [*found, *self.inputs()]
+
     def packed(self, handles: Sequence[Any]) -> Any:
         """The result, from handles for its tensors."""
         if self._pack is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
+from iverson.core.keys import exact
 from iverson.handles import Tensor, asarray
 from iverson.masked import masked_tensor
 from iverson.masked.computed import any_computed
@@ -34,22 +36,72 @@ Function = Callable[..., Any]
 _PLAIN = frozenset((Tensor, tuple, list, dict, int, float, str))
 
 
-def flatten(tree: Any, *, none_is_leaf: bool = False) -> tuple[list[Any], Any]:
+def flatten(tree: Any, *, none_is_leaf: bool = False, namespace: str = "") -> tuple[list[Any], Any]:
     """The leaves of a pytree and its structure. A wrapper is a leaf; None is a node without leaves, unless
     ``none_is_leaf``."""
     import optree
 
-    leaves, structure = optree.tree_flatten(tree, none_is_leaf=none_is_leaf)
+    how: Any = {"none_is_leaf": none_is_leaf, "namespace": namespace}
+    leaves, structure = optree.tree_flatten(tree, **how)
     try:
         if structure in _WITHOUT_WRAPPERS:
             return leaves, structure
     except TypeError:  # not hashable
-        return optree.tree_flatten(tree, is_leaf=is_wrapper, none_is_leaf=none_is_leaf)
+        return optree.tree_flatten(tree, is_leaf=is_wrapper, **how)
     plain = structure
-    leaves, structure = optree.tree_flatten(tree, is_leaf=is_wrapper, none_is_leaf=none_is_leaf)
+    leaves, structure = optree.tree_flatten(tree, is_leaf=is_wrapper, **how)
     if plain == structure and len(_WITHOUT_WRAPPERS) < _KEPT:
         _WITHOUT_WRAPPERS.add(structure)
     return leaves, structure
+
+
+def flatten_exactly(tree: Any) -> tuple[list[Any], Any, Any]:
+    """The leaves of a pytree in the order of its dictionaries, its structure, and that as part of a key.
+
+    optree sorts the keys of dictionaries, and takes structures for equal whose keys or fields are:
+    ``{1: x}`` and ``{True: x}``.
+    """
+    import optree
+
+    _keep_order()
+    leaves, structure = optree.tree_flatten(tree, namespace=_IN_ORDER)
+    try:
+        if structure in _OF_NAMES:
+            return leaves, structure, structure
+    except TypeError:  # not hashable
+        pass
+    leaves, structure = flatten(tree, namespace=_IN_ORDER)
+    nodes = structure.__getstate__()[0]
+    if not all(_is_of_names(node[2]) for node in nodes):
+        return leaves, structure, (structure, exact(nodes))
+    if structure in _WITHOUT_WRAPPERS and len(_OF_NAMES) < _KEPT:
+        _OF_NAMES.add(structure)
+    return leaves, structure, structure
+
+
+def _is_of_names(data: Any) -> bool:
+    """Whether the data of a node, keys or fields that are no leaves, is equal only where it is the same."""
+    if type(data) is list:
+        return all(map(_is_of_names, data))
+    return data is None or type(data) is str or isinstance(data, type)
+
+
+#: The namespace in which dictionaries have the order of their items.
+_IN_ORDER = "iverson, in order"
+
+
+@functools.cache
+def _keep_order() -> None:
+    """Enter that rule into optree, for as long as the process lives."""
+    import optree
+
+    block = optree.dict_insertion_ordered(True, namespace=_IN_ORDER)
+    block.__enter__()
+    atexit.register(block.__exit__, None, None, None)
+
+
+#: Structures without wrappers whose equality is exact.
+_OF_NAMES: set[Any] = set()
 
 
 def opened(tree: Any, *, masks: bool = False) -> tuple[list[Any], Any]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from iverson.core.keys import exact
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Operand, Value
 from iverson.graph.operations import OPERATIONS, is_pure
@@ -68,21 +69,21 @@ _LOOPS = {"while": ("condition", "body"), "scan": ("body",)}
 
 def _with_fewer_carries(e: Equation, known: dict[Value, Operand]) -> Equation:
     """A loop that is given, and carries, nothing twice; ``known`` then has what its dropped results are."""
-    if e.op.name not in _LOOPS or len(set(map(_operand_key, e.operands))) == len(e.operands):
+    if e.op.name not in _LOOPS or len(set(map(exact, e.operands))) == len(e.operands):
         return e
     graphs = {name: e.params[name] for name in _LOOPS[e.op.name]}
     body, consts = graphs["body"], e.params["consts"]
     end = consts + e.params.get("carry", len(e.operands) - consts)
     first: dict[Any, int] = {}
     same = [
-        first.setdefault((k < consts, k < end, v.shape, v.dtype, _operand_key(x)), k)
+        first.setdefault((k < consts, k < end, v.shape, v.dtype, exact(x)), k)
         for k, (v, x) in enumerate(zip(body.inputs, e.operands, strict=True))
     ]
     while True:  # until all that are taken for the same are so after a step in which they were
         inner, again = common(_joined(body, same)), list(same)
         first = {}
         for k in range(consts, end):
-            again[k] = first.setdefault((same[k], _operand_key(inner.outputs[k - consts])), k)
+            again[k] = first.setdefault((same[k], exact(inner.outputs[k - consts])), k)
         if again == same:
             break
         same = again
@@ -106,7 +107,7 @@ def _with_fewer_carries(e: Equation, known: dict[Value, Operand]) -> Equation:
 def _scan_key(e: Equation) -> Any:
     """What scans of the same steps have in common: all but what these do."""
     params = {k: p for k, p in e.params.items() if k != "body"}
-    return tuple(map(_operand_key, e.operands)), frozen(params)
+    return tuple(map(exact, e.operands)), frozen(params)
 
 
 def _scanned_once(a: Equation, b: Equation, known: dict[Value, Operand]) -> Equation | None:
@@ -118,7 +119,7 @@ def _scanned_once(a: Equation, b: Equation, known: dict[Value, Operand]) -> Equa
     outputs = (*body.outputs, *substituted(other.outputs, inside))
     constants = tuple(dict((*body.constants, *other.constants)).items())
     both = common(Graph(body.inputs, equations, outputs, constants))
-    outs, more = list(map(_operand_key, both.outputs)), len(body.outputs)
+    outs, more = list(map(exact, both.outputs)), len(body.outputs)
     if outs[:carry] != outs[more : more + carry]:
         return None
     stacked = dict(zip(outs[carry:more], a.results[carry:], strict=True))
@@ -142,15 +143,11 @@ def _joined(graph: Graph, same: list[int]) -> Graph:
     return replace(graph, equations=equations, outputs=substituted(graph.outputs, known))
 
 
-def _operand_key(x: Operand) -> Any:
-    return x if type(x) is Value else (type(x), repr(x))
-
-
 def _key(equation: Equation) -> Any:
     """What tells equations apart; None for one that is not pure, or whose parameters can't be compared."""
     if not is_pure(equation):
         return None
-    operands = tuple(map(_operand_key, equation.operands))
+    operands = tuple(map(exact, equation.operands))
     key = equation.op, operands, frozen(equation.params)
     try:
         hash(key)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.entries import Stored
+from iverson.core.keys import exact
 from iverson.core.op import frozen
 from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.operations import is_pure
@@ -103,7 +104,7 @@ class _Reader(Writer):
             how.op.name == "index_basic" and keys.reads_everything(params["key"], x.shape)
         ):
             return x
-        key = x, how.op.name, how.operands[1:], frozen(params)
+        key = x, how.op.name, exact(how.operands[1:]), frozen(params)
         if key not in self._parts:
             made = replace(how, operands=(x, *how.operands[1:]), params=params)
             found = self._of_part(x, made) if self._is_cut(x) else None
