@@ -114,7 +114,7 @@ class CompiledKernel:
                 if a.size
                 else (0, -1)
             )
-        key = ("inside", *found.values())
+        key = "inside", frozenset(found.items())
         if key not in self.facts:
             if len(self.facts) > 1000:
                 self.facts.clear()

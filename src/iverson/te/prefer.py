@@ -95,10 +95,17 @@ def _is_linear(op: Op) -> bool:
     return any(inputs <= set(group) for group in op.groups(op.arity))
 
 
-@cache
 def derived_rules(name: str, count: int) -> tuple[Rule, tuple[Rule, ...]]:
     """The vjp, for all inputs, and jvp rules that follow from an op's ``te``, for so many operands."""
-    return rules_of(_said(name), name, count)
+    _said(name)
+    return _rules(TABLE[name], count)
+
+
+@cache
+def _rules(op: Op, count: int) -> tuple[Rule, tuple[Rule, ...]]:
+    build = notation_of(op)
+    assert build is not None
+    return rules_of(build, op.name, count)
 
 
 def _said(name: Any) -> Build:
