@@ -21,6 +21,7 @@ from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.programs.differential import Outcome, outcome_of_program
 from tests.programs.generator import Program, program_of
 from tests.programs.modes import DERIVATIVES, VALUES, Mode
+from tests.programs.pairs import members, results
 
 COUNT, CHUNK = (10_000, 100) if EXHAUSTIVE else (300, 20)
 PAIRS = 200 if EXHAUSTIVE else 6
@@ -117,17 +118,30 @@ def test_programs_that_differ_in_one_thing_share_no_result(seed: int) -> None:
     hold(iter(found[::-1]))
 
 
+FAMILIES = range(SEED * 100, SEED * 100 + (40 if EXHAUSTIVE else 1))
 PROCESS = """
 import sys
-from tests.programs.test_programs import PAIRS, hold, variants
-for seed in range(80_000, 80_000 + PAIRS, 3):
-    found = variants(seed)
-    hold(iter(found[::-1] if sys.argv[1] == "back" else found))
+from tests.programs.pairs import results
+from tests.programs.test_programs import FAMILIES, PAIRS, hold, variants
+back = sys.argv[1] == "back"
+for seed in range(80_000, 80_000 + PAIRS, 4):
+    hold(iter(variants(seed)[:: -1 if back else 1]))
+for seed in FAMILIES:
+    print(*results(seed, back), sep="\\n")
 """
 
 
+def without_cache(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the members of families give where nothing is kept from one to the next."""
+    with monkeypatch.context() as patch:
+        patch.setenv("IVERSON_CACHE", "off")
+        return [line for seed in FAMILIES for line in results(seed, before=forget)]
+
+
 def test_processes_share_a_cache_and_no_result(tmp_path, monkeypatch) -> None:
-    """The second process finds on disk what the first wrote for programs that differ in one thing."""
+    """Programs that differ in one thing, in one process after the other, the second of which goes from the
+    last to the first and finds on disk what the first one wrote: bit for bit as without any cache."""
+    expected = without_cache(monkeypatch)
     monkeypatch.setenv("IVERSON_CACHE", str(tmp_path))
     for order in ("forth", "back"):
         run = subprocess.run(
@@ -135,3 +149,7 @@ def test_processes_share_a_cache_and_no_result(tmp_path, monkeypatch) -> None:
         )
         assert run.returncode == 0, run.stderr
         assert any(tmp_path.iterdir())
+        changes = [(seed, change) for seed in FAMILIES for _, change in members(seed)]
+        wrong = [c for c, a, b in zip(changes, run.stdout.split("\n"), expected, strict=False) if a != b]
+        assert not wrong, order
+        assert len(run.stdout.splitlines()) == len(expected)
