@@ -90,6 +90,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
                 mixed = mixed or (level is not None and level is not v._level)
                 level = v._level
         values.append(v)
+    if level is None and dispatch.with_cells.count and (cells := dispatch.cells()) is not None:
+        cells.reading(args)
     token = None
     if level is None and (op.signals or not plain):  # in a level, each op that it is carried out by does so
         state = error_state()

@@ -9,7 +9,7 @@ any order, with each other and with gradients.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.core import locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.op import Op
 
@@ -343,6 +344,9 @@ class Cells(Protocol):
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `Level.bind`, of an op on tracked tensors from outside."""
 
+    def reading(self, args: Sequence[Any]) -> None:
+        """Before an op on arrays from outside alone, of which this level sees nothing."""
+
     def inside(self, x: Any) -> Any:
         """A handle with the value that the level has for that of an eager handle."""
 
@@ -353,6 +357,21 @@ class Cells(Protocol):
         """Before the gradient in a place is read, or replaced."""
 
 
+class _Entered:
+    """How many levels with cells are entered in all threads: while there is none, nobody asks for them."""
+
+    __slots__ = ("count", "lock")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lock = locks.lock()
+
+    def add(self, more: int) -> None:
+        with self.lock:
+            self.count += more
+
+
+with_cells = _Entered()
 _levels: ContextVar[tuple[Level, ...]] = ContextVar("iverson_levels", default=())
 #: The levels that are entered in this context, the innermost last.
 levels = _levels.get

@@ -10,7 +10,7 @@ again what it did before.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -20,6 +20,7 @@ from iverson.autograd.mode import recording
 from iverson.autograd.node import GradSlot, PausedLeaf
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
+    Handle,
     LevelValue,
     alias,
     cells,
@@ -184,6 +185,12 @@ class OutsideCells:
     def bind(self, op: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `Level.bind`, of an op on tracked tensors from outside."""
         return self.level.bind(op, args, params)
+
+    def reading(self, args: Sequence[Any]) -> None:
+        """Before an op on arrays from outside alone, whose result is a constant of the trace."""
+        for x in args:
+            if isinstance(x, Handle):
+                self.level.note(x, value_of(x))
 
     def inside(self, x: Any) -> Any:
         """A handle with the value that the trace has for that of an eager handle."""

@@ -30,6 +30,7 @@ from iverson.core.dispatch import (
     make_handle,
     slot_of,
     value_of,
+    with_cells,
 )
 from iverson.core.dtypes import is_inexact
 from iverson.core.entries import FULL, Bracket, Stored
@@ -133,12 +134,14 @@ class Trace(Level):
         ones are written down, and writes are outputs (`cells`).
     captured : what from outside is an input, each with the value it has here: tracked handles that were read,
         and cells. Other arrays from outside are constants.
-    read : references to handles from outside that are constants, each with what it held.
+    read : references to handles from outside that are constants, each with what it held, and whether it was
+        tracked.
     """
 
     __slots__ = (
         "_cells_change",
         "_constant",
+        "_counted",
         "_first",
         "_in_function",
         "_known",
@@ -165,7 +168,7 @@ class Trace(Level):
         self.equations: list[Equation] = []
         self.constants: list[tuple[Value, Any]] = []
         self.captured: list[tuple[Value, Any]] = []
-        self.read: list[tuple[Any, Any]] = []
+        self.read: dict[Any, tuple[Any, Any, bool]] = {}
         self._known: dict[Any, Value] = {}
         self._in_function = False
         self._stand_ins: dict[Value, Any] = {}
@@ -177,13 +180,18 @@ class Trace(Level):
 
     def __enter__(self) -> Self:
         self._outer = set_constant(False)
-        return super().__enter__()
+        entered = super().__enter__()
+        self._counted = self.cells is not None
+        with_cells.add(self._counted)
+        return entered
 
     def __exit__(self, *how: object) -> None:
         try:
             super().__exit__(*how)
         finally:
             reset_constant(self._outer)
+            if self._counted:
+                with_cells.add(-1)
             if isinstance(self.cells, TraceCells):
                 self.cells.restore()
                 self._known, self._outside = {}, []  # no array is kept alive by what was traced
@@ -207,6 +215,8 @@ class Trace(Level):
             return x
         tracked = self._recording and isinstance(x, Handle) and is_tracked(x)
         key = slot_of(x) if tracked else id(held)
+        if isinstance(x, Handle) and not (tracked or isinstance(held, LevelValue)):
+            self.note(x, held)
         if key not in self._known:
             value = self._known[key] = Value(held.value.aval if isinstance(held, Traced) else aval_of(held))
             self._outside.append(held)
@@ -216,8 +226,6 @@ class Trace(Level):
                 self.captured.append((value, alias(x) if inner else x))
             else:
                 self.constants.append((value, held))
-                if isinstance(x, Handle):
-                    self.read.append((ref(x), held))
         return self._known[key]
 
     def knows(self, x: Any, operand: Any) -> None:
@@ -228,6 +236,11 @@ class Trace(Level):
             self._stand_ins[held.value] = _as_read(x)
             for key in (*([slot_of(x)] if is_tracked(x) else []), id(value_of(x, x))):
                 self._known.setdefault(key, held.value)
+
+    def note(self, x: Any, held: Any) -> None:
+        """Note that what a handle from outside holds is read, as a constant."""
+        if (id(x), id(held)) not in self.read:
+            self.read[id(x), id(held)] = ref(x), held, is_tracked(x)
 
     def taken(self, x: Any) -> Value:
         """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""

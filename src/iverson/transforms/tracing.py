@@ -10,7 +10,7 @@ from typing import Any
 from iverson.autograd.guards import check_no_leaves
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, alias, rewrap, semantics_of, unwrap, value_of
+from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
 from iverson.graph.cells import TensorCell, TraceCells
 from iverson.graph.trace import Trace
 from iverson.transforms.trees import opened, unflatten
@@ -74,7 +74,7 @@ class TracedFunction:
                 level.captured += cells.inputs()
             self.graph = level.graph(outputs)
         self.captured = [x for _, x in level.captured]
-        self._read = level.read
+        self._read = [read for read in level.read.values() if read[0]() is not None]
         self.is_pure = not self.written and not self.put
         self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
         return []
@@ -108,10 +108,10 @@ class TracedFunction:
     def holds(self) -> bool:
         """Whether tensors from outside that it read are what they were."""
         gone = False
-        for where, held in self._read:
+        for where, held, tracked in self._read:
             if (x := where()) is None:
                 gone = True
-            elif value_of(x) is not held:
+            elif value_of(x) is not held or is_tracked(x) is not tracked:
                 return False
         if gone:  # tensors that the function itself made
             self._read = [read for read in self._read if read[0]() is not None]
@@ -143,7 +143,7 @@ class TracedFunction:
 
     def outside(self) -> list[Any]:
         """Tensors from outside that it reads or writes, as they are now."""
-        found = [x for where, _ in self._read if (x := where()) is not None]
+        found = [x for where, *_ in self._read if (x := where()) is not None]
         return [*found, *self.inputs()]
 
     def packed(self, handles: Sequence[Any]) -> Any:
