@@ -263,6 +263,39 @@ def test_a_tensor_from_outside_is_what_it_is_at_the_call(way: str) -> None:
             np.testing.assert_array_equal(gradient.numpy(), x.numpy(), err_msg=name)
 
 
+#: How entries become numbers of Python's or NumPy's, or those of a masked tensor a constant.
+LEAVING: dict[str, Callable[[Any, Any], Any]] = {
+    "tolist": lambda w, m: iv.asarray(w.tolist()),
+    "numpy": lambda w, m: iv.asarray(w.numpy(), copy=True),
+    "array": lambda w, m: iv.asarray(np.array(w)),
+    "item": lambda w, m: w[0].item(),
+    "float": lambda w, m: float(w[0]),
+    "largest": lambda w, m: max(w.tolist()),
+    "masked": lambda w, m: m.to_tensor(0.0),
+    "computed of masked": lambda w, m: (m * 2.0).to_tensor(0.0),
+    "which there are": lambda w, m: iv.astype(m.get_mask(), w.dtype),
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_numbers_that_a_function_reads_are_those_of_the_call(name: str, is_named: bool) -> None:
+    w, m = iv.asarray([1.0, 2.0]), iv.masked_tensor(iv.asarray([3.0, 4.0]), [True, False])
+    both = {1: (w, m)}.get
+    x = iv.asarray([1.0, -1.0])
+
+    def function(x: Any) -> Any:
+        found = (w, m) if is_named else both(1)
+        return x * LEAVING[name](*found)
+
+    jitted, gradient = iv.jit(function), iv.jit(iv.grad(lambda x: function(x).sum()))
+    for k in range(3):
+        assert jitted(x).tolist() == function(x).tolist()
+        assert gradient(x).tolist() == iv.grad(lambda x: function(x).sum())(x).tolist()
+        w[0] = 5.0 + k
+        m[k % 2] = 7.0 + k
+
+
 def test_two_tensors_of_the_same_entries_are_two() -> None:
     """Of which a program has the entries once."""
     for first in (0, 1):

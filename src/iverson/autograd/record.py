@@ -81,6 +81,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             if type(a) is _ndarray and v.itemsize == 2:
                 plain = False
         elif (other := dispatch.foreign(args)) is not None:
+            if dispatch.with_cells.count and (cells := dispatch.cells()) is not None:
+                cells.reading(args)
             return other.bind(op, args, params)
         else:
             v = _value_of(op, a)

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import Handle, Operand, is_tracked, value_of
+from iverson.core.dispatch import Handle, Operand, Wrapper, is_tracked, unwrap, value_of
 
 _MISSING = object()
 _OURS = __name__.partition(".")[0] + "."
@@ -68,23 +68,25 @@ _PLAIN = (Operand, np.ndarray, np.generic, np.dtype, str, bytes, bool, int, floa
 class Guard:
     """Something that a function reads, and what it held while it was traced.
 
+    inner : its handle, another one once something was written to what wraps it.
     value : of a tensor that is a constant, what it stood for: from it others may have been computed.
     """
 
-    __slots__ = ("_read", "held", "value")
+    __slots__ = ("_read", "held", "inner", "value")
 
     def __init__(self, read: Callable[[], Any]) -> None:
         self._read = read
         self.held = read()
-        is_constant = isinstance(self.held, Handle) and not is_tracked(self.held)
-        self.value = value_of(self.held) if is_constant else None
+        self.inner = unwrap(self.held)
+        is_constant = isinstance(self.inner, Handle) and not is_tracked(self.inner)
+        self.value = value_of(self.inner) if is_constant else None
 
     def settle(self, inputs: Set[int]) -> None:
         """After the trace: of a tensor that is an input of the graph, the entries may change.
 
         inputs : their identities.
         """
-        if id(self.held) in inputs:
+        if id(self.inner) in inputs:
             self.value = None
 
     @property
@@ -98,17 +100,20 @@ class Guard:
         now = self._read()
         if now is not held and not _is_same(now, held):
             return False
-        return self.value is None or (value_of(held) is self.value and not is_tracked(held))
+        inner = self.inner
+        if unwrap(held) is not inner:
+            return False
+        return self.value is None or (value_of(inner) is self.value and not is_tracked(inner))
 
 
 class Itself(Guard):
-    """A tensor in a container, of which nothing but the entries can change."""
+    """A tensor in a container, of which nothing but entries, and which there are, can change."""
 
     __slots__ = ()
 
     @property
     def is_certain(self) -> bool:
-        return self.value is None
+        return self.value is None and self.inner is self.held
 
 
 class Items(Guard):
@@ -206,7 +211,7 @@ class _Reached:
                 self.guards[id(x), "items"] = Items(partial(_items, x))
             for item in _items(x):
                 self.reach(item)
-                if isinstance(item, Handle):
+                if isinstance(item, Handle | Wrapper):
                     self._guard(id(item), partial(_itself, item), Itself)
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords):

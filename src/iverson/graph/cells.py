@@ -22,6 +22,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import (
     Handle,
     LevelValue,
+    Wrapper,
     alias,
     cells,
     is_tracked,
@@ -30,11 +31,17 @@ from iverson.core.dispatch import (
     make_handle,
     rebind,
     slot_of,
+    unwrap,
     value_of,
 )
 from iverson.core.entries import FULL, Bracket
 from iverson.graph.nodes import Value
 from iverson.layouts import support_of
+
+
+def contents(x: Any) -> Any:
+    """What a handle, or a wrapper, stands for until it is written to."""
+    return unwrap(x) if isinstance(x, Wrapper) else value_of(x)
 
 
 def aval_of(x: Any) -> Aval:
@@ -189,8 +196,8 @@ class OutsideCells:
     def reading(self, args: Sequence[Any]) -> None:
         """Before an op on arrays from outside alone, whose result is a constant of the trace."""
         for x in args:
-            if isinstance(x, Handle):
-                self.level.note(x, value_of(x))
+            if isinstance(x, Handle | Wrapper) and not isinstance(value_of(unwrap(x)), LevelValue):
+                self.level.note(x, contents(x))
 
     def inside(self, x: Any) -> Any:
         """A handle with the value that the trace has for that of an eager handle."""

@@ -29,6 +29,7 @@ from iverson.core.dispatch import (
     level_of,
     make_handle,
     slot_of,
+    unwrap,
     value_of,
     with_cells,
 )
@@ -240,7 +241,7 @@ class Trace(Level):
     def note(self, x: Any, held: Any) -> None:
         """Note that what a handle from outside holds is read, as a constant."""
         if (id(x), id(held)) not in self.read:
-            self.read[id(x), id(held)] = ref(x), held, is_tracked(x)
+            self.read[id(x), id(held)] = ref(x), held, is_tracked(unwrap(x))
 
     def taken(self, x: Any) -> Value:
         """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""

@@ -218,6 +218,7 @@ class Tensor(Handle, Array, TensorMethods):
                 remedy="call x.detach() first",
             )
         self._note_left()
+        self._note_read()
         array = to_strided(self._value)
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
@@ -280,7 +281,13 @@ class Tensor(Handle, Array, TensorMethods):
         """The entries, strided; raises for a leaf around a trace, which may have others in a later run."""
         if self._node is not None and (cells := dispatch.cells()) is not None:
             return to_strided(cells.inside(self)._value)
+        self._note_read()
         return to_strided(self._value)
+
+    def _note_read(self) -> None:
+        """That the entries are part of what a trace around this computes from now on."""
+        if dispatch.with_cells.count and (cells := dispatch.cells()) is not None:
+            cells.reading((self,))
 
     def _note_left(self) -> None:
         if unrecorded.calls.count:

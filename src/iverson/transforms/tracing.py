@@ -11,7 +11,7 @@ from iverson.autograd.guards import check_no_leaves
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
-from iverson.graph.cells import TensorCell, TraceCells
+from iverson.graph.cells import TensorCell, TraceCells, contents
 from iverson.graph.trace import Trace
 from iverson.transforms.trees import opened, unflatten
 
@@ -111,7 +111,7 @@ class TracedFunction:
         for where, held, tracked in self._read:
             if (x := where()) is None:
                 gone = True
-            elif value_of(x) is not held or is_tracked(x) is not tracked:
+            elif contents(x) is not held or is_tracked(unwrap(x)) is not tracked:
                 return False
         if gone:  # tensors that the function itself made
             self._read = [read for read in self._read if read[0]() is not None]
@@ -143,7 +143,7 @@ class TracedFunction:
 
     def outside(self) -> list[Any]:
         """Tensors from outside that it reads or writes, as they are now."""
-        found = [x for where, *_ in self._read if (x := where()) is not None]
+        found = [unwrap(x) for where, *_ in self._read if (x := where()) is not None]
         return [*found, *self.inputs()]
 
     def packed(self, handles: Sequence[Any]) -> Any:
