@@ -296,6 +296,36 @@ def test_numbers_that_a_function_reads_are_those_of_the_call(name: str, is_named
         m[k % 2] = 7.0 + k
 
 
+#: What says which entries are read, by integers or by booleans.
+CHOOSING: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "index": lambda x, i, b: x[i],
+    "take": lambda x, i, b: iv.take(x, i),
+    "boolean index": lambda x, i, b: x[b],
+    "segments": lambda x, i, b: iv.segment_sum(x, i, 2),
+    "mask": lambda x, i, b: iv.masked_tensor(x, b).to_tensor(0.0),
+    "where": lambda x, i, b: iv.where(b, x, 0.5),
+    "coordinates": lambda x, i, b: iv.sparse_coo_tensor((i, i), x, (2, 2)).to_dense(),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_places_that_a_function_reads_are_those_of_the_call(name: str, is_named: bool) -> None:
+    i, b = iv.asarray([0, 1]), iv.asarray([True, False])
+    both = {1: (i, b)}.get
+    x = iv.asarray([1.0, 2.0])
+
+    def function(x: Any) -> Any:
+        found = (i, b) if is_named else both(1)
+        return CHOOSING[name](x, *found)
+
+    jitted = iv.jit(function)
+    for k in range(3):
+        assert jitted(x).tolist() == function(x).tolist()
+        i[k % 2] = 1 - k % 2
+        b[k % 2] = k % 2 == 1
+
+
 def test_two_tensors_of_the_same_entries_are_two() -> None:
     """Of which a program has the entries once."""
     for first in (0, 1):

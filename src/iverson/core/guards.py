@@ -24,12 +24,14 @@ from functools import cache, partial
 from importlib.util import resolve_name
 from operator import attrgetter, is_, methodcaller
 from types import (
+    BuiltinMethodType,
     CellType,
     CodeType,
     FunctionType,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
     SimpleNamespace,
 )
@@ -55,6 +57,7 @@ _CONTAINERS: tuple[type, ...] = (
     ChainMap,
 )
 _CONTAINERS += (MappingProxyType, type(os.environ))
+_METHODS = (MethodType, BuiltinMethodType, MethodWrapperType)
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _NUMBERS = (str, bytes, bool, int, float, complex)
 #: Functions by which attributes, or globals, are read whose names are computed.
@@ -170,7 +173,7 @@ class _Reached:
         self._waiting: list[Any] = []
 
     def reach(self, x: Any) -> None:
-        if isinstance(x, MethodType):
+        if isinstance(x, _METHODS) and not isinstance(x.__self__, ModuleType):  # of which functions are
             self.reach(x.__self__)
         if isinstance(x, MethodType | staticmethod | classmethod):
             x = x.__func__
