@@ -74,7 +74,9 @@ class TracedFunction:
                 level.captured += cells.inputs()
             self.graph = level.graph(outputs)
         self.captured = [x for _, x in level.captured]
-        self._read = [read for read in level.read.values() if read[0]() is not None]
+        # Cells have guards of their own; what is gone was the function's.
+        own = {id(None)} | {id(c.now()) for c in (cells.kept() if cells else ()) if isinstance(c, TensorCell)}
+        self._read = [read for read in level.read.values() if id(read[0]()) not in own]
         self.is_pure = not self.written and not self.put
         self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
         return []
