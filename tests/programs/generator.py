@@ -407,14 +407,14 @@ class Generator:
         values = self.fitted(self.var(b), (int(pattern.sum()),), real=True)
         s = self.name("S")
         b.lines.append(f"{s} = xp.sparse({layout!r}, np.array({pattern.astype(int).tolist()}) > 0, {values})")
-        steps = ["{0} * {0}", "xp.sin({0})", "{0} * 0.7", "{0} * dense", "{0} + {0}", "{0}"]
-        if rows == columns:
-            steps += ["{0} @ {0}", "{0} + {0}.T", "{0}.T @ {0}", "{0} * {0}.T"]
-        text = self.choose(steps).format(s)
-        text = text.replace("dense", self.fitted(self.var(b), (rows, columns), real=True))
-        b.lines.append(f"{s} = {text}")
+        for _ in range(int(self.rng.integers(1, 3))):
+            text, (rows, columns) = self.stored(b, s, rows, columns)
+            b.lines.append(f"{s} = {text}")
         turn = self.choose(
-            ["vector", "matrix", "left", "sum", "dense", "mean", "masked", "row", "turned", "mask_sum"]
+            [
+                *("vector", "matrix", "left", "turned", "sum", "mean", "row", "dense"),
+                *("masked", "mask_sum", "values", "count", "read"),
+            ]
         )
         if turn == "vector":
             self.assign(b, f"{s} @ {self.fitted(self.var(b), (columns,), real=True)}", (rows,))
@@ -437,8 +437,35 @@ class Generator:
             self.assign(
                 b, f"xp.to_tensor(xp.sum(xp.masked({s}), {axis}), 0.25)", (columns, rows)[axis : axis + 1]
             )
+        elif turn == "values":
+            self.assign(b, f"xp.sum(xp.sin(xp.values(xp.shifted({s}))))", ())
+        elif turn == "count":
+            self.assign(b, f"xp.sum(xp.to_dense({s})) * (0.1 * xp.nnz({s}))", ())
+        elif turn == "read":
+            dense = self.fitted(self.var(b), (rows, columns), real=True)
+            self.assign(b, f"xp.to_dense(xp.sparse_mask({dense}, {s}))", (rows, columns))
         else:
             self.assign(b, f"xp.to_dense({s})", (rows, columns))
+
+    def stored(self, b: Body, s: str, rows: int, columns: int) -> tuple[str, tuple[int, int]]:
+        """A matrix computed from a sparse one, and its shape: what it stores follows from the pattern."""
+        n, same = int(self.rng.integers(rows)), (rows, columns)
+        steps = [
+            *((t, same) for t in ("{0} * {0}", "xp.sin({0})", "{0} * 0.7", "{0} * dense", "{0}")),
+            *((t, same) for t in ("{0} + {0}", "xp.square({0})", "xp.roll({0}, 1, 1)", "xp.flip({0}, 0)")),
+            *((t, same) for t in ("xp.tril({0}, 0)", "xp.triu({0}, 0)", "{0} + xp.flip({0}, 1)")),
+            (f"{{0}}[np.array([{n}, 0, {n}])]", (3, columns)),
+            ("{0}[1:]", (rows - 1, columns)),
+            ("xp.pad({0}, ((1, 0), (0, 1)))", (rows + 1, columns + 1)),
+            ("xp.concat([{0}, {0} * 0.5], 0)", (2 * rows, columns)),
+            ("{0}.T @ {0}", (columns, columns)),
+            ("{0} @ {0}.T", (rows, rows)),
+        ]
+        if rows == columns:
+            steps += [(t, same) for t in ("{0} @ {0}", "{0} + {0}.T", "{0}.T @ {0}", "{0} * {0}.T")]
+        text, shape = self.choose(steps)
+        dense = self.fitted(self.var(b), same, real=True)
+        return text.format(s).replace("dense", dense), shape
 
     # --- custom rules, draws ------------------------------------------------------------
 

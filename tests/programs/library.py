@@ -164,6 +164,16 @@ class Library(Namespace):
         """The stored entries, in the order of rows."""
         return iv.to_layout(x, "csr").values()
 
+    def nnz(self, x: Any) -> int:
+        return int(x.nnz)
+
+    def shifted(self, x: Any) -> Any:
+        """Other values on the stored entries."""
+        return x.with_values(x.values() * 0.5 + 0.1)
+
+    def sparse_mask(self, x: Any, pattern: Any) -> Any:
+        return iv.sparse_mask(x, pattern)
+
     def masked(self, x: Any, mask: Any = None) -> Any:
         return iv.masked_tensor(x) if mask is None else iv.masked_tensor(x, mask)
 

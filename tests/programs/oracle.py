@@ -146,12 +146,12 @@ def _same(body: Callable[[Any], Any], zero_to_zero: bool) -> Callable[[Any, Any]
 
 
 def _moved(body: Callable[..., Any]) -> Callable[..., Array]:
-    """An op that moves entries, and so moves masks."""
+    """An op that moves entries, and so moves masks and patterns."""
 
     def call(self: Any, x: Any, *args: Any, **params: Any) -> Array:
         x = _array(x)
-        mask = None if x.mask is None else np.asarray(body(x.mask, *args, **params))
-        return Array(body(x.data, *args, **params), mask)
+        own = (None if m is None else np.asarray(body(m, *args, **params)) for m in (x.mask, x.pattern))
+        return Array(body(x.data, *args, **params), *own, x.columns_first)
 
     return call
 
@@ -187,17 +187,15 @@ class Oracle(Plain):
     def detach(self, x: Any) -> Array:
         return Array(d.base(x.data), x.mask)
 
-    def pad(self, x: Any, widths: Any) -> Array:
-        return Array(d.pad(x.data, widths=widths))
-
-    def tril(self, x: Any, k: int) -> Array:
-        return Array(d.tril(x.data, k=k))
-
-    def triu(self, x: Any, k: int) -> Array:
-        return Array(d.triu(x.data, k=k))
+    pad = _moved(lambda x, widths: d.pad(x, widths=widths))
+    tril = _moved(lambda x, k: d.tril(x, k=k))
+    triu = _moved(lambda x, k: d.triu(x, k=k))
 
     def concat(self, xs: Sequence[Any], axis: int) -> Array:
-        return Array(d.concat(*(_array(x).data for x in xs), axis=axis))
+        xs = [_array(x) for x in xs]
+        stored = all(x.pattern is not None for x in xs)
+        pattern = np.concatenate([x.pattern for x in xs], axis) if stored else None
+        return Array(d.concat(*(x.data for x in xs), axis=axis), pattern=pattern)
 
     def stack(self, xs: Sequence[Any], axis: int) -> Array:
         return _stacked(axis, *xs)
@@ -290,6 +288,16 @@ class Oracle(Plain):
     def values(self, x: Any) -> Array:
         """The stored entries, in the order of rows."""
         return Array(d.index(x.data, index=row_major(x.pattern)))
+
+    def nnz(self, x: Any) -> int:
+        return int(x.pattern.sum())
+
+    def shifted(self, x: Any) -> Array:
+        """Other values on the stored entries."""
+        return self.sparse_mask(x * 0.5 + 0.1, x)
+
+    def sparse_mask(self, x: Any, pattern: Any) -> Array:
+        return Array(d.select(pattern.pattern, x.data, np.zeros(())), pattern=pattern.pattern)
 
     def masked(self, x: Any, mask: Any = None) -> Array:
         mask = x.pattern if mask is None else np.asarray(mask)

@@ -24,7 +24,7 @@ from iverson.array_api.manipulation import diagonal
 from iverson.array_api.methods import method
 from iverson.core import dtypes
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Wrapper, created, rewrap, unwrap, value_of
+from iverson.core.dispatch import LevelValue, Wrapper, created, rewrap, unwrap, value_of
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -44,7 +44,8 @@ from iverson.core.shapes import (
 )
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
-from iverson.layouts import CooPattern, Sparse, convert, warn_dense
+from iverson.kernels.origins import noted, stored_by
+from iverson.layouts import CooPattern, Pattern, Sparse, convert, warn_dense
 from iverson.layouts.conversion import without_entries
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.strided import aligned_empty, aligned_zeros
@@ -111,10 +112,14 @@ def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, require
     held = value_of(x, None)
     if isinstance(held, Sparse):
         if name == "zeros_like":
-            return _made(without_entries(held, wanted), requires_grad)
+            return _made(without_entries(held.pattern, x.shape, wanted), requires_grad)
         warn_dense(held, name)
     shape = check_storable(_settled(x.shape), wanted, name, "x")
-    return _made(_allocated(name, shape, body, shape, wanted), requires_grad)
+    made = _made(_allocated(name, shape, body, shape, wanted), requires_grad)
+    stored = stored_by(x) if name == "zeros_like" and isinstance(held, LevelValue) else None
+    if isinstance(stored, Pattern):
+        stored = without_entries(stored, shape, wanted).pattern
+    return made if stored is None else noted(made, stored)
 
 
 @checked

@@ -15,10 +15,9 @@ from iverson.array_api.reductions import max as _max
 from iverson.array_api.reductions import mean
 from iverson.array_api.reductions import min as _min
 from iverson.core import dtypes
-from iverson.core.dispatch import value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import as_int, check_choice, check_storable
-from iverson.layouts import Sparse
+from iverson.kernels.origins import is_sparse
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
         )
     if value == 0:
         placed = F.embed(x, key=key, shape=shape)
-        return placed if isinstance(value_of(x, None), Sparse) else F.to_dense(placed)
+        return placed if is_sparse(x) else F.to_dense(placed)
     around = np.asarray(value)
     if not dtypes.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
         raise ArgumentError(

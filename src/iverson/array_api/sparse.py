@@ -19,6 +19,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, sp
 from iverson.core.shapes import as_int
 from iverson.handles import Tensor
 from iverson.handles.array import Array
+from iverson.kernels.origins import UNKNOWN, layout_in_level, stored_by
 from iverson.layouts import (
     CompressedPattern,
     Pattern,
@@ -29,7 +30,7 @@ from iverson.layouts import (
     sparse_layouts,
 )
 from iverson.layouts.conversion import dense_axes
-from iverson.layouts.symbols import PatternSymbol, handed_out
+from iverson.layouts.symbols import PatternRead, PatternSymbol, handed_out
 from iverson.ops import F
 from iverson.ops.sparse import check_layout, distinct
 
@@ -239,7 +240,7 @@ def to_layout(
     dense = _dense_axes(x, layout, dense_dim)
     blocks = None
     if layout_named(layout).blocked:
-        held = getattr(getattr(value_of(x, None), "pattern", None), "blocksize", None)
+        held = getattr(stored_by(x), "blocksize", None)
         given = held if blocksize is None else blocksize
         if given is None:
             raise ArgumentError(
@@ -263,8 +264,8 @@ def to_layout(
 def _dense_axes(x: Any, layout: str, given: Any) -> int:
     """How many trailing axes are dense of x in a layout, as asked for."""
     if given is None:
-        pattern = getattr(value_of(zero_filled(x), None), "pattern", None)
-        return 0 if pattern is None else dense_axes(pattern, x.shape, layout)
+        pattern = stored_by(zero_filled(x))
+        return dense_axes(pattern, x.shape, layout) if isinstance(pattern, Pattern) else 0
     found = as_int(given, "to_layout", "dense_dim")
     most = x.ndim if layout_named(layout).dense_axes else 0
     if not 0 <= found <= most:
@@ -282,7 +283,7 @@ def to_sparse(x: A | ArrayLike, /) -> A:
     1
     """
     x = as_operand(x, "to_sparse")
-    held = getattr(x, "layout", "")
+    held = layout_in_level(value_of(x, None)) or getattr(x, "layout", "")
     return x if any(held == own.name for own in sparse_layouts()) else to_layout(x, "coo")
 
 
@@ -311,10 +312,10 @@ def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
 
     Raises ArgumentTypeError where there is none, ArgumentError where examples are stored on different ones.
     """
-    value = value_of(x, None)
-    if not isinstance(value, LevelValue):
+    if not isinstance(value_of(x, None), LevelValue):
         return sparse_value(x, operation, argument).pattern
-    if value.pattern is None:
+    found = stored_by(x)
+    if found is UNKNOWN:
         raise ArgumentError(
             operation,
             argument,
@@ -322,7 +323,15 @@ def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
             expected="one that is sparse, and of a batch one whose examples are stored on the same entries",
             remedy="read it through sparse_mask first, or call this outside of the transform",
         )
-    return value.pattern
+    if found is None:
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got="a tensor that is not sparse",
+            expected="a tensor in a sparse layout",
+            remedy="read it at the entries of one by sparse_mask first",
+        )
+    return found
 
 
 @tensor_method
@@ -390,7 +399,10 @@ def indptr(x: Tensor, /) -> Tensor:
 @tensor_property
 def nnz(x: Tensor, /) -> int:
     """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
-    count: int = handed_out(pattern_held(x, "nnz").count)
+    pattern = pattern_held(x, "nnz")
+    if getattr(pattern, "capacity", False):
+        raise PatternRead  # its number of entries is one that it does not exceed
+    count: int = handed_out(pattern.count)
     return count
 
 

@@ -214,9 +214,10 @@ class Level(ABC):
     origin : the level of whose examples or values this one's are: itself, or another for which it stands.
     cells : what takes in the tensors from outside that are tracked or written in the level (see `Cells`);
         None where they are what they are outside.
+    reads_patterns : whether it was asked within it which entries a value stores.
     """
 
-    __slots__ = ("_wrappers", "depth", "name", "origin")
+    __slots__ = ("_wrappers", "depth", "name", "origin", "reads_patterns")
     drawn: Any = None
     cells: Cells | None = None
     #: What is wrong with a value of it while it is not entered, what is expected instead, and what to do.
@@ -229,6 +230,7 @@ class Level(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
         self.origin = self
+        self.reads_patterns = False
         #: By identity, wrappers from outside that are written in it, and how to let them be what they were.
         self._wrappers: dict[int, tuple[Any, Callable[[Any], None]]] = {}
         self.depth: int | None = None
@@ -407,6 +409,7 @@ class LevelValue(Operand):
     may_select : whether what it stands for may hold a selection that is not made (a bracket).
     is_sparse : whether what it stands for is sparse.
     pattern : which entries what it stands for stores; None where that is not known, or differs.
+    stored : what says which entries eager code would store (`iverson.kernels.origins`); None of numbers.
     dense : whether what it stands for is known to be strided: then there is nothing else to ask.
     """
 
@@ -416,9 +419,13 @@ class LevelValue(Operand):
     is_sparse = False
     dense = False
     pattern: Any = None
+    stored: Any = None
 
     def __init__(self, level: Level) -> None:
         self._level = level
+
+    def note_stored(self, stored: Any) -> None:
+        """Note what says which entries eager code would store; by default nothing is."""
 
 
 def has_entries(x: Any) -> bool:

@@ -26,6 +26,7 @@ class EntryMap:
     bounds : whether `support` ever says less than every entry.
     products : where only products read a cotangent of an input, only products read that of the result.
     stored : where inputs are demanded in full, the support of the result is what is read of it.
+    superset : the pattern that ``demand`` says of a result on a pattern may have more than kernels store.
     converts : each entry of the result is that of input 0, in a layout that is asked for.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
     family : what kernels for other layouts may be registered under, beside the names of ops with such a map.
@@ -41,6 +42,7 @@ class EntryMap:
     bounds = False
     products = False
     stored = False
+    superset = False
     converts = False
     keeps_zeros = False
     family = ""

@@ -52,6 +52,7 @@ from iverson.layouts.symbols import (
     capacity,
     examples,
     symbol_for,
+    widened,
 )
 
 #: How many entries there is always room for.
@@ -93,6 +94,8 @@ class Compiled:
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
         self._at: dict[Any, Compiled] = {}
         self._fitted: dict[Any, Compiled] = {}
+        #: Whether it was made for the numbers of entries of the calls that come to it (`_fitting`).
+        self._fits = False
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
         """The outputs (UNDEFINED for those that are), from one handle an input; UNDEFINED for one that is,
@@ -159,6 +162,8 @@ class Compiled:
     def _fitting(self, binding: Binding) -> Compiled:
         """The same for at least as many entries as patterns that follow from those of a call have, and not
         for far more."""
+        if self._fits:
+            return self
         own = bounds(self.graph)
         counts = {s: s.at(binding).stored_shape[0] for s in own if s.follows and s.known_from is None}
         if all(n <= s.stored_shape[0] <= max(4 * n, LEAST) for s, n in counts.items()):
@@ -167,10 +172,10 @@ class Compiled:
         if key not in self._fitted:
             taken = Counts(numbers(self.graph))
             wider: Binding = {s: s for s in binding}
-            wider |= {
-                s: s.with_capacity(taken.of((n, *s.stored_shape[1:])), taken) for s, n in counts.items()
-            }
-            self._fitted[key] = Compiled(self._on(wider), self.name, native=self.native, donated=self.donated)
+            wider |= widened(counts, taken)
+            made = Compiled(self._on(wider), self.name, native=self.native, donated=self.donated)
+            made._fits = True
+            self._fitted[key] = made
             while len(self._fitted) > _PATTERNS:
                 self._fitted.pop(next(iter(self._fitted)), None)
         return self._fitted[key]

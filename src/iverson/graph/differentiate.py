@@ -362,8 +362,8 @@ class Recorded:
             for e in apart if len(apart) == len(missing) else [equation]:
                 again.append(e)
                 needed.update(values_of(e.operands))
-        needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed])
         made = {v for e in again for v in e.results}  # beside what is not kept, it may make what is
+        needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed and v not in made])
         captured = [v for v in kept if v in needed and v not in made]
         captured.sort(key=lambda v: kept[v] if v in of_input or v in of_output else ("outside", 0))
         graph = Graph(

@@ -45,6 +45,7 @@ from iverson.graph.regions import closed
 from iverson.graph.shapeless import without_shape
 from iverson.graph.stored_ops import index_array
 from iverson.graph.symbols import unknown
+from iverson.kernels.origins import UNKNOWN, origin_of, origins
 from iverson.layouts import Layout, register
 from iverson.layouts.symbols import handed_out
 
@@ -76,6 +77,15 @@ class Traced(LevelValue):
     def pattern(self) -> Any:
         """The pattern that the value stores; None where it is not known to be sparse."""
         return getattr(self.value.aval.support, "pattern", None)
+
+    @property
+    def stored(self) -> Any:
+        """What says which entries eager code would store; None of numbers."""
+        return self._level.stored(self.value)  # type: ignore[attr-defined]
+
+    def note_stored(self, stored: Any) -> None:
+        """As `LevelValue.note_stored`."""
+        self._level.note_stored(self.value, stored)  # type: ignore[attr-defined]
 
     @property
     def may_select(self) -> bool:  # type: ignore[override]
@@ -147,6 +157,7 @@ class Trace(Level):
         "_in_function",
         "_known",
         "_once",
+        "_origins",
         "_outer",
         "_outside",
         "_recording",
@@ -171,6 +182,8 @@ class Trace(Level):
         self.captured: list[tuple[Value, Any]] = []
         self.read: dict[Any, tuple[Any, Any, bool]] = {}
         self._known: dict[Any, Value] = {}
+        #: Of values whose support does not say what eager code stores, what does.
+        self._origins: dict[Value, Any] = {}
         self._in_function = False
         self._stand_ins: dict[Value, Any] = {}
         self._first = next_number()  # nodes with larger ones are made while it runs
@@ -197,11 +210,32 @@ class Trace(Level):
                 self.cells.restore()
                 self._known, self._outside = {}, []  # no array is kept alive by what was traced
 
-    def input(self, aval: Aval) -> Any:
-        """A handle of a new input."""
+    def input(self, aval: Aval, stored: Any = None) -> Any:
+        """A handle of a new input; ``stored`` says which entries of it eager code would store."""
         value = Value(aval)
+        self.note_stored(value, stored)
         self.inputs.append(value)
         return self.handle(value)
+
+    def stored(self, value: Value) -> Any:
+        """What says which entries of a value eager code would store; None of numbers."""
+        found = self._origins.get(value)
+        return getattr(value.aval.support, "pattern", None) if found is None else found
+
+    def note_stored(self, value: Value, stored: Any) -> None:
+        """Note what says which entries of a value eager code would store."""
+        if stored is not None and stored is not getattr(value.aval.support, "pattern", None):
+            self._origins[value] = stored
+
+    def _outside_value(self, x: Any, changes: bool = False) -> Value:
+        """A new value for a handle from outside, or what one holds; the pattern of that may change."""
+        held = value_of(x, x)
+        aval, stored = held.value.aval if isinstance(held, Traced) else aval_of(held), origin_of(held)
+        if changes and stored is not None:
+            aval, stored = Aval(aval.shape, aval.dtype), UNKNOWN
+        value = Value(aval)
+        self.note_stored(value, stored)
+        return value
 
     def handle(self, value: Value) -> Any:
         """A handle that holds a value of this trace."""
@@ -219,7 +253,7 @@ class Trace(Level):
         if isinstance(x, Handle) and not (tracked or isinstance(held, LevelValue)):
             self.note(x, held)
         if key not in self._known:
-            value = self._known[key] = Value(held.value.aval if isinstance(held, Traced) else aval_of(held))
+            value = self._known[key] = self._outside_value(held)
             self._outside.append(held)
             if tracked or isinstance(held, LevelValue):
                 # A body, which is called at once, keeps no temporary alive, which would be a cell.
@@ -245,14 +279,11 @@ class Trace(Level):
 
     def taken(self, x: Any) -> Value:
         """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
-        aval = aval_of(x)
-        if self._cells_change and isinstance(aval.support, Stored):
-            aval = Aval(aval.shape, aval.dtype)
         if not is_tracked(x):
-            return Value(aval)
+            return self._outside_value(x, self._cells_change)
         value = self._known.get(slot_of(x))
         if value is None:
-            value = self._known[slot_of(x)] = Value(aval)
+            value = self._known[slot_of(x)] = self._outside_value(x, self._cells_change)
         self.captured = [(v, y) for v, y in self.captured if v is not value]
         return value
 
@@ -277,6 +308,10 @@ class Trace(Level):
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
         )
         self._note_constant(results)
+        beyond = any(x in self._origins for x in operands if type(x) is Value)
+        for v, stored in zip(results, origins(op, args, params, len(results)), strict=True):
+            if beyond or op.entry_map.superset or not isinstance(v.aval.support, Stored):
+                self.note_stored(v, stored)
         made = tuple([Traced(self, v) for v in results])
         return made if op.multiple else made[0]
 
@@ -295,6 +330,7 @@ class Trace(Level):
         if value not in self._constant or not is_inexact(value.dtype):
             return value
         made = Value(value.aval)
+        self.note_stored(made, self.stored(value))
         self.equations.append(Equation(TABLE["detached"], (value,), {}, (made,), user_call()))
         return made
 
@@ -306,6 +342,8 @@ class Trace(Level):
         operands = list(map(self.operand, call.handles))
         # Each argument is an input of its own, also of one value, or of what forward does not read.
         own = [Value(x.aval if isinstance(x, Value) else aval_of(x)) for x in operands]
+        for v, x in zip(own, call.handles, strict=True):
+            self.note_stored(v, origin_of(x))
         constants = {v for v, _ in self.constants}
         inputs = [
             alias(h) if x in constants else self.handle(v)
@@ -320,6 +358,8 @@ class Trace(Level):
             self._in_function = False
         body = closed(equations, outputs, self.constants, own)
         made = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
+        for v, x in zip(made, results, strict=True):
+            self.note_stored(v, origin_of(x))
         params = {"name": function.__name__, "call": call, "body": body}
         operands += body.inputs[len(own) :]  # what forward reads besides
         around = {v: _as_read(x) for v, x in self.captured if isinstance(x, Handle)}

@@ -32,6 +32,7 @@ from iverson.core.float_warnings import at_user_line
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 from iverson.handles.views import as_part
 from iverson.kernels.keys import canonical_slice, key_shape
+from iverson.kernels.origins import is_sparse
 from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
 
@@ -47,7 +48,7 @@ def getitem(x: Any, key: Any) -> Any:
         return as_part(bind(_INDEX, (x,), {"key": canonical}), x, canonical)
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
-    if isinstance(getattr(x, "_value", None), Sparse) and (mesh := _open_mesh(arrays)):
+    if len(arrays) > 1 and is_sparse(x) and (mesh := _open_mesh(arrays)):
         return _at_mesh(part, arrays, axes, mesh, target)
     result = F.gather(part, *arrays, axes=axes)
     return _lead_to(result, arrays[0].ndim, target)

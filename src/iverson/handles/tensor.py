@@ -30,6 +30,7 @@ from iverson.core.float_warnings import cast
 from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
+from iverson.kernels.origins import layout_in_level
 from iverson.layouts import holds_alone, layout_of, read_only, to_strided
 from iverson.layouts.registry import support_of
 from iverson.ops import TABLE
@@ -59,7 +60,7 @@ class Tensor(Handle, Array, TensorMethods):
     @property
     def layout(self) -> str:
         """The name of the layout: which entries are stored."""
-        return layout_of(self._value).name
+        return layout_in_level(self._value) or layout_of(self._value).name
 
     # -- gradients -----------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
 from iverson.core.table import TABLE
-from iverson.layouts import Zero, is_strided, layouts_by_type, to_strided
+from iverson.layouts import Sparse, Zero, is_strided, layouts_by_type, to_strided
 
 Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -196,8 +196,17 @@ def run_in_layouts(
 
 def _kernels_for(op: Op, kinds: frozenset[type]) -> tuple[Kernel, ...]:
     """The kernels to try for operands of these types, those of a layout of higher priority first."""
+    known = _found.get((op.name, op.family, kinds))
+    if known is not None:
+        return known
     found = [kernels_of(op, kind) for kind in sorted(kinds - _plain, key=_by_priority)]
     return _found.setdefault((op.name, op.family, kinds), tuple(chain.from_iterable(found)))
+
+
+def may_store(op: Op) -> bool:
+    """Whether a sparse layout has a kernel for an op, so that its result may be sparse."""
+    kinds = (frozenset((kind,)) for kind in layouts_by_type if issubclass(kind, Sparse))
+    return any(_kernels_for(op, kind) for kind in kinds)
 
 
 def kernels_of(op: Op, kind: type) -> list[Kernel]:

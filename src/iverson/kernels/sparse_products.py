@@ -35,6 +35,7 @@ from iverson.layouts import (
 )
 from iverson.layouts.batches import diagonal
 from iverson.layouts.conversion import like
+from iverson.layouts.pattern import index_dtype
 from iverson.layouts.placement import Padded, converted, reordered
 from iverson.layouts.weak import ForOthers
 
@@ -110,12 +111,42 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
         left, right = to_scipy(a), to_scipy(b)
         if work.active.count:
             work.sparse_product(int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)))
-        m = left @ right
-        m.sort_indices()
-        pattern = CompressedPattern(m.shape, m.indptr, m.indices, 0)
-        return pattern.value(np.asarray(m.data).astype(dtype, copy=False))
+        starts, columns, entries = _csr_product(left, right)
+        pattern = CompressedPattern((left.shape[0], right.shape[1]), starts, columns, 0)
+        return pattern.value(entries.astype(dtype, copy=False))
 
     return sparse_batches.between(a, b, product)
+
+
+def _csr_product(left: Any, right: Any) -> tuple[Array, Array, Array]:
+    """What stands for SciPy's product of two matrices in CSR, rows in order.
+
+    SciPy's loop leaves out entries whose terms add up to 0. Here they are stored: which entries a product has
+    follows from patterns, as that of all other ops does.
+    """
+    loops, (m, n) = counting.loops(), (left.shape[0], right.shape[1])
+    held = left.indptr, left.indices, right.indptr, right.indices
+    dtype = np.result_type(*held)
+    most = loops.csr_matmat_maxnnz(m, n, *(x.astype(dtype, copy=False) for x in held))
+    dtype = np.promote_types(dtype, index_dtype(most))
+    starts, columns, *rest = (x.astype(dtype, copy=False) for x in held)
+
+    def product(a: Array, b: Array) -> tuple[Array, Array, Array]:
+        made = np.empty(m + 1, dtype), np.empty(most, dtype), np.empty(most, np.result_type(a, b))
+        loops.csr_matmat(m, n, starts, columns, a, *rest, b, *made)
+        made = made[0], made[1][: made[0][-1]], made[2][: made[0][-1]]
+        loops.csr_sort_indices(m, *made)
+        return made
+
+    found = product(left.data, right.data)
+    if found[1].size == most:
+        return found
+    ones = product(*(np.ones(x.data.size, np.float32) for x in (left, right)))
+    entries = np.zeros(most, found[2].dtype)
+    lines = (np.repeat(np.arange(m), np.diff(x[0])) for x in (ones, found))
+    whole, some = (rows * n + x[1] for rows, x in zip(lines, (ones, found), strict=True))
+    entries[np.searchsorted(whole, some)] = found[2]
+    return ones[0], ones[1], entries
 
 
 def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:

@@ -131,11 +131,10 @@ def _suits(shape: Shape, model: Pattern, count: int) -> bool:
     return prod(shape) <= max(prod(model.shape) // model.shape[along], count) * shape[along]
 
 
-def without_entries(value: Sparse, dtype: Any) -> Any:
-    """A value of the same shape and layout that stores nothing."""
-    model = value.pattern
+def without_entries(model: Pattern, shape: Shape, dtype: Any) -> Any:
+    """A value of a shape and the layout of a pattern that stores nothing."""
     empty = CooPattern.of_keys(np.zeros(0, np.int64), model.shape, model.index_dtype)
-    return convert(empty.value(np.zeros((0, *value.dense_shape), dtype)), model.layout, model.blocksize)
+    return convert(empty.value(np.zeros((0, *shape[model.ndim :]), dtype)), model.layout, model.blocksize)
 
 
 def nonzero_indices(value: Any) -> tuple[Array, ...]:

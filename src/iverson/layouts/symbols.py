@@ -40,7 +40,7 @@ Make = Callable[..., Pattern | None]
 class PatternRead(GraphError):
     """Something needs to know where the entries of a pattern are that is not known yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, *_: Any, **_said: Any) -> None:  # as `speaking_as` makes it again
         super().__init__(
             "trace",
             got="a read of where the entries of a sparse operand are",
@@ -181,9 +181,15 @@ class PatternSymbol(Pattern):
             found = binding[self] = self._how(*[actual(p, binding) for p in self.sources])
         return found
 
-    def with_capacity(self, count: int, counts: Counts | None = None) -> PatternSymbol:
-        """A new symbol for patterns like its own that store at most so many entries, or blocks."""
-        how = self._sources, self._how, self._back
+    def with_capacity(
+        self, count: int, counts: Counts | None = None, now: Callable[[Pattern], Pattern] | None = None
+    ) -> PatternSymbol:
+        """A new symbol for patterns like its own that store at most so many entries, or blocks.
+
+        now : gives what stands from now on for one that it follows from.
+        """
+        sources = self._sources if now is None else [partial(_held, now(p)) for p in self.sources]
+        how = sources, self._how, self._back
         counts = counts or self.counts
         return PatternSymbol(self.model, count, *how, capacity=True, by_rows=self._by_rows, counts=counts)
 
@@ -248,7 +254,7 @@ class PatternSymbol(Pattern):
             made = PatternSymbol(
                 turned,
                 self.count // prod(turned.stored_shape[1:]),
-                (ref(self),),
+                (partial(_held, self),),
                 lambda p: p.permuted(axes),
                 lambda p: p.permuted(back),
                 capacity=self.capacity,
@@ -257,7 +263,14 @@ class PatternSymbol(Pattern):
             made._facts["back", back] = ref(self)
             return made
 
-        found: Pattern = self.once(("permuted", axes), make)
+        return self._followed_by(("permuted", axes), make)
+
+    def _followed_by(self, key: Any, make: Callable[[], PatternSymbol]) -> PatternSymbol:
+        """What follows from it alone: the same as long as it is used, which keeps this one."""
+        known = _known((self,))
+        found = known.get(key)
+        if found is None:
+            found = known[key] = make()
         return found
 
     def of_entries(self, dense: Shape) -> Pattern:
@@ -269,15 +282,14 @@ class PatternSymbol(Pattern):
             return PatternSymbol(
                 self.model.of_entries(dense),
                 self.count * prod(dense),
-                (ref(self),),
+                (partial(_held, self),),
                 lambda p: p.of_entries(dense),
                 capacity=self.capacity,
                 by_rows=self.by_rows and not self.blocksize,
                 counts=self.counts,
             )
 
-        found: Pattern = self.once(("of entries", dense), make)
-        return found
+        return self._followed_by(("of entries", dense), make)
 
     def within(self, region: Region) -> Pattern:
         """As `Pattern.within`."""
@@ -475,6 +487,25 @@ def actual(pattern: Pattern, binding: Binding) -> Pattern:
     return pattern.at(binding) if isinstance(pattern, PatternSymbol) else pattern
 
 
+def widened(counts: dict[PatternSymbol, int], taken: Counts) -> dict[PatternSymbol, PatternSymbol]:
+    """New symbols for some that follow from others, for patterns of so many entries, or blocks; they follow
+    from each other as those do."""
+    found: dict[Pattern, PatternSymbol] = {}
+
+    def now(p: Pattern) -> Pattern:
+        if p in found or not isinstance(p, PatternSymbol) or not p.follows:
+            return found.get(p, p)
+        sources = list(map(now, p.sources))
+        if p in counts:
+            count = taken.of((counts[p], *p.stored_shape[1:]))
+            found[p] = p.with_capacity(count, taken, now)
+        elif any(a is not b for a, b in zip(sources, p.sources, strict=True)):
+            found[p] = p.with_capacity(p.stored_shape[0], taken, now)
+        return found.get(p, p)
+
+    return {s: now(s) for s in counts}  # type: ignore[misc]
+
+
 def bound(params: Any, binding: Binding) -> dict[str, Any]:
     """Parameters of an op with patterns in place of symbols."""
     return {k: v.at(binding) if isinstance(v, PatternSymbol) else v for k, v in params.items()}
@@ -502,4 +533,5 @@ __all__ = [
     "kept",
     "kind_key",
     "symbol_for",
+    "widened",
 ]

@@ -8,13 +8,14 @@ import numpy as np
 
 from iverson.array_api.sparse import pattern_held
 from iverson.core.arguments import checked
-from iverson.core.dispatch import Handle, LevelValue, Wrapper, alias, has_entries, value_of
+from iverson.core.dispatch import Handle, Wrapper, alias, has_entries, value_of
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.core.missing import filled, is_missing, missing
 from iverson.handles import asarray
 from iverson.handles.convert import leaves
 from iverson.handles.indexing import as_index
-from iverson.layouts import Sparse, coalesced
+from iverson.kernels.origins import origin_of, stored_by
+from iverson.layouts import Pattern, Sparse, coalesced
 from iverson.masked.align import common, narrowed
 from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask
@@ -50,8 +51,8 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     elif not isinstance(data, (Handle, Wrapper)):
         data = _of_missing(data)
     given: Any = data if isinstance(data, MaskedTensor) else asarray(data)
-    pattern = _stored_by(given)
-    if pattern is not None and not pattern.distinct:
+    pattern = _stored_by(given) if mask is None or has_entries(data) else origin_of(given)
+    if isinstance(pattern, Pattern) and not pattern.distinct:
         given = F.coalesce(given)
     own = _mask_of(given, mask)
     if isinstance(given, MaskedTensor):
@@ -90,9 +91,9 @@ def _of_missing(data: Any) -> Any:
 
 def _stored_by(data: Any) -> Any:
     """The pattern of a sparse tensor, in a trace or in a batch too; None of others."""
-    value = value_of(data, None)
-    is_sparse = isinstance(value, Sparse) or (isinstance(value, LevelValue) and value.is_sparse)
-    return pattern_held(data, "masked_tensor", "data") if is_sparse else None
+    if isinstance(data, Wrapper) or stored_by(data) is None:
+        return None
+    return pattern_held(data, "masked_tensor", "data")
 
 
 def _mask_of(data: Any, mask: Any) -> Mask:

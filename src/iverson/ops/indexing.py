@@ -124,6 +124,7 @@ class Assigned(EntryMap):
     """Entries of the result are those of x, but those that a basic key reads: they are those of v."""
 
     partial = True
+    superset = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
         """For v alone, only the entries it was written to; for x at a pattern, that and those."""
@@ -412,6 +413,8 @@ def _last_writers(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
 
 class AssignedByIndex(EntryMap):
     """As `Assigned`, by index arrays."""
+
+    superset = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
         """For x alone at a pattern, that."""

@@ -41,12 +41,34 @@ from iverson.core.shapes import as_int
 from iverson.core.table import F
 from iverson.graph.control import ControlOp
 from iverson.graph.operations import draws_of
+from iverson.kernels.origins import UNKNOWN, Origin, Stored, Unclear, origin_of, origins, resolved
 from iverson.layouts import Bracket, Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
 from iverson.layouts.symbols import StandIn, handed_out
 from iverson.ops.batching import Examples, one_by_one, rule_of
 from iverson.ops.shape import concat_offsets
 from iverson.transforms.functions import by_rule, each_example, over_examples
+
+
+class Example(Origin):
+    """One example, of a value that has all of them along its first axis."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: Any) -> None:
+        super().__init__()
+        self._whole = whole
+
+    @property
+    def _of(self) -> Sequence[Any]:
+        return (self._whole,)
+
+    def _find(self) -> Stored:
+        whole = resolved(self._whole)
+        if whole is None or whole is UNKNOWN:
+            return whole
+        found = each(whole)
+        return UNKNOWN if found is None else found
 
 
 class Batched(LevelValue):
@@ -56,7 +78,7 @@ class Batched(LevelValue):
         apart from what it is outside of the batch: as a variable of a gradient inside.
     """
 
-    __slots__ = ("_shape", "dense", "dtype", "held", "lead", "shape")
+    __slots__ = ("_origin", "_shape", "dense", "dtype", "held", "lead", "shape")
 
     dtype: np.dtype[Any]
 
@@ -65,6 +87,7 @@ class Batched(LevelValue):
         self._level = level
         self.held = held
         self.lead = lead
+        self._origin: Any = None
         self._shape = value.shape[lead:]
         # Kept, as several who take an op ask for it, unless it has a number that stands for others.
         if StandIn not in map(type, self._shape):
@@ -81,6 +104,18 @@ class Batched(LevelValue):
     def may_select(self) -> bool:  # type: ignore[override]
         value = value_of(self.held)
         return type(value) is Bracket or (isinstance(value, LevelValue) and value.may_select)
+
+    @property
+    def stored(self) -> Any:
+        """What says which entries of one example eager code would store; None of numbers."""
+        if self._origin is not None:
+            return self._origin
+        whole = None if self.dense else origin_of(self.held)
+        return Example(whole) if self.lead and whole is not None else whole
+
+    def note_stored(self, stored: Any) -> None:
+        """As `LevelValue.note_stored`."""
+        self._origin = stored
 
     @property
     def is_sparse(self) -> bool:  # type: ignore[override]
@@ -178,7 +213,12 @@ class Batch(Level):
                 out = over.apply(*(x for x, _ in held))
                 several = isinstance(out, tuple)
                 found = [(x, 1) for x in (out if several else (out,))]
-        results = tuple([x if x is None else make_handle(self.value(x, lead)) for x, lead in found])
+        made = [x if x is None else self.value(x, lead) for x, lead in found]
+        unclear = Unclear(*map(origin_of, args))
+        for x in made:
+            if type(x) is Batched and x.lead and not x.is_sparse:
+                x.note_stored(unclear)
+        results = tuple([x if x is None else make_handle(x) for x in made])
         return results if several else results[0]
 
     def one_by_one(self, function: Any) -> Any:
@@ -232,9 +272,11 @@ class Batch(Level):
         finally:
             if token is not None:
                 reset_recording(token)
-        if op.multiple:
-            return tuple([self.value(x, lead) for x in found])
-        return self.value(found, lead)
+        made = [self.value(x, lead) for x in (found if op.multiple else (found,))]
+        for x, stored in zip(made, origins(op, args, params, len(made)), strict=True):
+            if type(x) is Batched:
+                x.note_stored(stored)
+        return tuple(made) if op.multiple else made[0]
 
 
 def _warned(op: Op) -> Any:

@@ -33,6 +33,7 @@ from iverson.graph.nodes import Graph, Value
 from iverson.graph.scan import scanned, scanned_in_blocks
 from iverson.graph.while_loop import repeated
 from iverson.handles import asarray
+from iverson.kernels.origins import UNKNOWN, Either, Unclear, note_stored, origin_of, resolved, same
 from iverson.layouts import support_of
 from iverson.transforms import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.tracing import TracedFunction
@@ -59,23 +60,50 @@ class _Leaves:
         """What a body counts on of them: shapes, dtypes, and patterns."""
         return [_aval(x) for x in self.handles]
 
+    def origins(self) -> list[Any]:
+        """What says which entries of them eager code stores."""
+        return list(map(origin_of, self.handles))
+
 
 class _Carry(_Leaves):
     """The first carry of a loop.
 
     changing : leaves that a step may leave on another pattern than the one it finds them on.
+    unknown : those of which eager code would store other entries in another step, as far as the body asks.
     cells_change : whether a step does that to a tensor around it.
     """
 
     def __init__(self, tree: Any, operation: str, *, masks: bool = False) -> None:
         super().__init__(tree, operation, "init", masks=masks)
         self.changing: set[int] = set()
+        self.unknown: set[int] = set()
         self.cells_change = False
 
     def avals(self) -> list[Aval]:
         """As of leaves; of those that change their pattern, no body counts on one."""
         avals = super().avals()
         return [Aval(a.shape, a.dtype) if k in self.changing else a for k, a in enumerate(avals)]
+
+    def origins(self) -> list[Any]:
+        """As of leaves; of those that store other entries in another step, it is not known which."""
+        return [UNKNOWN if k in self.unknown else stored for k, stored in enumerate(super().origins())]
+
+    def stored(self, body: _Body) -> list[Any]:
+        """What says which entries of leaves are stored after the loop."""
+        return list(map(Either, self.origins(), body.traced.stored[: len(self.handles)]))
+
+    def _learn_unknown(self, body: _Body) -> bool:
+        """Notes leaves that are sparse, or that the body asks about, and that a step returns otherwise."""
+        before, after = self.origins(), body.traced.stored[: len(self.handles)]
+        asked = body.traced.reads_patterns
+        more = [
+            k
+            for k, (a, b) in enumerate(zip(before, after, strict=True))
+            if a is not UNKNOWN and (a is not None or (asked and b is not None))
+            if not same(resolved(a), resolved(b))
+        ]
+        self.unknown.update(more)
+        return bool(more)
 
     def learn(self, body: _Body) -> bool:
         """Notes what the steps of a body leave on another pattern; returns whether there is more of it."""
@@ -86,6 +114,7 @@ class _Carry(_Leaves):
         cells = zip(body.cells, outputs[body.traced.own :], strict=True)
         cells_change = any(id(c) in captured and _changes_pattern(captured[id(c)], y) for c, y in cells)
         more = not changing <= self.changing or cells_change > self.cells_change
+        more = self._learn_unknown(body) or more
         self.changing |= changing
         self.cells_change |= cells_change
         return more
@@ -110,12 +139,12 @@ def _path(structure: Any, k: int, name: str) -> str:
     return str(structure.accessors()[k].codify(name))
 
 
-def _traced(function: Any, name: str, *how: Any, cells_change: bool = False) -> TracedFunction:
+def _traced(function: Any, name: str, *how: Any, **more: Any) -> TracedFunction:
     """A function traced, if it does not write into what it is given.
 
     Tensors around it that it writes are cells: inputs and outputs of its graph.
     """
-    traced = TracedFunction(function, name, *how, stateful=True, once=True, cells_change=cells_change)
+    traced = TracedFunction(function, name, *how, stateful=True, once=True, **more)
     if traced.written:
         raise GraphError(
             name,
@@ -133,11 +162,17 @@ class _Body:
     """
 
     def __init__(
-        self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, cells_change: bool = False
+        self,
+        function: Any,
+        name: str,
+        avals: Sequence[Aval],
+        arguments: Any,
+        origins: Sequence[Any],
+        cells_change: bool = False,
     ) -> None:
         self.name = name
         given: tuple[Any, ...] = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
-        self.traced = _traced(*given, cells_change=cells_change)
+        self.traced = _traced(*given, cells_change=cells_change, origins=origins)
         self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
         self.cells = _written(self.traced, name)
 
@@ -313,7 +348,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
             remedy="use iverson.where to choose entry by entry",
         )
     given = _Leaves(operands, "cond", "operands")
-    sides = [_Body(f, "cond", given.avals(), given.tree) for f in (true_fun, false_fun)]
+    sides = [_Body(f, "cond", given.avals(), given.tree, given.origins()) for f in (true_fun, false_fun)]
     on_true, on_false = sides
     _check_same(
         "cond",
@@ -333,6 +368,8 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
         on_true=interned(on_true.with_others((), on_false.consts)),
         on_false=interned(on_false.with_others(on_true.consts, ())),
     )
+    for x, *stored in zip(out, on_true.traced.stored, on_false.traced.stored, strict=False):
+        note_stored(x, Either(*stored))
     on_true.put(out[on_true.traced.own :])
     return on_true.traced.packed(out[: on_true.traced.own])  # type: ignore[no-any-return]
 
@@ -422,7 +459,8 @@ def scan(
     def trace(carry: _Carry) -> tuple[_Body, Any]:
         n, avals = len(carry.handles), [*carry.avals(), *each]
         arguments = lambda h: (carry.tree(h[:n]), slices.tree(h[n:]))
-        return _Body(step, "scan", avals, arguments, carry.cells_change), returned[0]
+        origins = [*carry.origins(), *map(Unclear, slices.origins())]
+        return _Body(step, "scan", avals, arguments, origins, carry.cells_change), returned[0]
 
     carry, body = _stepping(init, "scan", trace)
     count = len(carry.handles)
@@ -439,6 +477,10 @@ def scan(
         out = scanned_in_blocks(args, body=body.graph, every=min(every, max(steps, 1)), **call)
     else:
         out = scanned(args, body=body.graph, **call)
+    for x, stored in zip(out[:count], carry.stored(body), strict=True):
+        note_stored(x, stored)
+    for x, stored in zip(out[count + len(state) :], body.traced.stored[count:], strict=False):
+        note_stored(x, Unclear(stored))
     body.put(out[count : count + len(state)])
     last = list(map(rewrap, carry.leaves, out[:count]))
     rows = out[count + len(state) :]
@@ -536,11 +578,12 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
     as_function(body_fun, "while_loop", "body_fun")
 
     def trace(carry: _Carry) -> tuple[_Body, Any]:
-        body = _Body(body_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),), carry.cells_change)
+        arguments = lambda h: (carry.tree(h),)
+        body = _Body(body_fun, "while_loop", carry.avals(), arguments, carry.origins(), carry.cells_change)
         return body, body.traced.structure
 
     carry, body = _stepping(init, "while_loop", trace)
-    condition = _Body(cond_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),))
+    condition = _Body(cond_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),), carry.origins())
     _check_flag(condition)
     _check_carry("while_loop", "body_fun", body, carry, body.traced.structure, len(carry.handles))
     count = len(carry.handles)
@@ -553,6 +596,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
         body=interned(body.with_others(condition.consts, ())),
         consts=len(condition.consts) + len(body.consts),
     )
+    for x, stored in zip(out[:count], carry.stored(body), strict=True):
+        note_stored(x, stored)
     body.put(out[count:])
     return carry.tree(out[:count])  # type: ignore[no-any-return]
 
@@ -678,10 +723,13 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
                 structure, [rewrap(x, next(own)) if isinstance(x, Operand) else x for x in leaves]
             )
 
-        traced = _traced(function, name, list(map(_aval, handles)), arguments)
+        origins = list(map(origin_of, handles))
+        traced = _traced(function, name, list(map(_aval, handles)), arguments, origins=origins)
         cells = _written(traced, name)
         body, consts = lifted(traced.graph, traced.inputs())
         out = checkpointed([*consts, *handles], body=body)
+        for x, stored in zip(out, traced.stored, strict=True):
+            note_stored(x, stored)
         for cell, value in zip(cells, out[traced.own :], strict=True):
             cell.put(value)
         return traced.packed(out[: traced.own])  # type: ignore[no-any-return]

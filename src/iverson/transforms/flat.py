@@ -12,11 +12,12 @@ import numpy as np
 from iverson.array_api.arguments import as_operand, cast
 from iverson.array_api.creation import zeros
 from iverson.array_api.joining import concat
+from iverson.array_api.sparse import pattern_held
 from iverson.core import dtypes
-from iverson.core.dispatch import rewrap, unwrap, value_of
+from iverson.core.dispatch import rewrap, unwrap
 from iverson.core.errors import ShapeError
 from iverson.handles import Tensor
-from iverson.layouts import Sparse
+from iverson.kernels.origins import is_sparse
 from iverson.ops import F
 from iverson.transforms.trees import flatten, tensors, unflatten
 
@@ -72,8 +73,8 @@ def ravel_pytree(tree: Any, /) -> tuple[Tensor, Callable[[Any], Any]]:
 
 def _pattern(x: Any) -> Any:
     """What a sparse tensor is stored on, None of others."""
-    value = value_of(unwrap(x))
-    return value.pattern if isinstance(value, Sparse) else None
+    plain = unwrap(x)
+    return pattern_held(plain, "ravel_pytree", "tree") if is_sparse(plain) else None
 
 
 def _entries(x: Any) -> Any:

@@ -42,6 +42,7 @@ from iverson.graph.donated import give_away
 from iverson.graph.nodes import Graph
 from iverson.graph.symbols import bounds
 from iverson.handles import Tensor, asarray, views
+from iverson.kernels.origins import Repeated, origin_of
 from iverson.layouts import (
     Pattern,
     Sparse,
@@ -87,7 +88,8 @@ class _Entry:
         guards = guards_of(function, (*given.leaves, *given.fixed.values()))
         self._name, self._native = name, native
         avals = given.avals(symbols)
-        self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True)
+        origins = given.origins(symbols)
+        self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True, origins=origins)
         donated = self._donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
         self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
         inputs = set(map(id, self.traced.inputs()))
@@ -253,6 +255,14 @@ class _Given:
         for k, a in enumerate(found):
             if isinstance(a.support, Stored) and (symbol := symbols.get(a.support.pattern)) is not None:
                 found[k] = Aval(a.shape, a.dtype, Stored(symbol))
+        return found
+
+    def origins(self, symbols: Symbols) -> list[Any]:
+        """What says which entries of handles eager code stores: of repeated ones, their supports do not."""
+        found = list(map(origin_of, self.handles))
+        for k, p in enumerate(found):
+            if isinstance(p, Pattern) and support_pattern(value_of(self.handles[k])) in symbols:
+                found[k] = None if p.distinct else Repeated()
         return found
 
     def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -13,6 +13,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
 from iverson.graph.cells import TensorCell, TraceCells, contents
 from iverson.graph.trace import Trace
+from iverson.kernels.origins import origin_of
 from iverson.transforms.trees import opened, unflatten
 
 
@@ -22,6 +23,8 @@ class TracedFunction:
     graph : what it computes; what it captured, ``captured``, is its last inputs: tracked tensors, and cells.
     structure : of its result; ``leaves`` are its leaves, of which tensors are the graph's outputs.
     written : which handles it writes in place; their new values are outputs after the results.
+    origins : of each input, what says which entries of it eager code would store (`kernels.origins`);
+        ``stored`` is that of each output, and ``reads_patterns`` whether the function asked.
     once : whether it is called right after it was traced, and then no more.
     cells_change : whether what is in a cell may be on another pattern in the next call.
     put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
@@ -38,13 +41,15 @@ class TracedFunction:
         stateful: bool = False,
         once: bool = False,
         cells_change: bool = False,
+        origins: Sequence[Any] = (),
     ) -> None:
         self._results, self._stateful, self._once = results, stateful, once
         self._cells_change = cells_change
+        self._origins = origins or (None,) * len(avals)
         taken: list[Any] = []
         while (more := self._trace(function, name, avals, arguments, taken)) != []:
             taken += more
-        del self._results  # a cycle through it would keep alive what the function wrote
+        del self._results, self._origins  # a cycle through it would keep alive what the function wrote
 
     def _trace(
         self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, taken: list[Any]
@@ -55,7 +60,7 @@ class TracedFunction:
             cells: TraceCells | None = level.cells
             for x in taken if cells is not None else ():
                 cells.take(x)  # type: ignore[union-attr]
-            handles = [level.input(a) for a in avals]
+            handles = list(map(level.input, avals, self._origins))
             inputs = list(map(alias, handles))
             outputs = self._outputs(function, arguments(inputs))
             check_no_leaves(inputs, name)
@@ -73,6 +78,8 @@ class TracedFunction:
                 outputs += [x for _, x in put if x is not None]
                 level.captured += cells.inputs()
             self.graph = level.graph(outputs)
+            self.stored = list(map(origin_of, outputs))
+            self.reads_patterns = level.reads_patterns
         self.captured = [x for _, x in level.captured]
         # Cells have guards of their own; what is gone was the function's.
         own = {id(None)} | {id(c.now()) for c in (cells.kept() if cells else ()) if isinstance(c, TensorCell)}

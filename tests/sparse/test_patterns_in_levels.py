@@ -1,0 +1,269 @@
+"""Which entries a value stores, read where it has none: in traces, batches and bodies as in eager code.
+
+Operations are those of `tests.sparse.operations`, on a small matrix. Reads are of the eager
+pattern, or refused.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import iverson as iv
+from tests.conformance.product import EXHAUSTIVE, turn
+from tests.sparse import operations
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
+
+N = 12
+LAYOUTS = ("csr", "csc", "coo", "bsr")
+#: Results whose pattern depends on entries, and what no trace knows.
+REFUSED = {"assigned row of numbers", "entries above", "nonzero", "unique"}
+
+
+@cache
+def small() -> Any:
+    """The table of operations for a matrix of 12 x 12."""
+    spec = importlib.util.find_spec(operations.__name__)
+    module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    module.N, module.STORED = N, 2 * N
+    module.ROWS, module.FEW = operations.ROWS[[0, 1, 3, 4]] % N, np.arange(0, N, 4)
+    return module
+
+
+MODES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "jit": lambda g, v, s: iv.jit(g, interpret=True)(v, s),
+    "checkpoint": lambda g, v, s: iv.checkpoint(g)(v, s),
+    "vmap": lambda g, v, s: iv.vmap(g, in_axes=(0, None))(iv.stack([v, v]), s)[1],
+    "scan": lambda g, v, s: iv.scan(lambda c, x: (c, g(v * x, s)), iv.asarray(0.0), iv.asarray([1.0]))[1][0],
+    "cond": lambda g, v, s: iv.cond(iv.asarray(True), g, g, v, s),
+    "jit of vmap": lambda g, v, s: iv.jit(
+        iv.vmap(g, in_axes=(0, None)), interpret=True
+    )(iv.stack([v, v]), s)[1],
+}  # fmt: skip
+
+
+def specified(y: Any) -> Any:
+    """A tensor with 0.25 where what is masked by it has nothing."""
+    y = iv.real(y) if y.dtype.kind == "c" else iv.astype(y, iv.float64)
+    return iv.masked_tensor(y).to_tensor(0.25)
+
+
+@pytest.mark.parametrize("name", [*operations.SMALL, *operations.DENSE])
+def test_masks_of_computed_tensors_are_those_of_eager_code(name):
+    """A dense result has every entry, a sparse one those that it stores."""
+    table = small()
+    f = {**table.SMALL, **table.DENSE}[name]
+    o = table.others()
+    cases = list(product(LAYOUTS, MODES))
+    for layout, mode in cases if EXHAUSTIVE else [cases[turn(name, len(cases))]]:
+        blocks = {"blocksize": (2, 2)} if layout == "bsr" else {}
+        s = table.matrix(0, diagonal=3.0).to_layout(layout, **blocks)
+        try:
+            expected = f(s, o)
+        except iv.errors.IversonError:  # in this layout
+            continue
+        if not isinstance(expected, iv.Tensor):
+            continue
+        run = lambda v, s: specified(f(iv.with_values(s, v), o))
+        try:
+            found = MODES[mode](run, s.values().detach(), s)
+        except iv.errors.IversonError:
+            assert name in REFUSED, (layout, mode)
+            continue
+        assert name not in REFUSED, (layout, mode)
+        np.testing.assert_allclose(found.numpy(), specified(expected).numpy(), err_msg=f"{layout}, {mode}")
+
+
+A = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
+#: Reads of the pattern of a computed matrix, as tensors.
+READS: dict[str, Callable[[Any], Any]] = {
+    "masked": lambda y: iv.masked_tensor(y).mean().to_tensor(0.0),
+    "values": lambda y: y.values(),
+    "nnz": lambda y: y.sum() * y.nnz,
+    "indices": lambda y: y.indices(),
+    "with values": lambda y: y.with_values(y.values() + 1.0).to_dense(),
+    "sparse mask": lambda y: iv.sparse_mask(iv.ones((3, 3)), y).sum(),
+    "sampled": lambda y: iv.sampled_matmul(iv.ones((3, 2)), iv.ones((2, 3)), y).sum(),
+    "layout": lambda y: iv.asarray(float(y.layout == "csr")),
+    "sparse": lambda y: y.to_sparse().values(),
+    "zeros like": lambda y: iv.masked_tensor(iv.zeros_like(y)).to_tensor(0.25),
+    "vector": lambda y: iv.ravel_pytree({"y": y})[0],
+    "unravelled": lambda y: iv.ravel_pytree(y)[1](iv.ravel_pytree(y)[0] * 2.0).values(),
+    "sparse axes": lambda y: iv.asarray(y.sparse_dim() + 10 * y.dense_dim()),
+    "blocks": lambda y: y.to_layout("bsr", blocksize=(3, 1)).values(),
+}
+COMPUTED: dict[str, Callable[[Any], Any]] = {
+    "product": lambda s: s @ s,
+    "power": lambda s: s**2,
+    "union": lambda s: s + s.T,
+    "product of a union": lambda s: (s + s.T) @ s,
+    "rows": lambda s: iv.take(s, np.array([2, 0, 0]), axis=0),
+    "larger": lambda s: iv.maximum(s, s.T),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_every_read_of_a_computed_pattern_is_that_of_eager_code(read):
+    s = iv.asarray(A).to_layout("csr")
+    for name, made in COMPUTED.items():
+        f = lambda v, s, made=made: READS[read](made(iv.with_values(s, v)))
+        expected = f(s.values(), s).to_dense().numpy()
+        for mode in MODES if EXHAUSTIVE else ("jit", "vmap", list(MODES)[turn(read + name, len(MODES))]):
+            found = MODES[mode](f, s.values().detach(), s).to_dense().numpy()
+            np.testing.assert_allclose(found, expected, err_msg=f"{name}, {mode}")
+
+
+def test_a_call_with_another_pattern_reads_that():
+    f = iv.jit(lambda s: iv.masked_tensor(s @ s).mean().to_tensor(0.0) * (s + s.T).nnz)
+    for a in (A, A.T, np.eye(3), A + np.eye(3), np.triu(np.ones((3, 3)))):
+        s = scipy.sparse.csr_array(a)
+        expected = (s @ s).data.mean() * ((s != 0) + (s.T != 0)).nnz
+        assert float(f(iv.asarray(a).to_layout("csr"))) == pytest.approx(expected)
+
+
+def test_gradients_of_masked_products():
+    s = iv.asarray(A).to_layout("csr")
+    f = lambda v, s: iv.masked_tensor(iv.with_values(s, v) @ s).mean().to_tensor(0.0)
+    expected = iv.grad(f)(s.values(), s).numpy()
+    # The mean over the entries of A @ A of the gradients of each: the row sums of A at what is multiplied.
+    np.testing.assert_allclose(expected, A.sum(axis=1)[[1, 0, 2]] / 3)
+    for g in (iv.jit(iv.grad(f)), iv.grad(iv.jit(f)), iv.grad(iv.checkpoint(f)), iv.jit(iv.grad(iv.jit(f)))):
+        np.testing.assert_allclose(g(s.values(), s).numpy(), expected)
+
+
+def test_a_product_stores_what_patterns_say():
+    """Also where terms add up to 0, as structurally in SciPy."""
+    a = np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+    b = np.array([[1.0, 0.0, 3.0], [-1.0, 0.0, 1.0], [5.0, 5.0, 5.0]])
+    x, y = (iv.asarray(m).to_layout("csr") for m in (a, b))
+    pattern = (a != 0).astype(int) @ (b != 0).astype(int) > 0
+    for dtype in ("float64", "complex128", "float32", "int64"):
+        made = x.astype(dtype) @ y.astype(dtype)
+        assert np.array_equal(np.stack(np.nonzero(pattern)), made.to_layout("coo").indices().numpy())
+        np.testing.assert_array_equal(made.to_dense().numpy(), a @ b)
+
+
+# --- what is not known is refused ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_depends_on_entries_is_refused(mode):
+    x = iv.asarray(A)
+    s = x.to_layout("csr")
+    for f in (
+        lambda v, s: iv.masked_tensor((v.sum() * iv.asarray(A)).to_layout("csr")).mean().to_tensor(0.0),
+        lambda v, s: iv.masked_tensor(_assigned(s, v.sum() * iv.asarray(A[0]))).mean().to_tensor(0.0),
+        lambda v, s: iv.masked_tensor(s[iv.astype(v, iv.int64) % 3]).mean().to_tensor(0.0),
+    ):
+        with pytest.raises(iv.errors.ArgumentError, match="which entries are stored"):
+            MODES[mode](f, s.values(), s)
+
+
+def _assigned(s, row):
+    s = s * 1.0
+    s[1] = row
+    return s
+
+
+def test_a_carry_whose_pattern_changes_is_right_and_not_read():
+    """In eager loops, too, which run a body that was traced once."""
+    s = iv.asarray(A + np.eye(3, k=2)).to_layout("csr")
+    a = s.to_dense().numpy()
+    for step, expected in ((lambda x: x @ s, a @ a @ a), (lambda x: x + s.T, a + 2 * a.T)):
+        f = lambda s, step=step: iv.fori_loop(0, 2, lambda i, x: step(x), s)
+        for run in (f, iv.jit(f)):
+            np.testing.assert_allclose(run(s).to_dense().numpy(), expected)
+        scaled = lambda x, step=step: step(x) * iv.masked_tensor(x).sum().to_tensor(0.0)
+        f = lambda s, scaled=scaled: iv.fori_loop(0, 2, lambda i, x: scaled(x), s)
+        for run in (f, iv.jit(f)):
+            with pytest.raises(iv.errors.ArgumentError, match="which entries are stored"):
+                run(s)
+
+
+def test_a_carry_that_keeps_its_pattern_is_read():
+    s = iv.asarray(A).to_layout("csr")
+    step = lambda x: x * iv.masked_tensor(x).mean().to_tensor(0.0)
+    expected = step(step(s)).to_dense().numpy()
+    loops = (
+        lambda s: iv.fori_loop(0, 2, lambda i, x: step(x), s),
+        lambda s: iv.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, step(c[1])), (iv.asarray(0), s))[1],
+    )
+    for f in (*loops, *map(iv.jit, loops)):
+        np.testing.assert_allclose(f(s).to_dense().numpy(), expected)
+
+
+def test_slices_of_a_sparse_tensor_differ_in_a_loop():
+    s = iv.asarray(A).to_layout("csr")
+    f = lambda s: iv.scan(
+        lambda c, x: (c + iv.masked_tensor(x).mean().to_tensor(0.0), None), iv.asarray(0.0), s
+    )[0]
+    for g in (f, iv.jit(f)):
+        with pytest.raises(iv.errors.ArgumentError, match="which entries are stored"):
+            g(s)
+
+
+def test_branches_that_store_different_entries():
+    s = iv.asarray(A).to_layout("csr")
+    f = lambda t: (
+        lambda s: iv.masked_tensor(iv.cond(s.sum() > 0, lambda s: s * 2.0, t, s)).mean().to_tensor(0.0)
+    )
+    assert float(iv.jit(f(lambda s: s * 3.0))(s)) == 4.0
+    with pytest.raises(iv.errors.ArgumentError, match="which entries are stored"):
+        iv.jit(f(lambda s: s @ s))(s)
+
+
+def test_entries_that_are_stored_twice():
+    s = iv.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], [1.0, 2.0, 4.0], (2, 2))
+    assert float(iv.jit(lambda s: s.sum() * s.nnz)(s)) == 21.0
+    assert float(iv.jit(lambda s: (s * 2.0).sum() * (s * 2.0).nnz)(s)) == 14.0 * (s * 2.0).nnz
+    assert float(iv.jit(lambda s: iv.masked_tensor(s).mean().to_tensor(0.0))(s)) == 3.5
+    with pytest.raises(iv.errors.ArgumentError, match="stored twice"):
+        iv.jit(lambda s: s.values())(s)
+
+
+# --- two sparse operands in compiled functions that are differentiated ------------------------------------
+
+
+def unstacked(s, t):
+    return sum((a * b).sum() for a, b in zip(iv.unstack(s), iv.unstack(t), strict=True))
+
+
+PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "two orders of kron": lambda s, t: (iv.kron(s, t) * iv.kron(t, s)).sum(),
+    "rows one by one": unstacked,
+    "carried sum": lambda s, t: iv.fori_loop(0, 2, lambda i, x: x + s, t).sum(),
+    "masked product": lambda s, t: iv.masked_tensor(s @ t).mean().to_tensor(0.0),
+    "masked union": lambda s, t: iv.masked_tensor(s + t).mean(axis=0).to_tensor(0.0).sum(),
+    "solve": lambda s, t: (iv.spsolve(s + t, t @ iv.ones(5)) ** 2).sum(),
+    "concat": lambda s, t: ((iv.concat([s, t]) @ iv.concat([s, t], axis=1)) ** 2).sum(),
+    "where": lambda s, t: (iv.where(s > t, s, t) ** 2).sum(),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_gradients_of_compiled_functions_of_two_sparse_operands(name):
+    rng = np.random.default_rng(3)
+    s, t = (
+        iv.asarray(
+            np.where(rng.random((5, 5)) < 0.35, rng.uniform(0.5, 1.5, (5, 5)), 0) + np.diag([2.0, 3, 4, 5, 6])
+        ).to_layout(layout)
+        for layout in ("csr", "csc")
+    )
+    f = PAIRS[name]
+    for argnums in ((0,), (1,), (0, 1)) if EXHAUSTIVE else ((0, 1),):
+        expected = iv.grad(f, argnums)(s, t)
+        for g in (iv.grad(iv.jit(f), argnums), iv.jit(iv.grad(f, argnums))):
+            for p, q in zip(g(s, t), expected, strict=True):
+                np.testing.assert_allclose(p.to_dense().numpy(), q.to_dense().numpy(), atol=1e-12)
