@@ -279,6 +279,7 @@ BY_HAND: dict[str, Oracle] = {
     "linalg.pinv": lambda x: np.linalg.pinv(x, hermitian=False) if x.size else np.linalg.inv(x),
     "linalg.svdvals": lambda x: np.linalg.svd(x, compute_uv=False),
     "linalg.lu": _lu,
+    "linalg.multi_dot": lambda xs: np.linalg.multi_dot([x.astype(np.result_type(*xs)) for x in xs]),
     "linalg.lu_factor": _lu_factor,
     "linalg.norm": np.linalg.norm,
     "linalg.cond": np.linalg.cond,
@@ -380,8 +381,8 @@ def expected(call: Call, args: Any, kwargs: Any, dtypes: tuple[str, ...]) -> Any
 
     if call.name in APART and len(set(own)) > 1:
         raise Unknown("the results have dtypes of their own")
-    if call.name in WEIGHTED and len(set(own)) > 1 and set(own) & set(HALVES):
-        raise Unknown("the result has the dtype of the weights")
+    if call.name in (*WEIGHTED, "lstsq") and set(own) & set(HALVES):
+        raise Unknown("the result has the dtype of the weights, or NumPy has none of halves")
     lasting = {
         id(array)
         for x, array in zip(leaves([call.args, call.kwargs]), leaves([args, kwargs], np.ndarray), strict=True)

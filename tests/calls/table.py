@@ -549,7 +549,7 @@ LINALG: dict[str, Callable[[], Made]] = {
         (X((3,), fixed=np.array([4, 1, 1])), X((3, 2)), {"r": X((3,), fixed=np.array([4, 0, 1]))}),
     ],
     "lu_solve": _of_factors,
-    "lstsq": lambda: [(X((4, 2)), X(b)) for b in ((4,), (4, 3))],
+    "lstsq": lambda: [(X((4, 2), matrix="regular"), X(b)) for b in ((4,), (4, 3))],
     "matrix_power": lambda: (
         [(X((3, 3), matrix="regular"), n) for n in (0, 1, 2, 5, -1, -3)] + [(X((2, 2, 2)), 3)]
     ),

@@ -335,10 +335,18 @@ def _concat_origin(region: Region, k: int, axis: int, offsets: Shape) -> Region:
     return region.shifted(-offsets[k] if d == axis else 0 for d in range(len(region.start)))
 
 
+def _of_one_dtype(xs: Any) -> Any:
+    """Arrays in the dtype that they promote to, where one is of bfloat16, for which NumPy has no rule."""
+    if not any(x.dtype.kind == "V" for x in xs) or len({x.dtype for x in xs}) == 1:
+        return xs
+    common = dtypes.result_type(*xs)
+    return [x.astype(common) for x in xs]
+
+
 define(
     Op(
         name="concat",
-        forward=lambda *xs, axis, offsets: np.concatenate(xs, axis),
+        forward=lambda *xs, axis, offsets: np.concatenate(_of_one_dtype(xs), axis),
         abstract=_concat_abstract,
         vjp=lambda F, wanted, g, _y, *_xs, axis, offsets: [
             F.index_basic(g, key=_concat_key(_y, _xs[i], axis, offsets[i])) for i in wanted
@@ -384,7 +392,7 @@ def _stack_origin(region: Region, k: int, axis: int) -> Region:
 define(
     Op(
         name="stack",
-        forward=lambda *xs, axis: np.stack(xs, axis),
+        forward=lambda *xs, axis: np.stack(_of_one_dtype(xs), axis),
         abstract=_stack_abstract,
         vjp=lambda F, wanted, g, _y, *_xs, axis: [
             F.index_basic(g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)) for i in wanted
