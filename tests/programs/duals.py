@@ -123,11 +123,17 @@ real = linear(np.real)
 imag = linear(np.imag)
 conj = linear(np.conj)
 
+power = elementary(
+    lambda x, *, exponent: np.power(x, exponent),
+    lambda t, y, x, *, exponent: mul(t, mul(exponent, power(x, exponent=exponent - 1))),
+)
 sin = _unary(np.sin, lambda y, x: cos(x))
 cos = _unary(np.cos, lambda y, x: neg(sin(x)))
 exp = _unary(np.exp, lambda y, x: y)
 log = _unary(np.log, lambda y, x: div(1.0, x))
 sqrt = _unary(np.sqrt, lambda y, x: div(0.5, y))
+log1p = _unary(np.log1p, lambda y, x: div(1.0, add(1.0, x)))
+arccos = _unary(np.arccos, lambda y, x: neg(power(sub(1.0, mul(x, x)), exponent=-0.5)))
 tanh = _unary(np.tanh, lambda y, x: sub(1.0, mul(y, y)))
 sigmoid = _unary(lambda x: 1 / (1 + np.exp(-x)), lambda y, x: mul(y, sub(1.0, y)))
 # The convention where arguments are equal: they share the derivative.
@@ -139,7 +145,7 @@ def select(condition: Any, a: Any, b: Any) -> Any:
 
 
 def relu(x: Any) -> Any:
-    return select(base(x) > 0, x, np.zeros_like(base(x)))
+    return select((base(x) > 0) | np.isnan(base(x)), x, np.zeros_like(base(x)))
 
 
 def absolute(x: Any) -> Any:
@@ -155,13 +161,14 @@ def square(x: Any) -> Any:
 def larger(a: Any, b: Any) -> Any:
     x, y = base(a), base(b)
     halves = mul(0.5, add(a, b))
-    return select(x == y, halves, select(x > y, a, b))
+    return select(x == y, halves, select((x > y) | np.isnan(x), a, b))
 
 
 def extreme(x: Any, axis: int, keepdims: bool, best: Callable[..., Any]) -> Any:
     """The largest or smallest along an axis; equal ones share the derivative."""
     entries = base(x)
-    ties = entries == best(entries, axis=axis, keepdims=True)
+    found = best(entries, axis=axis, keepdims=True)
+    ties = (entries == found) | (np.isnan(entries) & np.isnan(found))
     weights = ties / np.sum(ties, axis=axis, keepdims=True)
     return total(select(ties, mul(x, weights), np.zeros(())), axis=axis, keepdims=keepdims)
 

@@ -60,6 +60,11 @@ def kernel({u}):
     return te.op(_defined(source))
 
 
+@te.op
+def chosen(x: Any, flags: Any) -> Any:
+    return te.compute(x.shape, lambda i: te.select(flags[i] > 0.5, x[i] * 2.0, 0.25))
+
+
 def _defined(source: str) -> Any:
     scope: dict[str, Any] = {"te": te}
     exec(source, scope)
@@ -75,6 +80,7 @@ class Library(Namespace):
     abs, conj, cos, exp, imag, log, real, relu = (
         staticmethod(f) for f in (iv.abs, iv.conj, iv.cos, iv.exp, iv.imag, iv.log, iv.real, iv.relu)
     )
+    arccos, log1p, power = (staticmethod(f) for f in (iv.acos, iv.log1p, iv.pow))
     sigmoid, sin, sqrt, square, tanh = (
         staticmethod(f) for f in (iv.sigmoid, iv.sin, iv.sqrt, iv.square, iv.tanh)
     )
@@ -187,6 +193,9 @@ class Library(Namespace):
 
     def stencil(self, x: Any, w: Any, names: Sequence[str]) -> Any:
         return stencil(tuple(names))(x, w)
+
+    def chosen(self, x: Any, flags: Any) -> Any:
+        return chosen(x, flags)
 
     def spread(self, x: Any, names: Sequence[str]) -> Any:
         return spread(tuple(names))(x)

@@ -166,6 +166,7 @@ class Oracle(Plain):
     sin, tanh = _same(d.sin, True), _same(d.tanh, True)
     cos, exp, sigmoid = _same(d.cos, False), _same(d.exp, False), _same(d.sigmoid, False)
     log, sqrt = _same(d.log, False), _same(d.sqrt, True)
+    arccos, log1p = _same(d.arccos, False), _same(d.log1p, True)
     relu, abs = _same(d.relu, True), _same(d.absolute, True)
     square = _same(d.square, True)
     real, imag, conj = _same(d.real, True), _same(d.imag, True), _same(d.conj, True)
@@ -255,7 +256,10 @@ class Oracle(Plain):
 
     def sort(self, x: Any, axis: int, descending: bool) -> Array:
         keys = d.base(x.data)
-        order = np.argsort(-keys if descending else keys, axis=axis, kind="stable")
+        if descending:  # nan first
+            order = np.lexsort((-keys, ~np.isnan(keys)), axis=axis)
+        else:
+            order = np.argsort(keys, axis=axis, kind="stable")
         return Array(d.take_along(x.data, indices=order, axis=axis))
 
     def argsort(self, x: Any, axis: int) -> Any:
@@ -271,8 +275,14 @@ class Oracle(Plain):
         """Adds values at places along an axis."""
         return Array(d.add_at(x.data, values.data, index=(slice(None),) * (axis % x.ndim) + (indices,)))
 
+    def power(self, x: Any, exponent: float) -> Array:
+        return Array(d.power(x.data, exponent=exponent))
+
     def outer(self, a: Any, b: Any) -> Array:
         return a[:, None] * b[None, :]
+
+    def chosen(self, x: Any, flags: Any) -> Array:
+        return self.where(d.base(flags.data) > 0.5, x * 2.0, 0.25)
 
     # --- layouts and masks -------------------------------------------------------
 

@@ -62,8 +62,9 @@ class Plain(Namespace):
 
     def scan(self: Any, f: Callable[..., Any], init: Any, xs: Any) -> Any:
         rows = []
-        for j in range(xs.shape[0]):
-            init, y = self._turn(j, f, init, xs[j])
+        for j in range((xs[0] if isinstance(xs, tuple) else xs).shape[0]):
+            step = tuple(x[j] for x in xs) if isinstance(xs, tuple) else xs[j]
+            init, y = self._turn(j, f, init, step)
             rows.append(y)
         return init, self._together(0, rows)
 

@@ -6,12 +6,17 @@ in smaller layouts wait, at most twice the full size together, and are then summ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from iverson.core.dispatch import make_handle
-from iverson.core.table import F
-from iverson.layouts import Strided, layout_of
+from iverson.core.entries import Box
+from iverson.core.region import Region
+from iverson.core.table import TABLE, F
+from iverson.layouts import Bracket, Strided, layout_of, support_of
 
 
 class Sum:
@@ -42,7 +47,7 @@ class Sum:
 
     def _flush(self) -> None:
         terms = self._pending if self._owned is None else [make_handle(self._owned), *self._pending]
-        total = F.add_n(*terms)._value
+        total = _added(terms)._value
         self._pending = []
         self._pending_bytes = 0
         if type(total) is Strided:
@@ -55,4 +60,34 @@ class Sum:
     def total(self) -> Any:
         """The sum as one handle."""
         terms = self._pending if self._owned is None else [make_handle(self._owned), *self._pending]
-        return terms[0] if len(terms) == 1 else F.add_n(*terms)
+        return terms[0] if len(terms) == 1 else _added(terms)
+
+
+def _added(terms: Sequence[Any]) -> Any:
+    """The sum of cotangents; between boxes that do not fill the region around them, entries are left out."""
+    total = F.add_n(*terms)
+    regions = [r for r in map(_box_of, terms) if r is not None]
+    if len(regions) < len(terms):
+        return total
+    around = Region.around(regions)
+    if around in regions:
+        return total
+    there = np.zeros(around.shape, bool)
+    for region in regions:
+        there[region.within(around).slices] = True
+    if there.all():
+        return total
+    if around.covers(total.shape):
+        return F.bracket(there, total, negated=False)
+    part = F.bracket(there, F.index_basic(total, key=around.slices), negated=False)
+    return F.embed(part, key=around.slices, shape=total.shape)
+
+
+def _box_of(term: Any) -> Region | None:
+    """The region of a cotangent that is zero elsewhere, now and in derivatives; None of a selection."""
+    value, node = term._value, term._node
+    if type(value) is Strided or type(value) is Bracket or getattr(value, "may_select", False):
+        return None
+    support = support_of(value)
+    lasting = node is None or node.op is TABLE["embed"]
+    return support.region if lasting and isinstance(support, Box) else None

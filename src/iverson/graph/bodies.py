@@ -16,12 +16,16 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.op import Op
+from iverson.graph.borders import Crossing
 from iverson.graph.compiled import Compiled
 from iverson.graph.differentiate import Capture, Recorded
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, values_of
 from iverson.graph.operations import GraphOp, is_pure
 from iverson.graph.print import text_and_objects
 from iverson.layouts import Pattern, Strided, Zero, support_of
+
+#: The graph of a derivative, what it captures, and as what its outputs cross.
+Variant = tuple[Graph, tuple[Capture, ...], list[Crossing]]
 
 #: As many bodies as are kept; then the oldest goes.
 _MANY = 256
@@ -162,17 +166,34 @@ class Derivatives:
         self.variants: dict[Any, Any] = {}
 
     def pullback(
-        self, cotangents: Sequence[Aval | None], wanted: Sequence[int], recording: bool
-    ) -> tuple[Graph, tuple[Capture, ...]]:
-        """As of `Recorded`."""
-        key = "pull", tuple(cotangents), tuple(wanted), recording
-        return self.once(key, lambda: self.recorded.pullback(cotangents, wanted, recording=recording)[:2])  # type: ignore[no-any-return]
+        self,
+        cotangents: Sequence[Aval | None],
+        wanted: Sequence[int],
+        recording: bool,
+        arriving: Sequence[Crossing],
+        leaving: Sequence[int],
+    ) -> Variant:
+        """As of `Recorded`; boxes leave as selections."""
+        key = "pull", tuple(cotangents), tuple(wanted), recording, tuple(arriving), tuple(leaving)
+        return self.once(  # type: ignore[no-any-return]
+            key,
+            lambda: self.recorded.pullback(
+                cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=False
+            ),
+        )
 
-    def pushforward(self, given: Sequence[bool], recording: bool) -> tuple[Graph, tuple[Capture, ...]]:
-        """As of `Recorded`."""
-        key = "push", tuple(given), recording
+    def pushforward(
+        self, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing] = (), leaving: bool = False
+    ) -> Variant:
+        """As of `Recorded`; boxes leave as selections."""
+        key = "push", tuple(given), recording, tuple(arriving), leaving
         tangents = self.recorded.of_inputs(given)
-        return self.once(key, lambda: self.recorded.pushforward(tangents, recording=recording)[:2])  # type: ignore[no-any-return]
+        return self.once(  # type: ignore[no-any-return]
+            key,
+            lambda: self.recorded.pushforward(
+                tangents, recording=recording, arriving=arriving, leaving=leaving, boxes=False
+            ),
+        )
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What is kept under ``key``, made at the first call."""

@@ -18,19 +18,21 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import entries
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import bind, is_tracked, slot_of, value_of
-from iverson.core.entries import FULL, NOTHING, Box
+from iverson.core.entries import FULL, NOTHING
 from iverson.core.op import Body, Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE, F
 from iverson.graph.nodes import Equation, Value, values_of
 from iverson.kernels.registry import register
-from iverson.layouts import Bracket, Packed, Sparse, support_of, to_strided
+from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, support_of, to_strided
 from iverson.layouts.bracket import held
 from iverson.ops import loops
 from iverson.ops.entry_maps import Elementwise
+from iverson.ops.selection import begins
 
 #: The values of a selection that is not made yet, and of all else its entries. Where they are not held nobody
 #: may read them.
@@ -66,6 +68,17 @@ where_held = Op(
 def _values(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
     (x,) = values
     return to_strided(x.values) if type(x) is Bracket else to_strided(x) if type(x) is Packed else x
+
+
+@register("where_held", Zero)
+def _nowhere(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    return np.broadcast_to(np.False_, values[0].shape)
+
+
+@register("where_held", Box)
+def _in_box(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return to_strided(Box(x.shape, x.region, np.ones(x.region.shape, bool)))
 
 
 @register("where_held", Bracket)
@@ -126,8 +139,7 @@ class Found:
             zeros = [v for v in values_of(e.operands) if v.aval.support is not FULL]
             if e.op is TABLE["embed"] or (zeros and self.placed.issuperset(zeros)):
                 self.placed.update(e.results)
-            begins = e.op.name in ("bracket", "overwritten", "unpack") or e.params.get("held", False)
-            if begins or self._carries(e):
+            if begins(e.op, e.params) or self._carries(e):
                 self.selections.update(e.results)
 
     def _carries(self, e: Equation) -> bool:
@@ -144,13 +156,18 @@ class Found:
         groups = e.op.groups(len(e.operands))
         return any(map(zeros.issuperset, groups)) or (e.op.zero_preserving and len(zeros) == len(e.operands))
 
-    def crossing(self, x: Value) -> Crossing:
-        """As what a value leaves."""
-        box = isinstance(x.aval.support, Box)
+    def crossing(self, x: Value, *, boxes: bool = True) -> Crossing:
+        """As what a value leaves.
+
+        boxes : whether of a box only what is in it leaves; else it is a selection.
+        """
+        box = isinstance(x.aval.support, entries.Box)
         if (box and x not in self.placed) or not has_shape(x):
             return WHOLE
-        region = x.aval.support.region if box else None  # type: ignore[union-attr]
         selects = x in self.selections
+        if not boxes:
+            return Crossing(selects=True) if box or selects else WHOLE
+        region = x.aval.support.region if box else None  # type: ignore[union-attr]
         return Crossing(x.shape, region, selects) if box or selects else WHOLE
 
 
@@ -165,10 +182,31 @@ def crossing_of(x: Any, *, boxes: bool) -> Crossing:
         return WHOLE
     support = support_of(value)
     selects = type(value) in (Bracket, Packed) or getattr(value, "may_select", False)
-    box = boxes and isinstance(support, Box) and (_is_put_in_place(x) or (selects and not is_tracked(x)))
+    box = (
+        boxes
+        and isinstance(support, entries.Box)
+        and (_is_put_in_place(x) or (selects and not is_tracked(x)))
+    )
     if not box and not selects:
         return WHOLE
     return Crossing(x.shape, support.region if box else None, selects)  # type: ignore[union-attr]
+
+
+def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
+    """As what cotangents or tangents enter a body (None: undefined), and the handles that cross for them."""
+    crossings: list[Crossing] = []
+    parts: list[Any] = []
+    for x in handles:
+        crossings.append(WHOLE if x is None else crossing_of(x, boxes=False))
+        parts += [] if x is None else crossings[-1].apart(x)
+    return tuple(crossings), parts
+
+
+def given_out(crossings: Iterable[Crossing], parts: Iterable[Any]) -> list[Any]:
+    """The values for which parts have left a body: None where these are."""
+    each = iter(parts)
+    found = [(c, [next(each) for _ in range(c.count)]) for c in crossings]
+    return [None if own[0] is None else c.together(own) for c, own in found]
 
 
 def _is_put_in_place(x: Any) -> bool:

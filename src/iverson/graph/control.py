@@ -7,9 +7,11 @@ is tracked it binds an op made for that, whose further results are what its deri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+
+import numpy as np
 
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
@@ -18,9 +20,10 @@ from iverson.core.dispatch import Draw, has_entries, value_of
 from iverson.core.entries import NOTHING
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
-from iverson.graph.bodies import Derivatives, aval, defined, flags, let_be_native, run
+from iverson.graph.bodies import Derivatives, Variant, aval, defined, flags, let_be_native, run
+from iverson.graph.borders import WHOLE, Crossing, given_out, taken_in
 from iverson.graph.dead_code import dead_code
-from iverson.graph.differentiate import Capture, captured
+from iverson.graph.differentiate import captured
 from iverson.graph.draws import drawn_before, draws_inside
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
@@ -95,6 +98,11 @@ def wanted_of(demands: Sequence[Any]) -> tuple[int, ...]:
     return tuple([k for k, need in enumerate(demands) if need is not NOTHING])
 
 
+def leaving_of(node: Any, wanted: Sequence[int]) -> tuple[int, ...]:
+    """The inputs among those wanted of which the cotangent goes to another op: it may be a selection."""
+    return tuple([k for k in wanted if node.parents[k].op is not None])
+
+
 def narrowed_inputs(body: Graph) -> list[int]:
     """The inputs that a body reads."""
     read = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
@@ -163,30 +171,36 @@ class _Checkpoint:
             checkpoint_op,
             joint=self.pull,
             joint_jvp=self.push,
+            selects=False,
             kept=(False,) * len(body.outputs),
         )
 
     def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
         found: list[Any] = [None] * len(demands)
-        wanted, avals = wanted_of(demands), given_avals(g)
-        variant = self.derivatives.pullback(avals, wanted, is_grad_enabled())
-        given = [x for x, a in zip(g, avals, strict=True) if a is not None]
-        for k, ct in self._outputs(variant, given, node).items():
-            found[wanted[k]] = ct
+        g = [None if is_absent(x) else x for x in g]
+        wanted, (arriving, parts) = wanted_of(demands), taken_in(g)
+        variant = self.derivatives.pullback(
+            given_avals(g), wanted, is_grad_enabled(), arriving, leaving_of(node, wanted)
+        )
+        for k, ct in zip(wanted, self._outputs(variant, parts, node), strict=True):
+            found[k] = ct
         return found
 
     def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
-        given = [t for t in tangents if t is not None]
-        variant = self.derivatives.pushforward([t is not None for t in tangents], is_grad_enabled())
-        outputs = self._outputs(variant, given, node)
-        return [outputs.get(k) for k in range(len(node.out))]
+        arriving, parts = taken_in(tangents)
+        given = [t is not None for t in tangents]
+        variant = self.derivatives.pushforward(given, is_grad_enabled(), arriving, leaving=True)
+        return self._outputs(variant, parts, node)
 
-    def _outputs(self, variant: Any, given: list[Any], node: Any) -> dict[int, Any]:
-        graph, captures = variant
+    def _outputs(self, variant: Variant, given: list[Any], node: Any) -> list[Any]:
+        graph, captures, left = variant
         at, body = graph.once("defined", lambda: defined(graph))
         inputs = node.inputs()
+        outputs: list[Any] = [None] * len(graph.outputs)
         args = [*given, *captured(captures, inputs, ())]
-        return dict(zip(at, checkpointed(args, body=body), strict=True)) if at else {}
+        for k, x in zip(at, checkpointed(args, body=body) if at else (), strict=True):
+            outputs[k] = x
+        return given_out(left, outputs)
 
 
 # --- cond ---------------------------------------------------------------------------------------------
@@ -258,30 +272,34 @@ class _Cond:
             any(b.outputs[k] in reads for b in bodies) or k >= self.count
             for k in range(len(bodies[0].outputs))
         ]
-        self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, kept=tuple(kept))
+        self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, selects=False, kept=tuple(kept))
 
     def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
         wanted, recording = wanted_of(demands[1:]), is_grad_enabled()
         pred = node.inputs()[0]
         taken = 1 - int(to_strided(value_of(pred)).item()) if has_entries(pred) else None
+        leaving = tuple([k - 1 for k in leaving_of(node, [k + 1 for k in wanted])])
         of_sides: list[Any] = []
         for n, side in enumerate(self.sides):
-            cts = [*g[: self.count], *self._residuals(n, g)]
-            avals = given_avals(cts)
+            cts = [None if is_absent(x) else x for x in (*g[: self.count], *self._residuals(n, g))]
             if taken in (None, n):  # the other one may have no derivative
-                variant = side.pullback(avals, wanted, recording)
-                of_sides.append((variant, [x for x, a in zip(cts, avals, strict=True) if a is not None]))
+                arriving, parts = taken_in(cts)
+                variant = side.pullback(given_avals(cts), wanted, recording, arriving, leaving)
+                of_sides.append((variant, parts))
         found: list[Any] = [None] * len(demands)
-        outputs = self._outputs(of_sides, node) if taken is None else self._of_side(taken, of_sides[0], node)
-        for k, ct in outputs.items():
-            found[wanted[k] + 1] = ct
+        at = [n for n, k in enumerate(wanted) if k in leaving]
+        outputs = (
+            self._outputs(of_sides, node, at) if taken is None else self._of_side(taken, of_sides[0], node)
+        )
+        for k, ct in zip(wanted, outputs, strict=True):
+            found[k + 1] = ct
         return found
 
-    def _of_side(self, n: int, of_side: tuple[Any, list[Any]], node: Any) -> dict[int, Any]:
-        """The outputs of a side which are defined, by number."""
+    def _of_side(self, n: int, of_side: tuple[Variant, list[Any]], node: Any) -> list[Any]:
+        """What leaves a side; None for what is not defined."""
         variant, given = of_side
-        found = enumerate(interpret(variant[0], self._operands(n, variant, given, node)))
-        return {k: x for k, x in found if x is not UNDEFINED}
+        found = interpret(variant[0], self._operands(n, variant, given, node))
+        return given_out(variant[2], [None if x is UNDEFINED else x for x in found])
 
     def _operands(self, n: int, variant: Any, given: list[Any], node: Any) -> list[Any]:
         """What the derivative of a side reads."""
@@ -291,37 +309,75 @@ class _Cond:
 
     def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
         given = [t is not None for t in tangents[1:]]
-        pushed = [t for t in tangents[1:] if t is not None]
-        variants = [self._pushed(n, given, is_grad_enabled()) for n in (0, 1)]
-        outputs = self._outputs([(variant, pushed) for variant in variants], node)
-        return [outputs.get(k) for k in range(len(node.out))]
+        arriving, parts = taken_in(tangents[1:])
+        variants = [self._pushed(n, given, is_grad_enabled(), arriving) for n in (0, 1)]
+        return self._outputs([(variant, parts) for variant in variants], node, range(len(node.out)))
 
-    def _pushed(self, side: int, given: Sequence[bool], recording: bool) -> tuple[Graph, Sequence[Capture]]:
+    def _pushed(
+        self, side: int, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing]
+    ) -> Variant:
         """The pushforward of a side: of its outputs, then of the residuals of both, in order."""
         own = self.sides[side]
-        graph, captures = own.pushforward(given, recording)
-        outputs, residuals = graph.outputs[: self.count], graph.outputs[self.count :]
+        graph, captures, left = own.pushforward(given, recording, arriving, leaving=True)
+        first = sum(c.count for c in left[: self.count])
+        outputs, residuals = graph.outputs[:first], graph.outputs[first:]
         none = (UNDEFINED,) * (len(self.sides[1 - side].forward.outputs) - self.count)
         rest = (*residuals, *none) if side == 0 else (*none, *residuals)
-        key = "pushed", tuple(given), recording
-        return own.once(key, lambda: (replace(graph, outputs=(*outputs, *rest)), captures))  # type: ignore[no-any-return]
+        others = [WHOLE] * len(none)
+        of_rest = [*left[self.count :], *others] if side == 0 else [*others, *left[self.count :]]
+        key = "pushed", tuple(given), recording, tuple(arriving)
+        return own.once(  # type: ignore[no-any-return]
+            key,
+            lambda: (replace(graph, outputs=(*outputs, *rest)), captures, [*left[: self.count], *of_rest]),
+        )
 
     def _residuals(self, side: int, of_results: Sequence[Any]) -> Sequence[Any]:
         start = self.starts[side]
         return of_results[start : start + len(self.sides[side].forward.outputs) - self.count]
 
-    def _outputs(self, of_sides: list[tuple[tuple[Graph, Sequence[Capture]], list[Any]]], node: Any) -> Any:
-        """The outputs of the side that was run which are defined on any, by number."""
-        graphs = [graph for (graph, _), _ in of_sides]
+    def _outputs(
+        self, of_sides: list[tuple[Variant, list[Any]]], node: Any, leaving: Sequence[int]
+    ) -> list[Any]:
+        """What leaves the side that was run; None for what is defined on neither. What is undefined on one of
+        them is left out there, among what leaves for other ops."""
+        variants = [variant for variant, _ in of_sides]
+        key = "alike", *(id(graph) for graph, *_ in variants), tuple(leaving)
+        _, graphs, left = self.sides[0].once(key, lambda: (variants, *_alike(variants, leaving)))
         at = [k for k in range(len(graphs[0].outputs)) if any(g.outputs[k] is not UNDEFINED for g in graphs)]
-        if not at:
-            return {}
         operands = [self._operands(n, variant, given, node) for n, (variant, given) in enumerate(of_sides)]
         bodies = self.sides[0].once(
             ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands, at))
         )[1]
         args = [node.inputs()[0], *operands[0], *operands[1]]
-        return dict(zip(at, chosen(args, on_true=bodies[0], on_false=bodies[1]), strict=True))
+        found: list[Any] = [None] * len(graphs[0].outputs)
+        for k, x in zip(at, chosen(args, on_true=bodies[0], on_false=bodies[1]) if at else (), strict=True):
+            found[k] = x
+        return given_out(left, found)
+
+
+def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[Graph], list[Crossing]]:
+    """Two graphs whose outputs cross as the same, and as what: where one selects, so does the other."""
+    each = [iter(graph.outputs) for graph, *_ in variants]
+    outputs: list[list[Any]] = [[], []]
+    constants: list[list[Any]] = [[], []]
+    left: list[Crossing] = []
+    for n, crossings in enumerate(zip(*(own for *_, own in variants), strict=True)):
+        parts = [[next(e) for _ in range(c.count)] for e, c in zip(each, crossings, strict=True)]
+        defined = [own[0] is not UNDEFINED for own in parts]
+        selects = any(c.selects for c in crossings) or (n in leaving and any(defined) and not all(defined))
+        for side, own in enumerate(parts):
+            if selects and len(own) == 1:
+                like = (own if defined[side] else parts[1 - side])[0]
+                there = Value(Aval(like.shape, np.dtype(bool)))
+                constants[side].append((there, np.broadcast_to(np.bool_(defined[side]), like.shape)))
+                own.append(there)
+            outputs[side] += own
+        left.append(Crossing(selects=True) if selects else WHOLE)
+    graphs = [
+        replace(graph, outputs=tuple(own), constants=(*graph.constants, *more))
+        for (graph, *_), own, more in zip(variants, outputs, constants, strict=True)
+    ]
+    return graphs, left
 
 
 def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Any]], at: Sequence[int]) -> list[Graph]:

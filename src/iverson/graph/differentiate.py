@@ -194,6 +194,7 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: Container[int] = (),
+        boxes: bool = True,
     ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
         """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, its other inputs,
         and as what its outputs cross.
@@ -202,9 +203,10 @@ class Recorded:
         recording : whether it may be differentiated: then only zeros of constants are counted on.
         arriving : as what cotangents cross; of a selection, where it is held is the input after its values.
         leaving : the inputs whose cotangents may be selections and boxes; those of others are made.
+        boxes : whether of a box only what is in it leaves; else it is a selection.
         """
         equations, seeds, found, left = self._pulled(
-            cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving
+            cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=boxes
         )
         return *self.closed(equations, seeds, found), left
 
@@ -219,9 +221,10 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: bool = False,
+        boxes: bool = True,
     ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
         """The graph from tangents of inputs to those of `forward`'s outputs; else as `pullback`."""
-        equations, seeds, found, left = self._pushed(tangents, recording, arriving, leaving)
+        equations, seeds, found, left = self._pushed(tangents, recording, arriving, leaving, boxes)
         return *self.closed(equations, seeds, found), left
 
     def _pushed(
@@ -230,6 +233,7 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: bool = False,
+        boxes: bool = True,
     ) -> _Written:
         with self.rules, self.level, self.level.region() as equations:
             seeds, starts = self._seeds(tangents, arriving)
@@ -240,7 +244,7 @@ class Recorded:
             return (
                 equations,
                 seeds,
-                *self._leaving(found, range(len(found)) if leaving else (), equations, seeds),
+                *self._leaving(found, range(len(found)) if leaving else (), equations, seeds, boxes),
             )
 
     def _pulled(
@@ -251,6 +255,7 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: Container[int] = (),
+        boxes: bool = True,
     ) -> _Written:
         slots = self.slots()
         with self.rules, self.level, self.level.region() as equations:
@@ -260,7 +265,7 @@ class Recorded:
             pulled = engine.reverse(given, dict.fromkeys(asked, FULL), create_graph=recording, select=False)
             found = list(map(pulled.get, asked))
             at = [n for n, k in enumerate(wanted) if k in leaving]
-            return equations, seeds, *self._leaving(found, at, equations, seeds)
+            return equations, seeds, *self._leaving(found, at, equations, seeds, boxes)
 
     def _seeds(
         self, avals: Sequence[Aval | None], arriving: Sequence[Crossing]
@@ -277,7 +282,12 @@ class Recorded:
         return seeds, found
 
     def _leaving(
-        self, found: Sequence[Any], at: Container[int], equations: Sequence[Equation], seeds: Iterable[Value]
+        self,
+        found: Sequence[Any],
+        at: Container[int],
+        equations: Sequence[Equation],
+        seeds: Iterable[Value],
+        boxes: bool,
     ) -> tuple[list[Operand], list[Crossing]]:
         """Outputs for cotangents or tangents (None: undefined), and as what they cross: as they are, of those
         at some positions.
@@ -294,7 +304,7 @@ class Recorded:
                 if known is None:
                     placed = [*seeds, *map(itemgetter(0), self.level.constants)]
                     known = Found((*self.primal.equations, *equations), placed)
-                crossings[k] = known.crossing(self.level.operand(x))
+                crossings[k] = known.crossing(self.level.operand(x), boxes=boxes)
                 outputs += map(self.level.operand, crossings[k].apart(x))
             else:
                 outputs.append(self.level.operand(selected(x)))

@@ -6,20 +6,25 @@ Which cotangents and demands a step has is worked out by `steps`; the body's der
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, make_handle
 from iverson.core.table import F
 from iverson.graph.bodies import (
     Derivatives,
     reached,
     zero,
 )
+from iverson.graph.borders import WHOLE, Crossing, crossing_of, values_held, where_held
 from iverson.graph.control import (
     ControlOp,
+    leaving_of,
     narrowed_inputs,
     wanted_of,
 )
@@ -64,6 +69,7 @@ class Scan:
             _op(),
             joint=self.pull,
             joint_jvp=self.push,
+            selects=False,
             kept=tuple(n >= carry and outputs[k] in reads for n, k in enumerate(self.kept)),
         )
 
@@ -106,6 +112,7 @@ class Scan:
         carry, consts = self.carry, self.consts
         of_carry = range(consts, consts + carry)
         wanted = wanted_of(demands)
+        leaving = {*leaving_of(node, wanted), *of_carry}
         always = tuple(k for k in wanted if k not in of_carry)
         call.given(
             {k: x for k, x in enumerate(g[:carry]) if not is_absent(x)},
@@ -122,7 +129,7 @@ class Scan:
             avals = [None] * len(self.derivatives.forward.outputs)
             for k in seeds:
                 avals[k] = self._plain(k)  # type: ignore[call-overload]
-            graph, _captures = self.derivatives.pullback(avals, asked(state), recording)
+            graph = self.derivatives.pullback(avals, asked(state), recording, (), ())[0]
             read = set(narrowed_inputs(graph))
             return frozenset(k for n, k in enumerate(seeds) if k < carry and n in read)
 
@@ -133,18 +140,22 @@ class Scan:
         def variant(state: State, k: int) -> Variant:
             order = asked(state_at(reads, call.length - 1 - k))
             avals: list[Aval | None] = [None] * len(self.derivatives.forward.outputs)
-            seeds = [("carry", k) for k in sorted(state)]
-            for _, j in seeds:
+            seeds = [("carry", j, _selects(state, j)) for j in _carries(state)]
+            for j in _carries(state):
                 avals[j] = self._plain(j)
             for j, part in sorted(call.parts_at(k).items()):
                 avals[j] = part.aval
-                seeds.append(("stacked", j))
-            graph, captures = self.derivatives.pullback(avals, order, recording)
-            kinds = [
+                seeds.append(("stacked", j, selects(part.handle)))
+            arriving = [WHOLE] * len(avals)
+            for _, j, held in seeds:
+                arriving[j] = Crossing(selects=held)
+            own = [j for j in order if j in leaving]
+            graph, captures, left = self.derivatives.pullback(avals, order, recording, arriving, own)
+            kinds: list[Slot] = [
                 ("carry", j - consts) if j in of_carry else ("sum" if j < consts else "stacked", j)
                 for j in order
             ]
-            return Variant(graph, captures, seeds, kinds)
+            return Variant(graph, captures, seeds, kinds, left)
 
         call.run(variant)
         found: list[Any] = [None] * len(demands)
@@ -170,17 +181,18 @@ class Scan:
         recording = is_grad_enabled()
 
         def variant(state: State, k: int) -> Variant:
-            seeds = [("fixed", j) for j in call.fixed]
-            seeds += [("carry", j) for j in sorted(state)]
-            seeds += [("stacked", j) for j in sorted(call.parts_at(k))]
-            at = {j + consts if kind == "carry" else j for kind, j in seeds}
+            seeds = [("fixed", j, selects(x)) for j, x in call.fixed.items()]
+            seeds += [("carry", j, _selects(state, j)) for j in _carries(state)]
+            seeds += [("stacked", j, selects(part.handle)) for j, part in sorted(call.parts_at(k).items())]
+            at = {j + consts if kind == "carry" else j: held for kind, j, held in seeds}
             has = [j in at for j in range(len(self.requires))]
-            graph, captures = self.derivatives.pushforward(has, recording)
+            arriving = [Crossing(selects=at.get(j, False)) for j in range(len(self.requires))]
+            graph, captures, left = self.derivatives.pushforward(has, recording, arriving, leaving=True)
             kinds = [
                 ("carry", j) if j < carry else ("stacked" if j in self.place else "", j)
-                for j in range(len(graph.outputs))
+                for j in range(len(left))
             ]
-            return Variant(graph, captures, seeds, kinds)
+            return Variant(graph, captures, seeds, kinds, left)
 
         call.run(variant)
         return [
@@ -189,8 +201,33 @@ class Scan:
 
 
 #: What an input or output of a step of a derivative is: "fixed", the same in all steps; "carry"; "stacked";
-#: "sum", added up over the steps; and its number.
+#: "sum", added up over the steps; and its number. Of a selection (`borders`), "held" stands after the kind of
+#: the input or output that says where it is held, which comes after its values.
 Slot = tuple[str, int]
+
+
+def selects(x: Any) -> bool:
+    """Whether a handle may hold a selection."""
+    return crossing_of(x, boxes=False).selects
+
+
+def _state(slots: Iterable[Slot]) -> State:
+    """The carries among some slots: the numbers of those that are defined; below 0, of those that select."""
+    numbers = {"carry": lambda k: k, "carry held": lambda k: -1 - k}
+    return frozenset(numbers[kind](k) for kind, k in slots if kind in numbers)
+
+
+def _carries(state: State) -> list[int]:
+    return sorted(k for k in state if k >= 0)
+
+
+def _selects(state: State, k: int) -> bool:
+    return -1 - k in state
+
+
+def _apart(slots: Iterable[tuple[str, int, bool]]) -> list[Slot]:
+    """The slots of values, of which some are selections."""
+    return [slot for kind, k, held in slots for slot in ((kind, k), (f"{kind} held", k))[: 1 + held]]
 
 
 class Variant:
@@ -199,17 +236,26 @@ class Variant:
     __slots__ = ("captures", "graph", "outputs", "seeds")
 
     def __init__(
-        self, graph: Graph, captures: Sequence[Capture], seeds: Sequence[Slot], outputs: Sequence[Slot]
+        self,
+        graph: Graph,
+        captures: Sequence[Capture],
+        seeds: Iterable[tuple[str, int, bool]],
+        kinds: Sequence[Slot],
+        left: Sequence[Crossing],
     ) -> None:
         self.captures = tuple(captures)
-        self.seeds = tuple(seeds)
-        at = [k for k, x in enumerate(graph.outputs) if x is not UNDEFINED and outputs[k][0]]
+        self.seeds = tuple(_apart(seeds))
+        outputs = _apart((*slot, c.selects) for slot, c in zip(kinds, left, strict=True))
+        at = [k for k, x in enumerate(graph.outputs) if x is not UNDEFINED and outputs[k][0] in _KINDS]
         self.outputs = tuple(outputs[k] for k in at)
         self.graph = replace(graph, outputs=tuple(graph.outputs[k] for k in at))
 
     def carries(self) -> State:
         """The carries that are defined after the step."""
-        return frozenset(k for kind, k in self.outputs if kind == "carry")
+        return _state(self.outputs)
+
+
+_KINDS = frozenset(f"{kind}{held}" for kind in ("carry", "sum", "stacked") for held in ("", " held"))
 
 
 class Linear:
@@ -250,7 +296,7 @@ class Linear:
         runs = follow(
             self.length,
             self.marks,
-            frozenset(self.carries),
+            _state(_apart(("carry", k, selects(x)) for k, x in self.carries.items())),
             lambda state, k: variant(state, k).carries(),
         )
         for r in runs:
@@ -269,28 +315,32 @@ class Linear:
             is_stacked, x = self._captured(capture)
             args.append(at(x, position) if is_stacked else x)
         self.carries = {}
-        for (kind, j), x in zip(step.outputs, interpret(step.graph, args), strict=True):
+        made = _together(dict(zip(step.outputs, interpret(step.graph, args), strict=True)))
+        for (kind, j), x in made.items():
             if kind == "carry":
                 self.carries[j] = x
             elif kind == "sum":
-                self.sums[j] = F.add(self.sums[j], x) if j in self.sums else x
+                self._add(j, x)
             else:
                 whole = F.expand_dims(x, axis=(0,))
                 self.pieces.setdefault(j, []).append((position, position + 1, whole))
 
+    def _add(self, k: int, x: Any) -> None:
+        self.sums[k] = F.add(self.sums[k], x) if k in self.sums else x
+
     def _several(self, step: Variant, r: Run) -> None:
         lo, hi = self.positions(r.lo, r.hi)
         captured = [self._captured(c) for c in step.captures]
-        carried = [s for s in step.seeds if s[0] == "carry"]
-        summed = [s for s in step.outputs if s[0] == "sum"]
-        stacked = [s for s in step.outputs if s[0] == "stacked"]
+        carried = _of_kind(step.seeds, "carry")
+        summed = _of_kind(step.outputs, "sum")
+        stacked = _of_kind(step.outputs, "stacked")
         body = self.scan.body_of(step, [is_stacked for is_stacked, _ in captured])
         likes = dict(zip(step.outputs, step.graph.outputs, strict=True))
-        init = [self.carries[k] if k in self.carries else zero(self.scan.carry_like(k)) for _, k in carried]
-        init += [self.sums[k] if k in self.sums else zero(likes["sum", k]) for _, k in summed]
-        fixed = [self.fixed[k] for kind, k in step.seeds if kind == "fixed"]
+        init = [self._seed(s, lambda x: x) for s in carried]
+        init += [zero(likes[s]) for s in summed]
+        fixed = [self._seed(s, lambda x: x) for s in _of_kind(step.seeds, "fixed")]
         fixed += [x for is_stacked, x in captured if not is_stacked]
-        xs = [cut(self.parts[k].handle, lo, hi) for kind, k in step.seeds if kind == "stacked"]
+        xs = [self._seed(s, lambda x: cut(x, lo, hi)) for s in _of_kind(step.seeds, "stacked")]
         xs += [cut(x, lo, hi) for is_stacked, x in captured if is_stacked]
         out = list(
             _op().evaluate(
@@ -302,18 +352,28 @@ class Linear:
                 reverse=self.reverse,
             )
         )
-        self.carries = {k: out.pop(0) for _, k in carried}
-        self.sums.update({k: out.pop(0) for _, k in summed})
-        for _, k in stacked:
-            self.pieces.setdefault(k, []).append((lo, hi, out.pop(0)))
+        made = _together(dict(zip([*carried, *summed, *stacked], out, strict=True)))
+        self.carries = {}
+        for (kind, k), x in made.items():
+            if kind == "carry":
+                self.carries[k] = x
+            elif kind == "sum":
+                self._add(k, x)
+            else:
+                self.pieces.setdefault(k, []).append((lo, hi, x))
 
     def _seed(self, slot: Slot, part: Any) -> Any:
+        """What an input of a step holds, of a value or of its part in some steps."""
         kind, k = slot
-        if kind == "fixed":
-            return self.fixed[k]
-        if kind == "stacked":
-            return part(self.parts[k].handle)
-        return self.carries[k] if k in self.carries else zero(self.scan.carry_like(k))
+        if kind.startswith("fixed"):
+            x = self.fixed[k]
+        elif kind.startswith("stacked"):
+            x = part(self.parts[k].handle)
+        else:
+            x = self.carries[k] if k in self.carries else zero(self.scan.carry_like(k))
+        if kind.endswith("held"):
+            return bind(where_held, (x,))
+        return bind(values_held, (x,)) if selects(x) else x
 
     def _captured(self, capture: Capture) -> tuple[bool, Any]:
         """Whether what a step reads is stacked, and it."""
@@ -335,31 +395,51 @@ class Linear:
 def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
     with Trace("scan") as level, recording(False):
         given = [level.handle(v) for v in step.graph.inputs]
-        sums = [level.input(Aval(x.shape, x.dtype)) for (kind, _), x in _slots(step) if kind == "sum"]
         out = dict(zip(step.outputs, interpret(step.graph, given), strict=True))
-        carried = [s for s in step.seeds if s[0] == "carry"]
-        outputs = [out[s] if s in out else zero(scan.carry_like(s[1])) for s in carried]
-        outputs += [F.add(x, y) for x, (s, y) in zip(sums, _of_kind(out, "sum"), strict=True)]
-        outputs += [x for _, x in _of_kind(out, "stacked")]
+        outputs = [out[s] if s in out else _missing(s, out, scan) for s in _of_kind(step.seeds, "carry")]
+        for s in _of_kind(out, "sum"):
+            x = level.input(Aval(out[s].shape, out[s].dtype))
+            there = out.get((f"{s[0]} held", s[1]))
+            y = out[s] if there is None else F.where(there, out[s], 0)
+            outputs.append(F.logical_or(x, y) if s[0] == "sum held" else F.add(x, y))
+        outputs += [out[s] for s in _of_kind(out, "stacked")]
         graph = level.graph(outputs)
     kinds = [kind for kind, _ in step.seeds] + ["stacked" if s else "fixed" for s in stacked]
     order = [
-        v for kind in ("fixed", "carry") for k, v in zip(kinds, step.graph.inputs, strict=True) if k == kind
+        v
+        for kind in ("fixed", "carry")
+        for k, v in zip(kinds, step.graph.inputs, strict=True)
+        if k.startswith(kind)
     ]
     inputs = (
         *order,
         *graph.inputs,
-        *(v for k, v in zip(kinds, step.graph.inputs, strict=True) if k == "stacked"),
+        *(v for k, v in zip(kinds, step.graph.inputs, strict=True) if k.startswith("stacked")),
     )
     return replace(graph, inputs=inputs)
 
 
-def _slots(step: Variant) -> list[tuple[Slot, Any]]:
-    return list(zip(step.outputs, step.graph.outputs, strict=True))
+def _missing(slot: Slot, out: dict[Slot, Any], scan: Scan) -> Any:
+    """A carry that a step does not give: zero, held nowhere. What does not select is held everywhere."""
+    kind, k = slot
+    like = scan.carry_like(k)
+    if kind == "carry":
+        return zero(like)
+    return make_handle(np.broadcast_to(np.bool_(("carry", k) in out), like.shape))
 
 
-def _of_kind(out: dict[Slot, Any], kind: str) -> list[tuple[Slot, Any]]:
-    return [(s, x) for s, x in out.items() if s[0] == kind]
+def _together(out: dict[Slot, Any]) -> dict[Slot, Any]:
+    """Values by their slots, of what they are apart."""
+    found = {}
+    for (kind, k), x in out.items():
+        if not kind.endswith("held"):
+            there = out.get((f"{kind} held", k))
+            found[kind, k] = x if there is None else F.bracket(there, x, negated=False)
+    return found
+
+
+def _of_kind(slots: Iterable[Slot], kind: str) -> list[Slot]:
+    return [s for s in slots if s[0] in (kind, f"{kind} held")]
 
 
 def _op() -> ControlOp:

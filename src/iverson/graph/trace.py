@@ -48,6 +48,7 @@ from iverson.graph.symbols import unknown
 from iverson.kernels.origins import UNKNOWN, origin_of, origins
 from iverson.layouts import Layout, register
 from iverson.layouts.symbols import handed_out
+from iverson.ops.selection import begins
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -302,7 +303,7 @@ class Trace(Level):
         several: tuple[Aval, ...] = found if op.multiple else (found,)
         supports = [type(x.aval.support) for x in operands if type(x) is Value]
         selects = Bracket in supports and op.name not in ("selected", "values_held", "where_held")
-        selects = selects or op.name == "bracket" or params.get("held", False)
+        selects = selects or begins(op, params)
         results = tuple([Value(_selecting(a) if selects else a) for a in several])
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())

@@ -134,7 +134,7 @@ class _While:
     def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph, list[Any]]:
         """The loop's graphs, of (consts, their tangents, what rules read from outside, carry, its tangents),
         and what they read."""
-        graph, captures = self.derivatives.pushforward(has, recorded)
+        graph, captures, _ = self.derivatives.pushforward(has, recorded)
         f, consts = self.derivatives.forward, self.consts
         moving = [k for k, given in enumerate(has) if given]
         with Trace("while_loop") as level, recording(False):

@@ -7,8 +7,7 @@ products select; everything else is computed on the selected array.
 
 from __future__ import annotations
 
-import math
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from iverson.layouts import (
     support_of,
     to_strided,
 )
-from iverson.layouts.bracket import by_line, held
+from iverson.layouts.bracket import by_line, held, is_finite
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -84,6 +83,9 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
     condition = np.asarray(condition, bool)
     if condition.shape != shape:
         condition = np.broadcast_to(condition, shape)
+    if type(x) is Bracket and x.is_lazy and is_strided(select(x)):  # a select costs less than the condition
+        other = Bracket(x.values, condition, params["negated"])
+        return Bracket(keep_where(held(other), x.values), _in_both(x, other), is_made=True)
     if type(x) is Bracket:
         both = _met([x, Bracket(x.values, condition, params["negated"])])
         return made(x.values, *both)
@@ -94,6 +96,12 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
     if type(x) is Packed:
         return Packed(x.mask, keep_where(chosen[x.mask], x.values))
     return made(x, chosen) if type(x) is Box else NotImplemented
+
+
+def _in_both(*brackets: Bracket) -> Any:
+    """A function that gives where all of several brackets are held, and keeps none of their values."""
+    own = [b.without_values() for b in brackets]
+    return lambda: reduce(_both, map(held, own))
 
 
 @register("selected", object)
@@ -138,6 +146,16 @@ def _same(a: Bracket, b: Bracket) -> bool:
     return a.negated == b.negated and _one_condition(a, b)
 
 
+@register(ANY_OP, Packed)
+def as_selections(op: Op, values: Values, params: Params) -> Any:
+    """Packed operands, where no kernel of their layout fits, as selections that are made."""
+    return run(op, tuple(map(_as_selection, values)), params)
+
+
+def _as_selection(x: Any) -> Any:
+    return Bracket(to_strided(x), x.mask, is_made=True) if type(x) is Packed else x
+
+
 @register("elementwise", Bracket)
 @register("add_n", Bracket)
 def elementwise(op: Op, values: Values, params: Params) -> Any:
@@ -146,7 +164,15 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     It is computed of all their values, unless several under different conditions make it zero together (in a
     sum): these are selected first, as the other operands are.
     """
+    values = tuple(map(_as_selection, values))
     count = len(values)
+    together = any(len(group) == count for group in op.groups(count))
+    if together and not any(map(is_strided, values)):
+        values = tuple(map(_of_box, values))
+    if together and count > 1:
+        for v in values:
+            if type(v) is Bracket and v.is_made is None:
+                select(v)
     zeros = {k for k, v in enumerate(values) if type(v) in (Bracket, Zero)}
     groups = [g for g in op.groups(count) if zeros.issuperset(g)]
     if op.zero_preserving and len(zeros) == count:
@@ -156,7 +182,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
         return chosen
     if not groups:  # of boxes among them, no entry outside of them is made
         return run(op, tuple(map(select, values)), params)
-    if any(len(group) == count for group in op.groups(count)) and _are_made(values):
+    if together and _are_made(values):
         return _sum_of_made(op, values, params)
     shape = zeros_like_result(op, values, params).shape
     free: set[int] = set()
@@ -171,7 +197,18 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
             conditions.append(Bracket(terms[0].values, either))
     parts = [v.values if k in free and type(v) is Bracket else select(v) for k, v in enumerate(values)]
     out = run(op, tuple(parts), params)
-    return NotImplemented if isinstance(out, Sparse | Packed) else made(out, *_met(conditions))
+    if isinstance(out, Sparse | Packed):
+        return NotImplemented
+    if is_strided(out) and all(c.is_lazy and c.is_made is not False for c in conditions):
+        return Bracket(out, _in_both(*conditions), is_made=None)
+    return made(out, *_met(conditions))
+
+
+def _of_box(x: Any) -> Any:
+    """A box as a selection of its entries."""
+    if type(x) is not Box:
+        return x
+    return Bracket(x, Box(x.shape, x.region, np.ones(x.region.shape, bool)), is_made=True)
 
 
 def _are_made(values: Values) -> bool:
@@ -183,7 +220,7 @@ def _sum_of_made(op: Op, values: Values, params: Params) -> Any:
     out = run(op, tuple(map(select, values)), params)
     if not is_strided(out) and type(out) is not Box:
         return out
-    terms = [v for v in values if type(v) is Bracket]
+    terms = [v.without_values() for v in values if type(v) is Bracket]
     return Bracket(out, lambda: _aligned(_held_by_any(terms, out.shape), out), is_made=True)
 
 
@@ -194,10 +231,14 @@ def _held_by_any(terms: list[Bracket], shape: Shape) -> Any:
 def _stretched(x: Bracket, shape: Shape) -> Bracket:
     if x.shape == shape:
         return x
-    values, condition = (
-        run(TABLE["broadcast_to"], (part,), {"shape": shape}) for part in (x.values, x.condition)
-    )
-    return Bracket(values, condition, x.negated)
+    values = run(TABLE["broadcast_to"], (x.values,), {"shape": shape})
+
+    own = x.without_values()
+
+    def condition() -> Any:
+        return run(TABLE["broadcast_to"], (own.condition,), {"shape": shape})
+
+    return Bracket(values, condition if x.is_lazy else condition(), x.negated, is_made=x.is_made)
 
 
 def _chosen(op: Op, values: Values) -> Any:
@@ -218,14 +259,29 @@ def sums(op: Op, values: Values, params: Params) -> Any:
     x, *others = values
     if not all(map(is_strided, others)):
         return NotImplemented
-    out = run(op, (select(x), *others), params)
+    out, own = run(op, (select(x), *others), params), x.without_values()
 
     def condition() -> Any:
-        return run(op, (held(x), *others), params)  # of booleans, a sum says whether any is True
+        return run(op, (held(own), *others), params)  # of booleans, a sum says whether any is True
 
     if is_strided(out):
         return Bracket(out, condition, is_made=True)
     return made(out, condition())
+
+
+@register("cumulative_sum", Bracket)
+def running_sums(op: Op, values: Values, params: Params) -> Any:
+    """Selected, then added up; held from the first term that is held on."""
+    (x,) = values
+    out = run(op, (select(x),), params)
+    if not is_strided(out):
+        return out
+    own = x.without_values()
+
+    def condition() -> Any:
+        return run(op, (to_strided(held(own)).astype(np.float32),), params) > 0
+
+    return Bracket(out, condition, is_made=True)
 
 
 @register("matmul", Bracket)
@@ -236,6 +292,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     or nan across from such a zero may be why, its terms are added one by one. Rows of a (columns of b) left
     out by a condition that does not vary along them stay left out.
     """
+    values = tuple(map(_as_selection, values))
     held = [v.values if type(v) is Bracket else v for v in values]
     if Box in map(type, held) and all(type(v) is Box or is_strided(v) for v in held):
         return _product_of_boxes(op, values, params)
@@ -245,13 +302,12 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
         out = op.forward(a, b, **params) if plain else run(op, (a, b), params)
     # One pass; where only the squares overflow, it costs a closer look.
     entries = getattr(out, "inner", out)
-    if is_strided(entries) and not math.isfinite(np.vdot(entries, entries).real):
+    if is_strided(entries) and not is_finite(entries):
         out = by_terms(*map(to_strided, (out, a, b)), *map(_where_held, values))
-    rows, columns = _lines_left_out(values[0], -1), _lines_left_out(values[1], -2)
-    if (rows is None and columns is None) or not is_strided(out):
+    if not is_strided(out):
         return out
-    conditions = [np.broadcast_to(c, out.shape) for c in (rows, columns) if c is not None]
-    return Bracket(out, reduce(np.logical_and, conditions))
+    own = tuple(map(_as_condition, values))
+    return Bracket(out, partial(_held_in_product, own, out.shape), is_made=True)
 
 
 def _product_of_boxes(op: Op, values: Values, params: Params) -> Any:
@@ -265,8 +321,8 @@ def _product_of_boxes(op: Op, values: Values, params: Params) -> Any:
     inner = run(op, (_cut(a, of_a), _cut(b, of_b)), params)
     if type(inner) is not Bracket:
         return box.make(shape, region, inner)
-    values, condition = (box.make(shape, region, x) for x in (inner.values, inner.condition))
-    return Bracket(values, condition, inner.negated)
+    made, own = box.make(shape, region, select(inner)), inner.without_values()
+    return Bracket(made, lambda: box.make(shape, region, held(own)), is_made=True)
 
 
 def _cut(x: Any, region: Region) -> Any:
@@ -284,25 +340,55 @@ def _where_held(value: Any) -> Any:
     return np.broadcast_to(to_strided(found), value.shape)
 
 
-def _lines_left_out(x: Any, axis: int) -> Any:
-    """The condition of whole rows of a (columns of b), of one entry or where it is broadcast along them."""
-    if type(x) is not Bracket or not is_strided(x.condition):
-        return None
-    condition = x.condition
-    if not condition.shape[axis] or (condition.shape[axis] > 1 and condition.strides[axis]):
-        return None
-    line = condition[..., :1] if axis == -1 else condition[..., :1, :]
-    return ~line if x.negated else line
+def _held_in_product(values: Values, shape: Shape) -> Any:
+    """Where a product has a term: whole rows of a, or columns of b, if one factor alone is a selection."""
+    a, b = values
+    if all(type(x) is Bracket for x in values):
+        there = np.matmul(*(_where_held(x).astype(np.float32) for x in values)) > 0
+    elif type(a) is Bracket:
+        there = _any_along(_where_held(a), -1)
+    else:
+        there = _any_along(_where_held(b), -2)
+    return np.broadcast_to(there, shape)
+
+
+def _any_along(condition: Array, axis: int) -> Array:
+    if condition.shape[axis] and not condition.strides[axis]:  # the same in all of a line
+        return condition[..., :1] if axis == -1 else condition[..., :1, :]
+    found: Array = np.any(condition, axis=axis, keepdims=True)
+    return found
 
 
 @register(ANY_OP, Bracket)
 def any_other(op: Op, values: Values, params: Params) -> Any:
     """The condition is moved where entries are; otherwise the selection is made first."""
     if op.entry_map.moves:
-        found = moved(op, values, params)
+        found = moved(op, tuple(map(_as_selection, values)), params)
         if found is not NotImplemented:
             return found
     return run(op, tuple(select(v) for v in values), params)
+
+
+@register("pack", Bracket)
+@register("unpack", Bracket)
+def packed(op: Op, values: Values, params: Params) -> Any:
+    """Entries picked by a mask, or put back where it holds: the condition goes along."""
+    x, mask = values
+    if not is_strided(mask):
+        return NotImplemented
+    parts = [to_strided(op.forward(part, mask, **params)) for part in map(to_strided, (x.values, held(x)))]
+    return Bracket(parts[0], parts[1], is_made=x.is_made)
+
+
+@register("unpack", Packed)
+def unpacked(_op: Op, values: Values, _params: Params) -> Any:
+    """Packed entries put back where a mask holds."""
+    x, mask = values
+    if not is_strided(mask) or type(x) is not Packed:
+        return NotImplemented
+    inside = np.zeros(mask.shape, bool)
+    inside[mask] = x.mask
+    return Packed(inside, x.values)
 
 
 def moved(op: Op, values: Values, params: Params) -> Any:
@@ -314,12 +400,24 @@ def moved(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     out = run(op, tuple([v.values if type(v) is Bracket else v for v in values]), params)
 
-    def there() -> Any:
-        return run(op, tuple([_there(v) if k in data else v for k, v in enumerate(values)]), params)
+    own = [_as_condition(v) if k in data else v for k, v in enumerate(values)]
 
-    if _are_made(values) and (is_strided(out) or type(out) is Box):
-        return Bracket(out, lambda: _aligned(select(there()), out), is_made=True)
+    def there() -> Any:
+        return run(op, tuple([_there(v) if k in data else v for k, v in enumerate(own)]), params)
+
+    of = [v.is_made for v in values if type(v) is Bracket]
+    if False not in of and (is_strided(out) or (type(out) is Box and None not in of)):
+        return Bracket(out, lambda: _aligned(select(there()), out), is_made=None if None in of else True)
     return made(out, there())
+
+
+def _as_condition(value: Any) -> Any:
+    """A value of which it matters only where it may be nonzero, without its entries."""
+    if type(value) is Bracket:
+        return value.without_values()
+    if type(value) is Box:
+        return Box(value.shape, value.region, np.broadcast_to(np.True_, value.region.shape))
+    return np.broadcast_to(np.zeros((), value.dtype), value.shape) if is_strided(value) else value
 
 
 def _there(value: Any) -> Any:
@@ -343,6 +441,14 @@ def overwritten(op: Op, values: Values, params: Params) -> Any:
     left = np.ones(x.region.shape, bool)
     left[keys.key_within(x.region, key, x.shape)] = False
     return Bracket(x, Box(x.shape, x.region, left))
+
+
+@register("overwritten", Bracket)
+def overwritten_selection(op: Op, values: Values, params: Params) -> Any:
+    """A selection among what another leaves."""
+    (x,) = values
+    left = clear(np.broadcast_to(np.True_, x.shape), key=params["key"]).condition
+    return made(x.values, *_met([x, Bracket(x.values, left)]))
 
 
 @register("overwritten", Sparse)

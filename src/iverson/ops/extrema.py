@@ -12,7 +12,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import LevelValue, value_of
+from iverson.core.dispatch import value_of
 from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.op import Op, Sample
@@ -26,6 +26,7 @@ from iverson.ops.batching import Examples, next_axis
 from iverson.ops.entry_maps import REDUCED
 from iverson.ops.notation import reduction
 from iverson.ops.reductions import abstract_reduced, at_entries, is_sparse, of_distinct
+from iverson.ops.shape import is_stored
 
 LINEAR = ((0,),)
 
@@ -43,12 +44,6 @@ def _check_extremum(name: str) -> Any:
     return abstract
 
 
-def _is_stored(x: Any) -> bool:
-    """Whether a handle's value is in a sparse layout, in a trace or a batch too."""
-    held = value_of(x)
-    return held.is_sparse if isinstance(held, LevelValue) else isinstance(held, Sparse)
-
-
 def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """Which entries attain the extremum, and what each of them has of it: 1/n, or nan where it is a nan."""
     y = F.keep_reduced(y, axis, keepdims)
@@ -60,7 +55,7 @@ def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
 def _extremum_vjp(
     F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
-    if _is_stored(x) and axis:
+    if is_stored(x) and axis:
         share = F.extremum_shares(x, axis=axis, largest=largest)
         return _shared_out(F, F.keep_reduced(g, axis, keepdims), share)
     attained, share = _share_of_ties(F, y, x, axis, keepdims)
@@ -87,7 +82,7 @@ def _extremum_within(
     largest: bool = True,
 ) -> Any:
     """At a pattern: the shares of its entries."""
-    if not (isinstance(wanted, Stored) and _is_stored(x) and axis) or wanted.pattern.ndim != x.ndim:
+    if not (isinstance(wanted, Stored) and is_stored(x) and axis) or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
     share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)

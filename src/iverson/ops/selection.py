@@ -23,6 +23,11 @@ from iverson.ops.elementwise import within
 from iverson.ops.entry_maps import Elementwise
 
 
+def begins(op: Op, params: Any) -> bool:
+    """Whether the result of an op may be a selection that is not made although no operand is one."""
+    return op.name in ("bracket", "overwritten") or params.get("held", op.name == "unpack")
+
+
 def _abstract(condition: Any, x: Any, *, negated: bool) -> Aval:
     shapes = (getattr(v, "shape", ()) for v in (condition, x))
     return Aval(broadcast_shapes("bracket", *shapes), np.asarray(x).dtype if np.isscalar(x) else x.dtype)

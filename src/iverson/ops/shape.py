@@ -14,7 +14,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, value_of
+from iverson.core.dispatch import Handle, LevelValue, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, in_products, join, plain
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
@@ -24,7 +24,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, strided
-from iverson.layouts import Zero, to_strided
+from iverson.layouts import Sparse, Zero, to_strided
 from iverson.ops import elementwise, loops
 from iverson.ops.batching import leading, next_axis, padded
 from iverson.ops.entry_maps import ELEMENTWISE, SAME, Moved, moved, union_of_symbols
@@ -452,14 +452,28 @@ define(
 )
 
 
+def is_stored(x: Any) -> bool:
+    """Whether a handle's value is in a sparse layout, in a trace or a batch too."""
+    held = value_of(x)
+    return held.is_sparse if isinstance(held, LevelValue) else isinstance(held, Sparse)
+
+
 def _tril(keep: str, image: Rule) -> None:
     body = getattr(np, keep)
+
+    def selected(F: Any, g: Any, _y: Any, _x: Any, *, k: int) -> Any:
+        """What is not in the triangle is left out; of a sparse cotangent, it is not stored."""
+        if is_stored(g):
+            return getattr(F, keep)(g, k=k)
+        return F.bracket(body(np.ones(g.shape[-2:], bool), k), g, negated=False)
+
     define(
         Op(
             name=keep,
             forward=lambda x, *, k: body(x, k),
             abstract=lambda x, *, k: Aval(x.shape, x.dtype),
-            vjp=(lambda F, g, _y, _x, *, k: getattr(F, keep)(g, k=k),),
+            vjp=(selected,),
+            jvp=(selected,),
             linear_in=LINEAR,
             entry_map=Moved(image),
             te=lazy_te(lambda T, x, *, k: _band(T, x, keep, k)),
@@ -478,12 +492,20 @@ def _diagonal_length(shape: Shape, offset: int) -> int:
     return max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
 
 
+def _embedded(F: Any, g: Any, _y: Any, _x: Any, *, offset: int) -> Any:
+    """A cotangent on the diagonal; what is off it is left out."""
+    g = F.diag_embed(g, offset=offset, shape=_x.shape)
+    if is_stored(g):
+        return g
+    return F.bracket(np.eye(_x.shape[-2], _x.shape[-1], offset, dtype=bool), g, negated=False)
+
+
 define(
     Op(
         name="diagonal",
         forward=lambda x, *, offset: np.diagonal(x, offset, -2, -1),
         abstract=lambda x, *, offset: Aval((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
-        vjp=(lambda F, g, _y, _x, *, offset: F.diag_embed(g, offset=offset, shape=_x.shape),),
+        vjp=(_embedded,),
         linear_in=LINEAR,
         entry_map=Moved(regions.diagonal),
         te=moved_in_notation(

@@ -31,6 +31,8 @@ from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strided
 from iverson.layouts.bracket import held
+from iverson.te import guards
+from iverson.te.affine import depends_on_data
 from iverson.te.any_shape import AnyShape
 from iverson.te.batch import over_examples
 from iverson.te.blocked import Blocked, lowered_in_blocks
@@ -44,7 +46,7 @@ from iverson.te.language import compute, placeholder
 from iverson.te.lower import lower
 from iverson.te.lowered import Lowered
 from iverson.te.names import distinct
-from iverson.te.nodes import Program, program_of
+from iverson.te.nodes import Program, computes_of, program_of, units_below
 from iverson.te.part import has_parts, part_of
 from iverson.te.selection import of_selection
 from iverson.te.site import check_constants, operation
@@ -81,6 +83,24 @@ class Compiled:
     def lowered(self) -> Lowered | Blocked:
         """The program's code."""
         return self.lower()
+
+    @cached_property
+    def leaves_out(self) -> bool:
+        """Whether terms of the first argument stand under a condition, of a choice or on data."""
+        if 0 not in self.reads:
+            return False
+        made: set[Tensor] = {self.program.inputs[self.reads.index(0)]}
+        for unit in units_below(self.program.outputs):
+            for t in computes_of(unit):
+                for s in t.statements:
+                    read = [r for r in s.reads if r.tensor in made]
+                    if read and depends_on_data(s.domain.where):
+                        return True
+                    conditions = guards.guards_of(s.body)
+                    if any(conditions.get(r) for r in read):
+                        return True
+                    made.update([t] if read else [])
+        return False
 
     @cached_property
     def picked(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
@@ -432,7 +452,10 @@ class Expression:
         return found if self.multiple else found[0]
 
     def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
-        """What a tangent of input i adds to the tangents of the results."""
+        """What a tangent of input i adds to the tangents of the results; None if they do not depend on it."""
+        own = self.compiled(tuple(map(_operand, xs)), params)
+        if i not in own.reached(tuple(range(len(own.results)))):
+            return None
         names = (distinct("tangent", self.names), *self.names)
         derived = self.derived(("jvp", i), partial(self._push, i), names, self.multiple, of=(i,))
         return derived.applied((t, *xs), params)
@@ -447,7 +470,8 @@ class Expression:
         value = value_of(first)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
         if not (selected or self.guarded):
-            return bind(self.op, args, params)
+            alone = self.gradient is None or len(self.gradient[2]) == 1  # of several, counts are of the first
+            return self._of_sums(args, params) if alone else bind(self.op, args, params)
         place = self.compiled(tuple(map(_operand, args)), params).relation.place()
         if place is None or self.guarded:
             return self._of_sums(args, params)
@@ -456,7 +480,7 @@ class Expression:
         def chosen(found: Any) -> Any:
             return table.F.bracket(place.moved(value.condition, found.shape), found, negated=value.negated)
 
-        found = bind(self.op, (everywhere, *others), params)
+        found = self._of_sums((everywhere, *others), params)
         return tuple(map(chosen, found)) if self.multiple else chosen(found)
 
     def _of_sums(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -467,11 +491,11 @@ class Expression:
         """
         first, *others = args
         value = value_of(first)
+        names = (distinct("condition", self.names), *self.names)
+        if not all(map(has_entries, args)):
+            return self._of_sums_in_level(names, args, params)
         made = bind(self.op, args, params)
         results = made if self.multiple else (made,)
-        if not all(is_strided(value_of(x)) for x in results):  # in a trace
-            return made
-        names = (distinct("condition", self.names), *self.names)
         if type(value) is not Bracket:
             condition = np.broadcast_to(np.True_, value.shape)
         else:
@@ -481,10 +505,13 @@ class Expression:
                 made = bind(chosen.op, (condition, make_handle(value, *slot_of(first)), *others), params)
                 results = made if self.multiple else (made,)
 
+        like = value.shape, value.dtype
+
         @cache
         def counts() -> tuple[Any, ...]:
             counting = self.derived(("held",), partial(self._selected, 1), names, self.multiple)
-            given = [value_of(x, x) for x in (condition, value, *others)]
+            head = np.zeros(*like)
+            given = [condition, head, *(value_of(x, x) for x in others)]
             plain = [to_strided(v) if type(v) in layouts_by_type else v for v in given]
             found = counting.op.forward(*plain, **params)
             return tuple(n > 0 for n in (found if self.multiple else (found,)))
@@ -494,6 +521,25 @@ class Expression:
             for k, x in enumerate(results)
         ]
         return tuple(brackets) if self.multiple else brackets[0]
+
+    def _of_sums_in_level(self, names: tuple[str, ...], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """As `_of_sums`, where no entries are known: counts are a call of their own, if any are needed."""
+        first, *others = args
+        if not self._leaves_out(args, params):
+            return bind(self.op, args, params)
+        counting = self.derived(("held",), partial(self._selected, 1), names, self.multiple)
+        counts = bind(counting.op, (np.broadcast_to(np.True_, first.shape), first, *others), params)
+        made = bind(self.op, args, params)
+        if not self.multiple:
+            return table.F.bracket(table.F.greater(counts, 0), made, negated=False)
+        return tuple(
+            table.F.bracket(table.F.greater(n, 0), x, negated=False)
+            for n, x in zip(counts, made, strict=True)
+        )
+
+    def _leaves_out(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
+        """Whether terms of the first operand stand under a condition."""
+        return self.compiled(tuple(map(_operand, args)), params).leaves_out
 
     def _selected(self, k: int, condition: Placeholder, *given: Placeholder, **params: Any) -> Any:
         """The result of what a condition leaves of the first input (k = 0), or its count (`of_selection`)."""

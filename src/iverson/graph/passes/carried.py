@@ -25,6 +25,7 @@ from iverson.graph.passes.products import multiplied
 from iverson.kernels import keys
 from iverson.kernels.box import factors
 from iverson.kernels.box_moves import INSIDE
+from iverson.kernels.bracket import clear
 from iverson.layouts import Strided, to_strided
 from iverson.ops.entry_maps import Along
 from iverson.ops.shape import Joined, concat_offsets
@@ -62,6 +63,13 @@ def _within(condition: Any, x: Any, negated: bool, shape: Any, dtype: Any = None
     outer = Held(x.values, condition, negated).stretched(shape)
     inner = x.stretched(shape)
     return Held(inner.values, F.logical_and(inner.there(), outer.there()), False)
+
+
+def _overwritten(e: Equation, given: Sequence[Any], need: Entries) -> Any:
+    """What a key does not read is held."""
+    shape = e.results[0].shape
+    there = make_handle(clear(np.broadcast_to(np.True_, shape), **e.params).condition)
+    return _bracket(replace(e, params={"negated": False}), (there, *given), need)
 
 
 def _selected(e: Equation, given: Sequence[Any], need: Entries) -> Any:
@@ -161,6 +169,9 @@ def _added(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     if beside is not None:
         return part(shape, around, _cast(beside, dtype))
     found = [read(x, around) for x, own in zip(terms, regions, strict=True) if own.size]
+    if any(isinstance(x, Held) for x in found):  # beside a selection, what is outside of a part is left out
+        parts = (x.held() if isinstance(x, Part) else x for x in terms)
+        found = [read(x, around) for x, own in zip(parts, regions, strict=True) if own.size]
     found[0] = _cast(found[0], dtype, found[1:])
     if len(found) == 1:
         return part(shape, around, found[0])
@@ -274,7 +285,7 @@ def _through(op: Op, x: Any, params: Params) -> Any:
     return Held(bind(op, (x.values,), params), bind(op, (x.everywhere(),), params), False, x.made)
 
 
-def lines(e: Equation, whole: Sequence[Any], given: Sequence[Any], need: Entries) -> Any:
+def lines(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """A reduction, or an op along axes, of the lines that are read; None where all are."""
     op, out = e.op, e.results[0].aval
     where = plain(need, out.shape)
@@ -286,6 +297,17 @@ def lines(e: Equation, whole: Sequence[Any], given: Sequence[Any], need: Entries
     own = op.entry_map.support(op, where, 0, [Aval(given[0].shape, given[0].dtype)], out, e.params)
     x = selected(read(given[0], hull(own, given[0].shape)))
     return part(out.shape, where.region, bind(op, (x,), dict(e.params)))
+
+
+def _running_sum(e: Equation, given: Sequence[Any], need: Entries) -> Any:
+    """What is held, added up along an axis; held from the first term that is held on."""
+    (x,) = given
+    if not _is_selection(x):
+        return lines(e, given, need) if isinstance(x, Part) or isinstance(need, Box) else None
+    x = x.held() if isinstance(x, Part) else x
+    there = F.astype(x.everywhere(), dtype=np.dtype(np.float32))
+    out, counts = (bind(e.op, (v,), dict(e.params)) for v in (x.selected(), there))
+    return Held(out, F.greater(counts, 0), False, made=True)
 
 
 def moved(e: Equation, given: Sequence[Any]) -> Any:
@@ -364,11 +386,24 @@ def _is_selection(x: Any) -> bool:
 
 
 def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
-    """What a mask takes apart is held where the mask holds."""
-    x, mask = map(selected, given)
-    if not e.params.get("held", True):
+    """What a mask takes apart is held where the mask holds, and what is taken apart is held."""
+    x, mask = given[0], selected(given[1])
+    x = x.held() if isinstance(x, Part) else x
+    params = {**e.params, "held": False}
+    if isinstance(x, Held):
+        values, there = (bind(e.op, (part, mask), params) for part in (x.values, x.everywhere()))
+        return Held(values, there, False, x.made)
+    return Held(bind(e.op, (x, mask), params), mask, False, made=True) if e.params.get("held", True) else None
+
+
+def _packed(e: Equation, given: Sequence[Any], need: Entries) -> Any:
+    """What a mask picks of what is held."""
+    x, mask = given[0], selected(given[1])
+    x = x.held() if isinstance(x, Part) else x
+    if not isinstance(x, Held):
         return None
-    return Held(bind(e.op, (x, mask), {**e.params, "held": False}), mask, False, made=True)
+    values, there = (bind(e.op, (part, mask), dict(e.params)) for part in (x.values, x.everywhere()))
+    return Held(values, there, False, x.made)
 
 
 def _there(x: Any) -> Any:
@@ -416,6 +451,7 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 
 RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
     "bracket": _bracket,
+    "overwritten": _overwritten,
     "selected": _selected,
     "values_held": _values_held,
     "where_held": _where_held,
@@ -424,9 +460,11 @@ RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
     "matmul": _product,
     "sum": _sum,
     "gather": _gathered,
+    "cumulative_sum": _running_sum,
     "scatter_add": _scattered,
     "concat": _joined,
     "stack": _joined,
+    "pack": _packed,
     "unpack": _unpacked,
 }
 

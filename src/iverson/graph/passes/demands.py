@@ -114,7 +114,8 @@ def _moved_back(equation: Equation, where: Entries) -> Entries:
         g = level.handle(Value(Aval(out.shape, out.dtype, where)))
         (x,) = map(level.handle, equation.operands)
         ct = value_of(rule(F, g, out.aval, x, **equation.params))
-    return support_of(ct)
+    found = support_of(ct)
+    return FULL if isinstance(found, Bracket) else found
 
 
 def demands(graph: Graph) -> Graph:

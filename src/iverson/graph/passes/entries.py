@@ -47,6 +47,7 @@ from iverson.kernels import keys
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Packed, to_strided
 from iverson.ops.entry_maps import Along, Reduced
+from iverson.ops.selection import begins
 
 
 def entries(graph: Graph) -> Graph:
@@ -70,8 +71,9 @@ def entries(graph: Graph) -> Graph:
 def _is_made(graph: Graph) -> bool:
     """Whether no selection waits to be made."""
     return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
-        e.op.name in ("bracket", "selected", "values_held", "where_held")
-        or e.params.get("held", e.op.name == "unpack")
+        e.op.name in ("selected", "values_held", "where_held")
+        or begins(e.op, e.params)
+        or (e.op.name in ("gather", "scatter_add") and e.operands[0].aval.support is not FULL)
         for e in graph.equations
     )
 
@@ -306,9 +308,7 @@ class _Walk:
         if whole and not isinstance(need, Box):
             return None
         if isinstance(e.op.entry_map, Reduced | Along):
-            return lines(
-                e, [self.made(x) if isinstance(x, Held | Part) else x for x in e.operands], given, need
-            )
+            return lines(e, given, need)
         return moved(e, given) if e.op.entry_map.moves and not whole else None
 
 

@@ -22,15 +22,28 @@ def multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
     """Selected, then multiplied. Rows of a and columns of b that are left out as a whole stay so."""
     left, right = selected(a), selected(b)
     out = bind(op, (left, right))
+    if not isinstance(a, Held) and not isinstance(b, Held):
+        return out
     kept = [_varying(x, axis) for x, axis in ((a, -1), (b, -2))]
     if any(k is not None for k in kept):
         out = _mended(out, left, right, kept)
+    made = not any(isinstance(x, Held) and k is None for x, k in zip((a, b), kept, strict=True))
+    return Held(out, _held_in_product(a, b, len(shape)), False, made)
+
+
+def _held_in_product(a: Any, b: Any, ndim: int) -> Any:
+    """Where a product has a term: whole rows of a, or columns of b, if one factor alone is a selection.
+
+    If both are, where row and column have any: which of them meet would cost one more product.
+    """
     lines = []
     for x, axis in ((a, -1), (b, -2)):
-        if isinstance(x, Held) and x.condition.shape[axis] == 1:
-            there, missing = x.there(), len(shape) - len(x.shape)
+        if isinstance(x, Held):
+            there, missing = x.there(), ndim - len(x.shape)
+            if there.shape[axis] != 1:
+                there = F.any(there, axis=(there.ndim + axis,), keepdims=True)
             lines.append(F.expand_dims(there, axis=tuple(range(missing))) if missing else there)
-    return Held(out, reduce(F.logical_and, lines), False) if lines else out
+    return reduce(F.logical_and, lines)
 
 
 def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:

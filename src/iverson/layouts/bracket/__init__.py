@@ -7,6 +7,8 @@ nothing. Only derivatives are held so; what leaves a pass is selected first.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,23 +21,47 @@ from iverson.layouts.box import Box
 from iverson.layouts.registry import Layout, layout_of, register
 
 
+class Once:
+    """A function without arguments, carried out at the first call; then it is forgotten."""
+
+    __slots__ = ("_function", "_result")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function: Callable[[], Any] | None = function
+
+    def __call__(self) -> Any:
+        if self._function is not None:
+            self._result = self._function()
+            self._function = None
+        return self._result
+
+
 class Bracket:
     """``values`` where ``condition`` is True (False, if ``negated``).
 
     Both are strided, or boxes of one region: outside of that everything is zero. With ``negated`` the two
     sides of a selection share their condition, so that their sum is known to need a single select.
 
-    is_made : whether the selection has been made: values are 0 where the condition does not hold. Then the
-        condition may be a function that gives it, called if somebody asks.
+    is_made : whether the selection has been made: values are 0 where the condition does not hold; None if
+        they are unless they are inf or nan there. Then the condition may be a function that gives it, called
+        if somebody asks.
     """
 
     __slots__ = ("_condition", "is_made", "negated", "values")
 
-    def __init__(self, values: Any, condition: Any, negated: bool = False, *, is_made: bool = False) -> None:
+    def __init__(
+        self, values: Any, condition: Any, negated: bool = False, *, is_made: bool | None = False
+    ) -> None:
         self.values = values
-        self._condition = condition
+        self._condition = (
+            Once(condition) if callable(condition) and type(condition) is not Once else condition
+        )
         self.negated = negated
         self.is_made = is_made
+
+    def without_values(self) -> Bracket:
+        """The condition, for what is found of it later: a cotangent is not kept for that."""
+        return Bracket(np.broadcast_to(np.zeros((), self.dtype), self.shape), self._condition, self.negated)
 
     @property
     def condition(self) -> Any:
@@ -43,6 +69,11 @@ class Bracket:
         if callable(self._condition):
             self._condition = self._condition()
         return self._condition
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether nobody has asked for the condition, which is not known yet."""
+        return callable(self._condition)
 
     if TYPE_CHECKING:
 
@@ -86,6 +117,8 @@ def select(value: Any) -> Any:
     """The selection made: strided, or a box. Any other value is itself."""
     if type(value) is not Bracket:
         return value
+    if value.is_made is None and is_finite(value.values):
+        value.is_made = True
     if not value.is_made:  # nobody reads what is replaced: it is made once
         values, condition = value.values, held(value)
         if type(values) is Box:
@@ -94,6 +127,11 @@ def select(value: Any) -> Any:
             value.values = keep_where(condition, values)
         value.is_made = True
     return value.values
+
+
+def is_finite(x: np.ndarray[Any, Any]) -> bool:
+    """Whether all entries are finite for sure: one pass, in which squares may overflow."""
+    return math.isfinite(np.vdot(x, x).real)
 
 
 def _to_strided(value: Bracket) -> np.ndarray[Any, Any]:
