@@ -309,12 +309,19 @@ class Trace(Level):
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
         )
         self._note_constant(results)
+        if self._origins or Stored in supports or op.entry_map.converts:
+            self._note_origins(op, args, operands, params, results)
+        made = tuple([Traced(self, v) for v in results])
+        return made if op.multiple else made[0]
+
+    def _note_origins(
+        self, op: Op, args: Any, operands: Sequence[Any], params: dict[str, Any], results: Sequence[Value]
+    ) -> None:
+        """Note what says which entries eager code would store of results, where their supports do not."""
         beyond = any(x in self._origins for x in operands if type(x) is Value)
         for v, stored in zip(results, origins(op, args, params, len(results)), strict=True):
             if beyond or op.entry_map.superset or not isinstance(v.aval.support, Stored):
                 self.note_stored(v, stored)
-        made = tuple([Traced(self, v) for v in results])
-        return made if op.multiple else made[0]
 
     def says_constant(self, x: Any) -> bool:
         """Whether a handle holds what was computed where the user said that it is constant, or an array."""

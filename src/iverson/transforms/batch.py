@@ -244,8 +244,10 @@ class Batch(Level):
                 return self.bind(op, args, params)
         own, of = [], []
         ranks = set()
+        may_store = op.entry_map.converts
         for a in args:
             if type(a) is Batched:
+                may_store = may_store or not a.dense or a._origin is not None
                 own.append(a.held)
                 of.append(a.lead == 1)
                 ranks.add(len(a.shape) if a.lead else None)
@@ -254,6 +256,7 @@ class Batch(Level):
                 of.append(False)
                 if type(a) not in _NUMBERS:
                     ranks.add(None)
+                    may_store = True
         lead = True in of or (
             isinstance(op, ControlOp) and any(draw.differs_in(self) for draw in draws_of(params))
         )
@@ -272,8 +275,10 @@ class Batch(Level):
         finally:
             if token is not None:
                 reset_recording(token)
+        if not op.multiple and not may_store:
+            return self.value(found, lead)
         made = [self.value(x, lead) for x in (found if op.multiple else (found,))]
-        for x, stored in zip(made, origins(op, args, params, len(made)), strict=True):
+        for x, stored in zip(made, origins(op, args, params, len(made)) if may_store else (), strict=False):
             if type(x) is Batched:
                 x.note_stored(stored)
         return tuple(made) if op.multiple else made[0]
