@@ -91,6 +91,14 @@ def passes_over_compiled_programs_are_verified() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def what_a_module_leaves_is_not_looked_through_again() -> Iterator[None]:
+    """Code, graphs and patterns are kept, and traces that look for temporaries in cycles would go through them."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def settings_of_peers_stay() -> Iterator[None]:
     """A test that changes what all of JAX or PyTorch computes in undoes it: others run after it."""

@@ -74,7 +74,7 @@ CALLS = {
     ),
     "gradient of a multiple": (gradient(lambda s: s * 2.0), 39),
     "gradient of abs": (gradient(abs), 42),
-    "transpose": (lambda: S.T, 11),
+    "transpose": (lambda: S.T, 14),
     "gradient of a transpose": (gradient(lambda s: s.T), 36),
     "gradient of a diagonal": (gradient(iv.linalg.diagonal), 56),
     "gradient of rows": (gradient(lambda s: s[3:20]), 62),
@@ -86,12 +86,12 @@ CALLS = {
 NEW = {
     "sum": (lambda s, t: s + t, 84),
     "product": (lambda s, t: s * t, 97),
-    "rows": (lambda s, t: s[3:20], 50),
-    "columns": (lambda s, t: s[:, 3:20], 60),
+    "rows": (lambda s, t: s[3:20], 53),
+    "columns": (lambda s, t: s[:, 3:20], 62),
     "concat": (lambda s, t: iv.concat([s, t]), 104),
     "chosen rows": (lambda s, t: s[AT], 58),
     "chosen columns": (lambda s, t: s[:, AT], 70),
-    "chosen entries": (lambda s, t: s[AT, AT], 57),
+    "chosen entries": (lambda s, t: s[AT, AT], 60),
     "product with a matrix": (lambda s, t: s @ X2, 13),
 }
 

@@ -111,8 +111,10 @@ def test_a_function_in_a_trace_and_in_a_batch(full, monkeypatch):
         if not at:
             continue
 
-        def of_tensors(*tensors, leaves=leaves, tree=tree, at=at):
-            given = list(leaves)
+        others = [None if k in at else x for k, x in enumerate(leaves)]
+
+        def of_tensors(*tensors, others=others, tree=tree, at=at):
+            given = list(others)
             for k, x in zip(at, tensors, strict=True):
                 given[k] = x
             args, kwargs = optree.tree_unflatten(tree, given)

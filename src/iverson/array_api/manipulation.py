@@ -22,7 +22,7 @@ from iverson.core.shapes import (
     permutation,
 )
 from iverson.core.shapes import broadcast_shapes as _broadcast_shapes
-from iverson.handles.views import moved, permuted
+from iverson.handles.views import moved_part
 from iverson.layouts import is_strided
 from iverson.ops import F
 
@@ -58,7 +58,7 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
 
 
 def _reshaped(x: Any, shape: Shape) -> Any:
-    return moved(x, "reshape", {"shape": shape}, "reshape", {"shape": x.shape})
+    return moved_part(x, "reshape", {"shape": shape})
 
 
 def as_vector(x: Any, operation: str) -> Any:
@@ -110,7 +110,7 @@ def permute_dims(x: A | ArrayLike, /, axes: ShapeLike) -> A:
     (3, 1, 2)
     """
     x = as_operand(x, "permute_dims")
-    return permuted(x, permutation(as_tuple(axes), x.ndim, "permute_dims"))
+    return moved_part(x, "permute_dims", {"axes": permutation(as_tuple(axes), x.ndim, "permute_dims")})
 
 
 @method
@@ -126,7 +126,7 @@ def transpose(x: A | ArrayLike, /, axes: ShapeLike | None = None) -> A:
     """
     x = as_operand(x, "transpose")
     order = range(x.ndim)[::-1] if axes is None else permutation(as_tuple(axes), x.ndim, "transpose")
-    return permuted(x, tuple(order))
+    return moved_part(x, "permute_dims", {"axes": tuple(order)})
 
 
 @method
@@ -169,7 +169,7 @@ def moveaxis(x: A | ArrayLike, source: ShapeLike, destination: ShapeLike, /) -> 
     order = [k for k in range(x.ndim) if k not in moved["source"]]
     for target, axis in sorted(zip(moved["destination"], moved["source"], strict=True)):
         order.insert(target, axis)
-    return permuted(x, tuple(order))
+    return moved_part(x, "permute_dims", {"axes": tuple(order)})
 
 
 @method
@@ -187,7 +187,7 @@ def swapaxes(x: A | ArrayLike, axis1: Axis, axis2: Axis, /) -> A:
     )
     order = list(range(x.ndim))
     order[first], order[second] = second, first
-    return permuted(x, tuple(order))
+    return moved_part(x, "permute_dims", {"axes": tuple(order)})
 
 
 @method
@@ -203,7 +203,7 @@ def expand_dims(x: A | ArrayLike, /, axis: ShapeLike = 0) -> A:
     x = as_operand(x, "expand_dims")
     ndim = x.ndim + len(as_tuple(axis))
     axes = normalize_axes(axis, ndim, "expand_dims")
-    return moved(x, "expand_dims", {"axis": axes}, "squeeze", {"axis": axes})
+    return moved_part(x, "expand_dims", {"axis": axes})
 
 
 @method
@@ -220,7 +220,7 @@ def squeeze(x: A | ArrayLike, /, axis: Axes = None) -> A:
     if axis is None:
         axis = tuple(k for k, n in enumerate(x.shape) if n == 1)
     axes = normalize_axes(axis, x.ndim, "squeeze")
-    return moved(x, "squeeze", {"axis": axes}, "expand_dims", {"axis": axes})
+    return moved_part(x, "squeeze", {"axis": axes})
 
 
 def broadcast_shapes(*shapes: Sequence[SupportsIndex]) -> Shape:
@@ -272,7 +272,7 @@ def flip(x: A | ArrayLike, /, *, axis: Axes = None) -> A:
     """
     x = as_operand(x, "flip")
     params = {"axis": normalize_axes(axis, x.ndim, "flip")}
-    return moved(x, "flip", params, "flip", params)
+    return moved_part(x, "flip", params)
 
 
 @method

@@ -54,11 +54,11 @@ class Handle(Operand):
     ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node;
     nodes therefore keep values and nodes, never handles. ``_place`` is set only where the handle keeps the
     place of a gradient alive (`iverson.autograd.node.GradSlot`), or a leaf that it was and may become
-    again (`iverson.autograd.node.PausedLeaf`). ``_part`` and ``_parts`` are set only where the handle is a
-    part of another, or has parts (`iverson.handles.views`).
+    again (`iverson.autograd.node.PausedLeaf`). ``_link`` is set only where the handle is a part of
+    another, or has parts (`iverson.handles.views`).
     """
 
-    __slots__ = ("__weakref__", "_index", "_node", "_part", "_parts", "_place", "_value")
+    __slots__ = ("__weakref__", "_index", "_link", "_node", "_place", "_value")
 
     _place: Any
 

@@ -254,7 +254,7 @@ class Array(Operand, Methods):
         if ndim < 2:
             raise ShapeError("mT", "x", got=f"shape {self.shape}", expected="at least two axes")
         axes = (*range(ndim - 2), ndim - 1, ndim - 2)
-        return views.permuted(self, axes)
+        return views.moved_part(self, "permute_dims", {"axes": axes})
 
     @property
     def real(self) -> Self:

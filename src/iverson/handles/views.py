@@ -10,7 +10,6 @@ rank 0 is a number, which is no part, as in NumPy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -19,61 +18,75 @@ from iverson.autograd.guards import check_in_place
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.dispatch import bind, is_tracked, unwrap
 from iverson.core.errors import GradientError
+from iverson.core.op import Op
 from iverson.core.table import TABLE
 
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """In place of a key: the part has all entries of its base, moved by an op.
-
-    op, params : the op; back, undo : the one that moves them back, and its parameters.
-    """
-
-    op: str
-    params: dict[str, Any]
-    back: str
-    undo: dict[str, Any]
-
-
-Key = tuple[Any, ...] | Moved
+#: A key of basic indices; or a pair of an op that moves all entries of its operand, and its parameters.
+Key = tuple[Any, ...]
 #: A base, and the key of a part of it.
 Base = tuple[Any, Key]
 
 
+class Link:
+    """What a handle is a part of, and its parts.
+
+    base : gives the base, or None if nobody has it; key : of the part in it. Both None where it is no part.
+    """
+
+    __slots__ = ("base", "key", "parts")
+
+    def __init__(self, base: Any = None, key: Any = None) -> None:
+        self.base, self.key = base, key
+        self.parts: list[Any] = []
+
+
+#: For ops that move all entries, the op that moves them back, and its parameters.
+_UNDONE: dict[str, Any] = {
+    "reshape": lambda base, params: ("reshape", {"shape": base.shape}),
+    "expand_dims": lambda base, params: ("reshape", {"shape": base.shape}),
+    "squeeze": lambda base, params: ("reshape", {"shape": base.shape}),
+    "flip": lambda base, params: ("flip", params),
+    "permute_dims": lambda base, params: (
+        "permute_dims",
+        {"axes": tuple(sorted(range(base.ndim), key=params["axes"].__getitem__))},
+    ),
+}
+
+
 def as_part(part: Any, base: Any, key: Key) -> Any:
     """The handle of ``base[key]``, which knows that it is that."""
-    if part.shape and type(part) is type(base):
-        part._part = (ref(base) if _slot(base, "_part") is None else partial(_itself, base)), key
-        parts = _slot(base, "_parts")
-        if parts is None:
-            parts = base._parts = []
-        elif len(parts) & (len(parts) - 1) == 0:  # at each doubling
-            parts[:] = [where for where in parts if where() is not None]
-        parts.append(ref(part))
+    if not part.shape or type(part) is not type(base):
+        return part
+    try:
+        own = type(base)._link.__get__(base)  # not by getattr, which explains what is missing
+    except AttributeError:
+        own = base._link = Link()
+    parts = own.parts
+    if len(parts) > 7 and len(parts) & (len(parts) - 1) == 0:  # at each doubling
+        parts[:] = [where for where in parts if where() is not None]
+    parts.append(ref(part))
+    part._link = Link(ref(base) if own.base is None else partial(_itself, base), key)
     return part
 
 
-def moved(x: Any, op: str, params: dict[str, Any], back: str, undo: dict[str, Any]) -> Any:
-    """What an op that moves all entries gives of x, as a part of it; the parameters are those of `Moved`."""
-    return as_part(bind(TABLE[op], (x,), params), x, Moved(op, params, back, undo))
-
-
-def permuted(x: Any, axes: tuple[int, ...]) -> Any:
-    """x with its axes in another order, as a part of it."""
-    undo = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-    return moved(x, "permute_dims", {"axes": axes}, "permute_dims", {"axes": undo})
+def moved_part(x: Any, op: str, params: dict[str, Any]) -> Any:
+    """What an op that moves all entries gives of x, as a part of it."""
+    return as_part(bind(TABLE[op], (x,), params), x, (TABLE[op], params))
 
 
 def _itself(x: Any) -> Any:
     return x
 
 
-def _slot(x: Any, name: str) -> Any:
-    """An attribute that is set on few; None where it is not."""
+def _link_of(x: Any) -> Link | None:
     try:
-        return getattr(type(x), name).__get__(x)
-    except AttributeError:  # not by getattr, which explains what is missing
+        return type(x)._link.__get__(x)  # type: ignore[no-any-return]
+    except AttributeError:
         return None
+
+
+def _is_moved(key: Key) -> bool:
+    return len(key) == 2 and isinstance(key[0], Op)
 
 
 def base_of(x: Any) -> Base | None:
@@ -82,13 +95,12 @@ def base_of(x: Any) -> Base | None:
     None where it is a tensor of its own, or nobody has the base any more. Raises GradientError where the base
     may not be written to.
     """
-    known = _slot(x, "_part")
-    if known is None:
+    link = _link_of(x)
+    if link is None or link.base is None:
         return None
-    reference, key = known
-    base = reference()
+    base = link.base()
     if base is None:
-        del x._part
+        link.base = None
         return None
     try:
         check_in_place(unwrap(base), "assignment")
@@ -101,33 +113,35 @@ def base_of(x: Any) -> Base | None:
             expected="a result, a tensor of its own, or no_grad()",
             remedy="copy the part first: iverson.asarray(x[i], copy=True)",
         ) from error
-    return base, key
+    return base, link.key
 
 
 def write_back(x: Any, base: Base | None) -> None:
     """After a write into a handle: the same in the base that `base_of` gave before."""
     if base is not None:
         whole, key = base
-        known = x._part
-        x._part = None  # it has what is written
+        link = x._link
+        where, link.base = link.base, None  # it has what is written
         try:
-            if type(key) is Moved:
-                whole[...] = bind(TABLE[key.back], (x,), key.undo)
+            if _is_moved(key):
+                back, params = _UNDONE[key[0].name](whole, key[1])
+                whole[...] = bind(TABLE[back], (x,), params)
             else:
                 whole[key] = x
         finally:
-            x._part = known
+            link.base = where
 
 
 def read_again(x: Any) -> None:
     """After a handle was made to stand for another value: its parts are of that."""
-    for where in tuple(_slot(x, "_parts") or ()):
+    own = _link_of(x)
+    for where in tuple(own.parts) if own is not None else ():
         part = where()
-        known = None if part is None else _slot(part, "_part")
-        if known is not None and known[0]() is x:
-            key = known[1]
+        link = None if part is None else _link_of(part)
+        if link is not None and link.base is not None and link.base() is x:
+            key = link.key
             with recording(is_grad_enabled() or is_tracked(unwrap(part))):  # of a leaf, it stays recorded
-                part._become(bind(TABLE[key.op], (x,), key.params) if type(key) is Moved else x[key])
+                part._become(bind(key[0], (x,), key[1]) if _is_moved(key) else x[key])
 
 
-__all__ = ["as_part", "base_of", "moved", "permuted", "read_again", "write_back"]
+__all__ = ["as_part", "base_of", "moved_part", "read_again", "write_back"]

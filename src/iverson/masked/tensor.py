@@ -55,7 +55,7 @@ class MaskedTensor(Wrapper, Array):
     With a mask that is the pattern of a sparse layout, work grows with the number of specified entries.
     """
 
-    __slots__ = ("__weakref__", "_inner", "_mask", "_part", "_parts")
+    __slots__ = ("__weakref__", "_inner", "_link", "_mask")
 
     def __init__(self, vector: Any, mask: Mask) -> None:
         pytree.register(type(self))

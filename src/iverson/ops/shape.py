@@ -24,6 +24,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, strided
+from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.ops import elementwise, loops
 from iverson.ops.batching import leading, next_axis, padded
@@ -465,6 +466,8 @@ def _tril(keep: str, image: Rule) -> None:
         """What is not in the triangle is left out; of a sparse cotangent, it is not stored."""
         if is_stored(g):
             return getattr(F, keep)(g, k=k)
+        if isinstance(value_of(g), BoxLayout):  # which may have nothing in the triangle
+            g = getattr(F, keep)(g, k=k)
         return F.bracket(body(np.ones(g.shape[-2:], bool), k), g, negated=False)
 
     define(

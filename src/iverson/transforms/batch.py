@@ -76,9 +76,10 @@ class Batched(LevelValue):
 
     lead : 1; or 0 for what is the same for all examples, in a handle of its own shape, where it must be told
         apart from what it is outside of the batch: as a variable of a gradient inside.
+    may_store : whether eager code may have it in a sparse layout.
     """
 
-    __slots__ = ("_origin", "_shape", "dense", "dtype", "held", "lead", "shape")
+    __slots__ = ("_origin", "_shape", "dense", "dtype", "held", "lead", "may_store", "shape")
 
     dtype: np.dtype[Any]
 
@@ -94,6 +95,7 @@ class Batched(LevelValue):
             self.shape = self._shape  # type: ignore[misc]
         self.dtype = value.dtype
         self.dense = type(value) is Strided or getattr(value, "dense", False)
+        self.may_store = not self.dense and isinstance(value, (Sparse, LevelValue))
 
     def __getattr__(self, name: str) -> Any:
         if name == "shape":
@@ -247,7 +249,7 @@ class Batch(Level):
         may_store = op.entry_map.converts
         for a in args:
             if type(a) is Batched:
-                may_store = may_store or not a.dense or a._origin is not None
+                may_store = may_store or a.may_store or a._origin is not None
                 own.append(a.held)
                 of.append(a.lead == 1)
                 ranks.add(len(a.shape) if a.lead else None)
@@ -256,7 +258,7 @@ class Batch(Level):
                 of.append(False)
                 if type(a) not in _NUMBERS:
                     ranks.add(None)
-                    may_store = True
+                    may_store = may_store or type(value_of(a, a)) is not Strided
         lead = True in of or (
             isinstance(op, ControlOp) and any(draw.differs_in(self) for draw in draws_of(params))
         )

@@ -153,7 +153,9 @@ class _Entry:
         arguments, outside = set(map(id, handles)), set(map(id, self.traced.outside()))
         outside.update(id(guard.held) for guard in self.guards)
         written = {id(handles[k]) for k in self.traced.written}
-        wholes = {id(base[0]) for base in (*bases, *(base for _, base in put)) if base is not None}
+        wholes = {id(base[0]) for base in bases if base is not None}
+        # A part from outside is written in the trace with what it is a part of, if the trace has that too.
+        wholes |= {id(base[0]) for _, base in put if base is not None} - {id(x) for x, _ in put}
         if not (
             written.isdisjoint(outside)
             and arguments.isdisjoint(id(x) for x, _ in put)

@@ -68,6 +68,8 @@ class Bracket:
         """Where values are held (are not, if ``negated``)."""
         if callable(self._condition):
             self._condition = self._condition()
+        if isinstance(self._condition, np.generic):  # of rank 0, as NumPy computes them
+            self._condition = np.asarray(self._condition)
         return self._condition
 
     @property
