@@ -111,20 +111,17 @@ def cases_of(name: str, layout: str) -> list[Case]:
 
 @cache
 def drawn(name: str, layout: str, count: int = 2) -> list[Case]:
-    """This run's cases of one cell: all of them, or a seeded sample with each dtype and each order in it."""
+    """This run's cases of one cell: all of them, or a seeded sample; dtypes and orders go by turns."""
     everything = cases_of(name, layout)
     if EXHAUSTIVE:
         return everything
     rng = np.random.default_rng([SEED, sum(map(ord, name + layout))])
     permuted = [everything[k] for k in rng.permutation(len(everything))]
     chosen: list[Case] = []
-    seen: set[str | int] = set()
-    for case in permuted:
-        if not seen.issuperset((case.dtype, case.order)) and stores(case):
-            seen.update((case.dtype, case.order))
+    for case in permuted:  # one dtype with one order, and another with another
+        others = all(case.dtype != c.dtype and case.order != c.order for c in chosen)
+        if len(chosen) < count and others and stores(case):
             chosen.append(case)
-    more = (case for case in permuted if case not in chosen and stores(case))
-    chosen += itertools.islice(more, max(0, count - len(chosen)))
     return [case for case in everything if case in chosen] or permuted[:count]
 
 
