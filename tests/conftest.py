@@ -93,7 +93,7 @@ def passes_over_compiled_programs_are_verified() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def what_a_module_leaves_is_not_looked_through_again() -> Iterator[None]:
-    """Code, graphs and patterns are kept: traces that look for temporaries would go through them each time."""
+    """Code and graphs are kept; traces that look for temporaries would go through them each time."""
     yield
     gc.collect()
     gc.freeze()
