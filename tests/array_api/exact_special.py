@@ -73,7 +73,9 @@ EXACT: dict[str, Callable[..., Any]] = {
     "softplus": lambda x: mp.log1p(mp.exp(x)),
     "silu": _silu,
     "gelu": lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2,
-    "gelu_derivative": lambda x: mp.erfc(-x / mp.sqrt(2)) / 2 + x * mp.npdf(x),
+    "gelu_derivative": lambda x: (
+        (mp.erfc(-x / mp.sqrt(2)) if x < 1 else -mp.erfc(x / mp.sqrt(2))) / 2 + x * mp.npdf(x)
+    ),  # but for a constant
     "erf": lambda x: 1 - mp.erfc(x) if x < 1 else -mp.erfc(x),  # but for a constant
     "erfc": mp.erfc,
     "lgamma": lambda x: mp.re(mp.loggamma(x)),

@@ -1,7 +1,8 @@
 """Derivatives of every special function, first and second, in each argument, against mpmath.
 
 Points are random on scales from 1e-8 to 1e8, beside integers and halves of them, of both signs. Wherever a
-derivative is finite it is right, within the bound of the function's record; within its domain it is finite.
+derivative is finite it is right, within the bound of the function's record; within its domain it is finite
+where the value is.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ SLOW = INVERSES | {
     "gammainc", "gammaincc", "betainc", "betaincc", "k0", "k1", "k0e", "k1e", "y0", "y1", "zeta", "zetac",
 }  # fmt: skip
 RATIOS = {"beta", "betaln", "binom", "poch"}
+#: Functions with a factor exp(-abs(x)): a kink at 0.
+KINKS = {"i0e", "i1e"}
 
 
 def test_every_special_function_has_an_oracle_and_a_bound():
@@ -57,7 +60,9 @@ def points(name, count):
         row = [number(rng, name in SHARES and k == scalar.arity - 1) for k in range(scalar.arity)]
         if name in INVERSES:  # where SciPy's are right
             row = [*(10 ** rng.uniform(-0.5, 1) for _ in row[1:]), rng.uniform(0.05, 0.95)]
-        if max(map(abs, row)) <= min(scalar.slopes.size, 100 if name in SLOW else math.inf):
+        if max(map(abs, row)) <= min(
+            scalar.slopes.size, (100 if EXHAUSTIVE else 10) if name in SLOW else math.inf
+        ):
             rows.append(row)
     return rows
 
@@ -105,28 +110,33 @@ def inside(scalar, row):
 @pytest.mark.parametrize("name", ROWS)
 def test_derivatives_are_right_or_nan(name):
     scalar, function = SCALARS[name], EXACT[name]
-    rows = points(name, (20 if EXHAUSTIVE else 2) if name in SLOW else 100 if EXHAUSTIVE else 6)
+    rows = points(name, (20 if EXHAUSTIVE else 1) if name in SLOW else 100 if EXHAUSTIVE else 4)
     xs = [iv.asarray(np.array(column)) for column in zip(*rows, strict=True)]
+    values = getattr(F, name)(*xs).to_dense().numpy().tolist()
     wrong = []
     for k in range(scalar.arity):
         slope = iv.grad(lambda *xs: getattr(F, name)(*xs).sum(), argnums=k)
         curve = iv.grad(lambda *xs, slope=slope, k=k: slope(*xs).sum(), argnums=k)
         for order, found in ((1, slope), (2, curve)):
-            for row, got in zip(rows, found(*xs).to_dense().numpy().tolist(), strict=True):
+            for row, own, got in zip(rows, values, found(*xs).to_dense().numpy().tolist(), strict=True):
                 with mp.workdps(40 if name in SLOW else 80):
                     at = tuple(map(mp.mpf, row))
                     if name in RATIOS and (
                         not from_poles(at) or (name == "binom" and at[1] > 1e8 * abs(at[0]))
                     ):
                         continue  # there SciPy's value of binom is that of an expansion for large k
+                    if name in KINKS and not at[0]:
+                        continue
                     value = exact(function, at, tuple(order if j == k else 0 for j in range(len(row))))
                     if not mp.isfinite(value) or abs(value) > 1e300:
                         bad = math.isfinite(got) and got != 0 and not mp.isfinite(value)
                     elif not math.isfinite(got):
-                        bad = inside(scalar, row)
+                        bad = math.isfinite(own) and inside(scalar, row)
                     else:
                         error = abs(got - value) / (scalar.slopes.ulps * 2.0**-52)
-                        bad = error > abs(value) + 1e-290
+                        # Where it is 0 the oracle has rounding, of the value with all its digits.
+                        noise = 1e-200 * abs(own) if math.isfinite(own) else 0.0
+                        bad = error > abs(value) + 1e-290 + noise
                         bad = bad and error > scale(function, at, k, order, value, name in RATIOS)
                 if bad:
                     wrong.append((k, order, row, got, float(value)))

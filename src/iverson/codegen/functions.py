@@ -16,7 +16,6 @@ from iverson.codegen.ir import Builder, Pair, Value
 from iverson.core import dtypes
 from iverson.core.scalars import SCALARS
 from iverson.core.scalars.exponential import EXP2_HALVES
-from iverson.core.scalars.functions import FAR
 from iverson.expr.functions import COMBINE
 from iverson.expr.nodes import DType
 
@@ -254,16 +253,21 @@ def _exprel_order(b: Builder, k: Value, x: Value) -> Value:
 
 
 def _log1prel_order(b: Builder, k: Value, x: Value) -> Value:
-    """As of `iverson.core.scalars.functions`."""
+    """As of `iverson.core.scalars.functions`; for k > 4 and large x to the first order of 1 / x."""
+    limit = b.select(k > 4.0, b.const(1e6, x.type), b.const(64.0, x.type))
     odd = (b.cast("fptosi", k, k.type.as_int) & 1).eq(1)
     sign = b.select(odd, b.const(-1.0, x.type), b.const(1.0, x.type))
     n = k + 1.0
-    near = _scipy("hyp2f1")(b, n, n, k + 2.0, -b.select(x > FAR, b.const(FAR, x.type), x)) / n
+    near = _scipy("hyp2f1")(b, n, n, k + 2.0, -b.select(x > limit, limit, x)) / n
     near = b.select(x < -1.0, b.const(math.nan, x.type), near)
     sums = _scipy("psi")(b, n) + np.euler_gamma - k / (1.0 + x)
+    share, few = x / (1.0 + x), b.const(0.0, x.type)
+    for j in range(4, 0, -1):
+        few = b.select(k < float(j), few, (few + 1 / j) * share)
+    sums = b.select(k > 4.0, sums, few)
     far = (_vector("log1p")(b, x) - sums) / _vector("pow")(b, x, n)
     far = b.select(x.eq(math.inf), b.const(0.0, x.type), far)
-    return sign * _scipy("gamma")(b, n) * b.select(x > FAR, far, near)
+    return sign * _scipy("gamma")(b, n) * b.select(x > limit, far, near)
 
 
 _maximum, _minimum = _extremum("gt"), _extremum("lt")

@@ -16,8 +16,6 @@ from iverson.core.scalars.special import lgamma, scipy_special
 
 _DEGREE = math.pi / 180
 _ABOVE = (1.5, 3.0)
-#: Beyond, log(1 + x) / x is differentiated by Leibniz' rule.
-FAR = 1e6
 _hyp1f1, _hyp2f1 = scipy_special("hyp1f1"), scipy_special("hyp2f1")
 
 
@@ -33,14 +31,18 @@ def _exprel_order(_F: Any, k: int, x: Any) -> Any:
 def _log1prel_order(_F: Any, k: int, x: Any) -> Any:
     """The k-th derivative of log(1 + x) / x: of (-t)^k k! / (1 + x t)^(k+1) the integral (15.6.1).
 
-    For large x, by Leibniz' rule, to the first order of 1 / x: there SciPy's function overflows.
+    For large x by Leibniz' rule, whose terms cancel little: SciPy's function loses digits there.
     """
     x = np.asarray(x)
     n = k + 1.0
-    near = np.where(x < -1, np.nan, _hyp2f1(n, n, n + 1, -np.minimum(x, FAR)) / n)
-    sums = sum(1 / j for j in range(1, k + 1)) - k / (1 + x)
-    far = np.where(np.isposinf(x), 0.0, (np.log1p(x) - sums) / x**n)
-    return (-1) ** k * math.factorial(k) * np.where(x > FAR, far, near)
+    limit = 64.0 if k <= 4 else 1e6
+    near = np.where(x < -1, np.nan, _hyp2f1(n, n, n + 1, -np.minimum(x, limit)) / n)
+    away = np.where((x > limit) & np.isfinite(x), x, limit)
+    share, sums = away / (1 + away), 0.0
+    for j in range(k, 0, -1):
+        sums = (sums + 1 / j) * share
+    far = np.where(np.isposinf(x), 0.0, (np.log1p(away) - sums) / away**n)
+    return (-1) ** k * math.factorial(k) * np.where(x > limit, far, near)
 
 
 def _one(name: str, rule: Derivative, summary: str, example: tuple[str, str], **facts: Any) -> Scalar:
@@ -204,8 +206,9 @@ FUNCTIONS = (
         "inv_boxcox1p",
         "y lmbda",
         (
-            lambda F, out, y, lmbda: (1 + out) / (1 + lmbda * y),
-            lambda F, out, y, lmbda: (1 + out) * _at_inverse(F, y, lmbda),
+            # Not 1 + out, which cancels where out is near -1.
+            lambda F, _out, y, lmbda: F.inv_boxcox(y, lmbda) / (1 + lmbda * y),
+            lambda F, _out, y, lmbda: F.inv_boxcox(y, lmbda) * _at_inverse(F, y, lmbda),
         ),
         "The inverse of `boxcox1p` in its first argument.",
         ("[0., 2.]", "0.5", "[0., 3.]"),

@@ -261,7 +261,8 @@ def _product(series: list[Any], factor: list[Any]) -> list[Any]:
 
 def _zeta_dq(F: Any, m: int, s: Any, q: Any) -> Any:
     # Of (-log w)^m w^-s with w = k + q the derivative is -(s (-log w)^m + m (-log w)^(m-1)) w^(-s-1).
-    own = -s * (F.zeta_order(m, s + 1, q) if m else F.zeta(s + 1, q))
+    # The factor is s as it is left in s + 1: near s = 0 the pole of zeta there multiplies what that rounds.
+    own = (1 - (s + 1)) * (F.zeta_order(m, s + 1, q) if m else F.zeta(s + 1, q))
     if m == 0:
         return own
     return own - m * (F.zeta_order(m - 1, s + 1, q) if m > 1 else F.zeta(s + 1, q))
