@@ -97,14 +97,15 @@ COVERED: dict[str, str] = {
         codegen.rows._Rows.size codegen.rows._Rows.stored codegen.rows._Rows.touched
         core.cached.cached_property
         graph.compiled.Compiled._on_symbols graph.differentiate.Recorded graph.executable.OnEntries.reused
-        graph.lower.Lowered._direct graph.lower._Again.step kernels.merging.Marked
+        graph.lower.Lowered._direct graph.lower._Again.step kernels.merging.Marked kernels.origins.Origin
         kernels.merging._meeting:cache(lambda:_places(n,m,pair[1],(starts,indices)))
         layouts.compressed.arrange._rows_in_blocks.source
-        layouts.counting.carried:cache(lambda:take(indptr,indices,np.arange(indices.size))[2])
+        layouts.bracket.Once layouts.counting.carried:cache(lambda:take(indptr,indices,np.arange(indices.size))[2])
         masked.buckets.Lines.bucketed masked.buckets.Lines.buckets masked.buckets.Lines.order
         masked.buckets.Lines.ranks te.blocked.lowered_in_blocks.of_size te.lowered.Lowered
         te.lowered.Lowered._rows te.lowered.Lowered._taken te.lowered.Lowered.whole te.lowered.Run.compiled
-        te.operator.Compiled._kinds te.operator.Compiled.lowered te.operator.Compiled.picked
+        te.operator.Compiled._kinds te.operator.Compiled.leaves_out te.operator.Compiled.lowered
+        te.operator.Compiled.picked
         te.operator.Expression._compile.reached te.operator.Expression._of_sums.counts
         testing.jacobians.Check._nearby testing.numerical.Numerical""",
     "the state of a tensor or an optimizer: no cache": """

@@ -16,6 +16,7 @@ from iverson.core.dispatch import make_handle
 from iverson.core.entries import Box
 from iverson.core.region import Region
 from iverson.core.table import TABLE, F
+from iverson.kernels.keys import key_region
 from iverson.layouts import Bracket, Strided, layout_of, support_of
 
 
@@ -89,5 +90,9 @@ def _box_of(term: Any) -> Region | None:
     if type(value) is Strided or type(value) is Bracket or getattr(value, "may_select", False):
         return None
     support = support_of(value)
-    lasting = node is None or node.op is TABLE["embed"]
-    return support.region if lasting and isinstance(support, Box) else None
+    if not isinstance(support, Box):
+        return None
+    if node is None:
+        return support.region
+    # What is embedded may be zero in parts for now; what is around it is so in derivatives, too.
+    return key_region(node.params["key"], value.shape) if node.op is TABLE["embed"] else None

@@ -212,11 +212,11 @@ class _ByEntries(Exception):
 class Computed(Origin):
     """A result of an op on operands of which at least one may be sparse; ``index`` of several."""
 
-    __slots__ = ("_index", "_op", "_params", "_parts")
+    __slots__ = ("_op", "_params", "_parts", "_position")
 
     def __init__(self, op: Op, parts: Sequence[Any], params: Params, index: int | None = None) -> None:
         super().__init__()
-        self._op, self._parts, self._params, self._index = op, parts, params, index
+        self._op, self._parts, self._params, self._position = op, parts, params, index
 
     def _find(self) -> Stored:
         own = [resolved(x) for x in self._of]
@@ -272,7 +272,7 @@ class Computed(Origin):
     def _key(self, at: Sequence[bool]) -> Any:
         """What results are the same for; itself where that is not known, or much to compare."""
         parts = (x.key if isinstance(x, Part) else x for x in self._parts)
-        key = self._op, self._index, tuple(at), frozen(self._params), *parts
+        key = self._op, self._position, tuple(at), frozen(self._params), *parts
         try:
             hash(key)
         except TypeError:  # parameters with an array
@@ -308,8 +308,8 @@ class Computed(Origin):
             raise
         except (IversonError, ValueError, ArithmeticError) as error:
             raise _ByEntries from error
-        if self._index is not None and found is not NotImplemented:
-            found = found[self._index]
+        if self._position is not None and found is not NotImplemented:
+            found = found[self._position]
         return found.pattern if isinstance(found, Sparse) else None
 
 
