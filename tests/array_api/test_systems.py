@@ -279,13 +279,18 @@ CASES = {
 }
 
 
+#: What is not the same to the bit in each call: LAPACK's sums follow how the memory that SciPy takes lies.
+NOT_TO_THE_BIT = {"logm": 1e-14}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_and_transforms(name):
     """To second order in both modes; compiled; and of a batch, as of its examples."""
     function, *arrays = CASES[name]
     leaves = tuple(iv.asarray(x, requires_grad=True) for x in arrays)
-    assert gradcheck(function, leaves)
-    assert gradgradcheck(function, leaves, fast=True)
+    apart = NOT_TO_THE_BIT.get(name, 0.0)
+    assert gradcheck(function, leaves, nondet_tol=apart)
+    assert gradgradcheck(function, leaves, fast=True, nondet_tol=apart)
     plain = [iv.asarray(x) for x in arrays]
 
     def first(*xs):

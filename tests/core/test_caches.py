@@ -100,7 +100,8 @@ COVERED: dict[str, str] = {
         graph.lower.Lowered._direct graph.lower._Again.step kernels.merging.Marked kernels.origins.Origin
         kernels.merging._meeting:cache(lambda:_places(n,m,pair[1],(starts,indices)))
         layouts.compressed.arrange._rows_in_blocks.source
-        layouts.bracket.Once layouts.counting.carried:cache(lambda:take(indptr,indices,np.arange(indices.size))[2])
+        layouts.bracket.Once
+        layouts.counting.carried:cache(lambda:take(indptr,indices,np.arange(indices.size))[2])
         masked.buckets.Lines.bucketed masked.buckets.Lines.buckets masked.buckets.Lines.order
         masked.buckets.Lines.ranks te.blocked.lowered_in_blocks.of_size te.lowered.Lowered
         te.lowered.Lowered._rows te.lowered.Lowered._taken te.lowered.Lowered.whole te.lowered.Run.compiled
