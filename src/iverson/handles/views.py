@@ -80,7 +80,7 @@ def _itself(x: Any) -> Any:
 
 def _link_of(x: Any) -> Link | None:
     try:
-        return type(x)._link.__get__(x)  # type: ignore[no-any-return]
+        return type(x)._link.__get__(x)
     except AttributeError:
         return None
 
