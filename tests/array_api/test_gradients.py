@@ -8,6 +8,7 @@ from iverson import fft, linalg
 from iverson.autograd import grad
 from iverson.ops import override_vjp
 from tests.array_api.common import check_gradient, draw, same
+from tests.conformance.product import EXHAUSTIVE, turn
 
 X, V = draw((2, 3)), draw((4,), seed=1)
 POS = np.abs(X) + 0.5
@@ -160,7 +161,8 @@ def test_norms_of_other_orders_have_all_derivatives_0_at_0(order):
             np.testing.assert_array_equal(first, 0)
             np.testing.assert_array_equal(second, 0)
             x, t = iv.zeros((2, 3)), iv.asarray(np.arange(6.0).reshape(2, 3))
-            for way in (norm, iv.jit(norm)):
+            compiled = EXHAUSTIVE or not turn(f"{order} {axis} {power}", 3)
+            for way in (norm, iv.jit(norm)) if compiled else (norm,):
                 slope = lambda x, way=way, t=t: iv.jvp(way, (x,), (t,))[1]
                 np.testing.assert_array_equal(slope(x).numpy(), 0)
                 np.testing.assert_array_equal(iv.jvp(slope, (x,), (t,))[1].to_dense().numpy(), 0)

@@ -152,7 +152,7 @@ def test_derivatives_to_second_order(name: str) -> None:
     f, given = DIFFERENTIATED[name]
     leaves = tuple(iv.asarray(np.array(x), requires_grad=True) for x in given)
     assert gradcheck(f, leaves, fast=not EXHAUSTIVE)
-    if EXHAUSTIVE or not turn(name, 2):
+    if EXHAUSTIVE or not turn(name, 4):
         assert gradgradcheck(f, leaves, fast=True)
 
 
