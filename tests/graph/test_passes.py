@@ -161,7 +161,8 @@ def test_what_draws_inside_of_a_loop_is_not_folded():
 
 
 def test_passes_enter_few_functions_for_each_equation():
-    """A process whose programs are on disk traces and runs the passes: their time is that of these calls."""
+    """A process whose programs are on disk traces and runs the passes: their time is that of these calls. That
+    conditions of products are carried takes some of them."""
 
     def step(x, *weights):
         h = iv.relu(x @ weights[0] + weights[1])
@@ -172,4 +173,4 @@ def test_passes_enter_few_functions_for_each_equation():
     args = [iv.asarray(np.ones(shape)) for shape in shapes]
     graph = graph_of(iv.grad(step, (1, 2, 3, 4)), *args)
     simplified(graph)
-    assert entered_by(lambda: simplified(graph)) <= 215 * len(graph.equations)
+    assert entered_by(lambda: simplified(graph)) <= 230 * len(graph.equations)
