@@ -161,8 +161,10 @@ def test_what_draws_inside_of_a_loop_is_not_folded():
 
 
 def test_passes_enter_few_functions_for_each_equation():
-    """A process whose programs are on disk traces and runs the passes: their time is that of these calls. That
-    conditions of products are carried takes some of them."""
+    """A process whose programs are on disk traces and runs the passes: their time is that of these calls.
+
+    That conditions of products are carried takes some of them.
+    """
 
     def step(x, *weights):
         h = iv.relu(x @ weights[0] + weights[1])
