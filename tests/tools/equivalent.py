@@ -281,7 +281,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "iverson.core.guards": {
         "delete the guard: if isinstance(x, ModuleType)": "what libraries hold does not change",
-        "drop: not is_tracked(self.held)": "what is tracked is an input of the graph, and settled as one",
         "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",
         "drop: isinstance(x, ModuleType)": "only modules have a file",
         "drop: name[:2] == '__'": "more is watched than is read",
@@ -303,11 +302,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "1 -> 2 in self._tries[kind] = tries": "how many traces are tried",
         "0 -> 1 in self._tries[kind] = tries": "how many traces are tried",
         "1 -> 2 in donated = self._donated": "no output has a negative number",
-        "drop: donated": "a shortcut: nothing is in it then",
         "drop: not plain": "a shortcut: strided arrays are not traced",
-        "drop: isinstance(other, _Same)": "a key has such an object in the same place",
-        "drop: other._of is self._of": "its hash is the object's identity",
-        "other._of is self._of ->": "its hash is the object's identity",
         "drop: type(leaf) is Tensor": "a shortcut: a tensor is no array",
     },
     "iverson.te.eliminate": {
