@@ -66,7 +66,7 @@ def test_a_kernel_far_from_peak_is_warned_of_with_the_reason() -> None:
     at = te.placeholder((400,), "int64", "at")
     good = te.compute((400, 400), lambda i, j: x[i, j] * 2 + 1)
     assert not any("warning" in t for t in said(good))
-    gathers = te.compute((400, 400), lambda i, j: te.sin(x[at[i], at[j]] * te.cos(x[at[j], i])))
+    gathers = te.compute((400, 400), lambda i, j: x[at[i], at[j]] * x[at[j], i] * x[at[j], at[i]])
     serial = te.scan((400,), lambda s: te.compute((400,), lambda t: te.tanh(s[t - 1] * 2)), init=0.0)
     for made, reason in ((gathers, "entry by entry"), (serial, "an entry at a time along t")):
         (line,) = (t for t in said(made) if t.startswith("warning"))

@@ -57,8 +57,14 @@ def at_peak(flops: float, moved: float, itemsize: int, peak: Peak) -> float:
     return max(flops / (peak.flops * 8 / itemsize), moved / peak.bytes)
 
 
-def expected(phase: Stmt, sizes: Mapping[str, int], peak: Peak) -> Expected:
-    """The estimate for a phase at these sizes; bounds that depend on data count as 16 apart."""
+def expected(
+    phase: Stmt, sizes: Mapping[str, int], peak: Peak, labels: Mapping[str, str] | None = None
+) -> Expected:
+    """The estimate for a phase at these sizes; bounds that depend on data count as 16 apart.
+
+    labels : what buffers are called, by name. (Expressions are shared between programs that are equal but for
+        labels, and have those of any of them.)
+    """
     points, moved = _visited(phase, sizes)
     flops = int(trips(phase, sizes, _flops))
     itemsize = max((s.buffer.dtype.itemsize for s in statements((phase,)) if isinstance(s, Store)), default=8)
@@ -68,7 +74,7 @@ def expected(phase: Stmt, sizes: Mapping[str, int], peak: Peak) -> Expected:
     rate = peak.flops * 8 / itemsize / peak.threads / 2
     slow: dict[str, None] = {}
     lanes = host().vector_bytes // itemsize
-    units = trips(phase, sizes, _Units(phase, lanes, slow))
+    units = trips(phase, sizes, _Units(phase, lanes, slow, labels or {}))
     return Expected(points, moved, flops, best, max(best, units / rate / count), count, tuple(slow))
 
 
@@ -119,8 +125,10 @@ def _flops(s: Stmt) -> float:
 class _Units:
     """The units of a statement each time that it runs; ``slow`` takes what does not run in lanes."""
 
-    def __init__(self, phase: Stmt, lanes: int, slow: dict[str, None]) -> None:
+    def __init__(self, phase: Stmt, lanes: int, slow: dict[str, None], labels: Mapping[str, str]) -> None:
         self.lanes, self.slow = lanes, slow
+        stored = {s.buffer.name: s.buffer.label for s in statements((phase,)) if isinstance(s, Store)}
+        self.labels = {**stored, **labels}
         self.vector: dict[int, Loop | None] = {}
         self.inner: dict[int, Loop | None] = {}
         self._place(phase, None, None)
@@ -146,9 +154,8 @@ class _Units:
             how = motion(x, name)
             if how == 2 and vector is not None:
                 gathered += 1
-                self.slow[
-                    f"{x.buffer.label or x.buffer.name} is read or written entry by entry along {said}"
-                ] = None
+                buffer = self.labels.get(x.buffer.name) or x.buffer.name
+                self.slow[f"{buffer} is read or written entry by entry along {said}"] = None
             total += STILL if how == 0 and not motion(x, inner.var if inner else "") else READ
         if vector is None and total >= 1:
             self.slow[f"an entry at a time along {said}"] = None

@@ -56,11 +56,12 @@ def _blocks(program: Program) -> Iterator[str]:
 def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
     """The lines of each kernel, what it makes first."""
     sizes = {b.name: b for b in lowered.buffers.values()}
+    labels = {name: b.label for name, b in sizes.items() if b.label}
     for step in lowered.steps:
         if isinstance(step, Run):
             for phase in step.kernel.phases:
                 made = dict.fromkeys(s.buffer.label for s in statements((phase,)) if isinstance(s, Store))
-                found = expected(phase, lowered.values, p)
+                found = expected(phase, lowered.values, p, labels)
                 yield [
                     ", ".join(made),
                     *_numbers(found, p),
