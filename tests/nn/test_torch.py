@@ -108,7 +108,8 @@ def numbers():
 def test_numbers_that_pytorch_refuses_are_refused():
     tried = set()
     for name, key, theirs in numbers():
-        if name in ("threshold", "interpolate"):  # any number, and none without a size
+        # Any number, and none without a size; and a largest norm, which PyTorch takes below 0 too.
+        if name in ("threshold", "interpolate", "embedding", "embedding_bag"):
             continue
         own = inspect.signature(getattr(nn, name)).parameters
         ours = {"rng": iv.random.default_rng(0)} if "rng" in own else {}
