@@ -150,7 +150,7 @@ def test_what_a_pattern_leaves_out() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.xfail(strict=True, reason="a sparse value holds no selection: its rules over a namespace are to")
+@pytest.mark.xfail(strict=True, reason="a sparse value holds no selection yet: one text of its rules")
 def test_a_selection_among_stored_entries() -> None:
     """A pattern that stores an entry which a later selection leaves out: here a row."""
     pattern = iv.to_layout(iv.asarray(np.array([[0.0, 1, 0], [0, 0, 1], [1, 1, 1]])), "csr")

@@ -9,6 +9,7 @@ then nothing is computed. Where the pattern depends on entries it is `UNKNOWN`, 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -44,7 +45,7 @@ CONTROL = "control"
 Stored = Any
 
 
-class Origin:
+class Origin(ABC):
     """What finds which entries a value stores."""
 
     __slots__ = ("_found",)
@@ -70,8 +71,9 @@ class Origin:
         """What it follows from."""
         return ()
 
+    @abstractmethod
     def _find(self) -> Stored:
-        raise NotImplementedError
+        """What it is, where that of what it follows from is known."""
 
 
 def resolved(stored: Stored) -> Stored:
