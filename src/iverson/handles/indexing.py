@@ -48,7 +48,7 @@ def getitem(x: Any, key: Any) -> Any:
         return as_part(bind(_INDEX, (x,), {"key": canonical}), x, canonical)
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
-    if len(arrays) > 1 and is_sparse(x) and (mesh := _open_mesh(arrays)):
+    if (mesh := _open_mesh(arrays)) and is_sparse(x):
         return _at_mesh(part, arrays, axes, mesh, target)
     result = F.gather(part, *arrays, axes=axes)
     return _lead_to(result, arrays[0].ndim, target)
