@@ -13,6 +13,7 @@ import sys
 import threading
 import types
 import weakref
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -420,6 +421,25 @@ def test_attributes_of_arguments_that_change_are_seen(static):
     for weight in (2.0, 3.0, iv.asarray(4.0), iv.asarray(5.0)):
         layer.weight = weight
         same(compiled(layer, X), layer(iv.asarray(X)) * weight)
+
+
+def test_what_the_interpreter_changes_is_no_change(monkeypatch):
+    """Neither what is imported nor the path, though a name that is computed may mean any attribute."""
+    kind = types.SimpleNamespace(weight=2.0)
+
+    def f(x):
+        known = find_spec("numpy") is not None and sys.maxsize > 0
+        return x * getattr(kind, "wei" + "ght" if known else "")
+
+    compiled, x = iv.jit(f), iv.asarray(X)
+    same(compiled(x), f(x))
+    entries = list(compiled._entries.values())
+    monkeypatch.setitem(sys.modules, "module_of_a_test", types.ModuleType("module_of_a_test"))
+    monkeypatch.setattr(sys, "path", [*sys.path, "elsewhere"])
+    same(compiled(x), f(x))
+    assert list(compiled._entries.values()) == entries
+    kind.weight = 3.0
+    same(compiled(x), f(x))
 
 
 def test_what_a_function_puts_down_while_it_is_traced_is_no_change():

@@ -255,8 +255,9 @@ class _Reached:
         own: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
         names = self._names
         if self._by_name:
-            classes = list(_users_classes(x))
-            if classes or type(x) in (ModuleType, SimpleNamespace, threading.local):
+            of_users = any(_users_classes(x)) or type(x) in (SimpleNamespace, threading.local)
+            if of_users or (type(x) is ModuleType and _is_users_module(x.__name__)):
+                classes = _users_classes(x)
                 names = names.union(n for n in set(own).union(*map(vars, classes)) if n[:2] != "__")
         if isinstance(x, threading.local):  # whose dictionary is another in each thread
             for name in names:
@@ -276,11 +277,14 @@ class _Reached:
 def _users_classes(x: Any) -> Iterator[type]:
     """The classes of an object, or a class, that are of no library."""
     for cls in (x if isinstance(x, type) else type(x)).__mro__:
-        module = _module(cls)
-        if module in sys.builtin_module_names:  # `object`; they have no file either
-            continue
-        if _is_of_users(getattr(sys.modules.get(module), "__file__", None)):
+        if _is_users_module(_module(cls)):
             yield cls
+
+
+def _is_users_module(name: str) -> bool:
+    """Whether a module is of no library. Modules that are built in have no file either."""
+    built_in = name in sys.builtin_module_names
+    return not built_in and _is_of_users(getattr(sys.modules.get(name), "__file__", None))
 
 
 def _module(cls: type) -> str:
@@ -371,7 +375,7 @@ def _is_of_users(file: str | None) -> bool:
     """Whether a file is part of no library."""
     if file is None:
         return True
-    return not os.path.abspath(file).startswith(_libraries())
+    return not file.startswith("<frozen ") and not os.path.abspath(file).startswith(_libraries())
 
 
 @cache
