@@ -189,6 +189,55 @@ def test_writes(names, write):
     np.testing.assert_allclose(entries(z * 2), 2 * expected[1])
 
 
+@pytest.mark.parametrize(
+    "names", [p for p in PAIRS if len(p) == 2 and (some(p, 0) or p[1] == "jit")], ids="/".join
+)
+def test_temporaries_of_values_around(names):
+    """A body writes into what it makes of values of the body around it, and into one of these."""
+    (outer, inner), counts = [CONSTRUCTS[n][0] for n in names], [CONSTRUCTS[n][1] for n in names]
+
+    def body(c, w):
+        def inside(v):
+            t = c * 2.0
+            t[0] = t[1]
+            t[1] = w[0]
+            w[1] = v[0] * 0.5
+            return t * v
+
+        return inside
+
+    def around(u):
+        c, w = u * 1.0, u * 2.0
+        v = inner(body(c, w))(iv.asarray(V))  # of an array, `jit` has a trace of its own
+        return v + w
+
+    expected = V
+    for _ in range(counts[0]):
+        c, w, v = expected * 1.0, expected * 2.0, V
+        for _ in range(counts[1]):
+            v = body(c, w)(v)
+        expected = v + w
+    np.testing.assert_allclose(entries(outer(around)(iv.asarray(V))), expected)
+
+
+@pytest.mark.parametrize("names", [(n,) for n in CONSTRUCTS if n != "vmap"], ids="/".join)  # v is around it
+def test_temporaries_that_are_kept(names):
+    """What a body makes, writes and puts down outside is no tensor from outside: nobody can use it later."""
+    kept = []
+
+    def body(v):
+        t = iv.zeros(2)
+        t[0] = v[1]
+        kept.append(t)
+        return t + v
+
+    f, times = around(names, body)
+    np.testing.assert_allclose(entries(f(iv.asarray(V))), V + np.array([times * V[1], 0]))
+    for t in kept:
+        with pytest.raises(iv.errors.ArgumentError, match="a value of it after its end"):
+            t + 1.0
+
+
 @pytest.mark.parametrize("names", [p for p in PAIRS if "while_loop" not in p and some(p, 2)], ids="/".join)
 def test_gradients_of_writes(names):
     """What is written, and what it is written over, is differentiated as in NumPy's loop, which is affine."""

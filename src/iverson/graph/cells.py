@@ -51,6 +51,16 @@ def aval_of(x: Any) -> Aval:
     return Aval(held.shape, held.dtype, FULL if isinstance(support, Bracket) else support)
 
 
+def _is_written(cell: TensorCell, value: Value) -> bool:
+    """Whether it stands for something else now than when the trace took it in, as this value."""
+    x = cell.now()
+    return x is not None and getattr(value_of(x), "value", None) is not value and value_of(x) is not cell.held
+
+
+def _nothing() -> None:
+    """A reference to what is gone."""
+
+
 class TensorCell:
     """A handle that a trace takes in. One that dies with the traced call was a temporary of that call.
 
@@ -61,7 +71,7 @@ class TensorCell:
 
     def __init__(self, x: Any, *, is_declared: bool) -> None:
         self.is_declared = is_declared
-        self._ref = ref(x)
+        self._ref: Callable[[], Any] = ref(x)
         self.held, self._slot = value_of(x), slot_of(x)
         self._aval, self.is_tracked = aval_of(x), is_tracked(x)
         self.is_leaf = is_variable(x)
@@ -70,6 +80,16 @@ class TensorCell:
     def now(self) -> Any:
         """The handle, None if it is gone."""
         return self._ref()
+
+    @property
+    def was_read_before(self) -> bool:
+        """Whether what was computed of it, an array or a value around, before it was written is not in the
+        trace."""
+        return not self.is_declared and not (self.is_tracked and not isinstance(self.held, LevelValue))
+
+    def leave(self) -> None:
+        """Take the handle for gone."""
+        self._ref = _nothing
 
     def before(self) -> Any:
         """A handle with what it held before the trace."""
@@ -310,14 +330,12 @@ class TraceCells(OutsideCells):
         """Cells that do not hold what they did, and what they hold: a handle, or None for no gradient."""
         found: list[tuple[Cell, Any]] = []
         for cell, value in self._tensors.values():
-            x = cell.now()
-            if x is None or getattr(value_of(x), "value", None) is value or value_of(x) is cell.held:
-                continue
-            # What was computed of an array, or of a value around, before the write is not in the trace.
-            if not cell.is_declared and not (cell.is_tracked and not isinstance(cell.held, LevelValue)):
-                self.again.append(x)
-            cell.constant = not is_tracked(x) and self.level.says_constant(x)
-            found.append((cell, alias(x)))
+            if _is_written(cell, value):
+                x = cell.now()
+                if cell.was_read_before:
+                    self.again.append(x)
+                cell.constant = not is_tracked(x) and self.level.says_constant(x)
+                found.append((cell, alias(x)))
         for place, value in self._gradients.values():
             x = place.now()
             same = x is place.held or (x is not None and getattr(value_of(x), "value", None) is value)
@@ -330,6 +348,18 @@ class TraceCells(OutsideCells):
         """The cells that are there still."""
         tensors = [c for c, _ in self._tensors.values() if c.now() is not None]
         return [*tensors, *(c for c, _ in self._gradients.values() if not c.is_gone)]
+
+    def leave_temporaries(self) -> None:
+        """Leave handles that the function made, in this trace or one before it, as they are.
+
+        They hold values of the trace, which nobody can use after it.
+        """
+        tensors = self._tensors.values()
+        made = [c for c, value in tensors if c.was_read_before and _is_written(c, value)]
+        if made:  # those of traces before were taken in, and are not written in this one
+            made += [c for c, value in tensors if c.is_declared and not _is_written(c, value)]
+        for cell in made:
+            cell.leave()
 
     def restore(self) -> None:
         """Let all cells hold what they did."""

@@ -151,6 +151,7 @@ class Trace(Level):
     """
 
     __slots__ = (
+        "_captured_from",
         "_cells_change",
         "_constant",
         "_counted",
@@ -181,6 +182,7 @@ class Trace(Level):
         self.equations: list[Equation] = []
         self.constants: list[tuple[Value, Any]] = []
         self.captured: list[tuple[Value, Any]] = []
+        self._captured_from: dict[Value, Any] = {}
         self.read: dict[Any, tuple[Any, Any, bool]] = {}
         self._known: dict[Any, Value] = {}
         #: Of values whose support does not say what eager code stores, what does.
@@ -257,8 +259,10 @@ class Trace(Level):
             value = self._known[key] = self._outside_value(held)
             self._outside.append(held)
             if tracked or isinstance(held, LevelValue):
-                # A body, which is called at once, keeps no temporary alive, which would be a cell.
-                inner = self._once and isinstance(held, LevelValue) and isinstance(x, Handle)
+                # What is captured keeps no temporary alive, which would be a cell.
+                inner = self.cells is not None and isinstance(held, LevelValue) and isinstance(x, Handle)
+                if inner and not self._once:
+                    self._captured_from[value] = ref(x)
                 self.captured.append((value, alias(x) if inner else x))
             else:
                 self.constants.append((value, held))
@@ -399,11 +403,17 @@ class Trace(Level):
             self.equations = outer
 
     def drop_temporaries(self) -> None:
-        """Take leaves that the traced function made, and that are gone with it, for constants."""
+        """Take leaves that the traced function made, and that are gone with it, for constants.
+
+        Handles of levels around that are there still are captured themselves: each call reads them anew.
+        """
         captured, self.captured = self.captured, []
         captured.reverse()
         while captured:
             value, x = captured.pop()
+            where = self._captured_from.get(value)
+            if where is not None and (own := where()) is not None and value_of(own) is value_of(x):
+                x = own
             if isinstance(x, Handle) and is_variable(x) and slot_of(x)[0].number > self._first:
                 held, where = value_of(x), ref(x)
                 del x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from operator import is_, itemgetter
 from typing import Any
 
@@ -15,6 +16,9 @@ from iverson.graph.cells import TensorCell, TraceCells, contents
 from iverson.graph.trace import Trace
 from iverson.kernels.origins import origin_of
 from iverson.transforms.trees import opened, unflatten
+
+#: A function is traced so many times to find which tensors from outside it writes.
+_TIMES = 4
 
 
 class TracedFunction:
@@ -47,14 +51,26 @@ class TracedFunction:
         self._cells_change = cells_change
         self._origins = origins or (None,) * len(avals)
         taken: list[Any] = []
-        while (more := self._trace(function, name, avals, arguments, taken)) != []:
+        for times in count(1):
+            more = self._trace(function, name, avals, arguments, taken, times > _TIMES)
+            if not more:
+                break
             taken += more
         del self._results, self._origins  # a cycle through it would keep alive what the function wrote
 
     def _trace(
-        self, function: Any, name: str, avals: Sequence[Aval], arguments: Any, taken: list[Any]
+        self,
+        function: Any,
+        name: str,
+        avals: Sequence[Aval],
+        arguments: Any,
+        taken: list[Any],
+        last: bool,
     ) -> list[Any]:
-        """Trace with these tensors from outside as inputs; returns those that should have been, too."""
+        """Trace with these tensors from outside as inputs; returns those that should have been, too.
+
+        last : whether there are no others: what else is written was made by the function, and outlives it.
+        """
         how = {"stateful": self._stateful, "once": self._once, "cells_change": self._cells_change}
         with Trace(name, **how) as level, recording(True):
             cells: TraceCells | None = level.cells
@@ -70,6 +86,8 @@ class TracedFunction:
             level.drop_temporaries()
             self.put: list[tuple[Any, bool]] = []
             if cells is not None:
+                if last:
+                    cells.leave_temporaries()
                 put = cells.written()
                 if cells.again:
                     again, cells.again = cells.again, []  # which would keep them alive
