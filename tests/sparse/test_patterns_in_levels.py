@@ -125,6 +125,52 @@ def test_every_read_of_a_computed_pattern_is_that_of_eager_code(read):
             np.testing.assert_allclose(found, expected, err_msg=f"{name}, {mode}")
 
 
+def zero(shape: tuple[int, ...]) -> Any:
+    """A structural zero: a gradient that never arrived."""
+    return iv.grad(lambda x: iv.sum(iv.ones(2)))(iv.ones(shape))
+
+
+#: What of a zero is stored on a pattern, by whether it is a structural one or numbers.
+ON_PATTERNS: dict[str, Callable[[Any, Any], Any]] = {
+    "product": lambda s, z: s * z((3, 3)),
+    "part of a product": lambda s, z: iv.tril(s * z((3, 3))),
+    "product of products": lambda s, z: (s * z((3, 3))) @ s,
+    "rows of a product": lambda s, z: (z((3, 3)) * s)[np.array([2, 0, 0])],
+    "other values": lambda s, z: s.with_values(z((3,))),
+    "other layout": lambda s, z: (s * z((3, 3))).to_layout("csr"),
+    "values in place": lambda s, z: iv.sparse_csr_tensor([0, 1, 2, 3], [1, 0, 2], z((3,)), (3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", ON_PATTERNS)
+def test_a_structural_zero_is_stored_where_numbers_would_be(name):
+    """Read in the mode, and of what leaves it."""
+    s, make = iv.asarray(A).to_layout("csr"), ON_PATTERNS[name]
+    for read in (*sorted(READS.keys() - {"layout"}), "dense"):
+        of = READS.get(read, lambda y: y)
+        expected = of(make(s, iv.zeros)).to_dense().numpy()
+        modes = {"eager": lambda g, v, s: g(v, s), **MODES}
+        for mode in modes if EXHAUSTIVE else ("eager", "vmap", list(MODES)[turn(read + name, len(MODES))]):
+            inside = lambda v, s, of=of: of(make(iv.with_values(s, v), zero))
+            found = modes[mode](inside, s.values().detach(), s)
+            np.testing.assert_array_equal(found.to_dense().numpy(), expected, err_msg=f"{read}, {mode}")
+            if mode not in ("scan", "vmap", "jit of vmap"):  # which stack what they return
+                found = of(modes[mode](lambda v, s: make(iv.with_values(s, v), zero), s.values().detach(), s))
+                np.testing.assert_array_equal(
+                    found.to_dense().numpy(), expected, err_msg=f"{read}, of {mode}"
+                )
+
+
+@pytest.mark.parametrize("way", [iv.grad, lambda f: iv.jit(iv.grad(f)), lambda f: iv.grad(iv.jit(f))])
+def test_what_is_read_of_a_zero_differentiates(way):
+    s = iv.asarray(A).to_layout("csr")
+    f = lambda v, z: (iv.cos((s.with_values(v) * z).values()) * 2.0).sum()
+    stored = A[A != 0]
+    np.testing.assert_allclose(way(f)(s.values(), A).numpy(), -2.0 * np.sin(stored**2) * stored)
+    found = way(lambda v: f(v, zero((3, 3))))(s.values())
+    np.testing.assert_array_equal(found.to_dense().numpy(), np.zeros(3))
+
+
 def test_a_call_with_another_pattern_reads_that():
     f = iv.jit(lambda s: iv.masked_tensor(s @ s).mean().to_tensor(0.0) * (s + s.T).nnz)
     for a in (A, A.T, np.eye(3), A + np.eye(3), np.triu(np.ones((3, 3)))):

@@ -22,6 +22,7 @@ from iverson.array_api.arguments import (
 )
 from iverson.array_api.manipulation import diagonal
 from iverson.array_api.methods import method
+from iverson.array_api.sparse import with_numbers
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.dispatch import LevelValue, Wrapper, created, rewrap, unwrap, value_of
@@ -105,7 +106,7 @@ def _settled(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
     """An array of x's shape and dtype, made by ``body(shape, dtype)``; of a wrapper, with its semantics."""
     check_device(device, name)
-    x = as_operand(x, name)
+    x = with_numbers(as_operand(x, name))
     if isinstance(x, Wrapper):
         return rewrap(x, _shaped_like(name, body, unwrap(x), dtype, device, requires_grad))
     wanted = given_dtype(dtype, x.dtype, name)

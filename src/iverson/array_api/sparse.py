@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, operation: str) -> Any:
     """The tensor with these values on a pattern; a new leaf if it requires a gradient."""
     values = cast(values, given_dtype(dtype, values.dtype, operation))
+    if type(value_of(values, None)) is Zero:  # stored all the same: the result is sparse
+        values = F.to_dense(values)
     lead = len(pattern.stored_shape)
     dense = layout_named(pattern.layout).dense_axes
     if values.shape[:lead] != pattern.stored_shape or (not dense and values.ndim > lead):
@@ -235,7 +237,7 @@ def to_layout(
     >>> to_layout(asarray([[[0.0, 0.0], [0.0, 1.0]]]), "csr", dense_dim=1).values()
     iverson.Tensor([[0., 1.]])
     """
-    x = as_operand(x, "to_layout")
+    x = with_numbers(as_operand(x, "to_layout"))
     check_layout(layout, "to_layout")
     dense = _dense_axes(x, layout, dense_dim)
     blocks = None
@@ -287,6 +289,14 @@ def to_sparse(x: A | ArrayLike, /) -> A:
     return x if any(held == own.name for own in sparse_layouts()) else to_layout(x, "coo")
 
 
+def with_numbers(x: Any) -> Any:
+    """A zero that would be sparse if it were numbers, as the sparse tensor of these; all else as it is."""
+    if type(value_of(x, None)) is not Zero or not isinstance(pattern := stored_by(x), Pattern):
+        return x
+    pattern = distinct(pattern)
+    return made_on(F.values_at(x, pattern=pattern), pattern, None, False, "to_layout")
+
+
 def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
     if isinstance(value_of(x, None), LevelValue):
         check_entries(
@@ -295,6 +305,7 @@ def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
             decides="the result, which is made here and not when the program runs",
             remedy="call it outside of the transform, or close over the tensor",
         )
+    x = with_numbers(x)
     if not isinstance(value_of(x, None), Sparse):
         held = layout_of(value_of(x)).name if isinstance(x, Handle) else type(x).__name__
         raise ArgumentTypeError(
@@ -312,7 +323,8 @@ def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
 
     Raises ArgumentTypeError where there is none, ArgumentError where examples are stored on different ones.
     """
-    if not isinstance(value_of(x, None), LevelValue):
+    held = value_of(x, None)
+    if not isinstance(held, LevelValue | Zero) or (type(held) is Zero and held.stored is None):
         return sparse_value(x, operation, argument).pattern
     found = stored_by(x)
     if found is UNKNOWN:
@@ -364,8 +376,6 @@ def with_values(x: Tensor, values: Values, /) -> Tensor:
     """
     pattern = pattern_held(x, "with_values")
     values = _as_values(values, "with_values")
-    if type(value_of(values, None)) is Zero:  # stored all the same: the result is sparse, on this pattern
-        values = F.to_dense(values)
     return made_on(values, pattern, None, False, "with_values")
 
 
@@ -435,7 +445,7 @@ def coalesce(x: A, /) -> A:
     iverson.Tensor([2., 4.])
     """
     if has_entries(x):
-        sparse_value(x, "coalesce")
+        pattern_held(x, "coalesce")
     return F.coalesce(x)
 
 

@@ -44,6 +44,7 @@ from iverson.core.float_warnings import (
 )
 from iverson.core.op import Op
 from iverson.core.table import F, overrides
+from iverson.kernels.origins import with_origin
 from iverson.kernels.registry import annihilated, run, zeros_like_result
 from iverson.layouts import Bracket, Pattern, Sparse, Zero, entries, layouts_by_type, new_bytes, select
 
@@ -130,6 +131,8 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
             reset_error_state(token)
     if type(out) is not _ndarray and (op.multiple or type(out) not in layouts_by_type):
         out = _normalized(op, out)
+    if not plain and Zero in map(type, out if op.multiple else (out,)):
+        out = with_origin(op, args, params, out)
     if work.active.count:
         _report(op, out, values, params)
     if not tracked or not is_grad_enabled():

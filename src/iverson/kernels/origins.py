@@ -21,7 +21,7 @@ from iverson.core.errors import IversonError
 from iverson.core.op import Op, frozen
 from iverson.core.shapes import Shape
 from iverson.kernels.registry import may_store, run_in_layouts
-from iverson.layouts import CooPattern, Pattern, Sparse, is_strided
+from iverson.layouts import CooPattern, Pattern, Sparse, Zero, is_strided
 from iverson.layouts.symbols import Make, PatternRead, PatternSymbol, follows, kept
 
 Params = dict[str, Any]
@@ -84,7 +84,7 @@ def resolved(stored: Stored) -> Stored:
 def origin_of(x: Any) -> Stored:
     """What is known of which entries a handle, or what one holds, stores: nothing is computed."""
     held = value_of(x, x)
-    if isinstance(held, LevelValue):
+    if isinstance(held, LevelValue | Zero):
         return held.stored
     return held.pattern if isinstance(held, Sparse) else None
 
@@ -93,7 +93,10 @@ def stored_by(x: Any) -> Stored:
     """The pattern that eager code has for a handle, `UNKNOWN`, or None of what is not sparse."""
     for level in levels():
         level.reads_patterns = True
-    return resolved(origin_of(x))
+    found = resolved(origin_of(x))
+    if isinstance(found, PatternSymbol) and type(value_of(x, x)) is Zero:
+        raise PatternRead  # a zero is of no level, and so has the shape of one pattern
+    return found
 
 
 def layout_in_level(x: Any) -> str | None:
@@ -333,6 +336,17 @@ def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequ
         return (None,) * count
     parts = [Part(x) if hasattr(x, "shape") else x for x in held]
     return [Computed(op, parts, params, k if op.multiple else None) for k in range(count)]
+
+
+def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
+    """Results of an op, of which those that are new zeros know what they would store as numbers."""
+    several = out if op.multiple else (out,)
+    own = {id(value_of(a, a)) for a in args}
+    found = tuple(
+        Zero(v.shape, v.dtype, stored) if type(v) is Zero and id(v) not in own and stored is not None else v
+        for v, stored in zip(several, origins(op, args, params, len(several)), strict=True)
+    )
+    return found if op.multiple else found[0]
 
 
 def _into_sparse(op: Op, params: Params) -> bool:

@@ -236,7 +236,7 @@ class Batch(Level):
         """What a handle of one example holds: a constant zero is the same for all, and stays one."""
         made = Batched(self, held, lead)
         if not made.dense and type(value_of(held)) is Zero and not is_tracked(held):
-            return Zero(made.shape, made.dtype)
+            return Zero(made.shape, made.dtype, made.stored)
         return made
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from itertools import count
 from operator import is_, itemgetter
 from typing import Any
 
+from iverson.array_api.sparse import with_numbers
 from iverson.autograd.guards import check_no_leaves
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
@@ -114,7 +115,7 @@ class TracedFunction:
         #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
         self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in leaves]
         self._pack = self._packing(leaves)
-        return [alias(unwrap(x)) for x in leaves if isinstance(x, Operand)]
+        return [alias(with_numbers(unwrap(x))) for x in leaves if isinstance(x, Operand)]
 
     def _packing(self, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
         """How results that are tensors without further semantics are packed, where it takes one call."""

@@ -17,13 +17,18 @@ from iverson.layouts.registry import Layout, register
 
 
 class Zero:
-    """An array of structural zeros."""
+    """An array of structural zeros.
 
-    __slots__ = ("dtype", "shape")
+    stored : what says which entries it would store if its zeros were numbers (`iverson.kernels.origins`): of
+        a product of a sparse tensor and a zero, those of the sparse tensor. None where it would not be sparse.
+    """
 
-    def __init__(self, shape: Shape, dtype: Any) -> None:
+    __slots__ = ("dtype", "shape", "stored")
+
+    def __init__(self, shape: Shape, dtype: Any, stored: Any = None) -> None:
         self.shape = shape
         self.dtype = np.dtype(dtype)
+        self.stored = stored
 
     def __repr__(self) -> str:
         return f"Zero({self.shape}, {self.dtype})"
@@ -47,7 +52,7 @@ register(
         check=_check,
         support=lambda value: NOTHING,
         buffers=lambda value: (),
-        rebuild=lambda value, buffers: Zero(value.shape, value.dtype),
+        rebuild=lambda value, buffers: Zero(value.shape, value.dtype, value.stored),
         to_coo=_to_coo,
         densify_warns=False,
         priority=0,
