@@ -60,14 +60,45 @@ def specified(y: Any) -> Any:
     return iv.masked_tensor(y).to_tensor(0.25)
 
 
+class Specified(iv.autograd.Function):
+    @staticmethod
+    def forward(ctx, y):
+        return specified(y)
+
+
+class SpecifiedByEntries(iv.autograd.Function):
+    """Of which a batch is carried out example by example."""
+
+    @staticmethod
+    def forward(ctx, y):
+        return iv.asarray(specified(y).numpy())
+
+
+class SpecifiedOfAll(Specified):
+    @staticmethod
+    def vmap(size, in_axes, y):
+        return specified(y), in_axes[0]
+
+
+#: Who asks.
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "function": specified,
+    "custom function": Specified.apply,
+    "by entries": SpecifiedByEntries.apply,
+    "of all examples": SpecifiedOfAll.apply,
+}
+
+
 @pytest.mark.parametrize("name", [*operations.SMALL, *operations.DENSE])
+@pytest.mark.filterwarnings("ignore::iverson.errors.BatchWarning")
 def test_masks_of_computed_tensors_are_those_of_eager_code(name):
     """A dense result has every entry, a sparse one those that it stores."""
     table = small()
     f = {**table.SMALL, **table.DENSE}[name]
     o = table.others()
-    cases = list(product(LAYOUTS, MODES))
-    for layout, mode in cases if EXHAUSTIVE else [cases[turn(name, len(cases))]]:
+    whose = {"function": MODES, "custom function": MODES, "by entries": ["vmap"], "of all examples": ["vmap"]}
+    cases = [(layout, mode, who) for who, modes in whose.items() for layout, mode in product(LAYOUTS, modes)]
+    for layout, mode, who in cases if EXHAUSTIVE else [cases[turn(name, len(cases))]]:
         blocks = {"blocksize": (2, 2)} if layout == "bsr" else {}
         s = table.matrix(0, diagonal=3.0).to_layout(layout, **blocks)
         try:
@@ -76,14 +107,15 @@ def test_masks_of_computed_tensors_are_those_of_eager_code(name):
             continue
         if not isinstance(expected, iv.Tensor):
             continue
-        run = lambda v, s: specified(f(iv.with_values(s, v), o))
+        run = lambda v, s, ask=ASKED[who]: ask(f(iv.with_values(s, v), o))
         try:
             found = MODES[mode](run, s.values().detach(), s)
         except iv.errors.IversonError:
-            assert name in REFUSED, (layout, mode)
+            assert name in REFUSED, (layout, mode, who)
             continue
-        assert name not in REFUSED, (layout, mode)
-        np.testing.assert_allclose(found.numpy(), specified(expected).numpy(), err_msg=f"{layout}, {mode}")
+        assert name not in REFUSED or who == "of all examples", (layout, mode, who)  # which has the entries
+        where = f"{layout}, {mode}, {who}"
+        np.testing.assert_allclose(found.numpy(), specified(expected).numpy(), err_msg=where)
 
 
 A = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 3.0]])

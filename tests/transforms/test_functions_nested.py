@@ -397,3 +397,57 @@ def test_what_is_written_before_a_call_is_read_as_it_is_then(where, way):
     else:
         with pytest.raises(iv.errors.GraphError, match="make it an argument of the Function"):
             slope(x)
+
+
+def written_after(kind, in_forward, where):
+    """A function that writes, after the call, into a tensor that the methods read."""
+    w = iv.tensor([3.0, 4.0])
+
+    def f(x):
+        Holder.w = w if kind == "outside" else 0.0 * x.detach() + iv.asarray([3.0, 4.0])
+        made = reading(where, in_forward)(x)
+        Holder.w[0] = 10.0
+        return made
+
+    return f
+
+
+def value_or_error(f, x):
+    try:
+        return entries(f(x))
+    except iv.errors.IversonError as error:
+        return error
+
+
+@pytest.mark.parametrize("in_forward", [True, False])
+@pytest.mark.parametrize("where", ["closure", "holder"])
+@pytest.mark.parametrize("way", ["eager", *LATER, "vmap"])
+def test_what_is_written_between_call_and_derivative(way, where, in_forward):
+    """Rules read closures as they are when they run, as in PyTorch. Compiled, they do so too, or raise."""
+    x, new = iv.asarray([1.0, 2.0]), np.sin([10.0, 4.0])
+    later = {
+        "eager": lambda f: f,
+        "vmap": lambda f: lambda x: iv.vmap(f)(iv.stack([x, x]))[0],
+        **LATER,
+    }[way]
+    for tracked in (True, False):  # outside of what is compiled
+        Holder.w = iv.tensor([3.0, 4.0], requires_grad=tracked)
+        for of_call in (lambda y, x: y.backward() or x.grad, iv.autograd.grad):
+            with iv.no_grad():
+                Holder.w[0] = 3.0
+            leaf = iv.asarray(x, requires_grad=True)
+            y = later(reading(where, in_forward))(leaf).sum()
+            with iv.no_grad():
+                Holder.w[0] = 10.0
+            np.testing.assert_allclose(entries(of_call(y, leaf)), new, rtol=1e-13)
+    for kind in ("outside", "computed"):  # in it
+        for derivative in (slope_of, lambda f: iv.jit(slope_of(f))):
+            found = value_or_error(derivative(later(written_after(kind, in_forward, where))), x)
+            if not isinstance(found, iv.errors.IversonError):
+                np.testing.assert_allclose(found, new, rtol=1e-13)
+            elif where == "closure":
+                assert way != "eager"
+                assert kind == "computed"
+                assert "a write into a tensor" in str(found)
+            else:
+                assert way != "eager"

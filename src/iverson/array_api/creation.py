@@ -111,15 +111,13 @@ def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, require
         return rewrap(x, _shaped_like(name, body, unwrap(x), dtype, device, requires_grad))
     wanted = given_dtype(dtype, x.dtype, name)
     held = value_of(x, None)
-    if isinstance(held, Sparse):
-        if name == "zeros_like":
-            return _made(without_entries(held.pattern, x.shape, wanted), requires_grad)
+    stored = stored_by(x) if name == "zeros_like" and isinstance(held, Sparse | LevelValue) else None
+    if isinstance(held, Sparse) and stored is None:
         warn_dense(held, name)
     shape = check_storable(_settled(x.shape), wanted, name, "x")
-    made = _made(_allocated(name, shape, body, shape, wanted), requires_grad)
-    stored = stored_by(x) if name == "zeros_like" and isinstance(held, LevelValue) else None
     if isinstance(stored, Pattern):
-        stored = without_entries(stored, shape, wanted).pattern
+        return _made(without_entries(stored, shape, wanted), requires_grad)
+    made = _made(_allocated(name, shape, body, shape, wanted), requires_grad)
     return made if stored is None else noted(made, stored)
 
 

@@ -15,18 +15,16 @@ from inspect import getattr_static
 from types import CellType, FunctionType
 from typing import Any
 
-from iverson.core.dispatch import Handle, has_entries
+from iverson.core.dispatch import Handle, has_entries, levels, value_of
+from iverson.core.errors import GradientError
 
 _METHODS = ("forward", "backward", "jvp", "setup_context")
 
 
-def read_around(cls: Any) -> dict[int, Any]:
-    """Values of a level in cells of the methods, or of functions in these, by the identity of the cell."""
-    found: dict[int, Any] = {}
-    for method in _methods(cls).values():
-        for cell in _cells(method, set()):
-            found[id(cell)] = cell.cell_contents
-    return found
+def read_around(cls: Any) -> list[CellType]:
+    """Cells of the methods, or of functions in these, that hold a value of a level."""
+    found = (cell for method in _methods(cls).values() for cell in _cells(method, set()))
+    return list({id(cell): cell for cell in found}.values())
 
 
 def _methods(cls: Any) -> dict[str, FunctionType]:
@@ -81,13 +79,19 @@ def _cells_of(function: FunctionType, seen: set[int]) -> Iterator[CellType]:
             yield from _cells_of(inner, seen)
 
 
-def lifted(cls: Any, cells: list[int], base: Any) -> Any:
-    """The Function with what is in cells of these identities as its last arguments, without gradients."""
+def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
+    """The Function with what is in some cells as its last arguments, without gradients."""
     count, plain = len(cells), _methods(cls)
     names = [f"around {k}" for k in range(count)]  # which no user's attribute has
+    at_call = [value_of(cell.cell_contents) for cell in cells]
+
+    def in_rule(ctx: Any) -> Any:
+        """What a rule reads, as in eager code, is what is there when it runs."""
+        given = [getattr(ctx, n) for n in names]
+        return variant([_now(cls, *each) for each in zip(cells, at_call, given, strict=True)])
 
     def variant(around: Any) -> Any:
-        contents = dict(zip(cells, around, strict=True))
+        contents = dict(zip(map(id, cells), around, strict=True))
         return type(cls.__name__, (cls,), {n: staticmethod(_with(f, contents)) for n, f in plain.items()})
 
     class Lifted(base):  # type: ignore[misc]
@@ -106,15 +110,34 @@ def lifted(cls: Any, cells: list[int], base: Any) -> Any:
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             ctx.needs_input_grad = ctx.needs_input_grad[:-count]
-            found = variant([getattr(ctx, n) for n in names]).backward(ctx, *grads)
+            found = in_rule(ctx).backward(ctx, *grads)
             found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
             return (*found, *(None,) * count)
 
     if "jvp" in plain:
 
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            return variant([getattr(ctx, n) for n in names]).jvp(ctx, *tangents[:-count])
+            return in_rule(ctx).jvp(ctx, *tangents[:-count])
 
         Lifted.jvp = staticmethod(jvp)
     Lifted.__name__, Lifted.__qualname__ = cls.__name__, cls.__qualname__
     return Lifted
+
+
+def _now(cls: Any, cell: CellType, at_call: Any, argument: Any) -> Any:
+    """What a cell holds where a rule runs: the argument in its place, unless it was written since."""
+    x = cell.cell_contents
+    if not isinstance(x, Handle) or has_entries(x):
+        return x
+    held = value_of(x)
+    if held is at_call:
+        return argument
+    if held._level in levels() and held._level.examples() is None:
+        return x
+    raise GradientError(
+        cls.__name__,
+        got=f"a derivative after a write into a tensor of shape {x.shape} that the methods close over",
+        expected="one that is as it was at the call",
+        remedy="make it an argument of the Function, or let the methods close over a copy: "
+        "iverson.asarray(x, copy=True)",
+    )

@@ -61,8 +61,9 @@ class Function:
     Tensors that the methods read from around them are constants of ``forward``. What ``backward`` computes
     from them is recorded; a second derivative through what ``forward`` computed from them raises. In
     `iverson.jit`, `iverson.vmap` and loops, those that are values there are passed like arguments, without
-    gradients, as they are at the call, if the methods close over them; where ``forward`` reads one in another
-    way (of a global, of an attribute), a derivative or batch of what is compiled raises GraphError.
+    gradients, if the methods close over them; where ``forward`` reads one in another way (of a global, of an
+    attribute), a derivative or batch of what is compiled raises GraphError. A rule reads them as they are
+    when it runs: after a write since the call, the new value, or a GradientError where that is not there.
 
     In `iverson.vmap`, both run on tensors of one example, whose entries are not known. A Function that reads
     entries (NumPy) is carried out example by example, with a BatchWarning, unless it defines a static method
@@ -113,7 +114,7 @@ class Function:
         if kwargs:
             args = _by_position(cls, args, kwargs)
         if levels() and (around := read_around(cls)) and not hasattr(cls, "vmap"):
-            return lifted(cls, list(around), Function).apply(*args, *around.values())
+            return lifted(cls, around, Function).apply(*args, *(cell.cell_contents for cell in around))
         # Forward has handles of its own: what it rebinds in place stays its own affair.
         args = tuple([rewrap(a, _argument(unwrap(a))) if isinstance(a, Operand) else a for a in args])
         handles = [unwrap(a) for a in args]

@@ -257,9 +257,13 @@ class Level(ABC):
         """A `Function` that carries out another one where entries are known; None where they never are."""
         return None
 
-    def knows(self, x: Any, operand: Any) -> None:
-        """Let what is read of a tensor from outside, or of one that holds x, be an operand with its value."""
-        return
+    @contextmanager
+    def knowing(self, x: Any, operand: Any) -> Iterator[None]:
+        """A block in which what is read of a tensor from outside, or of one that holds x, is an operand.
+
+        After it, too, where x is a value of a level, which nobody can read anew.
+        """
+        yield
 
     def created(self, handle: Any) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""

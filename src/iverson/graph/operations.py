@@ -7,6 +7,7 @@ is no result; what passes an undefined side through needs no zero, and no shape.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import ref
@@ -211,20 +212,21 @@ def _called(args: Sequence[Any], **params: Any) -> Sequence[Any]:
     if not recorded and alike and (level is None or level.examples() is None):
         with recording(False):
             return interpret(body, args) if level is None else bind(function_op, tuple(args), params)
-    for read, operand in zip(call.around, around, strict=True):
-        x = read() if isinstance(read, ref) else read
-        if x is None:
-            aval = Aval(operand.shape, operand.dtype)
-            raise GraphError(
-                f"{call.function.__name__}.apply",
-                got=f"a derivative or a batch of a call whose forward reads {aval!r}, which the function "
-                "around it computes or writes, neither as an argument nor in a closure",
-                expected="that in an argument, or in a variable that the methods close over",
-                remedy="make it an argument of the Function",
-            )
-        for entered in levels():
-            entered.knows(x, operand)
-    return list(call(own))
+    with ExitStack() as blocks:
+        for read, operand in zip(call.around, around, strict=True):
+            x = read() if isinstance(read, ref) else read
+            if x is None:
+                aval = Aval(operand.shape, operand.dtype)
+                raise GraphError(
+                    f"{call.function.__name__}.apply",
+                    got=f"a derivative or a batch of a call whose forward reads {aval!r}, which the function "
+                    "around it computes or writes, neither as an argument nor in a closure",
+                    expected="that in an argument, or in a variable that the methods close over",
+                    remedy="make it an argument of the Function",
+                )
+            for entered in levels():
+                blocks.enter_context(entered.knowing(x, operand))
+        return list(call(own))
 
 
 function_op = GraphOp(

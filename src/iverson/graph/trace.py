@@ -268,14 +268,20 @@ class Trace(Level):
                 self.constants.append((value, held))
         return self._known[key]
 
-    def knows(self, x: Any, operand: Any) -> None:
-        """As `Level.knows`."""
-        held = value_of(operand)
+    @contextmanager
+    def knowing(self, x: Any, operand: Any) -> Iterator[None]:
+        """As `Level.knowing`."""
+        held, added = value_of(operand), []
         if isinstance(held, Traced) and held._level is self:
             self._outside.append(value_of(x, x))
             self._stand_ins[held.value] = _as_read(x)
-            for key in (*([slot_of(x)] if is_tracked(x) else []), id(value_of(x, x))):
-                self._known.setdefault(key, held.value)
+            keys = *([slot_of(x)] if is_tracked(x) else []), id(value_of(x, x))
+            added = [k for k in keys if self._known.setdefault(k, held.value) is held.value]
+        try:
+            yield
+        finally:
+            for key in added if isinstance(x, Handle) and has_entries(x) else ():
+                self._known.pop(key, None)
 
     def note(self, x: Any, held: Any) -> None:
         """Note that what a handle from outside holds is read, as a constant."""

@@ -8,8 +8,8 @@ function work as on one example; ops on the held handles are recorded as they wo
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
@@ -192,15 +192,18 @@ class Batch(Level):
             x if isinstance(own, Batched) and own._level is self else make_handle(Batched(self, alias(x), 0))
         )
 
-    def knows(self, x: Any, operand: Any) -> None:
-        """As `Level.knows`: what is the same for all examples is known outside."""
+    @contextmanager
+    def knowing(self, x: Any, operand: Any) -> Iterator[None]:
+        """As `Level.knowing`: what is the same for all examples is known outside."""
         held, _ = self.outside(operand)
-        for level in levels()[: self.depth]:
-            level.knows(x, held)
+        with ExitStack() as blocks:
+            for level in levels()[: self.depth]:
+                blocks.enter_context(level.knowing(x, held))
+            yield
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """As `Level.function`: a Function on all examples, so that its derivative outside is the user's."""
-        held = list(map(self.outside, args))
+        held, stored = list(map(self.outside, args)), list(map(origin_of, args))
         if any(isinstance(a, Wrapper) for a in args):
             return None
         with nullcontext() if self._is_constant() else self._recording:
@@ -209,14 +212,14 @@ class Batch(Level):
                 several = isinstance(out, tuple)
                 found = [(x, 0) for x in (out if several else (out,))]
             elif hasattr(function, "vmap"):
-                found, several = by_rule(function, self.size, held)
+                found, several = by_rule(function, self.size, held, stored)
             else:
-                over = over_examples(function, self.size, [lead for _, lead in held], Batch)
+                over = over_examples(function, self.size, [lead for _, lead in held], stored, Batch)
                 out = over.apply(*(x for x, _ in held))
                 several = isinstance(out, tuple)
                 found = [(x, 1) for x in (out if several else (out,))]
         made = [x if x is None else self.value(x, lead) for x, lead in found]
-        unclear = Unclear(*map(origin_of, args))
+        unclear = Unclear(*stored)
         for x in made:
             if type(x) is Batched and x.lead and not x.is_sparse:
                 x.note_stored(unclear)

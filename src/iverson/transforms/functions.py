@@ -17,6 +17,7 @@ from iverson.core.caller import warn
 from iverson.core.dispatch import Handle, is_tracked, slot_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, BatchWarning, GraphError
+from iverson.kernels.origins import UNKNOWN, Stored, note_stored, origin_of, resolved, same
 from iverson.ops import F
 from iverson.transforms.trees import flatten, fresh, unflatten
 
@@ -36,11 +37,19 @@ class _Restored(Context):
         return self._tensors
 
 
-def by_rule(cls: type[Function], size: int, held: Sequence[Held]) -> tuple[list[Held], bool]:
-    """The results of the user's static method ``vmap``, and whether there are several."""
+def by_rule(
+    cls: type[Function], size: int, held: Sequence[Held], stored: Sequence[Stored]
+) -> tuple[list[Held], bool]:
+    """The results of the user's static method ``vmap``, and whether there are several.
+
+    stored : what says which entries of the arguments of one example are stored.
+    """
+    dense = (
+        origin_of(x) is not None and resolved(own) is None for (x, _), own in zip(held, stored, strict=True)
+    )
+    given = [F.to_dense(x) if is_dense else x for is_dense, (x, _) in zip(dense, held, strict=True)]
     rule: Any = cls.vmap  # type: ignore[attr-defined]
-    in_axes = tuple(0 if lead else None for _, lead in held)
-    made = rule(size, in_axes, *(x for x, _ in held))
+    made = rule(size, tuple(0 if lead else None for _, lead in held), *given)
     if not isinstance(made, tuple) or len(made) != 2:
         raise ArgumentError(
             f"{cls.__name__}.vmap",
@@ -60,8 +69,13 @@ def _first(axis: int, ndim: int) -> tuple[int, ...]:
     return axis, *(k for k in range(ndim) if k != axis)
 
 
-def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewLevel) -> type[Function]:
-    """The Function on all examples: of arguments that have them along axis 0 where ``of`` says so."""
+def over_examples(
+    cls: type[Function], size: int, of: Sequence[int], stored: Sequence[Stored], enter: NewLevel
+) -> type[Function]:
+    """The Function on all examples: of arguments that have them along axis 0 where ``of`` says so.
+
+    stored : what says which entries of the arguments of one example are stored.
+    """
 
     class Over(Function):
         several = False
@@ -71,7 +85,7 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
             own = Context(ctx.needs_input_grad)
             try:
                 with enter(size) as level:
-                    out = _run(cls, own, _inside(level, zip(args, of, strict=True)))
+                    out = _run(cls, own, _inside(level, args, of, stored))
                     Over.several = isinstance(out, tuple | list)
                     results = [
                         r if r is None else _repeated(level.outside(r), size)
@@ -85,7 +99,7 @@ def over_examples(cls: type[Function], size: int, of: Sequence[int], enter: NewL
                     BatchWarning,
                 )
                 ctx.each = [Context(ctx.needs_input_grad) for _ in range(size)]
-                outs = [_run(cls, c, _at(args, of, k)) for k, c in enumerate(ctx.each)]
+                outs = [_run(cls, c, _example(cls, args, of, k, stored)) for k, c in enumerate(ctx.each)]
                 results = _stacked(outs)
                 Over.several = isinstance(outs[0], tuple | list)
                 for c in ctx.each:
@@ -124,7 +138,7 @@ def each_example(cls: type[Function], level: Any) -> type[Function]:
     class Each(Function):
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            ctx.held = [level.outside(a) for a in args]
+            ctx.held, ctx.stored = [level.outside(a) for a in args], list(map(origin_of, args))
             with level.innermost():
                 return level.function(cls, args)
 
@@ -134,7 +148,10 @@ def each_example(cls: type[Function], level: Any) -> type[Function]:
             args, of = zip(*ctx.held, strict=True)
             given, of_given = zip(*map(level.outside, grads), strict=True)
             with level.suspended(), level._recording:
-                rows = [_pulled(cls, _at(args, of, k), _at(given, of_given, k)) for k in range(level.size)]
+                rows = [
+                    _pulled(cls, _example(cls, args, of, k, ctx.stored), _at(given, of_given, k))
+                    for k in range(level.size)
+                ]
                 found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
             return tuple(None if x is None else level.of_examples(x) for x in found)
 
@@ -169,8 +186,13 @@ def _run(cls: Any, ctx: Context, args: Sequence[Any]) -> Any:
     return out
 
 
-def _inside(level: Any, held: Any) -> list[Any]:
-    return [level.of_examples(x) if lead else x for x, lead in held]
+def _inside(level: Any, held: Sequence[Any], of: Sequence[int], stored: Sequence[Stored]) -> list[Any]:
+    """Handles of one example, which stores the same entries as in the batch that it is from."""
+    made = [level.of_examples(x) if lead else x for x, lead in zip(held, of, strict=True)]
+    for x, own, lead in zip(made, stored, of, strict=True):
+        if lead and own is not None:
+            note_stored(x, own)
+    return made
 
 
 def _repeated(held: Held, size: int) -> Any:
@@ -192,6 +214,7 @@ def _keep(ctx: Any, own: Context, level: Any, out: Sequence[Any], results: Seque
     held = [outside(x) if isinstance(x, Handle) else (None, 0) for x in leaves]
     ctx.save_for_backward(*(x for x, _ in held))
     ctx.leads = tuple(lead for _, lead in held)
+    ctx.stored = list(map(origin_of, leaves))
     ctx.others = [None if isinstance(x, Handle) else x for x in leaves]
 
 
@@ -205,10 +228,8 @@ def _say(ctx: Context, own: Context, out: Sequence[Any], results: Sequence[Any])
 
 def _back(ctx: Any, level: Any) -> Context:
     """The user's context, in a batch."""
-    leaves = [
-        other if x is None else level.of_examples(x) if lead else x
-        for x, lead, other in zip(ctx.saved_tensors, ctx.leads, ctx.others, strict=True)
-    ]
+    leaves = _inside(level, ctx.saved_tensors, ctx.leads, ctx.stored)
+    leaves = [other if x is None else x for x, other in zip(leaves, ctx.others, strict=True)]
     saved, attributes = unflatten(ctx.structure, leaves)
     own = _restored(None, saved, ctx)
     own.__dict__.update(attributes)
@@ -231,6 +252,25 @@ def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
         for x, lead in zip(args, of, strict=True)
     ]
     return [F.index_basic(x, key=key) if key else x for x, key in zip(args, keys, strict=True)]
+
+
+def _example(
+    cls: type[Function], args: Sequence[Any], of: Sequence[int], k: int, stored: Sequence[Stored]
+) -> list[Any]:
+    """As `_at`, where what is sparse in the batch is so, too; no derivative goes through this."""
+    found = _at(args, of, k)
+    for n, (x, own) in enumerate(zip(found, stored, strict=True)):
+        pattern = resolved(own)
+        if pattern is UNKNOWN:
+            raise ArgumentError(
+                f"{cls.__name__}.apply",
+                got="examples of an argument of which it is not known here which entries are stored",
+                expected="those of dense tensors, or of sparse ones whose pattern is known",
+                remedy="read the argument through sparse_mask first",
+            )
+        if not same(resolved(origin_of(x)), pattern):
+            found[n] = F.to_dense(x) if pattern is None else F.on_pattern(x, pattern)
+    return found
 
 
 def _stacked(outs: Sequence[Any]) -> list[Any]:

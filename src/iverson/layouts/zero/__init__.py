@@ -19,8 +19,8 @@ from iverson.layouts.registry import Layout, register
 class Zero:
     """An array of structural zeros.
 
-    stored : what says which entries it would store if its zeros were numbers (`iverson.kernels.origins`): of
-        a product of a sparse tensor and a zero, those of the sparse tensor. None where it would not be sparse.
+    stored : what says which entries it would store if its zeros were numbers (`iverson.kernels.origins`), of
+        a product of a sparse tensor and a zero those of the sparse tensor; None where it would not be sparse.
     """
 
     __slots__ = ("dtype", "shape", "stored")
