@@ -20,6 +20,7 @@ from iverson.core.dispatch import LevelValue, levels, value_of
 from iverson.core.errors import IversonError
 from iverson.core.op import Op, frozen
 from iverson.core.shapes import Shape
+from iverson.core.table import TABLE
 from iverson.kernels.registry import may_store, run_in_layouts
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, is_strided
 from iverson.layouts.symbols import Make, PatternRead, PatternSymbol, follows, kept
@@ -185,10 +186,10 @@ class Part:
 
     __slots__ = ("array", "dtype", "shape", "stored")
 
-    def __init__(self, held: Any) -> None:
+    def __init__(self, held: Any, stored: Stored = None) -> None:
         self.shape: Shape = held.shape
         self.dtype = held.dtype
-        self.stored = origin_of(held)
+        self.stored = origin_of(held) if stored is None else stored
         self.array = held if self.stored is None and is_strided(held) and self.dtype.kind in "biu" else None
 
     @property
@@ -347,6 +348,13 @@ def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
         for v, stored in zip(several, origins(op, args, params, len(several)), strict=True)
     )
     return found if op.multiple else found[0]
+
+
+def stacked(step: Stored, of: Any, count: int) -> Stored:
+    """What is stored of a result ``of`` a number of steps that each store the same, as eager code stacks it."""
+    if step is None or not count:
+        return step
+    return Computed(TABLE["stack"], [Part(of, step)] * count, {"axis": 0})
 
 
 def _into_sparse(op: Op, params: Params) -> bool:

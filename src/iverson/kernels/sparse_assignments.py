@@ -14,7 +14,7 @@ from iverson.kernels.keys import Key, key_shape
 from iverson.kernels.merging import union
 from iverson.kernels.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.kernels.sparse_moves import embedded
-from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, from_strided, is_strided, to_strided
+from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, index_dtype
 from iverson.layouts.symbols import follows
@@ -97,7 +97,10 @@ def _last_writer(places: Array) -> Array:
 
 
 def _written(v: Any, shape: Shape, x: Sparse) -> Any:
-    """What is written into places of a shape: sparse, or for a single place an array of at most one entry."""
+    """What is written into places of a shape: sparse, or for a single place an array of at most one entry.
+
+    All numbers of an array are stored, zeros too: which entries a result stores does not depend on values.
+    """
     if type(v) is Zero or (not hasattr(v, "shape") and v == 0) or not prod(shape):
         return np.zeros(0, x.dtype)
     if is_sparse(v):
@@ -108,7 +111,8 @@ def _written(v: Any, shape: Shape, x: Sparse) -> Any:
     array = np.asarray(to_strided(v) if hasattr(v, "shape") else v).astype(x.dtype)
     if not shape:
         return array.reshape(1)
-    return from_strided(np.broadcast_to(array, shape), "coo")
+    places = np.indices(shape, index_dtype(*shape)).reshape(len(shape), -1)
+    return CooPattern(shape, places, True).value(np.broadcast_to(array, shape).ravel())
 
 
 def _reembedded(x: Sparse, gone: Array, at: Array, entries: Array) -> Any:

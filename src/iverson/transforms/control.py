@@ -33,7 +33,7 @@ from iverson.graph.nodes import Graph, Value
 from iverson.graph.scan import scanned, scanned_in_blocks
 from iverson.graph.while_loop import repeated
 from iverson.handles import asarray
-from iverson.kernels.origins import UNKNOWN, Either, Unclear, note_stored, origin_of, resolved, same
+from iverson.kernels.origins import UNKNOWN, Either, Unclear, note_stored, origin_of, resolved, same, stacked
 from iverson.layouts import support_of
 from iverson.transforms import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.tracing import TracedFunction
@@ -479,8 +479,9 @@ def scan(
         out = scanned(args, body=body.graph, **call)
     for x, stored in zip(out[:count], carry.stored(body), strict=True):
         note_stored(x, stored)
-    for x, stored in zip(out[count + len(state) :], body.traced.stored[count:], strict=False):
-        note_stored(x, Unclear(stored))
+    steps_of = zip(body.graph.outputs[count + len(state) :], body.traced.stored[count:], strict=False)
+    for x, (y, stored) in zip(out[count + len(state) :], steps_of, strict=False):
+        note_stored(x, stacked(stored, y, steps))
     body.put(out[count : count + len(state)])
     last = list(map(rewrap, carry.leaves, out[:count]))
     rows = out[count + len(state) :]
