@@ -351,7 +351,7 @@ def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
 
 
 def stacked(step: Stored, of: Any, count: int) -> Stored:
-    """What is stored of a result ``of`` a number of steps that each store the same, as eager code stacks it."""
+    """What is stored of results ``of`` a number of steps that store the same, as eager code stacks them."""
     if step is None or not count:
         return step
     return Computed(TABLE["stack"], [Part(of, step)] * count, {"axis": 0})
