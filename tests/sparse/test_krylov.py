@@ -193,3 +193,27 @@ def test_masked_arguments_are_refused_by_name():
     }.items():
         with pytest.raises(iv.errors.ArgumentTypeError, match=rf"^cg: argument '{argument}': got a MaskedT"):
             call()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_complex_numbers_meet_real_ones(name):
+    """A preconditioner does not change the dtype of a solution; a matrix that is complex does."""
+    method, b, inverse = METHODS[name], iv.asarray(B[:, 0]), iv.linalg.inv(iv.asarray(MATRIX))
+    held = iv.asarray(MATRIX)
+    systems = {"csr": sparse(), "strided": held, "operator": operator(held)}
+    for a in systems.values():
+        for m in (inverse * (1 + 0.1j), lambda v: (1 + 0.1j) * v):
+            with pytest.raises(
+                DTypeError, match=rf"^{name}: argument 'M': got one that gives vectors of dtype c"
+            ):
+                method(a, b, M=m)
+    if name != "minres":
+        turned = held + 0.1j * (iv.triu(held) - iv.tril(held))
+        expected = np.linalg.solve(turned.numpy(), B[:, 0])
+        for a in (
+            turned,
+            turned.to_layout("csr"),
+            LinearOperator(lambda v: turned @ v, (N, N), "complex128"),
+        ):
+            for m in (None, inverse, inverse * (1 + 0j)):
+                np.testing.assert_allclose(method(a, b, M=m, **TIGHT).numpy(), expected, rtol=1e-10)

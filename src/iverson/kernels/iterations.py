@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.caller import warn
-from iverson.core.errors import ConvergenceWarning, LinearAlgebraError
+from iverson.core.errors import ConvergenceWarning, DTypeError, LinearAlgebraError
 from iverson.core.op import Op
 from iverson.kernels.sparse_forms import is_sparse, sparse, sparse_only
 from iverson.kernels.sparse_products import solved, to_scipy
@@ -37,8 +37,11 @@ class Preconditioner:
         return Preconditioner(self.adjoint, self.apply)
 
 
-def preconditioned(matrix: Any, m: Any, operation: str) -> Any:
-    """SciPy's M for a matrix: of "jacobi" its diagonal inverted, of "ilu" its incomplete factors."""
+def preconditioned(matrix: Any, m: Any, operation: str, dtype: Any) -> Any:
+    """SciPy's M for a matrix: of "jacobi" its diagonal inverted, of "ilu" its incomplete factors.
+
+    dtype : of the solution. Raises DTypeError where that is real and M gives complex vectors.
+    """
     from scipy.sparse.linalg import LinearOperator, spilu
 
     if m is None:
@@ -64,7 +67,19 @@ def preconditioned(matrix: Any, m: Any, operation: str) -> Any:
                 operation, "M", got=str(error), expected="a matrix with incomplete factors"
             ) from None
     else:
-        apply = m.apply
+
+        def apply(v: Array) -> Array:
+            found: Array = m.apply(v)
+            if found.dtype.kind == "c" and dtype.kind != "c":
+                raise DTypeError(
+                    operation,
+                    "M",
+                    got=f"one that gives vectors of dtype {found.dtype}",
+                    expected=f"real vectors, as the solution is of dtype {dtype}",
+                    remedy="make a or b complex, or take the real part",
+                )
+            return found
+
     return LinearOperator(matrix.shape, apply, dtype=matrix.dtype)
 
 
@@ -81,7 +96,8 @@ def iterated(matrix: Any, b: Array, *, method: str, rtol: float, atol: float, ma
         options["atol"] = atol
     if name == "gmres":
         options["restart"] = int(kept[:-1]) if kept else None
-    options["M"] = preconditioned(matrix, m, name)
+    b = b.astype(np.result_type(matrix.dtype, b.dtype), copy=False)
+    options["M"] = preconditioned(matrix, m, name, b.dtype)
     x = np.zeros_like(b)
     for k in range(b.shape[1]):
         with np.errstate(all="ignore"):  # what diverges is seen by its residual
