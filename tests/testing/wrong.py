@@ -117,6 +117,25 @@ def not_linear() -> Iterator[Wrong]:
         yield Wrong(f"jvp {name}", forward, (leaf(POINTS),))
 
 
+def unmoved() -> Iterator[Wrong]:
+    """Small derivatives of what no step moves: of a constant, and of softmax where it is saturated."""
+    for scale in SCALES:
+        small = 1e-9 / min(scale, 1.0)
+        constant = unary(lambda x: 0 * x, lambda g, x, c=small: c * g)
+        yield Wrong(f"a constant's at {scale:g}", constant, (leaf(scale * POINTS),))
+    for size in (40.0, 300.0, 745.0):
+        softmax = unary(
+            lambda x: iv.softmax(x, axis=0),
+            lambda g, x: (y := iv.softmax(x, axis=0)) * (g - iv.sum(g * y)) + 1e-9 * iv.sum(g),
+        )
+        yield Wrong(f"softmax at {size:g}", softmax, (leaf([size, 0.0, -5.0]),))
+        held = unary(
+            lambda x: iv.softmax(x, axis=0),
+            lambda g, x: (y := iv.softmax(x, axis=0)) * (g - iv.sum(g * y)) + 1e-9 * x.detach() * iv.sum(g),
+        )
+        yield Wrong(f"softmax at {size:g}, second order", held, (leaf([size, 0.0, -5.0]),), second=True)
+
+
 def dtypes() -> Iterator[Wrong]:
     for dtype in ("float32", "complex64", "complex128"):
         x = normal(3, 3, dtype=dtype, seed=3)
@@ -173,4 +192,7 @@ def changed() -> Iterator[Wrong]:
     yield Wrong("rebinds its input", rebound, (leaf(POINTS),))
 
 
-CORPUS = [*on_scales(), *beside_others(), *among_larger(), *not_linear(), *dtypes(), *layouts(), *changed()]
+CORPUS = [
+    *on_scales(), *beside_others(), *among_larger(), *not_linear(), *unmoved(),
+    *dtypes(), *layouts(), *changed(),
+]  # fmt: skip

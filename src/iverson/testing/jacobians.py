@@ -131,34 +131,39 @@ class Check:
         Terms inside a rule are taken to be no larger than the function's values, over the scale of its
         inputs, and 1.
         """
-        values, exact = np.abs(self.record.values), self.tolerances.exact
+        values, allowed = np.abs(self.record.values), self.tolerances.rounding
         points = [self.numerical.scales(k) for k in range(len(self.record.variables))]
         inverse = 1 / np.concatenate([np.ones(0), *points])
         if mode == "reverse":
-            return np.asarray(exact * (1 + values.sum() * inverse))
-        return np.asarray(exact * (1 + values * inverse.sum()))
+            return np.asarray(allowed(1 + values.sum() * inverse))
+        return np.asarray(allowed(1 + values * inverse.sum()))
 
-    def unseen(self, mode: str) -> Vector:
+    def unseen(self, mode: str, got: Vector) -> Vector:
         """What rounding hides of a derivative, whatever it meets: a few units in the last place of the
-        function's values, over the scale of its inputs. Of a saturated softmax, 1 - y is 0 at every c."""
-        values = 64 * np.finfo(np.float64).eps * np.abs(self.record.values)
+        function's values, over the scale of its inputs. Of a saturated softmax, 1 - y is 0 at every c.
+
+        got : the derivative. Where it is exactly 0, larger terms than the values may have absorbed it.
+        """
+        unit, values = 64 * np.finfo(np.float64).eps, np.abs(self.record.values)
         inverse = 1 / np.concatenate([
             np.ones(0), *(self.numerical.scales(k) for k in range(len(self.record.variables)))
         ])  # fmt: skip
-        return np.asarray(values.sum() * inverse if mode == "reverse" else values * inverse.sum())
+        values, inverse = (values.sum(), inverse) if mode == "reverse" else (values, inverse.sum())
+        terms = np.where(got == 0, np.maximum(values, self.numerical.terms), values)
+        return np.asarray(unit * terms * inverse)
 
     def adjoint(self, w: Vector, v: Vector, pushed: Vector, pulled: Vector, terms: Any) -> bool:
         """Whether <w, J v> = <J^T w, v>, to rounding relative to the size of the terms, or as measured."""
-        apart, exact = abs(w @ pushed - pulled @ v), self.tolerances.exact
-        if apart <= exact * terms:
+        apart, allowed = abs(w @ pushed - pulled @ v), self.tolerances.rounding(terms)
+        if apart <= allowed:
             return True
         reverse = np.minimum(self.rounding_reverse(w), self.roundable("reverse"))
         forward = np.minimum(self.rounding_forward(v), self.roundable("forward"))
         reverse, forward = (
-            np.maximum(reverse, self.unseen("reverse")),
-            np.maximum(forward, self.unseen("forward")),
+            np.maximum(reverse, self.unseen("reverse", pulled)),
+            np.maximum(forward, self.unseen("forward", pushed)),
         )
-        return bool(apart <= exact * terms + np.abs(w) @ forward + reverse @ np.abs(v))
+        return bool(apart <= allowed + np.abs(w) @ forward + reverse @ np.abs(v))
 
     def kinked(self, quotients: Quotients) -> NDArray[np.bool_]:
         """Where one-sided quotients are suspiciously far apart."""
@@ -359,23 +364,23 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
     """
     if not np.all(np.isfinite(reverse)) or not reverse.size:
         return
-    record, exact = check.record, check.tolerances.exact
+    record, allowed = check.record, check.tolerances.rounding
     for sign in (1.0, -1.0):
         w = sign * random_direction(check.rng, reverse.shape[0])
         v = sign * random_direction(check.rng, reverse.shape[1])
         pulled, size = record.pulled(w), np.abs(w) @ np.abs(reverse)
-        _check_linear(check, "reverse", pulled, w @ reverse, exact * size, partial(_of_rows, check, w))
+        _check_linear(check, "reverse", pulled, w @ reverse, allowed(size), partial(_of_rows, check, w))
         if forward is None:
             continue
         pushed, size = record.forward(v), np.abs(forward) @ np.abs(v)
-        _check_linear(check, "forward", pushed, forward @ v, exact * size, partial(_of_columns, check, v))
+        _check_linear(check, "forward", pushed, forward @ v, allowed(size), partial(_of_columns, check, v))
         terms = np.abs(w) @ np.abs(forward) @ np.abs(v)
         if not check.adjoint(w, v, pushed, pulled, terms):
             difference = np.abs(forward - reverse)
             row, column = (int(k) for k in np.unravel_index(np.argmax(difference), difference.shape))
             raise check.failure(
                 "reverse against forward", row, column, reverse[row, column], forward[row, column],
-                tolerance=float(exact * np.abs(forward).max()), diagnosis="wrong rule",
+                tolerance=float(allowed(np.abs(forward).max())), diagnosis="wrong rule",
                 explanation="<v, J^T w> and <J v, w> must agree to rounding: the first value is the "
                 "vjp's, the second the jvp's; both are near the difference quotient",
             )  # fmt: skip
@@ -404,7 +409,7 @@ def _check_linear(
     if not excess.size or excess.max() <= 0:
         return
     tolerance = np.maximum(tolerance, np.minimum(measured(), check.roundable(mode)))
-    tolerance = np.maximum(tolerance, check.unseen(mode))
+    tolerance = np.maximum(tolerance, check.unseen(mode, got))
     excess = np.abs(got - expected) - tolerance
     if excess.max() <= 0:
         return

@@ -92,6 +92,7 @@ class Sweep:
             apart[:-1] = np.maximum(apart[:-1], apart[1:])
             error = apart + noise[2:]
             error = np.where(np.isfinite(error) & ~self._lost()[2:], error, np.inf)
+            error = np.maximum(error, self._absorbed())
             relative = error / np.abs(refined[1:])
             settled = relative < _SETTLED
         rank = np.where(settled.any(axis=0), np.where(settled, relative, np.inf), error)
@@ -104,9 +105,19 @@ class Sweep:
 
         It moves nothing, and the first step that moves something moves it by a few last digits.
         """
-        moved = np.stack([q.step * (2 * np.abs(q.central) + q.gap) for q in self.quotients])
+        moved = self._moved()
         first = np.where(moved > 0, moved, np.inf).min(axis=0)
         return np.asarray((moved == 0) & (first < self.rounding))
+
+    def _absorbed(self) -> Vector:
+        """Per output coordinate, the largest derivative for which rounding inside the function may account if
+        no step moves it; 0 if one does."""
+        unmoved = (self._moved() == 0).all(axis=0)
+        return np.where(unmoved, self.rounding / self.quotients[0].step, 0.0)
+
+    def _moved(self) -> NDArray[np.float64]:
+        """Per step and output coordinate, how far the step moves it."""
+        return np.stack([q.step * (2 * np.abs(q.central) + q.gap) for q in self.quotients])
 
     def hidden(self) -> Vector:
         """Per output coordinate, the largest derivative that rounding inside the function hides: 0 unless the
@@ -138,7 +149,7 @@ class Sweep:
             )
         value, error = (float(v[i]) for v in self.best())
         first, last = self.quotients[0], self.quotients[-1]
-        if error > tolerance or self._flat(i, analytic):
+        if error > max(tolerance, float(self._absorbed()[i])) or self._flat(i, analytic):
             return "rounding", (
                 f"the difference quotients do not settle ({first.central[i]:.6g} for step "
                 f"{first.step:.1g}, {base.central[i]:.6g} for {base.step:.1g}, {last.central[i]:.6g} for "
@@ -345,9 +356,13 @@ class Numerical:
         least = 64 * UNIT[self.precision] * float(np.abs(point).max(initial=0.0))
         steps = [step * ratio**-power for power in np.arange(-above, below + 1)]
         kept = [h for k, h in enumerate(steps) if k <= above + _BELOW or h >= least]
-        terms = max(1.0, *(float(np.abs(v.point).max(initial=0.0)) for v in self.record.variables))
         found = tuple(self._near(variable, direction, h) for h in kept)
-        return Sweep(found, ratio, int(above), 64 * UNIT[self.precision] * terms)
+        return Sweep(found, ratio, int(above), 64 * UNIT[self.precision] * self.terms)
+
+    @property
+    def terms(self) -> float:
+        """How large terms inside the function may be, though its values be smaller."""
+        return max(1.0, *(float(np.abs(v.point).max(initial=0.0)) for v in self.record.variables))
 
     def _near(self, variable: int, direction: Vector, step: float) -> Quotients:
         """Quotients that are nan where the function is not defined so far off."""

@@ -287,7 +287,6 @@ class Probe:
         every = along if self.projected else self.record.embed(self.variable, along)
         if self.check.adjoint(self.w, every, tangent, self.record.pulled(self.w), terms):
             return
-        exact = self.check.tolerances.exact
         coordinate = bisect(
             self.direction, lambda d: abs(gradient @ self._tangent(d) - self.w @ self._push(d))
         )
@@ -296,7 +295,7 @@ class Probe:
         raise self.check.failure(
             "reverse against forward", row, self.offset + coordinate,
             self._entry(row, coordinate), float(column[row]),
-            tolerance=float(exact * np.abs(column).max()), diagnosis="wrong rule",
+            tolerance=float(self.check.tolerances.rounding(np.abs(column).max())), diagnosis="wrong rule",
             explanation="<v, J^T w> and <J v, w> must agree to rounding: the first value is the vjp's, "
             "the second the jvp's; both are near the difference quotient",
         )  # fmt: skip
@@ -315,7 +314,7 @@ def _check_together(check: Check, sign: float) -> None:
     if not check.adjoint(w, v, tangent, gradient, terms):
         finding = Finding(
             "reverse against forward", analytic=pulled, numerical=pushed,
-            tolerance=float(check.tolerances.exact * terms), diagnosis="wrong rule",
+            tolerance=float(check.tolerances.rounding(terms)), diagnosis="wrong rule",
             explanation="<v, J^T w> and <J v, w> along one direction of all inputs must agree to "
             "rounding; each input alone passes, so the rules for several at once are wrong",
         )  # fmt: skip

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: that computes in single precision whatever it is given, to 1e-4.
 _TOLERANCES = {"double": (1e-7, 1e-5, 1e-11), "single": (1e-5, 2e-4, 2e-5)}
 _SINGLE_QUOTIENTS = (1e-3, 2e-3, 2e-5)
+#: Below, numbers have few digits, and products are 0.
+_TINY = np.finfo(np.float64).tiny
 #: How many times its estimate an error may be.
 _ERRORS = 4.0
 
@@ -82,6 +84,10 @@ class Tolerances:
             ``rtol`` of the scale.
         """
         absolute = self.atol * np.minimum(1.0, scale) if self.scaled else self.atol
-        absolute = np.maximum(absolute, np.finfo(np.float64).tiny)  # below, numbers have few digits
+        absolute = np.maximum(absolute, _TINY)
         uncertain = np.minimum(_ERRORS * error, np.maximum(self.atol, self.rtol * scale))
         return np.maximum(absolute, uncertain) + self.rtol * np.abs(numerical)
+
+    def rounding(self, size: Any) -> Any:
+        """How far two analytic values may be apart that are sums of terms of a size."""
+        return np.maximum(self.exact * size, _TINY)

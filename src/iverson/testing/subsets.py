@@ -97,12 +97,12 @@ def _check_pair(
     mode = " and ".join(modes)
     found = record.reverse(w, undefined=undefined, needed=needed, mode=mode)
     size = max((_size(x) for x in reference.values()), default=0.0)
-    exact = check.tolerances.exact * size
+    allowed = float(check.tolerances.rounding(size))
     for k in needed:
-        worst = _disagreement(found[k], reference[k], np.full(reference[k].size, exact))
+        worst = _disagreement(found[k], reference[k], np.full(reference[k].size, allowed))
         if worst is not None:
             measured = split(_measured(check, "reverse", _without(record, w, undefined)), record.input_spaces)
-            worst = _disagreement(found[k], reference[k], np.maximum(exact, measured[k]))
+            worst = _disagreement(found[k], reference[k], np.maximum(allowed, measured[k]))
         if worst is None:
             continue
         v = record.variables[k]
@@ -113,7 +113,7 @@ def _check_pair(
         finding = Finding(
             mode, v.name, "", v.space.locate(worst), None,
             float(found[k][worst]), float(reference[k][worst]),
-            tolerance=exact, diagnosis="wrong rule",
+            tolerance=allowed, diagnosis="wrong rule",
             explanation=f"the gradient must not change when {' and '.join(told)}",
         )  # fmt: skip
         raise GradcheckError.of(record.problem.operation, finding)
@@ -151,18 +151,18 @@ def _check_tangents(check: Check) -> None:
         tangent = np.concatenate(given)
         reference = record.forward(tangent)
         found = record.forward(tangent, undefined=undefined, mode="undefined tangents")
-        exact = check.tolerances.exact * _size(reference)
-        worst = _disagreement(found, reference, np.full(reference.size, exact))
+        allowed = float(check.tolerances.rounding(_size(reference)))
+        worst = _disagreement(found, reference, np.full(reference.size, allowed))
         if worst is not None:
             measured = _measured(check, "forward", tangent)
-            worst = _disagreement(found, reference, np.maximum(exact, measured))
+            worst = _disagreement(found, reference, np.maximum(allowed, measured))
         if worst is not None:
             output, index = record.locate_output(worst)
             missing = ", ".join(record.variables[j].name for j in undefined)
             finding = Finding(
                 "undefined tangents", "", output, None, index,
                 float(found[worst]), float(reference[worst]),
-                tolerance=exact, diagnosis="wrong rule",
+                tolerance=allowed, diagnosis="wrong rule",
                 explanation=f"the tangent must not change when those of {missing} are never given "
                 "(zero layout) instead of zero",
             )  # fmt: skip
