@@ -68,7 +68,9 @@ VALUES = {
 NOT_FINITE = {
     "eigh": lambda x: F.eigh(x)[1],
     "eigsh": lambda x: F.eigsh(x, k=2, which="LA", method="lanczos")[1],
+    "eigen_spectral": lambda x: F.eigen_spectral(x, np.broadcast_to([1.0, 2.0], (*x.shape[:-2], 1, 2))),
     "svd": lambda x: F.svd(x)[0],
+    "singular_spectral": lambda x: F.singular_spectral(x, np.broadcast_to([1.0, 2.0], (*x.shape[:-2], 1, 2))),
     "qr": lambda x: F.qr(x)[0],
     "lu": lambda x: F.lu(x)[0],
 }
@@ -76,7 +78,9 @@ OF_SPANS = ("svd_full", "qr_complete")
 DEGENERATE = {
     "eigh": np.eye(2),
     "eigsh": np.eye(2),
+    "eigen_spectral": np.eye(2),
     "svd": np.eye(2),
+    "singular_spectral": np.eye(2),
     "qr": np.zeros((2, 2)),
     "lu": np.zeros((2, 2)),
 }
@@ -126,7 +130,7 @@ TO_ROUNDING = {
     "svd": ((1.0, 2.0, 2.0), lambda x: F.svd(x)[0]),
     "svd, zero": ((0.0, 1.0, 2.0), lambda x: F.svd(F.concat(x, x, axis=0, offsets=(0, 3)))[0]),
     "gradient of eigvalsh": ((1.0, 2.0, 2.0), iv.grad(lambda x: (F.eigvalsh(x) ** 3.0).sum())),
-    "gradient of svdvals": ((1.0, 2.0, 2.0), iv.grad(lambda x: F.svdvals(x).sum())),
+    "gradient of svdvals": ((1.0, 2.0, 2.0), iv.grad(lambda x: (F.svdvals(x) ** 3.0).sum())),
     "gradient of the values of eigh": ((1.0, 2.0, 2.0), iv.grad(lambda x: (F.eigh(x)[0] ** 3.0).sum())),
 }
 

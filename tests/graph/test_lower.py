@@ -37,7 +37,7 @@ READS_ENTRIES = {"pack", "unpack"}
 LIBRARY = {
     "adjugate", "adjugate_derivative", "cholesky", "det", "eig", "eigh", "eigvalsh", "fftn",
     "free_of_basis", "ifftn", "inv", "irfft", "pinv", "qr", "qr_complete", "rfft", "slogdet",
-    "solve", "solve_triangular", "svd", "svd_full", "svdvals",
+    "solve", "solve_triangular", "svd", "svd_full", "svdvals", "eigen_spectral", "singular_spectral",
     "logm", "lu", "matrix_exp", "solve_sylvester", "solve_toeplitz", "sqrtm",
     "bordered_solve", "eigsh", "iterative_solve",
     "extremum_shares_at", "from_values", "kron_sampled", "sampled_product", "to_dense",

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from iverson.autograd import is_grad_enabled
 from iverson.autograd.node import line_of, user_call
 from iverson.core import dtypes
 from iverson.core.arguments import checked
 from iverson.core.arrays import plain
-from iverson.core.dispatch import Operand, Wrapper, has_entries, is_tracked, unwrap
+from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GraphError, described, way_in
 from iverson.core.shapes import check_choice
 from iverson.expr.nodes import Expr
@@ -229,11 +228,6 @@ def given_dtype(dtype: Any, default: Any, operation: str) -> Any:
 def check_device(device: Any, operation: str) -> None:
     """Raises ArgumentError for any device but the CPU."""
     check_choice(device, (None, "cpu"), operation, "device")
-
-
-def tracks(x: Any) -> bool:
-    """Whether an operation on x would be recorded now."""
-    return is_tracked(x) and is_grad_enabled()
 
 
 @singledispatch

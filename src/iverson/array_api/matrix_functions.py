@@ -11,7 +11,7 @@ import numpy as np
 from iverson.array_api.arguments import as_inexact, as_operands, in_common
 from iverson.array_api.contraction import matmul
 from iverson.array_api.joining import concat
-from iverson.array_api.norms import MATRIX_ORDERS, matrix_norm, singular_values
+from iverson.array_api.norms import MATRIX_ORDERS, matrix_norm
 from iverson.array_api.padding import pad as _pad
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
@@ -92,7 +92,7 @@ def cond(x: A | ArrayLike, /, *, p: Order | None = None) -> A:
             there = F.reshape(singular, shape=(*singular.shape, 1, 1))
             inverse = F.inv(F.where(there, np.eye(x.shape[-1], dtype=x.dtype), x))
             return F.where(singular, _infinite(x), size * matrix_norm(inverse, ord=p))
-        s = singular_values(x)
+        s = F.svdvals(x)
     if not s.shape[-1]:
         raise ArgumentError("cond", "x", got=f"shape {x.shape}", expected="matrices with entries")
     largest, smallest = (f(s, axis=(s.ndim - 1,), keepdims=False) for f in (F.max, F.min))

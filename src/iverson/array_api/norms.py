@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from iverson.array_api.arguments import as_inexact, in_single, tracks
+from iverson.array_api.arguments import as_inexact, in_single
 from iverson.array_api.manipulation import moveaxis
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 
 INF = float("inf")
-
-
-def singular_values(x: Any) -> Any:
-    """The singular values, with the vectors that their derivative needs only where it is tracked."""
-    return F.svd(x)[1] if tracks(x) else F.svdvals(x)
 
 
 def _powers(x: Any, p: float) -> Any:
@@ -112,7 +107,7 @@ def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
         return _vector_norm(x, (rows, columns), keepdims, 2.0)
     if ord in ("nuc", 2, -2):
         with speaking_as("matrix_norm"):
-            found = singular_values(x)
+            found = F.svdvals(x)
     else:
         found = F.sum(F.abs(x), axis=(rows if abs(ord) == 1 else columns,), keepdims=False)
     axis = (found.ndim - 1,)

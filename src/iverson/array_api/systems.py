@@ -12,7 +12,6 @@ from iverson.array_api.indexing import positions, take_along_axis
 from iverson.array_api.inverses import matrix_rank, pinv
 from iverson.array_api.joining import concat
 from iverson.array_api.manipulation import expand_dims, flip
-from iverson.array_api.norms import singular_values
 from iverson.array_api.reductions import sum as _sum
 from iverson.array_api.triangular import solve_triangular
 from iverson.core import dtypes
@@ -233,7 +232,7 @@ def lstsq(
     with speaking_as("lstsq", x="a"):
         inverse = pinv(matrix, rtol=rtol)
         rank: Any = matrix_rank(matrix, rtol=rtol)
-        values = singular_values(matrix)
+        values = F.svdvals(matrix)
 
     def solved(b: Any) -> Any:
         x = F.matmul(inverse, b)

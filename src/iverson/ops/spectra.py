@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,19 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import GradientError, ShapeError
-from iverson.core.op import Op, Sample
+from iverson.core.op import Op, Sample, Wanted, reading
 from iverson.core.table import define
 from iverson.ops.batching import leading
 from iverson.ops.linalg import (
     _eigh_abstract,
     _eigh_gauge,
     _full_rank,
+    _gaps,
     _hermitian,
     _hermitian_samples,
     _inverse_gaps,
     _lapack,
+    _negligible,
     _nonzero,
     _qr_abstract,
     _qr_jvp,
@@ -288,8 +291,130 @@ define(
 )
 
 
-# Values alone: cheaper than with vectors, which only the derivative asks for. It divides by no gap, so that a
-# symmetric function of values that repeat has its derivative.
+# Values alone: cheaper than with vectors, which only derivatives ask for. Those divide by no gap, so that a
+# symmetric function of values that repeat has its derivative. The gradient of f(w(x)), with g = f'(w), is one
+# op: V diag(g) V^H, or U diag(g) V^H. Its derivative in x divides g[j] - g[i] by w[j] - w[i]. At equal values
+# that is 0 where g is equal and stays so, if no derivative in g is asked for in the same call: f is linear in
+# these values, as a trace is. Of another f it is a second derivative, which g does not tell.
+def _over(F: Any, a: Any, b: Any, scale: Any, size: int, constant: bool) -> Any:
+    """a / b, and nan where b is 0 to rounding next to ``scale``; 0 where a is 0 there and ``constant``."""
+    if not scale.shape[-1]:  # there are no quotients
+        return a
+    nothing = _negligible(F, b, scale, size)
+    quotient = a / F.where(nothing, np.nan, b)
+    if not constant:
+        return quotient
+    zero = F.logical_and(nothing, F.equal(a, 0))
+    return F.where(zero, F.sqrt(F.where(zero, a, 1.0)), quotient)  # a root: in a there is no derivative
+
+
+def _divided_differences(F: Any, g: Any, w: Any, constant: bool) -> Any:
+    """(g[j] - g[i]) / (w[j] - w[i]) off the diagonal, 0 on it."""
+    k = w.shape[-1]
+    return F.where(np.eye(k, dtype=bool), 0.0, _over(F, _gaps(F, g), _gaps(F, w), w, k, constant))
+
+
+def _sums(F: Any, w: Any) -> Any:
+    """sums[i, j] = w[i] + w[j]."""
+    return F.expand_dims(w, axis=(w.ndim - 1,)) + F.expand_dims(w, axis=(w.ndim,))
+
+
+def _row(F: Any, g: Any) -> Any:
+    return F.expand_dims(g, axis=(g.ndim - 1,))
+
+
+def _spectral_abstract(name: str, decomposed: Any, x: Any, g: Any) -> Aval:
+    w = decomposed(x)
+    if g.shape != (*w.shape[:-1], 1, w.shape[-1]):
+        raise ShapeError(name, "g", got=f"shape {g.shape}", expected="a row, a number for each value of x")
+    return Aval(x.shape, dtypes.to_inexact(x.dtype))
+
+
+def _eigen_spectral(x: Any, g: Any) -> Any:
+    v = np.linalg.eigh(_symmetrized(x))[1]
+    return (v * g) @ np.conj(np.swapaxes(v, -1, -2))
+
+
+def _singular_spectral(x: Any, g: Any) -> Any:
+    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    return (u * g) @ vh
+
+
+@reading((0, 1))
+def _eigen_spectral_pullback(F: Any, wanted: Wanted, c: Any, _y: Any, x: Any, g: Any) -> list[Any]:
+    w, v = F.eigh(x)
+    inner = F.matmul(F.mH(v), F.matmul(_hermitian(F, c), v))
+
+    def in_x() -> Any:
+        turned = inner * _divided_differences(F, F.squeeze(g, axis=(g.ndim - 2,)), w, 1 not in wanted)
+        return F.matmul(v, F.matmul(turned, F.mH(v)))
+
+    parts = (in_x, lambda: _row(F, F.real(F.diagonal(inner, offset=0))))
+    return [parts[i]() for i in wanted]
+
+
+@reading((0, 1))
+def _singular_spectral_pullback(F: Any, wanted: Wanted, c: Any, _y: Any, x: Any, g: Any) -> list[Any]:
+    # With P = U^H C V, the Hermitian part of P is turned as that of eigenvalues, and the skew part has
+    # (g[i] + g[j]) / (s[i] + s[j]); what lies outside of the span of U or V has g / s.
+    u, s, vh = F.svd(x)
+    inner = F.matmul(F.mH(u), F.matmul(c, F.mH(vh)))
+
+    def in_x() -> Any:
+        own, size = F.squeeze(g, axis=(g.ndim - 2,)), max(x.shape[-2:])
+        constant = 1 not in wanted
+        sums = _over(F, _sums(F, own), _sums(F, s), s, size, constant)
+        if x.dtype.kind != "c":
+            sums = F.where(np.eye(s.shape[-1], dtype=bool), 0.0, sums)
+        hermitian = _hermitian(F, inner)
+        turned = hermitian * _divided_differences(F, own, s, constant) + (inner - hermitian) * sums
+        found = F.matmul(u, F.matmul(turned, vh))
+        if x.shape[-2] != x.shape[-1]:
+            outer = _row(F, _over(F, own, s, s, size, constant))
+            if _is_tall(x):
+                found = found + F.matmul((F.matmul(c, F.mH(vh)) - F.matmul(u, inner)) * outer, vh)
+            else:
+                found = found + F.matmul(u * outer, F.matmul(F.mH(u), c) - F.matmul(inner, vh))
+        return found
+
+    parts = (in_x, lambda: _row(F, F.real(F.diagonal(inner, offset=0))))
+    return [parts[i]() for i in wanted]
+
+
+def _row_for(s: Any, *shape: int) -> Any:
+    """Numbers for the values of a matrix, as a row."""
+    return np.real(s((*shape[:-2], 1, min(shape[-2:]))))
+
+
+define(
+    Op(
+        name="eigen_spectral",
+        forward=_lapack("eigen_spectral", _eigen_spectral, finite=True),
+        abstract=partial(_spectral_abstract, "eigen_spectral", lambda x: _eigh_abstract(x)[0]),
+        vjp=_eigen_spectral_pullback,
+        batch=leading,
+        samples=lambda s: [
+            Sample((*sample.args, _row_for(s, *sample.args[0].shape))) for sample in _hermitian_samples(s)
+        ],
+        convention="eigenvalues equal to rounding: nan, but for g that is equal and constant",
+    )
+)
+define(
+    Op(
+        name="singular_spectral",
+        forward=_lapack("singular_spectral", _singular_spectral, finite=True),
+        abstract=partial(_spectral_abstract, "singular_spectral", lambda x: _svd_abstract(x)[1]),
+        vjp=_singular_spectral_pullback,
+        batch=leading,
+        samples=lambda s: [
+            Sample((s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1), _row_for(s, *shape)))
+            for shape in ((3, 3), (4, 2), (2, 2, 3))
+        ],
+        convention="singular values equal or 0 to rounding: nan, but for g that is equal (or 0) and constant",
+    )
+)
+
+
 def _eigvalsh_jvp(F: Any, t: Any, _y: Any, x: Any) -> Any:
     v = F.eigh(x)[1]
     return F.real(F.diagonal(F.matmul(F.mH(v), F.matmul(_hermitian(F, t), v)), offset=0))
@@ -300,22 +425,12 @@ def _svdvals_jvp(F: Any, t: Any, _y: Any, x: Any) -> Any:
     return F.real(F.diagonal(F.matmul(F.mH(u), F.matmul(t, F.mH(vh))), offset=0))
 
 
-def _eigvalsh_vjp(F: Any, g: Any, _y: Any, x: Any) -> Any:
-    v = F.eigh(x)[1]
-    return F.matmul(v * F.expand_dims(g, axis=(g.ndim - 1,)), F.mH(v))
-
-
-def _svdvals_vjp(F: Any, g: Any, _y: Any, x: Any) -> Any:
-    u, _, vh = F.svd(x)
-    return F.matmul(u * F.expand_dims(g, axis=(g.ndim - 1,)), vh)
-
-
 define(
     Op(
         name="eigvalsh",
         forward=_lapack("eigvalsh", lambda x: np.linalg.eigvalsh(_symmetrized(x)), finite=True),
         abstract=lambda x: _eigh_abstract(x)[0],
-        vjp=(_eigvalsh_vjp,),
+        vjp=(lambda F, g, _y, x: F.eigen_spectral(x, _row(F, g)),),
         jvp=(_eigvalsh_jvp,),
         batch=leading,
         samples=lambda s: [Sample(sample.args) for sample in _hermitian_samples(s)],
@@ -326,7 +441,7 @@ define(
         name="svdvals",
         forward=_lapack("svdvals", lambda x: np.linalg.svd(x, compute_uv=False), finite=True),
         abstract=lambda x: _svd_abstract(x)[1],
-        vjp=(_svdvals_vjp,),
+        vjp=(lambda F, g, _y, x: F.singular_spectral(x, _row(F, g)),),
         jvp=(_svdvals_jvp,),
         batch=leading,
         samples=lambda s: [
