@@ -58,6 +58,8 @@ def points(name, count):
     rows = []
     while len(rows) < count:
         row = [number(rng, name in SHARES and k == scalar.arity - 1) for k in range(scalar.arity)]
+        if name == "zeta" and rng.random() < 0.5:  # Riemann's, which is defined at all x
+            row[1] = 1.0
         if name in INVERSES:  # where SciPy's are right
             row = [*(10 ** rng.uniform(-0.5, 1) for _ in row[1:]), rng.uniform(0.05, 0.95)]
         if max(map(abs, row)) <= min(

@@ -246,7 +246,8 @@ def test_derivatives_against_mpmath(name):
 
 @mp.workdps(40)
 def test_derivatives_of_zeta_against_mpmath():
-    s, q = np.array([1.5, 2.0, 4.0, 30.0, 1.01, 0.5, 10.0]), np.array([1.0, 0.5, 3.0, 2.0, 1.0, 1.0, 50.0])
+    s = np.array([1.5, 2.0, 4.0, 30.0, 1.01, 0.5, 10.0, -3.5, -4.0, -50.25, -99.0])
+    q = np.array([1.0, 0.5, 3.0, 2.0, 1.0, 1.0, 50.0, 1.0, 1.0, 1.0, 1.0])
     for order in (1, 2):
         wanted = [float(mp.zeta(a, b, order)) for a, b in zip(s.tolist(), q.tolist(), strict=True)]
         found = slope(special.zeta, 0, order)(iv.asarray(s), iv.asarray(q)).numpy()

@@ -250,8 +250,8 @@ def zeta(x: A | ArrayLike, q: A | ArrayLike = 1.0, /) -> A:
     x, q : arrays or numbers that broadcast, of a real dtype. Riemann's function is defined for x below 1 too.
 
     Differentiable in both: in x by the Euler-Maclaurin formula (NIST Handbook of Mathematical Functions,
-    25.11), for x >= -2; below, where rounding leaves it no digits, the derivative is nan. Raises DTypeError
-    for other dtypes, ShapeError where shapes do not fit.
+    25.11) for x >= -2, and below, for q = 1, by the reflection formula (25.4.1); for other q the derivatives
+    are nan there. Raises DTypeError for other dtypes, ShapeError where shapes do not fit.
 
     >>> from iverson import asarray
     >>> zeta(asarray([2., 4.]))

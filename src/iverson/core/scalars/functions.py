@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.scalars.incomplete import zeta_slope
 from iverson.core.scalars.quadrature import Total, by_orders, half_line
 from iverson.core.scalars.record import NOT_BELOW_0, POSITIVE, Derivative, Scalar, Slopes, of_scipy
 from iverson.core.scalars.special import lgamma, scipy_special
@@ -278,10 +279,10 @@ FUNCTIONS = (
     ),
     _one(
         "zetac",
-        lambda F, _y, x: F.zeta_order(1, x, 1.0),
-        "Riemann's zeta function less 1. The derivative is for x >= -2, and nan below.",
+        lambda F, _y, x: zeta_slope(F, x, 1.0),
+        "Riemann's zeta function less 1.",
         ("[2., 4.]", "[0.64493407, 0.08232323]"),
-        slopes=Slopes(((-2.0, math.inf),), 2e4),
+        slopes=Slopes(ulps=2e4, size=1e2),
         domain=((1.5, 4.0),),
     ),
     _one(

@@ -262,10 +262,41 @@ def _product(series: list[Any], factor: list[Any]) -> list[Any]:
 def _zeta_dq(F: Any, m: int, s: Any, q: Any) -> Any:
     # Of (-log w)^m w^-s with w = k + q the derivative is -(s (-log w)^m + m (-log w)^(m-1)) w^(-s-1).
     # The factor is s as it is left in s + 1: near s = 0 the pole of zeta there multiplies what that rounds.
-    own = (1 - (s + 1)) * (F.zeta_order(m, s + 1, q) if m else F.zeta(s + 1, q))
     if m == 0:
-        return own
+        # At s = 0 it is -1 + s digamma(q) + O(s^2); of the power, the second derivative in s is nan.
+        at_pole = F.equal(s, 0)
+        t = F.where(at_pole, 1.0, s)
+        there = s * F.digamma(q) - 1 + F.pow(F.abs(s), 1.5)
+        return F.where(at_pole, there, (1 - (t + 1)) * F.zeta(t + 1, q))
+    own = (1 - (s + 1)) * F.zeta_order(m, s + 1, q)
     return own - m * (F.zeta_order(m - 1, s + 1, q) if m > 1 else F.zeta(s + 1, q))
+
+
+def _reflected_slope(F: Any, s: Any) -> Any:
+    """The derivative of Riemann's zeta function at negative numbers.
+
+    zeta(s) is 2 (2 pi)^(s - 1) sin(pi s / 2) gamma(u) zeta(u) with u = 1 - s (NIST Handbook, 25.4.1).
+    """
+    u, angle = 1 - s, 0.5 * math.pi * s
+    value = F.zeta(u, 1.0)
+    slope = (math.log(2 * math.pi) - F.digamma(u)) * value - F.zeta_order(1, u, 1.0)
+    found = F.sin(angle) * slope + 0.5 * math.pi * F.cos(angle) * value
+    return found * (2 * F.exp(F.lgamma(u) + (s - 1) * math.log(2 * math.pi)))
+
+
+def zeta_slope(F: Any, s: Any, q: Any) -> Any:
+    """The derivative of zeta(s, q) in s; below -2 that of Riemann's function, q = 1, by reflection."""
+    below = F.less(s, -2)
+    riemann = type(q) is float
+    if not riemann:
+        below = F.logical_and(below, F.equal(q, 1))
+    t = F.where(below, s, -3.0)
+    found = _reflected_slope(F, t)
+    if not riemann:  # its derivative in q at 1; of the power, the second is nan
+        beyond = F.where(below, q, 1.0) - 1
+        found = found - beyond * (F.zeta(t + 1, 1.0) + t * _reflected_slope(F, t + 1))
+        found = found + F.pow(F.abs(beyond), 1.5)
+    return F.where(below, found, F.zeta_order(1, F.where(below, 2.0, s), q))
 
 
 _SHAPE: tuple[float, float] = (0.5, 2.5)
@@ -439,9 +470,9 @@ INCOMPLETE = (
     of_scipy(
         "zeta",
         zeta,
-        (lambda F, _y, x, q: F.zeta_order(1, x, q), lambda F, _y, x, q: _zeta_dq(F, 0, x, q)),
+        (lambda F, _y, x, q: zeta_slope(F, x, q), lambda F, _y, x, q: _zeta_dq(F, 0, x, q)),
         domain=((1.5, 4.0), _SHAPE),
-        slopes=Slopes(((-2.0, math.inf), NOT_BELOW_0), 2e4, 1e2),
+        slopes=Slopes((None, NOT_BELOW_0), 2e4, 1e2),
         names=("x", "q"),
     ),
     Scalar(
