@@ -112,6 +112,29 @@ def test_dlpack_round_trip_and_negative_strides():
         np.from_dlpack(iv.zeros(2, requires_grad=True))
 
 
+@pytest.mark.parametrize(
+    "x",
+    [
+        iv.asarray(np.arange(3.0))[::-1],
+        iv.eye(3).to_layout("csr"),
+        iv.sparse_coo_tensor([[1]], [2.0], (3,)),
+        iv.autograd.grad(iv.asarray(0.0), iv.zeros((3,), requires_grad=True)),
+    ],
+    ids=["negative strides", "csr", "coo", "zero"],
+)
+def test_memory_that_dlpack_cannot_share_is_a_buffer_error(x):
+    """The array API's word for it, and an error of ours; a copy is given unless it is forbidden."""
+    told = r"dlpack: argument 'copy': got False for (negative|layout)"
+    for given in (lambda: x.__dlpack__(copy=False), lambda: np.from_dlpack(x, copy=False)):
+        with pytest.raises(BufferError, match=told) as caught:
+            given()
+        assert isinstance(caught.value, ArgumentError)
+    with pytest.raises(BufferError, match="from_dlpack"):
+        iv.from_dlpack(x, copy=False)
+    for also in (None, True):
+        np.testing.assert_array_equal(np.from_dlpack(x, copy=also), x.to_dense().numpy())
+
+
 @pytest.mark.peers
 def test_torch_and_jax_take_our_tensors():
     torch = pytest.importorskip("torch", reason="PyTorch is a peer")

@@ -29,6 +29,7 @@ from iverson.core.dispatch import LevelValue, Wrapper, created, rewrap, unwrap, 
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
+    BufferExportError,
     OutOfMemoryError,
     ShapeError,
     described,
@@ -598,8 +599,8 @@ def from_dlpack(
 ) -> Tensor:
     """A tensor of another library's array, through the DLPack protocol; shares memory unless ``copy=True``.
 
-    Raises ArgumentTypeError for an object without ``__dlpack__``, ArgumentError where ``copy=False``
-    cannot be kept.
+    Raises ArgumentTypeError for an object without ``__dlpack__``, BufferExportError (a BufferError) where
+    ``copy=False`` cannot be kept.
 
     >>> import numpy
     >>> from_dlpack(numpy.arange(3))
@@ -613,7 +614,7 @@ def from_dlpack(
     try:
         array = np.from_dlpack(x, copy=copy)
     except (BufferError, ValueError) as error:
-        raise ArgumentError(
+        raise BufferExportError(
             "from_dlpack", "x", got=described(x), expected="what DLPack can pass on", remedy=str(error)
         ) from error
     return asarray(array, requires_grad=requires_grad)

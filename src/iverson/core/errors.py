@@ -125,6 +125,10 @@ class ForeignDTypeError(DTypeError, BufferError):
     """A dtype that the exchange with other libraries is not defined for; DLPack wants a BufferError."""
 
 
+class BufferExportError(ArgumentError, BufferError):
+    """Entries that cannot be passed on to another library as asked for; DLPack wants a BufferError."""
+
+
 class ArgumentTypeError(IversonError, TypeError):
     """An argument of the wrong Python type."""
 
@@ -202,6 +206,7 @@ __all__ = [
     "ArgumentTypeError",
     "AxisError",
     "BatchWarning",
+    "BufferExportError",
     "ConvergenceWarning",
     "DTypeError",
     "DensifyWarning",

@@ -21,6 +21,7 @@ from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
+    BufferExportError,
     DTypeError,
     ForeignDTypeError,
     GradientError,
@@ -31,7 +32,7 @@ from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
 from iverson.kernels.origins import layout_in_level
-from iverson.layouts import holds_alone, layout_of, read_only, to_strided
+from iverson.layouts import Strided, holds_alone, layout_of, read_only, to_strided
 from iverson.layouts.registry import support_of
 from iverson.ops import TABLE
 
@@ -251,11 +252,11 @@ class Tensor(Handle, Array, TensorMethods):
         shared = copy is False
         flagged = (max_version or (0,))[0] >= 1 and holds_alone(self)
         array = self.__array__()
-        if any(s < 0 for s in array.strides):
-            if shared:
-                raise ArgumentError(
-                    "dlpack", "copy", got="False for negative strides", expected="True or None"
-                )
+        backwards = any(s < 0 for s in array.strides)
+        if shared and (backwards or type(self._value) is not Strided):
+            what = "negative strides" if backwards else f"layout '{self.layout}'"
+            raise BufferExportError("dlpack", "copy", got=f"False for {what}", expected="True or None")
+        if backwards:
             array = np.ascontiguousarray(array)
         elif not shared and not flagged:
             array = array.copy()
