@@ -208,6 +208,26 @@ def test_a_structural_zero_is_stored_where_numbers_would_be(name):
                 )
 
 
+@pytest.mark.parametrize("construct", [iv.jit, iv.checkpoint, lambda f: iv.jit(iv.checkpoint(f))])
+def test_a_structural_zero_that_a_body_writes_is_one_in_the_body(construct):
+    s = iv.asarray(A).to_layout("csr")
+
+    def read(p, w):
+        stored = (s.with_values(w) * 0.7).nnz
+        w[0:1] = p
+        return p * stored + w.sum()
+
+    p = iv.asarray([2.0])
+    for around in (
+        lambda f: f(p),
+        lambda f: iv.jvp(f, (p,), (p,))[1],
+        lambda f: iv.grad(lambda p: f(p).sum())(p),
+    ):
+        w = zero((3,))
+        expected = around(lambda p: read(p, zero((3,))))
+        np.testing.assert_array_equal(around(construct(lambda p, w=w: read(p, w))).numpy(), expected.numpy())
+
+
 @pytest.mark.parametrize("way", [iv.grad, lambda f: iv.jit(iv.grad(f)), lambda f: iv.grad(iv.jit(f))])
 def test_what_is_read_of_a_zero_differentiates(way):
     s = iv.asarray(A).to_layout("csr")

@@ -34,7 +34,7 @@ from iverson.core.dispatch import (
     with_cells,
 )
 from iverson.core.dtypes import is_inexact
-from iverson.core.entries import FULL, Bracket, Stored
+from iverson.core.entries import FULL, Bracket, Nothing, Stored
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.core.table import TABLE
@@ -319,7 +319,7 @@ class Trace(Level):
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
         )
         self._note_constant(results)
-        if self._origins or Stored in supports or op.entry_map.converts:
+        if self._origins or Stored in supports or Nothing in supports or op.entry_map.converts:
             self._note_origins(op, args, operands, params, results)
         made = tuple([Traced(self, v) for v in results])
         return made if op.multiple else made[0]
