@@ -240,3 +240,10 @@ def test_means_of_segments_count_what_exists():
     m = iv.masked_tensor(iv.asarray([1.0, iv.nan, 5.0]), [True, False, True])
     found = nn.segment_mean(m, np.array([0, 0, 1]))
     np.testing.assert_array_equal(found.to_tensor(0).numpy(), [1.0, 5.0])
+
+
+def test_offsets_of_bags_end_where_the_indices_do():
+    table = iv.ones((3, 2))
+    for offsets, last in (([0, 2], True), ([1, 3], True), ([1, 2], False), ([0, 2, 1], False)):
+        with pytest.raises(iv.errors.ArgumentError, match=r"^embedding_bag: argument 'offsets': .*0 first"):
+            nn.embedding_bag(np.array([0, 1, 1]), table, np.array(offsets), include_last_offset=last)

@@ -214,10 +214,17 @@ def embedding_bag(
         raise ShapeError("embedding_bag", "offsets", got=f"shape {starts.shape}", expected="a vector")
     count = starts.size - include_last_offset
     bags = searchsorted(starts, np.arange(given.size), side="right") - 1
-    if has_entries(starts) and (F.to_numpy(starts)[0] != 0 or (np.diff(F.to_numpy(starts)) < 0).any()):
-        raise ArgumentError(
-            "embedding_bag", "offsets", got=f"{starts}", expected="0 first, none below the one before"
-        )
+    if has_entries(starts):
+        known = F.to_numpy(starts)
+        ends = known[-1] == given.size or not include_last_offset
+        if known[0] != 0 or (np.diff(known) < 0).any() or not ends:
+            raise ArgumentError(
+                "embedding_bag",
+                "offsets",
+                got=f"{starts}",
+                expected="0 first, none below the one before"
+                + (f", {given.size} last, where the last bag ends" if include_last_offset else ""),
+            )
     if mode == "sum":
         return segment_sum(rows, bags, count)
     if mode == "mean":
