@@ -179,6 +179,11 @@ CASES = {
     "nanmedian": (lambda x: iv.nanmedian(x, axis=1), lambda x: np.nanmedian(x, 1), [GAPS]),
     "nanmin": (lambda x: iv.nanmin(x, axis=1), lambda x: np.nanmin(x, 1), [GAPS]),
     "nanprod": (lambda x: iv.nanprod(x, axis=1), lambda x: np.nanprod(x, 1), [GAPS]),
+    "nanpercentile": (
+        lambda x: iv.nanpercentile(x, 100 * Q, axis=0),
+        lambda x: np.nanpercentile(x, 100 * Q, 0),
+        [GAPS],
+    ),
     "nanquantile": (lambda x: iv.nanquantile(x, Q, axis=0), lambda x: np.nanquantile(x, Q, 0), [GAPS]),
     "nanstd": (lambda x: iv.nanstd(x, axis=0, ddof=1), lambda x: np.nanstd(x, 0, ddof=1), [GAPS]),
     "nansum": (lambda x: iv.nansum(x, axis=1), lambda x: np.nansum(x, 1), [GAPS]),
@@ -187,6 +192,7 @@ CASES = {
         lambda x: np.nanvar(x, ddof=1, keepdims=True),
         [GAPS],
     ),
+    "percentile": (lambda x: iv.percentile(x, 100 * Q, axis=1), lambda x: np.percentile(x, 100 * Q, 1), [X]),
     "quantile": (lambda x: iv.quantile(x, Q, axis=1), lambda x: np.quantile(x, Q, 1), [X]),
     "quantile-axes": (
         lambda x: iv.quantile(x, 0.3, axis=(0, 2), keepdims=True),

@@ -345,6 +345,8 @@ KEEP_DTYPE = {
     "radian",
     "quantile",
     "nanquantile",
+    "percentile",
+    "nanpercentile",
     "polygamma",
     "logm",
     "trapezoid",

@@ -259,14 +259,15 @@ MAIN: dict[str, Callable[[], Made]] = {
     **{name: lambda: [*reduced(), *reduced(correction=1)] for name in ("var", "std", "nanvar", "nanstd")},
     **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), _extrema),
     **{
-        name: lambda: [
+        name: lambda whole=whole: [
             (X(s), q, {"axis": a})
             for s in SHAPES[1:4]
             for a in _axes(s, tuples=True)
             if a != ()
-            for q in (0.3, lasting([0.0, 0.25, 1.0]))
+            for q in (0.3 * whole, lasting([0.0, 0.25 * whole, whole]))
         ]
-        for name in ("quantile", "nanquantile")
+        for names, whole in ((("quantile", "nanquantile"), 1.0), (("percentile", "nanpercentile"), 100.0))
+        for name in names
     },
     **{
         name: lambda: [*along(none=True), *along(none=True, include_initial=True)]

@@ -480,7 +480,9 @@ IV: dict[str, list[Law]] = {
     "matrix_transpose": axes(iv.matrix_transpose, CUBE, 0, 1, 2),
     "meshgrid": [Law(lambda *xs: tuple(iv.meshgrid(*xs)), (V,), (0,))],
     "moveaxis": [Law(lambda x: iv.moveaxis(x, 0, 2), (CUBE,), (k,)) for k in range(3)],
+    "nanpercentile": [lines(iv.nanpercentile, X, q=30.0, axis=1)],
     "nanquantile": [lines(iv.nanquantile, X, q=0.3, axis=1)],
+    "percentile": [lines(iv.percentile, X, q=30.0, axis=1)],
     "quantile": [
         *(
             lines(iv.quantile, X, q=0.3, axis=1, method=method)

@@ -248,6 +248,29 @@ def nanquantile(
 
 @method
 @checked
+def nanpercentile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The percentiles of the entries that are not nan over axes (None: all), nan without one.
+
+    q is in percent, from 0 to 100. Other arguments and errors are those of `quantile`.
+
+    >>> from iverson import asarray
+    >>> nanpercentile(asarray([3., 1., float("nan"), 2.]), 25)
+    iverson.Tensor(1.5)
+    """
+    return quantiles(x, q, axis, keepdims, "nanpercentile", method, weights, pass_over_nan=True, whole=100.0)
+
+
+@method
+@checked
 def nanmedian(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """The middle entry in order of those that are not nan over axes (None: all), or the mean of two.
 
@@ -340,5 +363,5 @@ def nanargmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool =
 
 __all__ = [
     "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
-    "nanmin", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
+    "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
 ]  # fmt: skip

@@ -145,6 +145,29 @@ def quantile(
     return quantiles(x, q, axis, keepdims, "quantile", method, weights)
 
 
+@method
+@checked
+def percentile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The percentiles of the entries over axes (None: all): `quantile` with q in percent, from 0 to 100.
+
+    Arguments and errors are those of `quantile`.
+
+    >>> from iverson import asarray
+    >>> percentile(asarray([3., 1., 2., 10.]), asarray([50., 100.]))
+    iverson.Tensor([ 2.5, 10. ])
+    """
+    return quantiles(x, q, axis, keepdims, "percentile", method, weights, whole=100.0)
+
+
 def quantiles(
     x: Any,
     q: Any,
@@ -154,14 +177,19 @@ def quantiles(
     method: str = "linear",
     weights: Any = None,
     pass_over_nan: bool = False,
+    whole: float = 1.0,
 ) -> Any:
-    """`quantile` or `nanquantile`, as errors call it: nan comes last in order, and may be left out there."""
+    """`quantile` or one like it, as errors call it, of shares q of a whole.
+
+    nan comes last in order, and may be left out there.
+    """
     check_choice(method, tuple(_METHODS), name, "method")
     x, q = as_inexact(x, name), as_inexact(q, name, "q")
     for value, argument in ((x, "x"), (q, "q")):
         check_kind(value, "f", name, argument)
     dtype = x.dtype
     x, q = (cast(value, dtypes.float32) if dtypes.is_half(value.dtype) else value for value in (x, q))
+    q = q if whole == 1.0 else q / whole
     axes = normalize_axes(axis, x.ndim, name)
     lines = _last(x, axes)
     if lines.shape[-1] == 0:
@@ -489,5 +517,6 @@ def _carried(name: str, x: Any, axis: Any, limit: Any, back: bool) -> Any:
 
 
 __all__ = [
-    "bfill", "cummax", "cummin", "ffill", "kthvalue", "logcumsumexp", "median", "quantile", "topk",
+    "bfill", "cummax", "cummin", "ffill", "kthvalue", "logcumsumexp", "median", "percentile",
+    "quantile", "topk",
 ]  # fmt: skip

@@ -366,6 +366,8 @@ class Methods:
         """The middle entry in order of those that are not nan over axes (None: all), or the mean of two."""
     def nanmin(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The smallest over axes (None: all) of the entries that are not nan, nan without one."""
+    def nanpercentile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: QuantileMethod = 'linear', weights: Array | ArrayLike | None = None, keepdims: bool = False) -> Self:
+        """The percentiles of the entries that are not nan over axes (None: all), nan without one."""
     def nanprod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The product over axes (None: all) of the entries that are not nan, 1 without one."""
     def nanquantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: QuantileMethod = 'linear', weights: Array | ArrayLike | None = None, keepdims: bool = False) -> Self:
@@ -400,6 +402,8 @@ class Methods:
         """All products of an entry of x1 and one of x2, as a matrix. Raises ShapeError unless both are vectors."""
     def pad(self, pad_width: Widths, /, mode: PadMode = 'constant', *, constant_values: complex = 0, end_values: complex = 0, stat_length: SupportsIndex | None = None) -> Self:
         """x with entries added before and after each axis."""
+    def percentile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: QuantileMethod = 'linear', weights: Array | ArrayLike | None = None, keepdims: bool = False) -> Self:
+        """The percentiles of the entries over axes (None: all): `quantile` with q in percent, from 0 to 100."""
     @overload
     def permute_dims(self, /, *axes: SupportsIndex) -> Self:
         """x with its axes in the given order. Raises AxisError unless ``axes`` names each axis once."""
