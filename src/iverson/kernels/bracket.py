@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import hull
 from iverson.core.op import Op
 from iverson.core.region import Region
@@ -282,6 +283,18 @@ def running_sums(op: Op, values: Values, params: Params) -> Any:
         return run(op, (to_strided(held(own)).astype(np.float32),), params) > 0
 
     return Bracket(out, condition, is_made=True)
+
+
+@register("index notation", Bracket)
+def in_notation(op: Op, values: Values, params: Params) -> Any:
+    """A derivative in index notation that is linear in the selection, as it is carried out eagerly."""
+    from iverson.te.operator import expression_of
+
+    own = expression_of(op)
+    if own is None or not own.linear or type(values[0]) is not Bracket:
+        return NotImplemented
+    made = own.applied(tuple(map(make_handle, (values[0], *map(select, values[1:])))), params)
+    return tuple(map(value_of, made)) if op.multiple else value_of(made)
 
 
 @register("matmul", Bracket)

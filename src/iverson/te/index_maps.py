@@ -239,6 +239,7 @@ def _entries(region: Region | None, of: Tensor) -> Entries:
 class IndexMaps(EntryMap):
     """The entry map that follows from a program; ``relation(inputs, params)`` finds it for operands."""
 
+    family = "index notation"
     partial = True
 
     def __init__(self, relation: Callable[[Sequence[Any], Mapping[str, Any]], Relation]) -> None:

@@ -29,7 +29,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.guards import Guard, guards_of
 from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
-from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, to_strided
+from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, to_strided
 from iverson.layouts.bracket import held
 from iverson.te import guards
 from iverson.te.affine import depends_on_data
@@ -148,6 +148,7 @@ class Expression:
     alone : how many shapes it was compiled for that a program for all shapes does not serve.
     root : whose function it is made of, if it is a derivative; else itself.
     gradient : if it is one of `gradients`: whose, in which inputs, of the cotangents of which results.
+    linear : whether it is a derivative, linear in the operand that comes first alone.
     """
 
     def __init__(self, build: Build, name: str, names: tuple[str, ...], multiple: bool) -> None:
@@ -162,6 +163,7 @@ class Expression:
         #: Of a root, what the function read besides its arguments when it was last called.
         self._guards: list[Guard] = []
         self.gradient: tuple[Expression, tuple[int, ...], tuple[int, ...]] | None = None
+        self.linear = False
         self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
         #: Of the call before, most often of the next as well.
         self._latest: tuple[Compiled | None, Any] = None, None
@@ -334,7 +336,7 @@ class Expression:
         Of several cotangents each is pulled back by itself where one is a selection: what that leaves out
         depends on it alone (`applied`).
         """
-        if self.multiple and (self.guarded or any(type(value_of(h)) is Bracket for h in g)):
+        if self.multiple and (self.guarded or any(map(_may_select, g))):
             defined = [j for j, h in enumerate(g) if type(value_of(h)) is not Zero or is_tracked(h)]
             if len(defined) > 1:
                 alone = [[h if k == j else _nothing(h) for k, h in enumerate(g)] for j in defined]
@@ -412,7 +414,7 @@ class Expression:
         names = (*(distinct(n, self.names) for n in heads), *self.names)
         build = partial(self._pull, wanted, defined)
         made = self.derived(("vjp", wanted, defined), build, names, len(wanted) > 1, of=wanted)
-        made.gradient = self, wanted, defined
+        made.gradient, made.linear = (self, wanted, defined), len(defined) == 1
         return made
 
     def programs(self, args: tuple[Any, ...], params: dict[str, Any]) -> dict[str, Program]:
@@ -441,7 +443,8 @@ class Expression:
         """The same in index notation, with an index for the example."""
         build = partial(self._over_examples, examples.of)
         derived = self.derived(("batch", examples.of), build, self.names, self.multiple)
-        return bind(derived.op, args, params)
+        derived.linear = self.linear
+        return derived.applied(args, params) if self.linear else bind(derived.op, args, params)
 
     def _over_examples(self, of: tuple[bool, ...], *given: Placeholder, **params: Any) -> Any:
         one = tuple(
@@ -458,6 +461,7 @@ class Expression:
             return None
         names = (distinct("tangent", self.names), *self.names)
         derived = self.derived(("jvp", i), partial(self._push, i), names, self.multiple, of=(i,))
+        derived.linear = True
         return derived.applied((t, *xs), params)
 
     def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -470,8 +474,7 @@ class Expression:
         value = value_of(first)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
         if not (selected or self.guarded):
-            alone = self.gradient is None or len(self.gradient[2]) == 1  # of several, counts are of the first
-            return self._of_sums(args, params) if alone else bind(self.op, args, params)
+            return self._of_sums(args, params) if self.linear else bind(self.op, args, params)
         place = self.compiled(tuple(map(_operand, args)), params).relation.place()
         if place is None or self.guarded:
             return self._of_sums(args, params)
@@ -491,25 +494,24 @@ class Expression:
         """
         first, *others = args
         value = value_of(first)
-        names = (distinct("condition", self.names), *self.names)
         if not all(map(has_entries, args)):
-            return self._of_sums_in_level(names, args, params)
-        made = bind(self.op, args, params)
+            return self._of_sums_in_level(args, params)
+        made = bind(self.op, (make_handle(select(value), *slot_of(first)), *others), params)
         results = made if self.multiple else (made,)
         if type(value) is not Bracket:
             condition = np.broadcast_to(np.True_, value.shape)
         else:
             condition, value = held(value), value.values
             if not all(not is_tracked(x) and np.isfinite(value_of(x)).all() for x in results):
-                chosen = self.derived(("selected",), partial(self._selected, 0), names, self.multiple)
-                made = bind(chosen.op, (condition, make_handle(value, *slot_of(first)), *others), params)
+                chosen = self._under_condition("selected", 0).op
+                made = bind(chosen, (condition, make_handle(value, *slot_of(first)), *others), params)
                 results = made if self.multiple else (made,)
 
         like = value.shape, value.dtype
 
         @cache
         def counts() -> tuple[Any, ...]:
-            counting = self.derived(("held",), partial(self._selected, 1), names, self.multiple)
+            counting = self._under_condition("held", 1)
             head = np.zeros(*like)
             given = [condition, head, *(value_of(x, x) for x in others)]
             plain = [to_strided(v) if type(v) in layouts_by_type else v for v in given]
@@ -522,13 +524,11 @@ class Expression:
         ]
         return tuple(brackets) if self.multiple else brackets[0]
 
-    def _of_sums_in_level(self, names: tuple[str, ...], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _of_sums_in_level(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """As `_of_sums`, where no entries are known: counts are a call of their own, if any are needed."""
-        first, *others = args
         if not self._leaves_out(args, params):
             return bind(self.op, args, params)
-        counting = self.derived(("held",), partial(self._selected, 1), names, self.multiple)
-        counts = bind(counting.op, (np.broadcast_to(np.True_, first.shape), first, *others), params)
+        counts = self.counts(np.broadcast_to(np.True_, args[0].shape), args, params)
         made = bind(self.op, args, params)
         if not self.multiple:
             return table.F.bracket(table.F.greater(counts, 0), made, negated=False)
@@ -536,6 +536,19 @@ class Expression:
             table.F.bracket(table.F.greater(n, 0), x, negated=False)
             for n, x in zip(counts, made, strict=True)
         )
+
+    def counts(self, condition: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """On how many entries of the first operand, of those where a condition holds, each result depends."""
+        return bind(self._under_condition("held", 1).op, (condition, *args), params)
+
+    def _under_condition(self, key: str, k: int) -> Expression:
+        """`_selected`, of a condition and the operands."""
+        names = (distinct("condition", self.names), *self.names)
+        return self.derived((key,), partial(self._selected, k), names, self.multiple)
+
+    def moves(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
+        """Whether each entry of the result depends on one of the first operand, or on none."""
+        return self.compiled(tuple(map(_operand, args)), params).relation.place() is not None
 
     def _leaves_out(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
         """Whether terms of the first operand stand under a condition."""
@@ -572,6 +585,12 @@ class Expression:
 def _nothing(x: Any) -> Any:
     """An undefined cotangent in place of one."""
     return make_handle(Zero(x.shape, x.dtype))
+
+
+def _may_select(x: Any) -> bool:
+    """Whether a cotangent may be a selection that is not made."""
+    value = value_of(x)
+    return type(value) is Bracket or getattr(value, "may_select", False)
 
 
 def _item(found: Callable[[], tuple[Any, ...]], k: int) -> Any:

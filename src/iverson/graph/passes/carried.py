@@ -29,6 +29,7 @@ from iverson.kernels.bracket import clear
 from iverson.layouts import Strided, to_strided
 from iverson.ops.entry_maps import Along
 from iverson.ops.shape import Joined, concat_offsets
+from iverson.te.operator import expression_of
 
 
 def _where(e: Equation, given: Sequence[Any], need: Entries) -> Region:
@@ -381,6 +382,22 @@ def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     return Held(out, F.greater(counts, 0), False, made=True)
 
 
+def in_notation(e: Equation, given: Sequence[Any]) -> Any:
+    """A derivative in index notation, linear in its first operand; held where any entry it is made of is.
+
+    What is made of one entry is computed of all values.
+    """
+    own = expression_of(e.op)
+    if own is None or not own.linear or not given or not _is_selection(given[0]):
+        return None
+    x, *others = (given[0].held() if isinstance(given[0], Part) else given[0], *map(selected, given[1:]))
+    params = dict(e.params)
+    there = F.greater(own.counts(x.everywhere(), (x.values, *others), params), 0)
+    moves = own.moves((x.values, *others), params)
+    out = bind(e.op, (x.values if moves else x.selected(), *others), params)
+    return Held(out, there, False, made=not moves)
+
+
 def _is_selection(x: Any) -> bool:
     return isinstance(x.inner if isinstance(x, Part) else x, Held)
 
@@ -469,4 +486,4 @@ RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
 }
 
 
-__all__ = ["RULES", "elementwise", "lines", "moved"]
+__all__ = ["RULES", "elementwise", "in_notation", "lines", "moved"]

@@ -39,7 +39,7 @@ from iverson.core.table import F
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.operations import is_pure
-from iverson.graph.passes.carried import RULES, elementwise, lines, moved
+from iverson.graph.passes.carried import RULES, elementwise, in_notation, lines, moved
 from iverson.graph.passes.demands import demanded, met
 from iverson.graph.passes.held import Held, Part, part, read, selected, zero
 from iverson.graph.trace import Trace, Traced
@@ -309,7 +309,9 @@ class _Walk:
             return None
         if isinstance(e.op.entry_map, Reduced | Along):
             return lines(e, given, need)
-        return moved(e, given) if e.op.entry_map.moves and not whole else None
+        if whole:
+            return None
+        return moved(e, given) if e.op.entry_map.moves else in_notation(e, given)
 
 
 def _is_sparse(x: Any) -> bool:
