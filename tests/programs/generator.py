@@ -285,9 +285,23 @@ class Generator:
         v = self.an_array(b)
         shape = v.shape
         z = self.assign(b, f"xp.clone({v.name})", shape, v.kind)
+        written = [z]
+        if self.rng.random() < 0.3:  # a view, which follows what is written, and is written through
+            text, part = self.place(shape)
+            view = self.assign(b, *self.choose([(f"{z.name}[{text}]", part), *self.moves(z)]), v.kind)
+            written.append(view if view.shape else z)
         self.write(b, z)
         if self.rng.random() < 0.4:
-            self.write(b, z)
+            self.write(b, written[-1])
+
+    def moves(self, v: Var) -> list[tuple[str, tuple[int, ...]]]:
+        """Other shapes and orders of all entries of an array."""
+        size = int(np.prod(v.shape))
+        axes = tuple(range(len(v.shape)))[::-1]
+        return [
+            (f"xp.reshape({v.name}, ({size},))", (size,)),
+            (f"xp.permute_dims({v.name}, {axes})", v.shape[::-1]),
+        ]
 
     def write(self, b: Body, z: Var) -> None:
         text, part = self.place(z.shape)

@@ -13,12 +13,40 @@ from tests.programs.plain import Plain, mapped
 
 
 class Array:
-    """A tensor: dual numbers, with a mask (entries that exist) or a pattern (entries that are stored)."""
+    """A tensor: dual numbers, with a mask (entries that exist) or a pattern (entries that are stored).
+
+    A part of a dense one is a view: it is read of its base, and written into it.
+    """
 
     __array_ufunc__ = None
 
     def __init__(self, data: Any, mask: Any = None, pattern: Any = None, columns_first: bool = False) -> None:
-        self.data, self.mask, self.pattern, self.columns_first = data, mask, pattern, columns_first
+        self._data, self.mask, self.pattern, self.columns_first = data, mask, pattern, columns_first
+        self._base: tuple[Array, Callable[..., Any], Callable[..., Any]] | None = None
+
+    @property
+    def data(self) -> Any:
+        if self._base is None:
+            return self._data
+        base, read, _ = self._base
+        return read(base.data)
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        if self._base is None:
+            self._data = data
+        else:
+            base, _, written = self._base
+            base.data = written(base.data, data)
+
+    def part_of(self, base: Array, read: Callable[..., Any], written: Callable[..., Any]) -> Array:
+        """This, as what ``read`` gives of a base; ``written`` makes the base's data of its own, and of it.
+
+        Numbers, and parts of sparse and masked tensors, are their own.
+        """
+        if self.shape and base.mask is None and base.pattern is None:
+            self._base = base, read, written
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -39,7 +67,9 @@ class Array:
     @property
     def T(self) -> Array:
         turned = None if self.pattern is None else self.pattern.T
-        return Array(d.permute(self.data, axes=(1, 0)), pattern=turned, columns_first=not self.columns_first)
+        read = lambda x: d.permute(x, axes=(1, 0))
+        found = Array(read(self.data), pattern=turned, columns_first=not self.columns_first)
+        return found.part_of(self, read, lambda _, x: read(x))
 
     def __add__(self, other: Any) -> Array:
         return _binary(d.add, self, other, _union)
@@ -82,7 +112,11 @@ class Array:
 
     def __getitem__(self, index: Any) -> Array:
         parts = [None if m is None else m[index] for m in (self.mask, self.pattern)]
-        return Array(d.index(self.data, index=index), *parts, self.columns_first)
+        read = lambda x: d.index(x, index=index)
+        found = Array(read(self.data), *parts, self.columns_first)
+        if any(isinstance(i, list | np.ndarray) for i in (index if isinstance(index, tuple) else (index,))):
+            return found  # a copy, as in NumPy
+        return found.part_of(self, read, lambda x, part: d.put(x, part, index=index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.data = d.put(self.data, _array(value).data, index=index)
@@ -145,13 +179,17 @@ def _same(body: Callable[[Any], Any], zero_to_zero: bool) -> Callable[[Any, Any]
     return call
 
 
-def _moved(body: Callable[..., Any]) -> Callable[..., Array]:
-    """An op that moves entries, and so moves masks and patterns."""
+def _moved(body: Callable[..., Any], back: Callable[..., Any] | None = None) -> Callable[..., Array]:
+    """An op that moves entries, and so masks and patterns; ``back`` undoes it, where it gives a view."""
 
     def call(self: Any, x: Any, *args: Any, **params: Any) -> Array:
         x = _array(x)
         own = (None if m is None else np.asarray(body(m, *args, **params)) for m in (x.mask, x.pattern))
-        return Array(body(x.data, *args, **params), *own, x.columns_first)
+        read = lambda y: body(y, *args, **params)
+        found = Array(read(x.data), *own, x.columns_first)
+        if back is None:
+            return found
+        return found.part_of(x, read, lambda whole, part: back(part, d.base(whole).shape, *args, **params))
 
     return call
 
@@ -171,10 +209,15 @@ class Oracle(Plain):
     square = _same(d.square, True)
     real, imag, conj = _same(d.real, True), _same(d.imag, True), _same(d.conj, True)
 
-    flip = _moved(lambda x, axis: d.flip(x, axis=axis))
+    flip = _moved(lambda x, axis: d.flip(x, axis=axis), lambda x, _, axis: d.flip(x, axis=axis))
     roll = _moved(lambda x, shift, axis: d.roll(x, shift=shift, axis=axis))
-    reshape = _moved(lambda x, shape: d.reshape(x, shape=shape))
-    permute_dims = _moved(lambda x, axes: d.permute(x, axes=axes))
+    reshape = _moved(
+        lambda x, shape: d.reshape(x, shape=shape), lambda x, whole, shape: d.reshape(x, shape=whole)
+    )
+    permute_dims = _moved(
+        lambda x, axes: d.permute(x, axes=axes),
+        lambda x, _, axes: d.permute(x, axes=tuple(int(k) for k in np.argsort(axes))),
+    )
     broadcast_to = _moved(lambda x, shape: d.broadcast(x, shape=shape))
     diagonal = _moved(lambda x, offset: d.diagonal(x, offset=offset))
 
