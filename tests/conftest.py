@@ -22,7 +22,7 @@ from iverson.kernels.registry import registered, replace_kernels
 from iverson.layouts import Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells
 
-settings.register_profile("iverson", deadline=None, max_examples=200 if EXHAUSTIVE else 40)
+settings.register_profile("iverson", deadline=None, max_examples=200 if EXHAUSTIVE else 25)
 settings.load_profile("iverson")
 
 

@@ -13,6 +13,7 @@ import iverson as iv
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.core.scalars import SCALARS
 from tests.array_api.common import draw, dtypes_of, same
+from tests.conformance.product import examples
 
 OTHERS = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else scipy.special.expit(x),
@@ -50,7 +51,7 @@ def test_other_dtypes_are_refused(name):
             getattr(iv, name)(*xs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=3), st.randoms())
 def test_broadcasting(shapes, random):
     seeds = [random.randrange(100) for _ in range(3)]

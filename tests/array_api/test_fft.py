@@ -10,6 +10,7 @@ import iverson as iv
 from iverson import fft
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError
 from tests.array_api.common import draw, same
+from tests.conformance.product import examples
 
 NORMS = ("backward", "ortho", "forward")
 REAL_ONLY = {"rfft", "ihfft", "rfftn"}
@@ -31,7 +32,7 @@ def test_frequencies_and_shifts():
             same(getattr(fft, name)(x, axes=axes), getattr(np.fft, name)(x, axes))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(hnp.array_shapes(max_dims=3, max_side=5), st.data())
 def test_inverses(shape, data):
     axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))))

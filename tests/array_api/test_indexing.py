@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 import iverson as iv
 from iverson.core.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
 from tests.array_api.common import draw, dtypes_of, same
+from tests.conformance.product import examples
 
 
 @pytest.mark.parametrize("dtype", dtypes_of("biufc"))
@@ -122,7 +123,7 @@ def test_isin_with_scalars():
         iv.isin(1, 2)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_gather_anything(data):
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))

@@ -9,6 +9,7 @@ import iverson as iv
 from iverson.core.region import Region
 from iverson.layouts import Box, Zero
 from tests.array_api.common import draw
+from tests.conformance.product import paired
 
 X = np.zeros((3, 3))
 X[1, 1:] = [1.5, 2.0]
@@ -71,7 +72,7 @@ def functions():
             if parameters[:1] in (["x"], ["x1"], ["logits"]) and not name.startswith("empty"):
                 rest = REST.get(name, (draw((3, 3), seed=2),) if parameters[1:2] == ["x2"] else ())
                 if rest is not None:
-                    yield pytest.param(value, rest, OPTIONS.get(name, {}), id=f"{space.__name__}.{name}")
+                    yield value, rest, OPTIONS.get(name, {})
 
 
 def outcome(function, *args, **options):
@@ -84,9 +85,11 @@ def outcome(function, *args, **options):
     return [t.numpy() for t in (found if isinstance(found, tuple) else (found,))]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("function", "rest", "options"), list(functions()))
-def test_same_as_dense(layout, function, rest, options):
+@pytest.mark.parametrize(
+    ("call", "layout"), paired(functions(), LAYOUTS), ids=lambda x: x if isinstance(x, str) else x[0].__name__
+)
+def test_same_as_dense(call, layout):
+    function, rest, options = call
     x = LAYOUTS[layout]()
     expected = outcome(function, iv.asarray(x.numpy().copy()), *rest, **options)
     found = outcome(function, x, *rest, **options)

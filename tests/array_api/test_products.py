@@ -10,6 +10,7 @@ from iverson import linalg
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError
 from iverson.explain import count
 from tests.array_api.common import draw, same
+from tests.conformance.product import examples
 
 NUMERIC = ("int32", "float32", "float64", "complex64", "complex128")
 MATMULS = [
@@ -107,7 +108,7 @@ def test_einsum(subscripts):
         same(iv.einsum(subscripts, *map(iv.asarray, xs)), np.einsum(subscripts, *xs))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_any_einsum(data):
     extents = {label: data.draw(st.integers(1, 3)) for label in "abcd"}

@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 import iverson as iv
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError
 from tests.array_api.common import draw, same
+from tests.conformance.product import examples
 
 ORACLES = {
     "sum": ("biufc", np.sum),
@@ -99,7 +100,7 @@ def test_nan_and_overflow():
     same(iv.logsumexp(np.array([np.inf, 0.0])), np.inf)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_axes(data):
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=3))

@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 import iverson as iv
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from tests.array_api.common import draw, same
+from tests.conformance.product import examples
 
 X = (2, 3, 4)
 #: name: (shape, call, oracle); the call is written once and run for both namespaces.
@@ -187,7 +188,7 @@ def test_reshape_copies_only_when_told():
         iv.reshape(x.T, (6,), copy=False)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_pad_and_back(data):
     shape = data.draw(hnp.array_shapes(max_dims=3, max_side=4))
@@ -224,7 +225,7 @@ def test_pad_of_sparse_and_masked(mode):
     assert iv.pad(row, 1, mode).tolist() == [*expected[:2], None, *expected[2:]]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_axes_move_and_come_back(data):
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=4, max_side=3))

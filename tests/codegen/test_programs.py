@@ -19,6 +19,7 @@ from iverson.codegen.programs.print import program_text, structure
 from iverson.codegen.programs.verify import verify
 from iverson.core.errors import IndexingError
 from tests.codegen.random_programs import arguments, programs
+from tests.conformance.product import examples
 
 #: Compiled programs take too long to be made small.
 PHASES = (Phase.explicit, Phase.generate)
@@ -77,7 +78,7 @@ def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> No
     assert_alike(found, interpreted(program, arrays), rtol)
 
 
-@settings(max_examples=60, phases=PHASES)
+@settings(max_examples=examples(60), phases=PHASES)
 @given(st.data())
 def test_temporaries_in_one_arena_are_as_good_as_memory_of_their_own(data: Any) -> None:
     """Whatever two buffers share, neither is alive while the other is written: results are the same."""

@@ -15,6 +15,7 @@ from iverson.codegen.programs.rolled import FEW, rolled
 from iverson.codegen.programs.verify import verify
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply
+from tests.conformance.product import examples
 
 DTYPE, LENGTH = np.dtype("float64"), 60
 X, Y = (Buffer(name, DTYPE, (LENGTH,), role) for name, role in (("x", "in"), ("y", "out")))
@@ -59,7 +60,7 @@ def programs(draw: Any) -> Program:
     return Program("random", (X, Y, *temps), tuple(steps))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(programs())
 def test_a_loop_does_what_its_steps_do(program: Program) -> None:
     try:

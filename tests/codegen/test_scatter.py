@@ -19,6 +19,7 @@ from iverson.te.lower import lower
 from iverson.te.lowered import Lowered, Run
 from iverson.te.nodes import Program, program_of
 from tests.codegen.nests import F64, add, c, check, f, i, ld, mul
+from tests.conformance.product import examples
 
 WAYS = ("alone", "private", "sorted", "atomic")
 COMBINES = ("sum", "prod", "max", "min")
@@ -229,7 +230,7 @@ def test_without_a_key_large_outputs_are_written_atomically() -> None:
     assert [s.atomic for s in statements((atomic,)) if isinstance(s, Store)] == [True]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(
     keys=st.lists(st.integers(-3, 2**62), max_size=40),
     parts=st.integers(1, 6),

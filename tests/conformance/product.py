@@ -135,6 +135,36 @@ def by_turns(items: Iterable[Any], share: int = 2) -> list[Any]:
     return [item for item in items if EXHAUSTIVE or turn(str(item), share) == 0]
 
 
+def some(name: str, items: Iterable[Any], count: int = 1, number: int = 0) -> list[Any]:
+    """So many of the items, by turns for a name, a number and `SEED`; all of them in a whole run."""
+    found = list(items)
+    first = (turn(name, len(found)) + number) % len(found)
+    return found if EXHAUSTIVE else [*found, *found][first : first + min(count, len(found))]
+
+
+def examples(count: int) -> int:
+    """How many examples hypothesis draws: so many in a whole run, and a third of them otherwise."""
+    return count if EXHAUSTIVE else -(-count // 3)
+
+
+def paired(rows: Iterable[Any], columns: Iterable[Any], count: int = 1) -> list[tuple[Any, Any]]:
+    """Each row with so many of the columns, the next row with the next ones; with all in a whole run."""
+    every = list(columns)
+    return [(r, c) for k, r in enumerate(rows) for c in some("columns", every, count, k)]
+
+
+def in_short(name: str, share: int = 4) -> dict[str, Any]:
+    """Options of gradcheck for functions made of ops that have tests of their own.
+
+    One direction of each input, and no subsets of what is given and asked for. One name of ``share`` has more
+    directions and the subsets; in a whole run all have.
+    """
+    if EXHAUSTIVE:
+        return {}
+    less = {"directions": 1, "check_needs": False, "check_undefined": False}
+    return {"fast": True} | (less if turn(name, share) else {})
+
+
 def each(check: Callable[[Any], None], cases: Iterable[Any]) -> None:
     """Run a check on all cases; what fails is raised together, each with a note of its case."""
     failures: list[Exception] = []

@@ -91,7 +91,7 @@ def test_a_layout_changes_neither_values_nor_derivatives(name, record_property):
     """In every cell of op and layout, of cases that store something in the layout."""
     count = 0
     for layout in LAYOUTS:
-        cases = drawn(name, layout)
+        cases = drawn(name, layout, 1)
         assert cases
         assert EXHAUSTIVE or all(map(stores, cases)) is ((name, layout) not in NEVER_STORED)
         count += len(cases)

@@ -16,6 +16,7 @@ from iverson.codegen.programs import Nest
 from iverson.codegen.programs.nodes import reads_and_writes, walk
 from iverson.graph.lower import Native, lower
 from iverson.graph.passes import simplified
+from tests.conformance.product import examples
 from tests.graph.programs import traced
 from tests.graph.test_lower import agree
 
@@ -84,7 +85,7 @@ def key_of(drawn: Any) -> Any:
     return rows if second is None else (rows, second)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(KEYS, min_size=5, max_size=9), st.booleans(), st.booleans(), st.integers(0, 2))
 def test_sums_of_slices_however_they_lie(keys: list[Any], overlap: bool, other: bool, axis: int) -> None:
     """Overlapping, with gaps, stepped, several of one entry, with a term of the whole, wanted parts."""

@@ -12,6 +12,7 @@ import pytest
 import iverson as iv
 from iverson.codegen import compile as compiling
 from iverson.codegen.programs import emit
+from tests.conformance.product import EXHAUSTIVE
 
 RNG = np.random.default_rng(0)
 W = iv.asarray(0.1 * RNG.normal(size=(40, 40)))
@@ -70,6 +71,7 @@ def test_compiling_is_linear(
     family: Any, gradient: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv("IVERSON_CACHE", str(tmp_path))
-    _, few, more, many = (compiled_work(*family(n), monkeypatch, gradient=gradient) for n in (8, 40, 80, 160))
+    sizes = (8, 40, 80, 160) if EXHAUSTIVE else (4, 20, 40, 80)
+    _, few, more, many = (compiled_work(*family(n), monkeypatch, gradient=gradient) for n in sizes)
     assert many[0] - more[0] <= 1.25 * 2 * (more[0] - few[0])
     assert many[1] <= 20 * emit.PART

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.graph.lower import Native
 from iverson.transforms.tracing import TracedFunction
+from tests.conformance.product import EXHAUSTIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 X = iv.asarray(np.random.default_rng(1).standard_normal((6, 6)))
@@ -134,7 +135,7 @@ def test_ops_that_make_patterns_are_native_and_traced_once_for_all_patterns(name
     st.sampled_from([None, first, second]),
     st.integers(0, 99),
 )
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=50 if EXHAUSTIVE else 4, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_programs_agree_with_eager_calls_over_changing_patterns(traces, names, end, layout, derived, seed):
     f = program(names, end)
     check(f if derived is None else derived(f), layout, seed, traces, COUNTS[1:6])

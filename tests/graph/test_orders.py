@@ -14,6 +14,7 @@ from iverson.graph.interpret import interpret
 from iverson.graph.lower import lower
 from iverson.graph.orders import in_order_of_reads
 from iverson.graph.passes import simplified
+from tests.conformance.product import some
 
 RNG = np.random.default_rng(0)
 HEADS, WIDTH = 2, 40
@@ -49,7 +50,7 @@ def test_heads_are_put_together_by_their_products():
 @pytest.mark.parametrize("also", [False, True])
 def test_every_order_of_axes(also):
     x, y = RNG.normal(size=(2, 3, 4, 5)), RNG.normal(size=(2, 3, 5, 1))
-    orders = list(permutations(range(4)))
+    orders = some("orders", permutations(range(4)), 8 if also else 24)
 
     def f(x, y):
         found = []

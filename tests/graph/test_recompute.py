@@ -22,6 +22,7 @@ from iverson.graph.recompute import CHEAP, recompute, size
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from iverson.ops import TABLE
+from tests.conformance.product import examples
 from tests.graph.programs import close, loss_of, matrices, random_program
 
 
@@ -57,7 +58,7 @@ def moved(rounds, outputs):
     return 2 * sum(map(size, written)) + sum(size(x) for read in reads for x in read)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 10**6))
 def test_random_gradients_are_the_same_in_fewer_bytes(seed):
     args = [iv.asarray(a) for a in matrices(seed)]

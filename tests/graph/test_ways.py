@@ -48,7 +48,7 @@ def test_every_op(name: str) -> None:
     turn = SEED + len(name)
     for call in calls if EXHAUSTIVE else [calls[turn % len(calls)]]:
         differentiable = TABLE[name].differentiable and call.args
-        orders = (0, 1, 2, 3) if EXHAUSTIVE else (0, 1 + turn % 3)
+        orders = (0, 1, 2, 3) if EXHAUSTIVE else (0, (1, 1, 2, 1, 2, 3)[turn % 6])
         which = subset(turn + call.number, len(call.args))
         all_ways_agree(
             lambda *a, f=call.function: as_tuple(f(*a)),
@@ -84,7 +84,7 @@ def test_random_programs(block: int) -> None:
         _agree(seed, orders, seed // len(ORDERS) % 5 == 0 if EXHAUSTIVE else orders == (0,))
 
 
-@pytest.mark.parametrize("seed", SELDOM if EXHAUSTIVE else list(SELDOM)[SEED % 2 :: 2])
+@pytest.mark.parametrize("seed", SELDOM if EXHAUSTIVE else list(SELDOM)[SEED % 3 :: 3])
 def test_programs_in_which_defects_were_found(seed: int) -> None:
     _agree(seed, SELDOM[seed], EXHAUSTIVE)
 

@@ -19,6 +19,7 @@ from iverson.errors import (
     ShapeError,
 )
 from iverson.interop.scipy import least_squares, minimize, root
+from tests.conformance.product import some
 
 rng = np.random.default_rng(0)
 MATRIX = rng.normal(size=(3, 3)) + 3 * np.eye(3)
@@ -216,11 +217,12 @@ def test_solvers_in_compiled_and_mapped_functions_are_those_outside(name):
     loss = lambda a, b: (f(a, b) ** 2).sum()
     second = lambda a, b: sum((g**2).sum() for g in iv.grad(loss, (0, 1))(a, b))
     close = functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12)
-    for g in (f, iv.grad(loss, 0), iv.grad(loss, 1), iv.grad(second, 1)):
-        each = iv.stack([g(a, b) for b in bs])
-        close(iv.jit(g)(a, bs[1]).numpy(), each[1].numpy())
-        close(iv.vmap(g, (None, 0))(a, bs).numpy(), each.numpy())
-        close(iv.jit(iv.vmap(g, (None, 0)))(a, bs).numpy(), each.numpy())
+    mapped = lambda g: iv.vmap(g, (None, 0))
+    ways = ((iv.jit, bs[1]), (mapped, bs), (lambda g: iv.jit(mapped(g)), bs))
+    for number, g in enumerate((f, iv.grad(loss, 0), iv.grad(loss, 1), iv.grad(second, 1))):
+        for way, b in some(name, ways, number=number):
+            each = iv.stack([g(a, b) for b in b]) if b.ndim else g(a, b)
+            close(way(g)(a, b).numpy(), each.numpy())
     close(iv.grad(iv.jit(loss), 0)(a, bs[1]).numpy(), iv.grad(loss, 0)(a, bs[1]).numpy())
     nested = iv.vmap(iv.vmap(f, (None, 0)), (0, None))(iv.stack([a, 2 * a]), bs)
     close(nested[0].numpy(), iv.vmap(f, (None, 0))(a, bs).numpy())

@@ -27,6 +27,7 @@ from iverson.handles import Tensor
 from iverson.kernels import keys, regions
 from iverson.layouts import Box, Bracket, Zero, layout_of, support_of, to_strided
 from iverson.ops import TABLE
+from tests.conformance.product import examples
 from tests.layouts.test_box import regions as drawn_regions
 
 
@@ -161,7 +162,7 @@ LSTM_STACK = ("reshape", (2, 16, 4), (), {"shape": (2, 64)})
 
 @given(moves(), st.data())
 @example(LSTM_STACK, None)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_a_box_stays_the_smallest_box(call, data):
     name, shape, others, params = call
     op = TABLE[name]
@@ -193,7 +194,7 @@ def test_a_box_stays_the_smallest_box(call, data):
 
 
 @given(reshaped())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_groups_hold_the_same_entries_and_are_the_finest(call):
     old, new = call[0], call[1]["shape"]
     found = regions.groups(old, new)

@@ -29,6 +29,7 @@ from iverson.layouts import (
 )
 from iverson.layouts.parts import part
 from iverson.layouts.pattern import addresses
+from tests.conformance.product import examples
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "shuffled coo")
 
@@ -107,7 +108,7 @@ def on_both(of: Any, a: Any, b: Any) -> Any:
     return iv.Tensor(pattern.value(read_at(a._value, pattern)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 10**6),
     layouts=st.tuples(*[st.sampled_from(LAYOUTS)] * 3),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.autograd import grad
 from iverson.testing import gradcheck, gradgradcheck
+from tests.conformance.product import examples
 from tests.masked.oracle import masked, pairs
 
 RNG = np.random.default_rng(3)
@@ -106,7 +107,7 @@ def test_complex():
 
 
 @given(pairs(), st.sampled_from(["sum", "mean", "max", "softmax", "prod", "std"]), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_gradients_have_the_masks_of_their_leaves(pair, name, data):
     values, mask = pair
     m = masked(values, mask, requires_grad=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.ops import TABLE, F
-from tests.conformance.product import EXHAUSTIVE, ops, samples_of
+from tests.conformance.product import EXHAUSTIVE, ops, paired, samples_of
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
@@ -74,9 +74,12 @@ def maskable(sample):
     return [k for k, a in of if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.ndim]
 
 
-@pytest.mark.parametrize("name", [n for n in ops() if any(map(maskable, samples_of(TABLE[n], "float64")))])
+MASKABLE = [n for n in ops() if any(map(maskable, samples_of(TABLE[n], "float64")))]
+
+
+@pytest.mark.parametrize("name", MASKABLE)
 @given(st.integers(0, 99), st.sampled_from((0.0, 0.6, 0.6, 1.0)), st.data())
-@settings(max_examples=50 if EXHAUSTIVE else 4)
+@settings(max_examples=50 if EXHAUSTIVE else 3)
 def test_every_op(name, seed, share, data):
     op, rng = TABLE[name], np.random.default_rng(seed)
     sample = data.draw(st.sampled_from([s for s in samples_of(op, "float64") if maskable(s)]))
@@ -119,8 +122,9 @@ def computed(name, args, masks, params, way):
         return error
 
 
-@pytest.mark.parametrize("way", ["interpreted", "mapped", *(["compiled"] if EXHAUSTIVE else [])])
-@pytest.mark.parametrize("name", [n for n in ops() if any(map(maskable, samples_of(TABLE[n], "float64")))])
+@pytest.mark.parametrize(
+    ("name", "way"), paired(MASKABLE, ["interpreted", "mapped", *(["compiled"] if EXHAUSTIVE else [])])
+)
 def test_every_op_of_masks_that_are_computed(name, way):
     """As of masks that are known, to second order; or an error that says what is not known."""
     rng = np.random.default_rng(3)
@@ -253,7 +257,7 @@ def outcome_of(act, leaves):
 
 @pytest.mark.parametrize("name", ACTS)
 @given(st.integers(0, 99), st.sampled_from(("some", "none", "all", "a line", "rows", "the same")), st.data())
-@settings(max_examples=60 if EXHAUSTIVE else 5)
+@settings(max_examples=60 if EXHAUSTIVE else 4)
 def test_what_users_write(name, seed, kind, data):
     rng = np.random.default_rng(seed)
     values = rng.permutation(24).reshape(2, 3, 4) / 8 - 1.3
@@ -287,8 +291,7 @@ BINARY = [
 ]
 
 
-@pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize(("name", "layout"), paired(BINARY, ["strided", "coo", "csr"]))
 def test_strict(name, layout):
     """Equal masks are let through, in any layouts; others are an error that names the op."""
     sample = samples_of(TABLE[name], "float64")[0]

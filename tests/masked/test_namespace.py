@@ -13,7 +13,7 @@ import iverson as iv
 from iverson.core.scalars import SCALARS
 from iverson.graph.lower import Native
 from iverson.testing import gradcheck, gradgradcheck
-from tests.conformance.product import by_turns
+from tests.conformance.product import by_turns, paired
 from tests.masked.oracle import assert_same, of_numpy, with_garbage
 
 #: The zeros of a triangle are no list of entries.
@@ -344,6 +344,9 @@ ELEMENTWISE = {
 }
 
 
+LAYOUTS = ("strided", "coo", "csr")
+
+
 def test_every_name_is_here():
     assert functions(iv) - OTHERS == {*VALUE, *PLAIN, *REFUSED, *ELEMENTWISE}
     known = {*LINALG, *REFUSED_SYSTEMS, *SHIFTS, *DECOMPOSED, *TRANSFORMED, *OTHERS, "factorized", "spsolve"}
@@ -355,8 +358,7 @@ def test_factors_are_of_sparse_tensors():
         iv.linalg.factorized(tensor(np.eye(3), np.ones((3, 3), bool), "csr"))
 
 
-@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize(("name", "layout"), paired(ELEMENTWISE, LAYOUTS))
 def test_elementwise(name, layout):
     """At the entries that both specify, the plain function's values (whose own oracle is NumPy)."""
     function, arity = getattr(iv, name), ELEMENTWISE[name]
@@ -375,8 +377,7 @@ def test_elementwise(name, layout):
         assert_same(both, ma.MaskedArray(function(iv.asarray(values[0]), row).numpy(), ~MASK))
 
 
-@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
-@pytest.mark.parametrize("name", VALUE)
+@pytest.mark.parametrize(("name", "layout"), paired(VALUE, LAYOUTS))
 def test_values(name, layout):
     ours, theirs = VALUE[name]
     assert_same(ours(tensor(VALUES, MASK, layout)), theirs(of_numpy(VALUES, MASK)))
@@ -426,8 +427,7 @@ def test_covariances_compile_and_differentiate(layout):
     assert gradgradcheck(lambda m: iv.corrcoef(m[::2]).to_tensor(0), (leaf,), fast=True)
 
 
-@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize(("name", "layout"), paired(PLAIN, LAYOUTS))
 def test_plain_results(name, layout):
     ours, theirs = PLAIN[name]
     found = ours(tensor(VALUES, MASK, layout))
@@ -435,15 +435,13 @@ def test_plain_results(name, layout):
     np.testing.assert_array_equal(found.to_dense().numpy(), theirs(of_numpy(VALUES, MASK)))
 
 
-@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
-@pytest.mark.parametrize("name", {**REFUSED, **REFUSED_SYSTEMS})
+@pytest.mark.parametrize(("name", "layout"), paired({**REFUSED, **REFUSED_SYSTEMS}, LAYOUTS))
 def test_refused(name, layout):
     with pytest.raises(iv.errors.IversonError, match=r"MaskedTensor.*to_tensor\(fill\)"):
         {**REFUSED, **REFUSED_SYSTEMS}[name](tensor(SQUARE, HOLES, layout))
 
 
-@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
-@pytest.mark.parametrize("name", {**LINALG, **SHIFTS})
+@pytest.mark.parametrize(("name", "layout"), paired({**LINALG, **SHIFTS}, LAYOUTS))
 def test_linear_algebra_by_entries(name, layout):
     ours, theirs = {**LINALG, **SHIFTS}[name]
     found, a = ours(tensor(SQUARE, HOLES, layout)), of_numpy(SQUARE, HOLES)
@@ -487,8 +485,7 @@ TRANSFORMED = {
 }
 
 
-@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
-@pytest.mark.parametrize("name", {**DECOMPOSED, **TRANSFORMED})
+@pytest.mark.parametrize(("name", "layout"), paired({**DECOMPOSED, **TRANSFORMED}, LAYOUTS))
 def test_what_needs_every_entry(name, layout):
     """An error where some entry does not exist, the plain value where all do."""
     function = getattr(iv.linalg if name in DECOMPOSED else iv.fft, name)

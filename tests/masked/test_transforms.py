@@ -12,6 +12,7 @@ import pytest
 
 import iverson as iv
 from iverson.testing import GradcheckError, gradcheck
+from tests.conformance.product import some
 from tests.graph.ways import interpreted
 from tests.masked.oracle import with_garbage
 
@@ -179,8 +180,9 @@ def test_masked_products_are_products_of_matrices_to_second_order(kind):
         (iv.grad(loss), g, 2),
         (iv.grad(lambda a, b: (iv.grad(loss)(a, b) * v).sum()), turned, 4),
     )
-    for h, value, products in cases:
-        for mapped, way in ((False, h), (False, iv.jit(h)), (True, iv.vmap(h)), (True, iv.jit(iv.vmap(h)))):
+    for number, (h, value, products) in enumerate(cases):
+        ways = ((False, iv.jit(h)), (True, iv.vmap(h)), (True, iv.jit(iv.vmap(h))))
+        for mapped, way in ((False, h), *some(kind, ways, number=number)):
             args = [iv.asarray(np.stack([x, x]) if mapped else x) for x in (a, b)]
             way(*args)
             with iv.explain.count() as work:
@@ -224,12 +226,8 @@ def test_what_is_not_finite_is_multiplied_where_both_factors_exist(kind, dtype):
     of_a = summed(ones, b.conj().T, exists[:, None, :] & mb[None])
     of_b = summed(a.conj().T, ones, ma.T[:, None, :] & exists.T[None])
     expected = np.where(exists, summed(a, b, there), 0)
-    for batch, way in (
-        ((), lambda h: h),
-        ((), iv.jit),
-        ((2,), iv.vmap),
-        ((2,), lambda h: iv.jit(iv.vmap(h))),
-    ):
+    ways = (((), iv.jit), ((2,), iv.vmap), ((2,), lambda h: iv.jit(iv.vmap(h))))
+    for batch, way in (((), lambda h: h), *some(dtype, ways, number=["left", "right", "both"].index(kind))):
         args = [iv.asarray(np.broadcast_to(x, batch + x.shape)) for x in (a, b, ma, mb)]
         found = way(f)(*args)
         np.testing.assert_array_equal(found.get_mask().numpy(), np.broadcast_to(exists, found.shape))

@@ -13,10 +13,10 @@ import iverson as iv
 from iverson.core.scalars import SCALARS
 from iverson.masked.rules import rule_of, whole
 from iverson.ops import TABLE, F
-from tests.conformance.product import ops, samples_of
+from tests.conformance.product import examples, ops, samples_of
 from tests.masked.oracle import assert_same, broadcasting, masked, of_numpy, pairs, with_garbage
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=examples(60), deadline=None)
 
 
 @pytest.mark.parametrize("name", [n for n, s in SCALARS.items() if n != "where" and not s.orders])

@@ -17,6 +17,7 @@ import iverson as iv
 from iverson.autograd import grad
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp
+from tests.conformance.product import paired
 from tests.sparse.common import LAYOUTS, blocks_for, checked, held, holds, weighted
 
 COMPRESSED = LAYOUTS[1:]
@@ -120,8 +121,7 @@ SPARSE = {
 }
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, *HYBRID])
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize(("name", "layout"), paired(SPARSE, [*LAYOUTS, *HYBRID], 4))
 def test_values_without_densifying(name, layout):
     found = SPARSE[name](in_layout(X, layout))
     np.testing.assert_allclose(checked(found), checked(SPARSE[name](iv.asarray(X))), rtol=1e-12, atol=1e-12)
@@ -131,8 +131,7 @@ densifies = pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 
 
 @densifies
-@pytest.mark.parametrize("layout", [*COMPRESSED, *HYBRID])
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize(("name", "layout"), paired(SPARSE, [*COMPRESSED, *HYBRID], 3))
 def test_gradients_to_second_order_and_tangents(name, layout):
     f, found, expected = SPARSE[name], [], []
     direction = batch_of(seed=9, density=1.0)
@@ -328,8 +327,7 @@ DEMAND = {
 }
 
 
-@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
-@pytest.mark.parametrize("name", DEMAND)
+@pytest.mark.parametrize(("name", "layout"), paired(DEMAND, ["csr", "csc", "coo"], 1))
 def test_the_backward_is_sampled(name, layout):
     """Values only are demanded: no temporary of the size of the batch."""
     rng = np.random.default_rng(0)
@@ -356,8 +354,7 @@ OF_SLICES = {
 }
 
 
-@pytest.mark.parametrize("layout", ["csr", "csc"])
-@pytest.mark.parametrize("name", OF_SLICES)
+@pytest.mark.parametrize(("name", "layout"), paired(OF_SLICES, ["csr", "csc"], 1))
 def test_the_backward_is_sampled_where_slices_are_stored(name, layout):
     rng = np.random.default_rng(0)
     v, b = rng.standard_normal((EACH, WIDTH)), rng.standard_normal((N, WIDTH))

@@ -13,6 +13,7 @@ from iverson import explain
 from iverson.autograd import grad
 from iverson.kernels import sparse_loops
 from iverson.ops import matmul
+from tests.conformance.product import paired
 from tests.sparse.common import LAYOUTS, checked, held, holds
 
 N, STORED, WIDTH = 4000, 12_000, 4
@@ -61,8 +62,7 @@ AS_DENSE = {"masked product": lambda s, b: (b @ b.mT) * s}
 AS_IT_IS_NOW = ("scaled rows", "batch of scaled columns", "column by columns")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(("name", "layout"), paired(PATHS, LAYOUTS, 2))
 def test_peak_memory_to_second_order(name, layout):
     indices, v, b = problem()
     s = matrix(indices, v, layout)
@@ -78,8 +78,7 @@ def test_peak_memory_to_second_order(name, layout):
     assert max(work.bytes.values()) < DENSE / 6
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(("name", "layout"), paired(PATHS, LAYOUTS, 2))
 def test_the_same_as_dense(name, layout, monkeypatch):
     monkeypatch.setattr(matmul, "SMALL", 0)
     rng = np.random.default_rng(3)
@@ -109,8 +108,7 @@ READ_IN_PART = {
 }
 
 
-@pytest.mark.parametrize("name", READ_IN_PART)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("name", "layout"), paired(READ_IN_PART, LAYOUTS, 2))
 def test_a_product_read_in_part_is_differentiated_there_alone(layout, name, monkeypatch):
     """Support and demand are intersected: of the cotangent of S, what the rows read reach of its pattern."""
     counts: list[int] = []
@@ -148,8 +146,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-@pytest.mark.parametrize("way", ["eager", "interpreted", "compiled"])
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize(("name", "way"), paired(BESIDE, ["eager", "interpreted", "compiled"]))
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_box_beside_a_sparse_factor_is_differentiated_where_they_meet(layout, name, way, is_stored):
     """What is computed of a cotangent is what the factor stores in the box, which may be nothing."""
@@ -193,9 +190,8 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(("name", "dtype"), paired(READERS, ["float64", "complex128"]))
 @pytest.mark.parametrize("recorded", [False, True])
-@pytest.mark.parametrize("name", READERS)
 def test_whoever_reads_the_cotangent_of_a_product(name, recorded, dtype, monkeypatch):
     """Gradients to second order, of the values and of the product itself, and what a hook on it is given."""
     monkeypatch.setattr(matmul, "SMALL", 0)

@@ -15,7 +15,7 @@ import iverson as iv
 from iverson.autograd import grad
 from iverson.layouts import Sparse, layouts, stored, to_strided
 from iverson.transforms import jvp
-from tests.conformance.product import in_layout
+from tests.conformance.product import in_layout, paired
 from tests.sparse.common import LAYOUTS, checked, held, holds, weighted
 
 D = holds(density=1.0, seed=5) + 0.1
@@ -97,8 +97,7 @@ def value_of(f: Any, x: Any) -> Any:
     return checked(f(x).detach())
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize(("name", "layout"), paired(SPARSE, LAYOUTS, 2))
 def test_values_without_densifying(name, layout):
     x = holds()
     found = SPARSE[name](held(x, layout))
@@ -106,8 +105,7 @@ def test_values_without_densifying(name, layout):
 
 
 @densifies
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", [*SPARSE, *DENSE])
+@pytest.mark.parametrize(("name", "layout"), paired([*SPARSE, *DENSE], LAYOUTS, 2))
 def test_gradients_to_second_order_and_tangents(name, layout):
     f = {**SPARSE, **DENSE}[name]
     x = holds()

@@ -13,7 +13,7 @@ import iverson as iv
 from iverson.autograd import grad
 from iverson.core import work
 from iverson.transforms import jvp
-from tests.conformance.product import EXHAUSTIVE, turn
+from tests.conformance.product import EXHAUSTIVE, paired, some, turn
 from tests.sparse.common import LAYOUTS, checked, held
 
 REDUCTIONS = {
@@ -37,8 +37,7 @@ CONSTANT = ("argmax", "argmin", "any", "all")
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-@pytest.mark.parametrize("axis", [0, 1, None])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "axis"), paired(LAYOUTS, [0, 1, None]))
 def test_gradients_of_extrema_store_a_few_whole_lines(layout, axis, create_graph):
     """Lines without entries and those of one sign share among all their zeros; the rest stays as stored."""
     rng = np.random.default_rng(0)
@@ -249,9 +248,16 @@ KEYS = (
 
 
 @pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
-@pytest.mark.parametrize("layout", ["coo", "csr"])
-@pytest.mark.parametrize("key", KEYS, ids=str)
-@pytest.mark.parametrize("kind", ["zero", "number", "dense", "sparse", "row"])
+@pytest.mark.parametrize(
+    ("key", "kind", "layout"),
+    [
+        (key, kind, layout)
+        for k, key in enumerate(KEYS)
+        for n, kind in enumerate(some("kinds", ["zero", "number", "dense", "sparse", "row"], 3, k))
+        for layout in some("layouts", ["coo", "csr"], 1, k + n)
+    ],
+    ids=str,
+)
 def test_assignments(layout, key, kind):
     """Values and gradients, in the matrix and in what is assigned, to second order."""
     rng = np.random.default_rng(1)
@@ -308,8 +314,7 @@ OTHERS = {
 
 
 @pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
-@pytest.mark.parametrize("layout", ["coo", "csr", "bsc"])
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(("name", "layout"), paired(OTHERS, ["coo", "csr", "bsc"]))
 @pytest.mark.parametrize("few", [False, True])
 def test_others(name, layout, few, monkeypatch):
     """Values, gradients to second order; with cotangents of index arrays stored, and in boxes."""

@@ -19,6 +19,7 @@ from iverson.te.interpret import scalar
 from iverson.te.nodes import Compute, Domain, Statement
 from iverson.te.normalize import normalize
 from iverson.te.pieces import disjoint, index_cases
+from tests.conformance.product import examples
 
 AXES = (Var("i", 0, 5), Var("j", -2, 4), Var("k", 1, 8))
 POINTS = [dict(zip(AXES, p, strict=True)) for p in product(range(5), range(-2, 4), range(1, 8))]
@@ -127,7 +128,7 @@ def _histogram(s: Statement) -> dict[int, int]:
     return counts
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.data())
 def test_pieces_are_disjoint_and_complete(data: st.DataObject) -> None:
     def comparison() -> Expr:

@@ -130,7 +130,7 @@ class Definitions:
         return t
 
 
-@settings(deadline=None, max_examples=12 if SHAPES < 200 else 400)
+@settings(deadline=None, max_examples=6 if SHAPES < 200 else 400)
 @given(st.data(), st.integers(0, 2**31))
 def test_any_shape_as_each_shape(data: st.DataObject, seed: int) -> None:
     define = Definitions(data.draw)

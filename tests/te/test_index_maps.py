@@ -22,6 +22,7 @@ from iverson.te.expressions import Tensor, Var
 from iverson.te.index_maps import IndexMaps, Relation
 from iverson.te.interpret import run
 from iverson.te.nodes import Compute, Program
+from tests.conformance.product import examples
 from tests.layouts.test_box import regions
 
 FLOAT = np.dtype("float64")
@@ -148,13 +149,13 @@ def check_both_ways(inputs: list[te.Placeholder], y: Compute, data: Any, *, exac
         check(back, reaches[(..., *own.slices)].any(axis=tuple(range(-len(out.shape), 0))), exactly=exactly)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(alone(), st.data())
 def test_the_smallest_region_where_an_axis_gives_an_index(made: Any, data: Any) -> None:
     check_both_ways(*made, data, exactly=True)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(tangled(), st.data())
 def test_a_region_that_holds_what_depends(made: Any, data: Any) -> None:
     check_both_ways(*made, data, exactly=False)

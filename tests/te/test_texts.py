@@ -16,8 +16,8 @@ from .corpus import KERNELS
 
 def test_processes_compile_the_same() -> None:
     """Whatever addresses and strings hash to, and however many names were given before."""
-    names = [n for n in KERNELS if EXHAUSTIVE or not turn(n, 4)]
-    seeds = range(SEED, SEED + (300 if EXHAUSTIVE else 20))
+    names = [n for n in KERNELS if EXHAUSTIVE or not turn(n, 8)]
+    seeds = range(SEED, SEED + (300 if EXHAUSTIVE else 8))
     runs = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.te.texts", str(before), *names, *map(str, seeds)],

@@ -26,6 +26,7 @@ from iverson.te.lower import lower
 from iverson.te.nodes import Compute, Domain, For, If, Program, Recurrence, Statement, Walk, program_of
 from iverson.te.print import program_text
 from iverson.te.verify import check
+from tests.conformance.product import examples
 
 FLOAT = np.dtype("float64")
 AT, STARTS = te.placeholder((4,), "int64", "at"), te.placeholder((5,), "int64", "starts")
@@ -811,7 +812,7 @@ def _visited(walk: Sequence[Walk], at: dict[Var, int]) -> Iterator[tuple[int, ..
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_exact_loops_visit_each_point_once_wherever_axes_start(data: Any) -> None:
     """Axes that start below 0 and above it, under conditions with coefficients and floors, by enumeration."""
     ranges = data.draw(st.lists(st.tuples(st.integers(-4, 3), st.integers(1, 5)), min_size=1, max_size=3))

@@ -13,6 +13,7 @@ from iverson.autograd import grad
 from iverson.core import work
 from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.testing import gradcheck
+from tests.conformance.product import examples
 
 
 @st.composite
@@ -42,7 +43,7 @@ def arrays_and_keys(draw):
 
 @given(arrays_and_keys())
 @example(((3, 4), (None, np.arange(3), ..., 3)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_reading_is_numpys(case):
     shape, key = case
     x = np.arange(np.prod(shape), dtype=float).reshape(shape)
@@ -50,7 +51,7 @@ def test_reading_is_numpys(case):
 
 
 @given(arrays_and_keys(), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_writing_is_numpys_and_both_differentiate(case, tracked):
     shape, key = case
     start = np.arange(np.prod(shape), dtype=float).reshape(shape)
@@ -75,7 +76,7 @@ def test_writing_is_numpys_and_both_differentiate(case, tracked):
 
 
 @given(arrays_and_keys())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_reading_differentiates_twice(case):
     shape, key = case
     x = iv.asarray(np.random.default_rng(0).standard_normal(shape), requires_grad=True)

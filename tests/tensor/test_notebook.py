@@ -12,6 +12,7 @@ import iverson as iv
 from iverson.core.dispatch import value_of
 from iverson.handles.spy import MOST, SIDE
 from iverson.layouts.registry import sparse_layouts
+from tests.conformance.product import examples
 from tests.graph.test_report_page import Checked
 
 LAYOUTS = ["strided", *(layout.name for layout in sparse_layouts() if not layout.blocked)]
@@ -34,7 +35,7 @@ def masked(there: np.ndarray, layout: str) -> iv.MaskedTensor:
     return iv.masked_tensor(there.astype(float), mask if layout == "strided" else mask.to_layout(layout))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(BOOLEANS, st.sampled_from(LAYOUTS))
 def test_a_picture_shows_where_entries_are(there, layout):
     x = iv.asarray(there.astype(float))
@@ -47,7 +48,7 @@ def test_a_picture_shows_where_entries_are(there, layout):
         Checked(array._repr_html_())
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.tuples(*[st.integers(1, 2 * SIDE)] * 2).flatmap(lambda s: st.tuples(st.just(s), *map(slices, s))))
 def test_a_picture_of_a_box(case):
     shape, rows, columns = case

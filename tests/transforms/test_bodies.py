@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from tests.conformance.product import EXHAUSTIVE
+from tests.conformance.product import EXHAUSTIVE, paired
 
 V, X = np.array([5.0, 7.0]), np.array([2.0, 3.0])
 YES, NO = iv.asarray(True), iv.asarray(False)
@@ -394,8 +394,7 @@ def in_numpy(step, read, a):
     return np.stack(rows)
 
 
-@pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+@pytest.mark.parametrize(("read", "layout"), paired(READS, ["csr", "csc", "coo"]))
 @pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 def test_a_carry_may_change_its_pattern(layout, read):
     """A step finds the carry as the one before has left it, whatever pattern it was traced with."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from tests.conformance.product import paired
 
 
 def under_no_grad(x):
@@ -85,8 +86,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", CONSTANT)
+@pytest.mark.parametrize(("name", "way"), paired(CONSTANT, WAYS, 3))
 def test_what_is_said_to_be_constant_is(name, way):
     f, derivative = CONSTANT[name]
     x = iv.asarray([0.7, 1.2, -0.4])
@@ -212,8 +212,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(("name", "way"), paired(REFUSED, WAYS, 3))
 def test_what_is_refused_of_values_of_a_call_says_what_to_write(name, way):
     def f(x):
         REFUSED[name](x)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.core import work
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from tests.conformance.product import examples
 
 rng = np.random.default_rng(0)
 
@@ -234,7 +235,7 @@ def test_jacobian_of_a_function_whose_rule_reads_entries():
     ),
     st.integers(0, 10),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_random_programs_agree_in_both_modes_to_second_order(names, seed):
     draw = np.random.default_rng(seed)
     w = iv.asarray(draw.standard_normal((4, 4)) / 2)
