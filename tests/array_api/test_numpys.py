@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iverson as iv
-from iverson.errors import ArgumentError, AxisError, DTypeError, IndexingError, ShapeError
+from iverson.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, IndexingError, ShapeError
 from iverson.testing import gradcheck
 from tests.array_api.common import draw, same
 
@@ -417,6 +417,8 @@ def test_errors():
         (ShapeError, "interp: argument 'fp'", lambda: iv.interp(x, V, W)),
         (ShapeError, "convolve: argument 'v'", lambda: iv.convolve(V, x)),
         (ShapeError, "rot90: argument 'axes'", lambda: iv.rot90(x, axes=(0, 0))),
+        (ShapeError, r"rot90: argument 'axes': got \(0,\)", lambda: iv.rot90(x, axes=(0,))),
+        (ArgumentTypeError, "rot90: argument 'axes': got ''", lambda: iv.rot90(x, axes="")),
         (ShapeError, "cov: argument 'x'", lambda: iv.cov(iv.ones((2, 2, 2)))),
         (ArgumentError, "where: argument 'x2'", lambda: iv.where(x > 0, x)),
         (ShapeError, "broadcast_to: argument 'shape'", lambda: iv.broadcast_to(x, (-1, 4, 5))),

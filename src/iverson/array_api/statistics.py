@@ -491,7 +491,7 @@ def convolve(a: A | ArrayLike, v: A | ArrayLike, /, *, mode: Literal["full", "sa
 def rot90(x: A | ArrayLike, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = (0, 1)) -> A:
     """x turned by k quarters in the plane of two axes, from the first towards the second.
 
-    Raises AxisError, ShapeError unless the axes are two different ones.
+    Raises AxisError, ShapeError unless the axes are two different ones in a tuple or list.
 
     >>> from iverson import asarray
     >>> rot90(asarray([[1, 2], [3, 4]]))
@@ -500,9 +500,10 @@ def rot90(x: A | ArrayLike, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = 
     """
     x = as_operand(x, "rot90")
     turns = as_int(k, "rot90", "k") % 4
-    if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+    plane = [normalize_axis(a, x.ndim, "rot90") for a in as_sequence(axes, "rot90", "axes")]
+    if len(plane) != 2:
         raise ShapeError("rot90", "axes", got=str(axes), expected="two axes")
-    first, second = (normalize_axis(a, x.ndim, "rot90") for a in axes)
+    first, second = plane
     if first == second:
         raise ShapeError("rot90", "axes", got=str(axes), expected="two different axes")
     if turns in (0, 2):
