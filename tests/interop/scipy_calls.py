@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import mpmath
 import numpy as np
 from scipy import constants, fft, integrate, interpolate, linalg, ndimage, optimize, signal, special, stats
 from scipy.cluster import vq
@@ -134,6 +135,16 @@ def _integral(a: Any, low: float, high: float) -> Any:
     return integrate.tanhsinh(bell, _like(a, low), _like(a, high), args=(a,)).integral
 
 
+def _zeta(a: Any, last: float) -> Any:
+    return integrate.nsum(lambda k, a: k**-a, _like(a, 1.0), _like(a, last), args=(a,)).sum
+
+
+def _zeta_slope(a: Any) -> Any:
+    if isinstance(a, iv.Tensor):
+        return iv.grad(lambda a: _zeta(a, np.inf).sum())(a)
+    return np.array([float(mpmath.zeta(s, derivative=1)) for s in a])
+
+
 # tanhsinh writes into parts of a reshaped transpose.
 _calls(
     "integrate",
@@ -141,7 +152,9 @@ _calls(
     tanhsinh=lambda a: _integral(a, 0.0, 1.0),
     tanhsinh_half_line=lambda a: _integral(a, 0.0, np.inf),
     tanhsinh_line=lambda a: _integral(a, -np.inf, np.inf),
-    nsum=lambda a: integrate.nsum(lambda k, a: k**-a, _like(a, 1.0), _like(a, 10.0), args=(a,)).sum,
+    nsum=lambda a: _zeta(a, 10.0),
+    nsum_to_infinity=lambda a: _zeta(a + 1.0, np.inf),  # overwrites, through an index, what is not finite
+    slope_of_nsum_to_infinity=lambda a: _zeta_slope(a + 1.0),
 )
 _by_name(optimize, "rosen rosen_der rosen_hess", wave)
 _by_name(optimize, "rosen_hess_prod", wave, wave[::-1].copy())

@@ -44,7 +44,7 @@ LEAVING = (
     "where", "where", "computed", "nested", "assign", "assign", "assign_twice", "slice", "gather",
     "take_along", "sort", "extremum", "clip", "relu", "masked", "masked", "masked_pair", "masked_reduced",
     "triangle", "diagonal", "scatter", "cond", "index_notation", "scan", "vmap",
-    "mask_index", "choice_of_two", "weights",
+    "mask_index", "choice_of_two", "weights", "put",
 )  # fmt: skip
 
 
@@ -361,6 +361,16 @@ class Chain:
         wide = tuple(4 if k == axis else m for k, m in enumerate(shape))
         target = self.choose([f"np.zeros({wide})", self.constant(wide)])
         return self.add(f"xp.scatter_add(xp.asarray({target}), np.array({places}, int), {w}, {axis})")
+
+    def _put(self, v: str, shape: Any, keep: np.ndarray) -> str:
+        """Rows written to places by their numbers, singular ones before good ones at the same places."""
+        axis, good = self.rows(v)
+        bad = sorted({*range(shape[axis])} - {*good})
+        order, places = [*bad, *good], [*self.rng.choice(good, len(bad)).tolist(), *good]
+        z = self.add(f"xp.asarray({self.constant(shape)})")
+        rows = f"xp.take({v}, np.array({order}, int), {axis})"
+        self.run(f"{z}[{':, ' * axis}np.array({places}, int)] = {rows}")
+        return z
 
     def _cond(self, v: str, shape: Any, keep: np.ndarray) -> str:
         chosen = f"lambda a: xp.where({self.flags(keep)}, a, {self.other(shape)})"

@@ -63,6 +63,13 @@ def _overwritten(x: Any) -> Any:
     return y.sum()
 
 
+def _overwritten_by_index(x: Any) -> Any:
+    y = iv.zeros(4)
+    y[iv.asarray(np.array([0, 1, 2]))] = 1 / x
+    y[iv.asarray(np.array([0, 0]))] = iv.stack([1 / x[0], x[1]])
+    return y.sum()
+
+
 def _of_boxes(x: Any) -> Any:
     y = 1 / x
     return y[1] + y[2:].sum() + iv.concat([y, y])[5:].sum()
@@ -89,6 +96,7 @@ MASK = np.array([False, True, True])
 CASES: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "overwritten twice": (_overwritten_twice, [0, 0, 0.25]),
     "overwritten": (_overwritten, [0, -1, -1 / 16]),
+    "overwritten by index": (_overwritten_by_index, [0, 0, -1 / 16]),
     "sorted": (lambda x: iv.sort(1 / x)[:2].sum(), [0, -1, -1 / 16]),
     "chosen twice": (lambda x: iv.where(x > 0, iv.where(x > 2, iv.sqrt(x), 1 / x), 2.0).sum(), [0, -1, 0.25]),
     "masked": (lambda x: iv.masked_tensor(1 / x, x != 0).sum().to_tensor(0.0), [0, -1, -1 / 16]),

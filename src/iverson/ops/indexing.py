@@ -389,10 +389,10 @@ def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: A
         return F.bracket(_not_at(F, indices, axes, x.shape), g, negated=False)
     if i == 1:
         # A value overwritten by a later one at the same place has no effect: only the last writer counts.
-        return F.sum_to(
-            F.where(_last_writers(F, indices, axes, x.shape), F.gather(g, *indices, axes=axes), 0),
-            v.shape,
-        )
+        last, read = _last_writers(F, indices, axes, x.shape), F.gather(g, *indices, axes=axes)
+        known = value_of(last, last)
+        all_last = is_strided(known) and known.all()
+        return F.sum_to(read if all_last else F.bracket(last, read, negated=False), v.shape)
     return None
 
 
