@@ -182,6 +182,42 @@ def test_a_selection_among_stored_entries() -> None:
     assert np.isfinite(np.asarray(iv.grad(f)(iv.asarray(np.stack([X, X, X]))))).all()
 
 
+def _of_stored(layout: str) -> tuple[Callable[[Any], Any], float]:
+    """A selection in a sparse matrix made dense, whose entries are all one number; its slope in that."""
+    pattern = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 1]]) > 0
+    s, w = iv.to_layout(iv.asarray(pattern.astype(float)), layout), np.linspace(0.3, 1.4, 12).reshape(3, 4)
+
+    def f(x: Any) -> Any:
+        y = s.with_values(iv.broadcast_to(x, (5,))).to_dense()
+        return (w * iv.where(y > 0.05, y, iv.sqrt(0.3 - y))).sum()
+
+    return f, w[pattern].sum()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_a_selection_of_what_was_stored(layout: str) -> None:
+    """Where part of a cotangent is read, the selection is of all of it: what is stored holds none."""
+    f, slope = _of_stored(layout)
+    g, x = iv.grad(f), iv.asarray(1.27)
+    for found in (
+        g(x),
+        iv.jit(g)(x),
+        iv.grad(iv.jit(f))(x),
+        iv.grad(iv.checkpoint(f))(x),
+        iv.jvp(f, (x,), (1.0,))[1],
+    ):
+        np.testing.assert_allclose(np.asarray(found), slope)
+    for h in (iv.vmap(g), iv.jit(iv.vmap(g)), iv.vmap(iv.jit(g))):
+        np.testing.assert_allclose(np.asarray(h(iv.asarray([1.27, 1.5]))), [slope, slope])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.xfail(strict=True, reason="a sparse value holds no selection yet: one text of its rules")
+def test_a_selection_of_what_was_stored_to_second_order() -> None:
+    assert float(iv.hessian(_of_stored("csr")[0])(iv.asarray(1.27))) == 0.0
+
+
 @iv.te.op
 def CHOSEN(x: Any, flags: Any) -> Any:
     return iv.te.compute(x.shape, lambda i: iv.te.select(flags[i] > 0.5, x[i] * 2.0, 0.25))

@@ -407,6 +407,11 @@ def rewrapping(x: Wrapper, restore: Callable[[Any], None]) -> None:
             level._wrappers[id(x)] = ref(x), restore
 
 
+def may_select(x: Any) -> bool:
+    """Whether a handle may hold a selection that is not made."""
+    return getattr(value_of(x, x), "may_select", False)
+
+
 class LevelValue(Operand):
     """The protocol of a value that belongs to a level; its type is registered as a layout is.
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, value_of
+from iverson.core.dispatch import Operand, may_select, value_of
 from iverson.core.entries import Box, Bracket, Full, Stored
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
 from iverson.core.op import Body, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
+from iverson.core.scalars.choice import CHOICE
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -180,13 +181,17 @@ def within(
     """
     own, shape = xs[i].shape, y.shape
     if isinstance(part, Stored) and own == shape:
-        return _at_pattern(F, rule, part.pattern, g, y, *xs, **params)
+        dense = not isinstance(value_of(xs[i], None), Sparse)
+        if dense and may_select(g):  # what is stored holds no selection
+            return NotImplemented
+        ct = _at_pattern(F, rule, part.pattern, g, y, *xs, **params)
+        return NotImplemented if dense and ct is not None and may_select(ct) else _on(F, ct, part.pattern)
     if isinstance(part, Stored):
         zeros = [p for k in factors if k != i and (p := _lasting_pattern(F, xs[k])) is not None]
         at = _read_for(F, part.pattern, g, own, shape, zeros)
         if at is None:
             return NotImplemented
-        ct = _at_pattern(F, rule, at, g, y, *xs, **params)
+        ct = _on(F, _at_pattern(F, rule, at, g, y, *xs, **params), at)
         return None if ct is None else F.on_pattern(F.sum_to(ct, own), part.pattern)
     region = part.region.broadcast(own, shape)
 
@@ -201,6 +206,10 @@ def within(
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
     return None if ct is None else F.embed(ct, key=part.region.slices, shape=own)
+
+
+def _on(F: Any, entries: Any, pattern: Any) -> Any:
+    return None if entries is None else F.with_entries(entries, pattern)
 
 
 def _lasting_pattern(F: Any, x: Any) -> Any:
@@ -225,7 +234,7 @@ def _read_for(F: Any, pattern: Any, g: Any, own: Shape, shape: Shape, factors: A
 
 
 def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
-    """The rule on the values stored on a pattern of the result's first axes."""
+    """The values of the rule on those stored on a pattern of the result's first axes."""
     shape = y.shape
     read = getattr(rule, "reads", None)
 
@@ -238,8 +247,7 @@ def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **pa
             return Aval(pattern.stored_shape + dense, x.dtype)
         return F.entries_at(x, pattern) if own == shape else _at_projected(F, x, pattern, shape)
 
-    ct = rule(F, cut(g), cut(y, "y"), *map(cut, xs, range(len(xs))), **params)
-    return None if ct is None else F.with_entries(ct, pattern)
+    return rule(F, cut(g), cut(y, "y"), *map(cut, xs, range(len(xs))), **params)
 
 
 def _at_projected(F: Any, x: Any, pattern: Any, shape: Shape) -> Any:
@@ -309,7 +317,7 @@ def make(scalar: Scalar) -> Op:
             for i in range(arity)
         ),
         linear_in=scalar.linear_in,
-        entry_map=Elementwise(keeps_zeros=scalar.zero_preserving),
+        entry_map=Elementwise(keeps_zeros=scalar.zero_preserving, selects=scalar in CHOICE),
         vjp_at=partial(within, factors=factors),
         # Rules read orders as numbers: none are derived for operands.
         te=notation.elementwise(scalar.name) if any(vjp) and not scalar.orders else None,

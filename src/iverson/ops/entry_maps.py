@@ -30,12 +30,15 @@ class Elementwise(EntryMap):
 
     computed : whether the body makes entries of the result from those of the operands: not of an op that says
         which entries its result has.
+    selects : whether the op's derivative is a selection. What is stored on a pattern holds none: of a dense
+        operand, the whole cotangent is computed, also where part of it is read.
     """
 
     elementwise = True
 
-    def __init__(self, *, keeps_zeros: bool = False, computed: bool = True) -> None:
+    def __init__(self, *, keeps_zeros: bool = False, computed: bool = True, selects: bool = False) -> None:
         self.keeps_zeros = keeps_zeros
+        self.selects = selects
         self.family = "elementwise" if computed else ""
 
     def demand(
@@ -46,6 +49,9 @@ class Elementwise(EntryMap):
         stored = _where_stored(demands, inputs, out)
         if stored is not None:
             return stored
+        if self.selects:
+            pairs = zip(demands, inputs, strict=True)
+            demands = [FULL if type(n) is Stored and not _is_stored(x) else n for n, x in pairs]
         same = _one_pattern(demands, inputs, shape)
         if same is not None:
             return same

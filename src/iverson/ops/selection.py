@@ -77,7 +77,7 @@ define(
         abstract=_abstract,
         vjp=(None, lambda F, g, _y, c, _x, *, negated: F.sum_to(F.bracket(c, g, negated=negated), _x.shape)),
         linear_in=((1,),),
-        entry_map=Elementwise(computed=False),
+        entry_map=Elementwise(computed=False, selects=True),
         vjp_at=within,
         loops=loops.bracket,
         samples=lambda s: [
@@ -95,7 +95,7 @@ define(
         abstract=lambda x: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x: g,),
         linear_in=((0,),),
-        entry_map=Elementwise(computed=False),
+        entry_map=Elementwise(computed=False, selects=True),
         loops=loops.same,
         samples=lambda s: [Sample((s((2, 3)),))],
     )

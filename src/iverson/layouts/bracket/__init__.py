@@ -49,6 +49,8 @@ class Bracket:
 
     __slots__ = ("_condition", "is_made", "negated", "values")
 
+    may_select = True
+
     def __init__(
         self, values: Any, condition: Any, negated: bool = False, *, is_made: bool | None = False
     ) -> None:
