@@ -127,6 +127,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "running sums": (lambda x: iv.cumulative_sum(iv.flip(iv.sqrt(x)))[:2].sum(), [0, 0.5, 0.5]),
     "boxes": (_of_boxes, [0, -1, -1 / 8]),
     "boxes that are far apart": (_far_apart, [0, -2, -1 / 8]),
+    "a box that is cut": (
+        lambda x: (iv.reshape(1 / iv.concat([x, x]), (2, 3))[:, 1:] ** 2).sum(), [0, -4, -1 / 16]
+    ),
+    "a box across the end": (
+        lambda x: (iv.roll(1 / iv.roll(x, 1), 1)[:2] ** 2).sum(), [0, -2, -1 / 32]
+    ),
     "hoisted": (_hoisted, [0, 2, 2]),
     "branches": (_of_branches, [0, -2, -1 / 8]),
     "index notation": (

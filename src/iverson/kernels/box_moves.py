@@ -61,7 +61,9 @@ def _inside(op: Op, values: Values, params: Params) -> Any:
     if region is None or not region.size:
         return zeros_like_result(op, values, params)
     own = INSIDE[op.name](x, region, **params)
-    inner = _reshaped(x, region, **params) if own is None else op.forward(x.inner, **own)
+    if own is None:
+        return _leaving_out(_reshaped, op, values, params)
+    inner = op.forward(x.inner, **own)
     return make(op.abstract(*values, **params).shape, region, np.asarray(inner))
 
 
@@ -69,8 +71,19 @@ for _name in INSIDE:
     register(_name, Box)(_inside)
 
 
-@moving("roll")
-def roll(x: Box, _region: Region, *, shift: Shape, axis: Shape) -> Array:
+def _leaving_out(body: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
+    """As `_moved`, of an op that reads from around the box: what it reads there is left out, a bracket."""
+    found = _moved(body, op, values, params)
+    if found is NotImplemented or type(found) is Zero:
+        return found
+    x = values[0]
+    ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
+    there = _moved(body, op, (ones, *values[1:]), params)
+    every = np.all(there.inner if type(there) is Box else there)
+    return found if every else bracket.made(found, there)
+
+
+def _rolled(x: Box, _region: Region, *, shift: Shape, axis: Shape) -> Array:
     """Where the box comes to lie across the end of an axis, all of that axis is rolled."""
     start, stop, across = list(x.region.start), list(x.region.stop), {}
     for k, by in zip(axis, shift, strict=True):
@@ -78,6 +91,9 @@ def roll(x: Box, _region: Region, *, shift: Shape, axis: Shape) -> Array:
             start[k], stop[k], across[k] = 0, x.shape[k], by
     part = x.read(Region(tuple(start), tuple(stop)))
     return np.roll(part, tuple(across.values()), tuple(across)) if across else part
+
+
+register("roll", Box)(partial(_leaving_out, _rolled))
 
 
 @moving("tril")
@@ -138,21 +154,8 @@ def _reshaped(x: Box, region: Region, *, shape: Shape) -> Array:
     return inner.reshape(region.shape)
 
 
-@register("gather", Box)
-def gather(op: Op, values: Values, params: Params) -> Any:
-    """What indices that point out of the box read is left out: a bracket, unless none of them does."""
-    found = _moved(_read_at, op, values, params)
-    if found is NotImplemented or type(found) is Zero:
-        return found
-    x = values[0]
-    ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
-    there = _moved(_read_at, op, (ones, *values[1:]), params)
-    every = np.all(there.inner if type(there) is Box else there)
-    return found if every else bracket.made(found, there)
-
-
 def _read_at(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:
-    """Indices that point out of the box read 0."""
+    """Indices that point out of the box read 0: that is left out."""
     lead = len(region.start) - (len(x.shape) - len(axes))
     own = Region(region.start[:lead], region.stop[:lead])
     inside, clipped = np.ones(own.shape, bool), []
@@ -167,6 +170,9 @@ def _read_at(x: Box, region: Region, *indices: Array, axes: Shape) -> Array:
     inside = inside.reshape(own.shape + (1,) * (found.ndim - lead))
     kept: Array = keep_where(np.broadcast_to(inside, found.shape), found)
     return kept
+
+
+gather = register("gather", Box)(partial(_leaving_out, _read_at))
 
 
 @holding("scatter_add")

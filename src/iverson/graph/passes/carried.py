@@ -322,7 +322,10 @@ def moved(e: Equation, given: Sequence[Any]) -> Any:
         params = inside(x, image, **e.params) if inside is not None else None
         if params is not None:
             return part(e.results[0].shape, image, _through(op, x.inner, params))
-        y = _through(op, x.held() if isinstance(x.inner, Held) else x.made(), e.params)
+        if image.size > x.region.size:  # what is read from around the part is left out
+            y = _through(op, x.apart(), e.params)
+        else:
+            y = _through(op, x.held() if isinstance(x.inner, Held) else x.made(), e.params)
         return part(e.results[0].shape, image, read(y, image))
     return _through(op, x, e.params)
 

@@ -68,12 +68,16 @@ def entries(graph: Graph) -> Graph:
     return made
 
 
+#: What may read from around a box, or put its entries apart.
+_FROM_AROUND = ("gather", "scatter_add", "roll", "reshape")
+
+
 def _is_made(graph: Graph) -> bool:
     """Whether no selection waits to be made."""
     return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
         e.op.name in ("selected", "values_held", "where_held")
         or begins(e.op, e.params)
-        or (e.op.name in ("gather", "scatter_add") and e.operands[0].aval.support is not FULL)
+        or (e.op.name in _FROM_AROUND and e.operands[0].aval.support is not FULL)
         for e in graph.equations
     )
 

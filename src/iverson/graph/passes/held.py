@@ -17,7 +17,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import F
 from iverson.graph.trace import Traced
-from iverson.layouts import Zero, support_of
+from iverson.layouts import Zero, support_of, to_strided
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,15 @@ class Part:
         values = inner.values if isinstance(inner, Held) else inner
         values, there = (self.placed(x, self.shape, self.region) for x in (values, there))
         return Held(values, there, False)
+
+    def apart(self) -> Held:
+        """As `held`, of values that are seen as a part no more: a second pass finds none."""
+        whole = self.held()
+        made = not isinstance(self.inner, Held) or self.inner.made
+        there = value_of(whole.condition)
+        there = whole.condition if isinstance(there, Traced) else make_handle(to_strided(there))
+        values, there = (F.to_dense(v) for v in (whole.values, there))
+        return Held(values, there, False, made)
 
     def read(self, region: Region) -> Any:
         """The entries of another region, with zeros for those that are not here."""
