@@ -999,7 +999,7 @@ def poch(z: A | ArrayLike, m: A | ArrayLike, /) -> A:
     """
 
 def zetac(x: A | ArrayLike, /) -> A:
-    """Riemann's zeta function less 1. The derivative is for x >= -2, and nan below.
+    """Riemann's zeta function less 1.
 
     Parameters
     ----------

@@ -181,7 +181,8 @@ def within(
     """
     own, shape = xs[i].shape, y.shape
     if isinstance(part, Stored) and own == shape:
-        dense = not isinstance(value_of(xs[i], None), Sparse)
+        held = value_of(xs[i], xs[i])
+        dense = type(held.support if isinstance(held, Aval) else support_of(held)) is not Stored
         if dense and may_select(g):  # what is stored holds no selection
             return NotImplemented
         ct = _at_pattern(F, rule, part.pattern, g, y, *xs, **params)

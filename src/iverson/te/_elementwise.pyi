@@ -333,7 +333,7 @@ def poch(z: Expr | complex, m: Expr | complex, /) -> Expr:
     """The Pochhammer symbol gamma(z + m) / gamma(z)."""
 
 def zetac(x: Expr | complex, /) -> Expr:
-    """Riemann's zeta function less 1. The derivative is for x >= -2, and nan below."""
+    """Riemann's zeta function less 1."""
 
 def exp1(x: Expr | complex, /) -> Expr:
     """The exponential integral E1."""
