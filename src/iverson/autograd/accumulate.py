@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import make_handle, may_select
 from iverson.core.entries import Box
 from iverson.core.region import Region
 from iverson.core.table import TABLE, F
 from iverson.kernels.keys import key_region
-from iverson.layouts import Bracket, Strided, layout_of, support_of
+from iverson.layouts import Strided, layout_of, support_of
 
 
 class Sum:
@@ -87,7 +87,7 @@ def _added(terms: Sequence[Any]) -> Any:
 def _box_of(term: Any) -> Region | None:
     """The region of a cotangent that is zero elsewhere, now and in derivatives; None of a selection."""
     value, node = term._value, term._node
-    if type(value) is Strided or type(value) is Bracket or getattr(value, "may_select", False):
+    if type(value) is Strided or may_select(term):
         return None
     support = support_of(value)
     if not isinstance(support, Box):

@@ -20,7 +20,7 @@ import numpy as np
 
 from iverson.core import entries
 from iverson.core.aval import Aval, has_shape
-from iverson.core.dispatch import bind, is_tracked, slot_of, value_of
+from iverson.core.dispatch import bind, is_tracked, may_select, slot_of, value_of
 from iverson.core.entries import FULL, NOTHING
 from iverson.core.op import Body, Op
 from iverson.core.region import Region
@@ -181,7 +181,7 @@ def crossing_of(x: Any, *, boxes: bool) -> Crossing:
     if type(value) is np.ndarray or not has_shape(x):
         return WHOLE
     support = support_of(value)
-    selects = type(value) in (Bracket, Packed) or getattr(value, "may_select", False)
+    selects = type(value) is Packed or may_select(x)
     box = (
         boxes
         and isinstance(support, entries.Box)

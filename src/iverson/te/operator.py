@@ -23,7 +23,7 @@ from iverson.core import dtypes, locks, table
 from iverson.core.arguments import as_function
 from iverson.core.aval import Aval
 from iverson.core.cached import cached_property
-from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, slot_of, value_of
+from iverson.core.dispatch import bind, has_entries, is_tracked, make_handle, may_select, slot_of, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.guards import Guard, guards_of
@@ -336,7 +336,7 @@ class Expression:
         Of several cotangents each is pulled back by itself where one is a selection: what that leaves out
         depends on it alone (`applied`).
         """
-        if self.multiple and (self.guarded or any(map(_may_select, g))):
+        if self.multiple and (self.guarded or any(map(may_select, g))):
             defined = [j for j, h in enumerate(g) if type(value_of(h)) is not Zero or is_tracked(h)]
             if len(defined) > 1:
                 alone = [[h if k == j else _nothing(h) for k, h in enumerate(g)] for j in defined]
@@ -585,12 +585,6 @@ class Expression:
 def _nothing(x: Any) -> Any:
     """An undefined cotangent in place of one."""
     return make_handle(Zero(x.shape, x.dtype))
-
-
-def _may_select(x: Any) -> bool:
-    """Whether a cotangent may be a selection that is not made."""
-    value = value_of(x)
-    return type(value) is Bracket or getattr(value, "may_select", False)
 
 
 def _item(found: Callable[[], tuple[Any, ...]], k: int) -> Any:

@@ -29,6 +29,7 @@ from iverson.core.dispatch import (
     level_of,
     levels,
     make_handle,
+    may_select,
     rebind,
     slot_of,
     value_of,
@@ -42,7 +43,7 @@ from iverson.core.table import F
 from iverson.graph.control import ControlOp
 from iverson.graph.operations import draws_of
 from iverson.kernels.origins import UNKNOWN, Origin, Stored, Unclear, origin_of, origins, resolved
-from iverson.layouts import Bracket, Layout, Sparse, Strided, Zero, register, support_of, to_strided
+from iverson.layouts import Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
 from iverson.layouts.symbols import StandIn, handed_out
 from iverson.ops.batching import Examples, one_by_one, rule_of
@@ -104,8 +105,7 @@ class Batched(LevelValue):
 
     @property
     def may_select(self) -> bool:  # type: ignore[override]
-        value = value_of(self.held)
-        return type(value) is Bracket or (isinstance(value, LevelValue) and value.may_select)
+        return may_select(self.held)
 
     @property
     def stored(self) -> Any:
