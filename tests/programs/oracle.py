@@ -375,7 +375,10 @@ class Oracle(Plain):
     # --- derivatives -----------------------------------------------------------------------
 
     def _derivative(self, f: Callable[..., Any], args: Sequence[Any], k: int) -> tuple[Array, Any]:
-        """The gradient in an argument: one pass for each entry, for each part of a complex one."""
+        """The gradient in an argument: one pass for each entry, for each part of a complex one.
+
+        Its first axes are those of the argument, then come those of the result.
+        """
         x = args[k].data
         entries = d.base(x)
         slopes, aux = [], None
@@ -391,8 +394,10 @@ class Oracle(Plain):
                 parts.append(d.tangent_of(y.data, level))
             slopes.append(parts[0] if len(parts) == 1 else d.add(parts[0], d.mul(1j, parts[1])))
         if not slopes:
-            return Array(np.zeros_like(entries)), f(*args)[1]
-        return Array(d.reshape(d.stack(*slopes, axis=0), shape=entries.shape)), aux
+            y, aux = f(*args)
+            return Array(np.zeros(entries.shape + y.shape, entries.dtype)), aux
+        shape = entries.shape + d.base(slopes[0]).shape
+        return Array(d.reshape(d.stack(*slopes, axis=0), shape=shape)), aux
 
     def grad(self, f: Callable[..., Any], argnums: tuple[int, ...] = (0,)) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
@@ -420,14 +425,10 @@ class Oracle(Plain):
         """Of the first argument."""
 
         def run(*args: Any) -> Any:
-            x = args[0]
-            rows = [
-                self.grad(lambda *a, place=place: (self.grad(f)(*a)[0][0][place], ()))(*args)[0][0]
-                for place in np.ndindex(x.shape)
-            ]
-            if not rows:
-                return Array(np.zeros(x.shape + x.shape)), ()
-            return self.reshape(_stacked(0, *rows), x.shape + x.shape), ()
+            gradient = lambda *a: (self.grad(f)(*a)[0][0], ())
+            rows, _ = self._derivative(gradient, args, 0)
+            n = args[0].ndim
+            return self.permute_dims(rows, (*range(n, 2 * n), *range(n))), ()
 
         return run
 
