@@ -13,6 +13,7 @@ import iverson as iv
 from iverson.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, IndexingError, ShapeError
 from iverson.testing import gradcheck
 from tests.array_api.common import draw, same
+from tests.conformance.product import by_turns
 
 X, Y = draw((4, 5)), draw((4, 5), seed=1)
 V, W = draw((5,)), draw((3,), seed=2)
@@ -244,7 +245,7 @@ def test_values_and_gradients(name):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::iverson.errors.BatchWarning")
-@pytest.mark.parametrize("name", [name for name in CASES if name not in EAGER])
+@pytest.mark.parametrize("name", by_turns((name for name in CASES if name not in EAGER), 3))
 def test_compiled_and_batched(name):
     """What a compiled function and a batch give is what the function gives, and its gradient too."""
     ours, _, xs = CASES[name]

@@ -12,6 +12,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, LinearAlgebraE
 from iverson.testing import gradcheck, gradgradcheck
 from tests.array_api.common import draw, dtypes_of, same
 from tests.array_api.test_linalg import hermitian, square
+from tests.conformance.product import EXHAUSTIVE, in_short, some, turn
 
 FLOATING = dtypes_of("fc")
 LOOSE = {"float32": 1e-3, "complex64": 1e-3}
@@ -285,30 +286,37 @@ NOT_TO_THE_BIT = {"logm": 1e-14}
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_and_transforms(name):
-    """To second order in both modes; compiled; and of a batch, as of its examples."""
+    """To second order in both modes; compiled; and of a batch, as of its examples.
+
+    Of every third the second order, and of each one way besides eager mode, by turns."""
     function, *arrays = CASES[name]
     leaves = tuple(iv.asarray(x, requires_grad=True) for x in arrays)
     apart = NOT_TO_THE_BIT.get(name, 0.0)
-    assert gradcheck(function, leaves, nondet_tol=apart)
-    assert gradgradcheck(function, leaves, fast=True, nondet_tol=apart)
+    assert gradcheck(function, leaves, nondet_tol=apart, **in_short(name))
+    if EXHAUSTIVE or turn(name, 3) == 0:
+        assert gradgradcheck(
+            function, leaves, nondet_tol=apart, **{"fast": True} | in_short(f"{name} twice", 8)
+        )
     plain = [iv.asarray(x) for x in arrays]
 
     def first(*xs):
         found = function(*xs)
         return found[0] if isinstance(found, tuple) else found
 
-    expected = first(*plain)
-    same(iv.jit(first)(*plain), expected.numpy(), tolerance=1e-9)
-    mapped = iv.vmap(first)(*(iv.stack([x, x * 1.25]) for x in plain))
-    same(mapped[1], first(*(x * 1.25 for x in plain)).numpy(), tolerance=1e-9)
+    def compiled():
+        same(iv.jit(first)(*plain), first(*plain).numpy(), tolerance=1e-9)
 
-    def loss(*xs):
-        return iv.sum(iv.abs(first(*xs)) ** 2)
+    def mapped():
+        found = iv.vmap(first)(*(iv.stack([x, x * 1.25]) for x in plain))
+        same(found[1], first(*(x * 1.25 for x in plain)).numpy(), tolerance=1e-9)
 
-    places = tuple(range(len(plain)))
-    eager, compiled = (f(*plain) for f in (iv.grad(loss, places), iv.jit(iv.grad(loss, places))))
-    for found, other in zip(compiled, eager, strict=True):
-        same(found, other.numpy(), tolerance=1e-8)
+    def gradient_compiled():
+        gradient = iv.grad(lambda *xs: iv.sum(iv.abs(first(*xs)) ** 2), tuple(range(len(plain))))
+        for found, other in zip(iv.jit(gradient)(*plain), gradient(*plain), strict=True):
+            same(found, other.numpy(), tolerance=1e-8)
+
+    for check in some(f"{name} ways", [compiled, mapped, gradient_compiled]):
+        check()
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc"])

@@ -130,9 +130,12 @@ def turn(name: str, count: int) -> int:
     return crc32(name.encode(), SEED) % count
 
 
-def by_turns(items: Iterable[Any], share: int = 2) -> list[Any]:
-    """Every second of the items, or one of ``share``, by name and `SEED`; all of them in a whole run."""
-    return [item for item in items if EXHAUSTIVE or turn(str(item), share) == 0]
+def by_turns(items: Iterable[Any], share: int = 2, number: int = 0) -> list[Any]:
+    """Every second of the items, or one of ``share``, by name and `SEED`; all of them in a whole run.
+
+    Tests of the same items with other numbers take other ones of them.
+    """
+    return [item for item in items if EXHAUSTIVE or turn(str(item), share) == number % share]
 
 
 def some(name: str, items: Iterable[Any], count: int = 1, number: int = 0) -> list[Any]:

@@ -22,7 +22,17 @@ from iverson.te.operator import Expression
 from iverson.te.prefer import notation_of
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp, vjp
-from tests.conformance.product import EXHAUSTIVE, dtypes_of, each, floating, ops, samples_of, some, turn
+from tests.conformance.product import (
+    EXHAUSTIVE,
+    by_turns,
+    dtypes_of,
+    each,
+    floating,
+    ops,
+    samples_of,
+    some,
+    turn,
+)
 from tests.te.oracles import Interpreted
 
 #: Functions of orders have a derivative in index notation where these are numbers.
@@ -56,7 +66,7 @@ def carried_out(check, case, compiled):
         check(case)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", by_turns(NAMES, 3))
 def test_the_notation_is_the_op(name):
     """Compiled for one sample of each dtype, by turns."""
 
@@ -75,7 +85,7 @@ def notation_is_the_op(case):
     np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", by_turns(NAMES, 3, 1))
 def test_derived_rules_agree_with_hand_written_ones(name):
     """In the dtype whose turn it is; every second op's are compiled, for its first sample."""
     own = some(name, dtypes_of(TABLE[name]))

@@ -23,7 +23,7 @@ from iverson.graph.lower import Library, Lowered, Native, lower
 from iverson.graph.nodes import values_of
 from iverson.graph.passes import simplified
 from iverson.ops import TABLE, F
-from tests.conformance.product import ops
+from tests.conformance.product import by_turns, ops
 from tests.graph.programs import as_tuple, calls_of, close, loss_of, traced
 
 pytestmark = [
@@ -69,7 +69,7 @@ def library_of(lowered: Lowered) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", [n for n in ops() if n not in READS_ENTRIES])
+@pytest.mark.parametrize("name", by_turns((n for n in ops() if n not in READS_ENTRIES), 3))
 def test_every_op_and_its_gradient_is_lowered(name: str) -> None:
     calls = calls_of(name)
     found: set[str] = set()

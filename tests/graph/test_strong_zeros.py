@@ -20,13 +20,13 @@ from iverson.graph.print import show
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from tests.autograd.test_brackets import CASES, PADDED, ROWS, weighted
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns, paired
 from tests.graph.part_programs import held, part_program, read
 from tests.graph.programs import entries, loss_of
 from tests.graph.ways import agree
 
 #: Random programs to a test, and how many tests of them there are.
-BLOCK, BLOCKS = (100, 40) if EXHAUSTIVE else (6, 16)
+BLOCK, BLOCKS = (100, 40) if EXHAUSTIVE else (6, 5)
 CONSTANTS = 400 if EXHAUSTIVE else 10
 #: Of each test of them: how many equations are left, and how many entries they compute.
 WORK = Path(__file__).with_name("part_programs.txt")
@@ -34,7 +34,7 @@ SIZES = {int(k): [int(n), int(m)] for k, n, m in map(str.split, WORK.read_text()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", by_turns(CASES, 3))
 def test_first_and_second_derivatives_are_those_of_eager_code(name):
     f, at = CASES[name]
     x = iv.asarray(at)
@@ -47,8 +47,7 @@ def test_first_and_second_derivatives_are_those_of_eager_code(name):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("mode", ["reverse", "forward"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "mode"), paired(by_turns(CASES, 2, 1), ["reverse", "forward"]))
 def test_zeros_stay_strong_between_compiled_functions(name, mode):
     """Derivatives of a compiled function to the third order, of one that calls another, and of a part of it:
     what is left out is neither given to a derivative as numbers, nor kept for the next."""

@@ -2,7 +2,7 @@
 
 Each op of the table by itself, and random programs over the table. ``IVERSON_TEST_ALL=1`` takes all samples
 and orders, in machine code, and 10,000 programs: their values in machine code, their derivatives by turns,
-every fifth time in machine code. A run of the tests draws some, mostly carried out op by op.
+every fifth time in machine code. A run of the tests draws some ops and programs, mostly carried out op by op.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pytest
 
 import iverson as iv
 from iverson.ops import TABLE
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.graph.programs import as_tuple
 from tests.graph.table_programs import names, sampled_calls, table_program
 from tests.graph.ways import all_ways_agree
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 #: Programs to a test, and how many tests of them there are.
-BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (2, 3)
+BLOCK, BLOCKS = (25, 400) if EXHAUSTIVE else (1, 3)
 #: Which derivatives, by turns.
 ORDERS = ((1,), (1,), (2,), (1, 2), (3,)) if EXHAUSTIVE else ((0, 1), (0,), (1,), (0, 1), (2,))
 #: Programs in which defects were found, and the orders at which they were.
@@ -42,7 +42,7 @@ def subset(seed: int, count: int) -> tuple[int, ...]:
     return tuple(k for k in range(count) if number >> k & 1)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", by_turns(names(), 3, 1))
 def test_every_op(name: str) -> None:
     calls = sampled_calls(name)
     turn = SEED + len(name)

@@ -14,7 +14,7 @@ import iverson as iv
 from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.interop.scipy import ndimage, signal
 from iverson.testing import gradcheck, gradgradcheck
-from tests.conformance.product import EXHAUSTIVE, in_short, turn
+from tests.conformance.product import EXHAUSTIVE, by_turns, in_short, turn
 
 MODES = ("reflect", "mirror", "nearest", "wrap", "constant", "grid-mirror", "grid-wrap", "grid-constant")
 SEEDS = range(12 if EXHAUSTIVE else 4)
@@ -151,12 +151,12 @@ DIFFERENTIATED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def test_derivatives_to_second_order(name: str) -> None:
     f, given = DIFFERENTIATED[name]
     leaves = tuple(iv.asarray(np.array(x), requires_grad=True) for x in given)
-    assert gradcheck(f, leaves, **in_short(name))
-    if EXHAUSTIVE or not turn(name, 4):
+    assert gradcheck(f, leaves, **in_short(name, 12))
+    if EXHAUSTIVE or not turn(f"{name} again", 5):
         assert gradgradcheck(f, leaves, **{"fast": True, **in_short(f"{name} twice", 8)})
 
 
-@pytest.mark.parametrize("name", DIFFERENTIATED)
+@pytest.mark.parametrize("name", by_turns(DIFFERENTIATED, 3))
 def test_compiled_and_mapped(name: str) -> None:
     f, given = DIFFERENTIATED[name]
     expected = f(*map(iv.asarray, given))

@@ -12,7 +12,7 @@ import iverson as iv
 from iverson.errors import ArgumentError, ArgumentTypeError, LinearAlgebraError, ShapeError
 from iverson.interop.scipy import linalg
 from iverson.testing import gradcheck, gradgradcheck
-from tests.conformance.product import EXHAUSTIVE, turn
+from tests.conformance.product import EXHAUSTIVE, in_short, some, turn
 
 rng = np.random.default_rng(0)
 A, B = rng.normal(size=(3, 3)) + 3 * np.eye(3), rng.normal(size=(2, 2)) + 2 * np.eye(2)
@@ -83,14 +83,14 @@ def test_values_are_scipys_and_derivatives_to_second_order(name: str) -> None:
         return f(linalg, *xs)
 
     np.testing.assert_allclose(ours(*leaves).detach().numpy(), expected, rtol=1e-11, atol=1e-12)
-    assert gradcheck(ours, leaves)
-    if EXHAUSTIVE or not turn(name, 2):
+    assert gradcheck(ours, leaves, **in_short(name))
+    if EXHAUSTIVE or not turn(f"{name} twice", 4):
         assert gradgradcheck(ours, leaves, fast=True)
-    plain = [x.detach() for x in leaves]
-    np.testing.assert_allclose(iv.jit(ours)(*plain).numpy(), expected, rtol=1e-11, atol=1e-12)
-    last = plain.pop()
-    mapped = iv.vmap(lambda x: ours(*plain, x))(iv.stack([last, last * 1.1])).numpy()
-    np.testing.assert_allclose(mapped[0], expected, rtol=1e-11, atol=1e-12)
+    *plain, last = (x.detach() for x in leaves)
+    compiled = lambda: iv.jit(ours)(*plain, last)
+    mapped = lambda: iv.vmap(lambda x: ours(*plain, x))(iv.stack([last, last * 1.1]))[0]
+    for way in some(f"{name} ways", [compiled, mapped]):
+        np.testing.assert_allclose(way().numpy(), expected, rtol=1e-11, atol=1e-12)
 
 
 LOW = Q @ rng.normal(size=(2, 4))

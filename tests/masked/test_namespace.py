@@ -383,7 +383,7 @@ def test_values(name, layout):
     assert_same(ours(tensor(VALUES, MASK, layout)), theirs(of_numpy(VALUES, MASK)))
 
 
-@pytest.mark.parametrize(("name", "layout"), by_turns(itertools.product(VALUE, ["strided", "csr"])))
+@pytest.mark.parametrize(("name", "layout"), by_turns(itertools.product(VALUE, ["strided", "csr"]), 6))
 def test_values_compiled(name, layout):
     """In machine code alone."""
     ours, theirs = VALUE[name]
@@ -397,7 +397,7 @@ def test_values_compiled(name, layout):
 OF_COMPUTED = {"to_layout", "to_sparse"}
 
 
-@pytest.mark.parametrize("name", by_turns(VALUE))
+@pytest.mark.parametrize("name", by_turns(VALUE, 6, 1))
 def test_values_where_the_mask_is_an_argument(name):
     """Compiled once for all masks, in machine code alone; and of a mask for each example, mapped."""
     ours, theirs = VALUE[name]

@@ -23,7 +23,7 @@ from iverson.te.language import bind
 
 from . import shapes
 
-SHAPES = 200 if os.environ.get("IVERSON_TEST_ALL") else 25
+SHAPES = 200 if os.environ.get("IVERSON_TEST_ALL") else 10
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ class Definitions:
         return t
 
 
-@settings(deadline=None, max_examples=6 if SHAPES < 200 else 400)
+@settings(deadline=None, max_examples=3 if SHAPES < 200 else 400)
 @given(st.data(), st.integers(0, 2**31))
 def test_any_shape_as_each_shape(data: st.DataObject, seed: int) -> None:
     define = Definitions(data.draw)
@@ -298,6 +298,6 @@ def test_conditions_on_the_step_may_be_on_sizes() -> None:
         np.testing.assert_allclose(stepped(x, np.zeros(n)).numpy(), expected)
 
 
-@pytest.mark.parametrize("seed", range(4 if SHAPES < 200 else 200))
+@pytest.mark.parametrize("seed", range(1, 2) if SHAPES < 200 else range(200))
 def test_random_ops_give_on_several_shapes_what_they_give_on_each(seed: int) -> None:
     shapes.hold(seed)

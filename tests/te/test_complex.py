@@ -13,6 +13,7 @@ from iverson.errors import IversonError
 from iverson.te.interpret import run
 from iverson.te.lower import lower
 from iverson.te.lowered import Interpreted
+from tests.conformance.product import by_turns, paired
 
 K = te.reduce_axis(4, "k")
 
@@ -64,8 +65,7 @@ def agree(outputs: Any, given: dict[str, Any], dtype: str) -> None:
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("name", DEFINITIONS)
+@pytest.mark.parametrize(("name", "dtype"), paired(DEFINITIONS, ["complex64", "complex128"]))
 def test_definitions_and_derivatives(name: str, dtype: str) -> None:
     define, names = DEFINITIONS[name]
     given = arrays(dtype)
@@ -94,7 +94,7 @@ def functions() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", functions())
+@pytest.mark.parametrize("name", by_turns(functions(), 3))
 def test_functions(name: str) -> None:
     x = te.placeholder((5, 4), "complex128", "x")
     count = len(SCALARS[name].arguments)

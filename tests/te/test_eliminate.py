@@ -85,7 +85,7 @@ def _agree(out: Compute) -> te.Program:
     return found
 
 
-@settings(deadline=None, max_examples=3000 if EXHAUSTIVE else 150)
+@settings(deadline=None, max_examples=3000 if EXHAUSTIVE else 50)
 @given(scatters())
 def test_random_accesses(out: Compute) -> None:
     _agree(out)

@@ -20,6 +20,7 @@ from iverson.core.errors import (
 )
 from iverson.te.interpret import run
 from iverson.te.lower import lower
+from tests.conformance.product import some
 from tests.te.oracles import eliminated_value, value
 
 rng = np.random.default_rng(3)
@@ -201,7 +202,7 @@ def test_sums_and_products_are_in_the_dtype_of_numpys(name: str) -> None:
     t, axis = te.placeholder(x.shape, name, "x"), te.reduce_axis(40)
     asked = (None, "float64") if name.startswith("float") else (None, "float64", "int16", "uint8")
     for how in ("sum", "prod"):
-        for dtype in asked:
+        for dtype in some(name + how, asked):
             reduce = partial(getattr(te, how), axis=axis, dtype=dtype)
             y = te.compute((3,), lambda i, reduce=reduce: reduce(t[i, axis]))
             expected = getattr(x, how)(1, dtype=dtype)

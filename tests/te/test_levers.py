@@ -15,6 +15,7 @@ from iverson.te.interpret import run
 from iverson.te.lower import lower
 from iverson.te.lowered import Run
 from iverson.te.nodes import Compute, tensors_below
+from tests.conformance.product import some
 
 from .corpus import KERNELS
 
@@ -38,7 +39,19 @@ def marks(name: str, *made: te.Tensor) -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["attention", "lstm_cell", "bilateral_splat", "transposed_gather", "soft_dtw", "csr_product", "max_pool"],
+    some(
+        "levers",
+        [
+            "attention",
+            "lstm_cell",
+            "bilateral_splat",
+            "transposed_gather",
+            "soft_dtw",
+            "csr_product",
+            "max_pool",
+        ],
+        3,
+    ),
 )
 def test_levers_change_no_result(name: str) -> None:
     """On any of the tensors, adjoints, summands and axes, drawn."""

@@ -22,6 +22,7 @@ from iverson.te.interpret import Visits, run
 from iverson.te.lower import lower
 from iverson.te.verify import check
 from tests.codegen.fenced import fenced
+from tests.conformance.product import examples, in_short, some
 
 from .oracles import check_derivatives
 
@@ -143,7 +144,7 @@ class Rows:
 
 
 @given(st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_values_and_derivatives_of_drawn_programs(data: Any) -> None:
     case = Rows(data.draw)
     inputs = case.inputs(case.rows, case.entries)
@@ -297,17 +298,24 @@ def test_kernels_inside_of_transforms(name: str) -> None:
         return op(*fixed, *x)
 
     tracked = [iv.asarray(x, requires_grad=True) for x in args]
-    some = f if name != "max" else (lambda *x: iv.where(np.diff(p) > 0, f(*x), 0.0))
-    assert iv.testing.gradcheck(some, tracked)
+    defined = f if name != "max" else (lambda *x: iv.where(np.diff(p) > 0, f(*x), 0.0))
+    assert iv.testing.gradcheck(defined, tracked, **in_short(name))
     if name == "attention":  # a second derivative for each set of inputs is a program
-        assert iv.testing.gradgradcheck(lambda q: f(q, *args[1:]), tracked[:1])
+        assert iv.testing.gradgradcheck(lambda q: f(q, *args[1:]), tracked[:1], **in_short(name))
     else:
-        assert iv.testing.gradgradcheck(some, tracked)
-    np.testing.assert_allclose(iv.jit(f)(*args), f(*args), atol=1e-14)
-    batch = [np.stack([x, 2.0 * x]) for x in args]
-    np.testing.assert_allclose(
-        iv.vmap(f)(*batch), np.stack([f(*args), f(*(2.0 * x for x in args))]), atol=1e-12
-    )
+        assert iv.testing.gradgradcheck(defined, tracked, **in_short(name))
+
+    def compiled() -> None:
+        np.testing.assert_allclose(iv.jit(f)(*args), f(*args), atol=1e-14)
+
+    def mapped() -> None:
+        batch = [np.stack([x, 2.0 * x]) for x in args]
+        np.testing.assert_allclose(
+            iv.vmap(f)(*batch), np.stack([f(*args), f(*(2.0 * x for x in args))]), atol=1e-12
+        )
+
+    for way in some(name, [compiled, mapped]):
+        way()
 
 
 def test_pointers_that_differ_between_examples() -> None:

@@ -19,7 +19,7 @@ from iverson.errors import ArgumentError, IndexingError, ShapeError
 from iverson.te.interpret import Visits, run
 from iverson.te.lower import lower
 from iverson.te.work import work
-from tests.conformance.product import in_short
+from tests.conformance.product import examples, in_short, paired
 
 from .oracles import check_derivatives
 
@@ -110,7 +110,7 @@ OPS = {name: te.op(build, name=f"results_{build.__name__}") for name, (build, _)
 
 @pytest.mark.parametrize("name", CASES)
 @given(lengths=st.lists(st.integers(0, WIDTH), min_size=1, max_size=6), seed=st.integers(0, 99))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 def test_values_and_gradients_are_those_of_loops(name: str, lengths: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = np.concatenate([[0], np.cumsum(lengths)])
@@ -136,20 +136,33 @@ def test_second_derivatives(name: str) -> None:
     check_derivatives(CASES[name][0](p, x, w), [x, w], feed)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_in_transforms(name: str) -> None:
-    rng = np.random.default_rng(4)
-    p, x, w = np.array([0, 2, 2, 6]), rng.standard_normal(6), rng.standard_normal(3)
-    op, loops = OPS[name], CASES[name][1]
+def compiled(op: Any, loops: Any, p: Any, x: Any, w: Any) -> None:
     np.testing.assert_allclose(iv.jit(op)(p, x, w).numpy(), loops(p, x, w), rtol=1e-12)
+
+
+def mapped(op: Any, loops: Any, p: Any, x: Any, w: Any) -> None:
     many = iv.vmap(op, (None, 0, None))(p, np.stack([x, 2 * x]), w).numpy()
     np.testing.assert_allclose(many, np.stack([loops(p, x, w), loops(p, 2 * x, w)]), rtol=1e-12)
+
+
+def gradient_compiled(op: Any, loops: Any, p: Any, x: Any, w: Any) -> None:
     gradient = iv.grad(lambda x, w: (op(p, x, w) ** 2).sum(), argnums=(0, 1))
     for a, b in zip(iv.jit(gradient)(x, w), gradient(x, w), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
-    assert iv.testing.gradgradcheck(
-        lambda x, w: op(p, x, w), [iv.asarray(v, requires_grad=True) for v in (x, w)], **in_short(name)
-    )
+
+
+def differentiated_twice(op: Any, loops: Any, p: Any, x: Any, w: Any) -> None:
+    leaves = [iv.asarray(v, requires_grad=True) for v in (x, w)]
+    assert iv.testing.gradgradcheck(lambda x, w: op(p, x, w), leaves, **in_short("twice"))
+
+
+@pytest.mark.parametrize(
+    ("name", "transform"), paired(CASES, [compiled, mapped, gradient_compiled, differentiated_twice])
+)
+def test_in_transforms(name: str, transform: Callable[..., None]) -> None:
+    rng = np.random.default_rng(4)
+    p, x, w = np.array([0, 2, 2, 6]), rng.standard_normal(6), rng.standard_normal(3)
+    transform(OPS[name], CASES[name][1], p, x, w)
 
 
 # --- work -------------------------------------------------------------------------------------------------

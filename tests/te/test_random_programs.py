@@ -78,7 +78,7 @@ def programs(draw: Any) -> tuple[te.Placeholder, te.Placeholder, te.Compute]:
     return X, at, output
 
 
-@settings(deadline=None, max_examples=800 if EXHAUSTIVE else 50)
+@settings(deadline=None, max_examples=800 if EXHAUSTIVE else 15)
 @given(programs(), st.integers(0, 2**31))
 def test_gradients_of_random_programs(
     made: tuple[te.Placeholder, te.Placeholder, te.Compute], seed: int

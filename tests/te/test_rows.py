@@ -84,7 +84,7 @@ def test_gradients_of_a_softmax_are_one_loop_with_the_same_bits(
             np.testing.assert_array_equal(a.view("uint32"), b.view("uint32"))
 
 
-@pytest.mark.parametrize("name", by_turns(KERNELS))
+@pytest.mark.parametrize("name", by_turns(KERNELS, 6, 1))
 def test_bits_of_the_corpus(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given, outputs, values = KERNELS[name].built()
     heads = [te.placeholder(t.shape, t.dtype, f"head{k}") for k, t in enumerate(outputs)]

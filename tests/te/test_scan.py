@@ -151,7 +151,7 @@ def values(steps: int, width: int) -> list[Any]:
 
 
 @given(st.data())
-@settings(max_examples=200 if EXHAUSTIVE else 15, deadline=None)
+@settings(max_examples=200 if EXHAUSTIVE else 5, deadline=None)
 def test_values_and_derivatives_of_drawn_recurrences(data: Any) -> None:
     case = Recurrences(data.draw)
     inputs = placeholders(case.steps, case.width)

@@ -38,7 +38,7 @@ def of_others(x: Any, at: Any, n: int, order: int) -> Any:
     return found
 
 
-@settings(deadline=None, max_examples=60 if EXHAUSTIVE else 5)
+@settings(deadline=None, max_examples=60 if EXHAUSTIVE else 2)
 @given(st.data())
 def test_derivatives_are_products_of_the_others(data: Any) -> None:
     """Of the first three orders, with none, one and several zeros among the factors of an entry."""

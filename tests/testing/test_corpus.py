@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 
 from iverson.testing import GradcheckError, gradcheck, gradgradcheck
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.testing import right, wrong
 from tests.testing.mutations import MUTATIONS
 
@@ -34,7 +34,7 @@ def of_right(case: right.Right) -> list[Any]:
     return drawn(case.name, *first, *(second if EXHAUSTIVE else drawn(case.name[::-1], *second)))
 
 
-@pytest.mark.parametrize("case", right.CORPUS, ids=str)
+@pytest.mark.parametrize("case", by_turns(right.CORPUS, 3), ids=str)
 def test_right(case: right.Right) -> None:
     for check in of_right(case):
         assert check(case.fn, case.inputs, masked=case.masked)
