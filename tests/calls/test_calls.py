@@ -15,7 +15,7 @@ from tests.conformance.product import EXHAUSTIVE, by_turns, each, turn
 
 PARTS = 6
 #: How many cases of a function in a run that is not the whole, or of one in how many functions.
-EAGER, MAPPED, COMPILED, VIEWED, FAULTY = 3, 4, 10, 1000, 40
+EAGER, MAPPED, COMPILED, VIEWED, FAULTY = 2, 4, 30, 1000, 40
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -55,7 +55,7 @@ def test_compiled_calls_of_views_are_eager_ones():
         for call in calls_of(*f)
         for view in VIEWS
     ]
-    each(is_viewed, [d for d in drawn if d[0].operands and (EXHAUSTIVE or turn(f"{d[0]}{d[1]}", 400) == 0)])
+    each(is_viewed, [d for d in drawn if d[0].operands and (EXHAUSTIVE or turn(f"{d[0]}{d[1]}", 1200) == 0)])
 
 
 def is_viewed(drawn):

@@ -18,7 +18,7 @@ from iverson.core.op import Op
 from iverson.core.table import F
 from iverson.layouts import layouts, to_strided
 from iverson.ops import TABLE
-from tests.conformance.product import SEED, in_layout, samples_of
+from tests.conformance.product import SEED, in_layout, samples_of, some
 
 DTYPES = ("float32", "float64", "complex64", "int64")
 PROMOTING = [
@@ -44,7 +44,8 @@ def test_what_is_not_stored_takes_part_in_promotion(name):
     rng = np.random.default_rng(SEED)
     for sample in promoting_samples(op)[:1]:
         numbers = [k for k, a in enumerate(sample.args) if is_number(a)]
-        for of_one, of_rest in itertools.permutations(DTYPES, 2):
+        pairs = list(itertools.permutations(DTYPES, 2))
+        for of_one, of_rest in some(name, pairs, len(pairs) // 3):
             for k, layout in itertools.product(numbers[:2], (x.name for x in layouts())):
                 args = [
                     a.astype(of_one if j == k else of_rest) if is_number(a) else a

@@ -21,7 +21,7 @@ from iverson.core.region import Region
 from iverson.core.table import F
 from iverson.layouts import from_strided, to_strided
 from iverson.ops import TABLE
-from tests.conformance.product import EXHAUSTIVE, SEED, floating, in_layout, samples_of, turn
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns, floating, in_layout, samples_of, turn
 
 WITH_PARTS = [
     name
@@ -57,7 +57,7 @@ def read(ct: Any, part: Box | Stored) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
-@pytest.mark.parametrize("name", WITH_PARTS)
+@pytest.mark.parametrize("name", by_turns(WITH_PARTS, 3))
 def test_a_part_is_that_of_the_whole(name):
     """Of each part, an untracked cotangent and a tracked one, in layouts by turns."""
     op = TABLE[name]

@@ -16,6 +16,7 @@ from iverson.codegen.programs import interpret as programs
 from iverson.codegen.programs.nodes import walk
 from iverson.graph.lower import Native, lower
 from iverson.graph.passes import simplified
+from tests.conformance.product import examples
 from tests.graph.loops import Library, Loop, arguments, loops
 from tests.graph.programs import close
 
@@ -213,7 +214,7 @@ def test_a_tangent_may_read_what_no_cotangent_does(width: int) -> None:
 
 
 @given(loops())
-@settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(10), phases=[Phase.explicit, Phase.generate])
 def test_random_loops_agree(loop: Loop) -> None:
     args = arguments()
 
@@ -231,7 +232,7 @@ def test_random_loops_agree(loop: Loop) -> None:
 
 @pytest.mark.peers
 @given(loops())
-@settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(10), phases=[Phase.explicit, Phase.generate])
 def test_random_loops_agree_with_jax(loop: Loop) -> None:
     jax = pytest.importorskip("jax", reason="JAX is the oracle")
     theirs = Library(jax.numpy, jax.lax.scan, jax.lax.cond)

@@ -12,7 +12,7 @@ from iverson.graph.differentiate import differentiate
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED
 from iverson.graph.trace import trace_flat
-from tests.conformance.product import EXHAUSTIVE
+from tests.conformance.product import EXHAUSTIVE, some
 from tests.graph.fitting import as_real
 from tests.graph.programs import as_tuple
 from tests.graph.table_programs import AROUND, called, sampled_calls, table_program
@@ -116,7 +116,7 @@ class TestEachKeptValueHasACotangent:
     def test_of_constructs(self, kind):
         rng = np.random.default_rng(len(kind))
         args = [iv.asarray(rng.normal(size=shape)) for shape in ((3, 2), (4,))]
-        for name in ("sin", "where", "matmul"):
+        for name in some(kind, ("sin", "where", "matmul")):
             for call in sampled_calls(name)[:1]:
                 for how in range(12 if EXHAUSTIVE else 2):
 
@@ -126,7 +126,7 @@ class TestEachKeptValueHasACotangent:
 
                     assert without_cotangents(f, args) == []
 
-    @pytest.mark.parametrize("block", range(40 if EXHAUSTIVE else 2))
+    @pytest.mark.parametrize("block", range(40 if EXHAUSTIVE else 1))
     def test_of_random_programs(self, block):
         for seed in range(7_300_000 + 25 * block, 7_300_000 + 25 * (block + 1)):
             program, arrays = table_program(seed)

@@ -11,7 +11,7 @@ import scipy.sparse
 import iverson as iv
 from iverson.graph.lower import Native
 from iverson.layouts.symbols import capacity
-from tests.conformance.product import some
+from tests.conformance.product import paired, some
 from tests.graph.ways import interpreted
 
 RNG = np.random.default_rng(8)
@@ -46,15 +46,14 @@ def sparse(layout):
     return iv.from_scipy(S).to_layout(layout)
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(("value", "key"), paired(VALUES, KEYS, 3))
 def test_what_is_read_is_what_is_computed(value, key):
     layout = LAYOUTS[(list(VALUES).index(value) + list(KEYS).index(key)) % 3]
     s, x, (at, count) = sparse(layout), iv.asarray(X), KEYS[key]
     f = lambda s, x: VALUES[value](s, x)[at]
     expected = f(s, x).to_dense().numpy()
     constant = lambda x: f(s, x)
-    for g, args in ((f, (s, x)), (constant, (x,))):
+    for g, args in some(value + key, [(f, (s, x)), (constant, (x,))]):
         compiled = iv.jit(g)
         np.testing.assert_allclose(compiled(*args).to_dense().numpy(), expected, rtol=1e-13)
         if value != "read twice":
@@ -118,7 +117,8 @@ def test_entries_of_products_at_index_arrays(name):
     for layout in some(name, LAYOUTS):
         s = sparse(layout)
         expected = f(s, x, i, j).numpy()
-        for g, args in ((f, (s, x, i, j)), (at_known, (s, x)), (partial(at_known, s), (x,))):
+        ways = [(f, (s, x, i, j)), (at_known, (s, x)), (partial(at_known, s), (x,))]
+        for g, args in some(f"{name} ways", ways):
             compiled = iv.jit(g)
             np.testing.assert_allclose(compiled(*args).numpy(), expected, rtol=1e-12)
             assert iv.explain.report(g)(*args).done.multiply_adds <= most < S.nnz * N
@@ -152,8 +152,7 @@ def test_gradients_of_parts():
     for key, (at, _) in KEYS.items():
         f = lambda s, x, at=at: (iv.sin((x * s).to_dense()[at]) ** 2).sum()
         g = lambda s, x, f=f: (iv.grad(lambda x: f(s, x))(x) ** 2).sum()
-        # In a run of the tests the first order in one factor, and the second in the other.
-        for h, k in some(key, [(f, 0), (g, 1), (f, 1), (g, 0)], 2):
+        for h, k in some(key, [(f, 0), (g, 1), (f, 1), (g, 0)]):
             expected = iv.grad(h, argnums=k)(s, x).to_dense().numpy()
             found = iv.jit(iv.grad(h, argnums=k))(s, x).to_dense().numpy()
             np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)

@@ -15,7 +15,7 @@ import iverson as iv
 from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.interop.scipy import stats
 from iverson.testing import gradcheck, gradgradcheck
-from tests.conformance.product import EXHAUSTIVE, in_short, turn
+from tests.conformance.product import EXHAUSTIVE, by_turns, in_short, some, turn
 
 NAMES = [n for n in stats.__all__ if n != "Distribution"]
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -87,8 +87,8 @@ def test_intervals_and_entropies(name: str) -> None:
         return own.entropy(*(dict(zip(free, xs, strict=True)).get(k, v) for k, v in enumerate(given)))
 
     if leaves:
-        assert gradcheck(entropy, leaves)
-        assert gradgradcheck(entropy, leaves)
+        assert gradcheck(entropy, leaves, **in_short(name))
+        assert gradgradcheck(entropy, leaves, **in_short(name))
     wide = [iv.asarray([v, v * 1.2]) if k in free else v for k, v in enumerate(given)]
     both = [entropy(*(v * scale for v in leaves)).item() for scale in (1, 1.2)]
     if leaves:
@@ -172,7 +172,7 @@ TAILS = [1e-100, 1e-40, 1e-12, 1e-5, 0.02, 0.3, 0.4999, 0.5, 0.6, 0.9, 0.99999]
 
 
 @mp.workdps(230)  # 1 less the smallest tail has as many digits
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", by_turns(NAMES, 3))
 def test_values_are_mpmaths_in_the_tails(name: str) -> None:
     own, exact = getattr(stats, name), EXACT[name]
     rng = np.random.default_rng(5)
@@ -259,9 +259,7 @@ def test_derivatives_in_every_argument(name: str) -> None:
         free, calls = list(range(len(given))), {"logpdf": x, "pdf": x, "cdf": x, "sf": x, "ppf": q, "isf": q}
     first = turn(name, len(calls))
     for number, (method, at) in enumerate(calls.items()):
-        # Every entry and the second order of one method, by turns, and projections of the one after the next.
-        distance = (number - first) % len(calls)
-        if distance not in (0, 2) and not EXHAUSTIVE:
+        if number != first and not EXHAUSTIVE:  # one method, by turns
             continue
 
         def f(*leaves: Any, method: str = method, at: Any = at) -> Any:
@@ -274,9 +272,8 @@ def test_derivatives_in_every_argument(name: str) -> None:
         values = [given[k] for k in free] + ([] if own.discrete else [at])
         leaves = tuple(iv.asarray(np.asarray(v), requires_grad=True) for v in values)
         own_turn = f"{name} by entries"
-        every_entry = EXHAUSTIVE or (distance == 0 and turn(own_turn, 4) == 0)
-        assert gradcheck(f, leaves, **({} if every_entry else in_short(own_turn)))
-        if distance == 0 or EXHAUSTIVE:
+        assert gradcheck(f, leaves, **({} if turn(own_turn, 8) == 0 else in_short(own_turn)))
+        if EXHAUSTIVE or turn(f"{name} twice", 2) == 0:
             assert gradgradcheck(f, leaves, **{"fast": True, **in_short(own_turn)})
 
 
@@ -286,7 +283,8 @@ def test_compiled_and_mapped(name: str) -> None:
     given = [iv.asarray(v) for v in parameters(name, np.random.default_rng(2))]
     x = iv.asarray(inside(name, [v.item() for v in given])[0])
     q = iv.asarray([0.1, 0.7])
-    for method in ("logpmf", "cdf", "sf") if own.discrete else ("logpdf", "cdf", "sf", "ppf", "isf"):
+    methods = ("logpmf", "cdf", "sf") if own.discrete else ("logpdf", "cdf", "sf", "ppf", "isf")
+    for method in some(name, methods):
         at = q if method in ("ppf", "isf") else x
         f = getattr(own, method)
         np.testing.assert_allclose(iv.jit(f)(at, *given).numpy(), f(at, *given).numpy(), rtol=1e-12)

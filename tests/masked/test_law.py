@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.ops import TABLE, F
-from tests.conformance.product import EXHAUSTIVE, ops, paired, samples_of
+from tests.conformance.product import EXHAUSTIVE, by_turns, ops, paired, samples_of
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
@@ -77,7 +77,7 @@ def maskable(sample):
 MASKABLE = [n for n in ops() if any(map(maskable, samples_of(TABLE[n], "float64")))]
 
 
-@pytest.mark.parametrize("name", MASKABLE)
+@pytest.mark.parametrize("name", by_turns(MASKABLE))
 @given(st.integers(0, 99), st.sampled_from((0.0, 0.6, 0.6, 1.0)), st.data())
 @settings(max_examples=50 if EXHAUSTIVE else 3)
 def test_every_op(name, seed, share, data):
@@ -123,7 +123,8 @@ def computed(name, args, masks, params, way):
 
 
 @pytest.mark.parametrize(
-    ("name", "way"), paired(MASKABLE, ["interpreted", "mapped", *(["compiled"] if EXHAUSTIVE else [])])
+    ("name", "way"),
+    paired(by_turns(MASKABLE, 2, 1), ["interpreted", "mapped", *(["compiled"] if EXHAUSTIVE else [])]),
 )
 def test_every_op_of_masks_that_are_computed(name, way):
     """As of masks that are known, to second order; or an error that says what is not known."""
@@ -255,7 +256,7 @@ def outcome_of(act, leaves):
     return found
 
 
-@pytest.mark.parametrize("name", ACTS)
+@pytest.mark.parametrize("name", by_turns(ACTS))
 @given(st.integers(0, 99), st.sampled_from(("some", "none", "all", "a line", "rows", "the same")), st.data())
 @settings(max_examples=60 if EXHAUSTIVE else 4)
 def test_what_users_write(name, seed, kind, data):

@@ -15,6 +15,7 @@ from iverson.core.scalars import SCALARS
 from iverson.core.table import F
 from iverson.kernels import fused
 from iverson.optim import SGD, Adam, AdamW
+from tests.conformance.product import paired
 
 N = fused.WORTHWHILE_STEP
 
@@ -52,8 +53,7 @@ def test_large_batches_of_outer_products_are_one_loop(shape, dtype):
 COMPILED = [s.name for s in SCALARS.values() if s.compiled]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(("name", "dtype"), paired(COMPILED, ["float32", "float64"]))
 def test_functions_allocate_their_result_alone(name, dtype):
     f, least, eps = getattr(F, name), np.dtype(dtype).itemsize * N, float(np.finfo(dtype).eps)
     tiny = 4 * float(np.finfo(dtype).smallest_subnormal)

@@ -20,6 +20,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.dispatch import Operand
+from tests.conformance.product import by_turns, paired
 
 MODULES = {
     "": iv,
@@ -99,7 +100,7 @@ def entries(tree):
     ]
 
 
-@pytest.mark.parametrize("full", list(functions()))
+@pytest.mark.parametrize("full", by_turns(functions(), 3))
 def test_a_function_in_a_trace_and_in_a_batch(full, monkeypatch):
     f, calls = calls_of(full, monkeypatch)
     refused = []
@@ -145,8 +146,7 @@ def test_a_function_in_a_trace_and_in_a_batch(full, monkeypatch):
     assert bool(refused) == (full in REFUSED)
 
 
-@pytest.mark.parametrize("dtype", ["int64", "float64", "complex128", "bool"])
-@pytest.mark.parametrize("many", [0, 5, 100])
+@pytest.mark.parametrize(("dtype", "many"), paired(["int64", "float64", "complex128", "bool"], [0, 5, 100]))
 def test_isin_of_what_is_known_when_it_runs(many, dtype):
     rng = np.random.default_rng(3)
     a, b = (

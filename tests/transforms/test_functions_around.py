@@ -7,6 +7,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import Function
+from tests.conformance.product import paired
 
 X = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
 
@@ -302,12 +303,13 @@ BODIES_WITHIN = {
 
 
 @pytest.mark.parametrize(
-    ("around", "function"), [("vmap", Wavy), ("vmap", ReadWavy), ("jit", Wavy), ("checkpoint", Wavy)]
+    ("within", "around"),
+    paired(BODIES_WITHIN, [("vmap", Wavy), ("vmap", ReadWavy), ("jit", Wavy), ("checkpoint", Wavy)], 2),
 )
-@pytest.mark.parametrize("within", BODIES_WITHIN)
 @pytest.mark.filterwarnings("ignore::iverson.errors.BatchWarning")
-def test_a_function_of_values_around_a_body(within, around, function):
+def test_a_function_of_values_around_a_body(within, around):
     """In a body, of values of a level around that: they are those of ops, and so are their derivatives."""
+    around, function = around
 
     def loss(apply):
         def one(v, w):

@@ -19,6 +19,7 @@ from iverson.transforms import sparse_jacobian
 from iverson.transforms.dependence import dependences, structure
 from iverson.transforms.derivatives import Linearization
 from iverson.transforms.sparse_jacobian import plan
+from tests.conformance.product import by_turns
 from tests.graph.programs import as_tuple, calls_of, entries
 from tests.tools.entered import python_calls
 
@@ -38,7 +39,9 @@ def by_unit_vectors(f, args):
     return np.array(columns).T
 
 
-@pytest.mark.parametrize("name", [n for n, op in TABLE.items() if op.samples and op.differentiable])
+@pytest.mark.parametrize(
+    "name", by_turns((n for n, op in TABLE.items() if op.samples and op.differentiable), 3)
+)
 def test_what_no_op_reads_it_does_not_depend_on(name):
     for call in calls_of(name):
         args = [a for a in call.args if a.size]
