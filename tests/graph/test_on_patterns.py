@@ -690,6 +690,33 @@ def test_what_is_written_into_a_sparse_matrix_is_so_where_it_is_known_too():
         np.testing.assert_array_equal(found.to_dense().numpy(), expected.to_dense().numpy())
 
 
+#: Functions whose results a trace knows to be stored from kernels alone.
+STORED_RESULTS = {
+    "power": lambda s: s**2,
+    "a chain": lambda s: iv.clip(iv.maximum(s, 0.0) ** 3, -1.0, 2.0),
+    "two branches": lambda s: iv.minimum(s**2, 1.0) * iv.hypot(s, s),
+    "compared": lambda s: s > 0.5,
+    "chosen rows": lambda s: iv.take(s, np.array([3, 0, 0]), axis=0) ** 2,
+    "product": lambda s: s @ s,
+}
+
+
+@pytest.mark.parametrize("name", STORED_RESULTS)
+def test_what_is_read_on_a_pattern_alone_is_made_there(name, large):
+    """No array of the shape of a result that is stored is made on the way to it."""
+    f = STORED_RESULTS[name]
+    for layout in ("csr", "coo", "bsr"):
+        s = drawn(layout, 8)
+        compiled = iv.jit(f)
+        found, expected = compiled(s), f(s)
+        assert found.layout == expected.layout
+        np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy())
+        how = on_patterns(simplified(compiled.graph(s)))
+        core = dead_code(common(how.core))
+        made = [v for e in core.equations for v in e.results if not rules.is_stored(v)]
+        assert all(len(v.shape) < 2 for v in made), name
+
+
 def drawn_matrix(n, m, count):
     at = np.random.default_rng(2).permutation(n * m)[:count]
     held = iv.sparse_coo_tensor(np.divmod(at, m), np.arange(1.0, count + 1), (n, m))

@@ -311,7 +311,7 @@ def _shares(o: Opening, e: Equation) -> bool:
     (x,), p, axis = e.operands, e.params["pattern"], e.params["axis"]
     if not is_stored(x) and x.aval.support is not NOTHING and p.ndim == len(x.shape):
         every = o.bind("extremum_shares", o.given(x), axis=axis, largest=e.params["largest"])
-        return o.is_dense(e, o.bind("gather", every, *o.places(p), axes=tuple(range(p.ndim))))
+        return o.is_dense(e, o.gathered(every, o.places(p)))
     if not (is_stored(x) and axis and pattern_of(x).ndim == p.ndim == len(x.shape) and p.distinct):
         return False
     found, values = _opened(o, e), o.at(x, p)

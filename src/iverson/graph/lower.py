@@ -39,7 +39,7 @@ from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.orders import in_order_of_reads, matmul_moved
 from iverson.graph.padding import padded, trimmed
 from iverson.graph.segment import Segment, arrays_of
-from iverson.graph.stored_ops import STORED_OPS, stored_work
+from iverson.graph.stored_ops import STORED_OPS, stored_on, stored_work
 from iverson.layouts import are_strided, to_strided
 from iverson.layouts.symbols import Binding, PatternSymbol, bound
 
@@ -210,7 +210,7 @@ def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
 def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) -> Sequence[Any]:
     args = [_handle(known[x]) if type(x) is Value else x for x in equation.operands]
     own = equation.params.get("pattern")
-    if isinstance(own, PatternSymbol) and own.capacity:
+    if isinstance(own, PatternSymbol) and own.capacity and equation.op is not stored_on:
         return _at_capacity(equation, args, own, binding)
     evaluate = getattr(equation.op, "evaluate", None)
     if evaluate is not None:

@@ -70,7 +70,7 @@ def _read_at(o: Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Oper
     held = o.reshaped(o.given(x), (*(own[k] for k in kept), *own[p.ndim :]))
     if not kept:
         return held
-    return o.bind("gather", held, *(o.along(p, k) for k in kept), axes=tuple(range(len(kept))))
+    return o.gathered(held, [o.along(p, k) for k in kept])
 
 
 def _same(o: Opening, e: Equation) -> bool:
@@ -88,10 +88,10 @@ def _from_values(o: Opening, e: Equation) -> bool:
         return False
     q = pattern_of(v)
     if q is p:
-        return o.is_open(e, o.given(x))
+        return o.is_open(e, o.dense(x))
     if p.shape != v.shape or q.shape != v.shape:
         return False
-    entries = o.reshaped(o.given(x), (p.count,))
+    entries = o.reshaped(o.dense(x), (p.count,))
     if not p.distinct:
         at = o.take(Into(p, q, tuple(range(p.ndim))))
         return o.is_open(e, o.bind("scatter_add", entries, at, axes=(0,), shape=(q.count,)))
@@ -105,7 +105,19 @@ def _values_at(o: Opening, e: Equation) -> bool:
         return entries is not None and o.is_dense(e, entries)
     if x.aval.support is NOTHING:
         return False
-    return o.is_dense(e, o.bind("gather", o.given(x), *o.places(p), axes=tuple(range(p.ndim))))
+    return o.is_dense(e, o.gathered(o.given(x), o.places(p)))
+
+
+def _stored_on(o: Opening, e: Equation) -> bool:
+    (x,), p = e.operands, pattern_of(e.results[0])
+    if x in o.whole and is_stored(x) and pattern_of(x) is p:
+        o.now[e.results[0]] = x
+        return True
+    if is_stored(x):
+        return _same(o, e)
+    if type(x) is not Value or x.aval.support is NOTHING:
+        return False
+    return o.is_open(e, o.gathered(o.given(x), o.places(p)))
 
 
 def _to_dense(o: Opening, e: Equation) -> bool:
@@ -332,7 +344,7 @@ def _on_all_axes(o: Opening, e: Equation) -> bool:
     flat = {x: _flat(o, x) for x in (*e.operands, *e.results) if _in_slices(x)}
     params = dict(e.params)
     if isinstance(own, Pattern) and type(like) is Value and own.ndim < len(like.shape):
-        if e.op.name not in ("values_at", "from_values"):
+        if e.op.name not in ("values_at", "from_values", "stored_on"):
             return False
         params["pattern"] = o.on_all_axes(own, like.shape)
     if not flat and params == e.params:
@@ -384,6 +396,7 @@ RULES: dict[str, Rule] = {
     "product_at": sampled.product_at,
     "sampled_product": sampled.sampled_product,
     "scan": opened_block,
+    "stored_on": _stored_on,
     "to_dense": _to_dense,
     "to_layout": _to_dense,
     "values_at": _values_at,

@@ -21,7 +21,7 @@ from iverson.core.table import TABLE
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Params, Value, subgraphs
 from iverson.graph.padding import entry_axis, guarded
 from iverson.graph.print import numbers
-from iverson.graph.stored_ops import stored_read
+from iverson.graph.stored_ops import stored_on, stored_read
 from iverson.graph.symbols import unknown
 from iverson.graph.takes import (
     Along,
@@ -54,6 +54,25 @@ def is_stored(x: Any) -> bool:
 def pattern_of(v: Value) -> Any:
     """The pattern that a value is stored on."""
     return v.aval.support.pattern  # type: ignore[union-attr]
+
+
+def read_on(graph: Graph) -> dict[Any, Pattern]:
+    """Values that are read on one pattern alone, each with that: they may have entries elsewhere."""
+    found: dict[Any, Pattern] = {}
+    others = set(graph.outputs)
+    for e in reversed(graph.equations):
+        v: Any = next(iter(e.results), None)
+        for x in others.intersection(e.results):
+            found.pop(x, None)
+        p: Any = e.params["pattern"] if e.op is stored_on else None
+        if e.op.elementwise:
+            p = pattern_of(v) if is_stored(v) else found.get(v)
+        for x in e.operands:
+            if p is None or is_stored(x) or getattr(x, "shape", None) != v.shape or found.get(x, p) is not p:
+                others.add(x)
+            else:
+                found[x] = p
+    return found
 
 
 @dataclass(eq=False)
@@ -122,10 +141,24 @@ class Opening:
         for k, v in enumerate(g.inputs):
             if not is_stored(v):
                 self.takes[Given(k)] = v
+        at = read_on(g)
+        placed: dict[Operand, Value] = {}
         for e in g.equations:
             self.where = e.where
-            if not any(rule(self, e) for rule in self.rules_of(e)):
-                self.library(e)
+            if placed:
+                e = replace(e, operands=tuple([placed.get(x, x) for x in e.operands]))
+            read = [v for v in e.results if v in at] if any(map(is_stored, e.operands)) else []
+            there = {v: Value(Aval(v.shape, v.dtype, Stored(at[v]))) for v in read}
+            made = replace(e, results=tuple([there.get(v, v) for v in e.results])) if there else e
+            if (e.op.elementwise or e.op.entry_map.moves or not there) and self.native(made):
+                placed.update(there)
+            elif not (there and self.native(e)):
+                self.library(made)
+                placed.update(there)
+
+    def native(self, e: Equation) -> bool:
+        """An equation as native ones, where a rule makes it of these."""
+        return any(rule(self, e) for rule in self.rules_of(e))
 
     def bound(self, outputs: Sequence[Operand]) -> None:
         """Leave out what is beyond the entries of patterns."""
@@ -216,7 +249,7 @@ class Opening:
         if v in self.numbers:
             return self.takes.setdefault(Entries(self.numbers[v], p), Value(Aval(shape, v.dtype)))
         if v not in self.constants or isinstance(p, PatternSymbol):
-            return self.reshaped(self.bind("values_at", v, pattern=p), shape)
+            return self.reshaped(self.bind("values_at", self.given(v), pattern=p), shape)
         found = Value(Aval(shape, v.dtype))
         self.constants[found] = entries_of(value_of(self.constants[v], self.constants[v]), p)
         return found
@@ -332,6 +365,13 @@ class Opening:
         found = Value(Aval(aval.shape, aval.dtype))
         self.equations.append(Equation(op, operands, params, (found,), self.where))
         return found
+
+    def gathered(self, x: Any, places: Sequence[Value]) -> Value:
+        """The slices of an array at places along its first axes; of an empty one there are none to read."""
+        (count,), lead = places[0].shape, len(places)
+        if 0 in x.shape[:lead]:
+            return self.constant(np.zeros((count, *x.shape[lead:]), x.dtype))
+        return self.bind("gather", x, *places, axes=tuple(range(lead)))
 
     def combined(self, parts: Sequence[Value], op: str, dtype: Any) -> Value:
         """The sum or product of values, in a dtype."""

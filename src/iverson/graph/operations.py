@@ -40,7 +40,7 @@ from iverson.graph.borders import values_held, where_held
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
-from iverson.graph.stored_ops import STORED_OPS, index_array
+from iverson.graph.stored_ops import STORED_OPS, index_array, stored_on
 from iverson.layouts import CooPattern, Zero, to_strided
 
 
@@ -330,6 +330,7 @@ OPERATIONS: dict[str, Op] = {
         where_held,
         *STORED_OPS,
         index_array,
+        stored_on,
     )
 }
 

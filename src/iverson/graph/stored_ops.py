@@ -15,9 +15,18 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.dispatch import LevelValue, bind, value_of
+from iverson.core.entries import Stored
 from iverson.core.op import Op
 from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import TABLE, F
+from iverson.kernels.origins import UNKNOWN, origin_of, stored_once
+from iverson.kernels.registry import register, run_in_layouts
+from iverson.kernels.sparse_values import from_values, values_at
+from iverson.layouts import Sparse
+from iverson.ops.entry_maps import SAME
 from iverson.ops.notation import over
+from iverson.ops.sparse import distinct
 
 Array = np.ndarray[Any, Any]
 
@@ -328,6 +337,52 @@ stored_row_samples = Op(
     loops=_row_samples_loops,
 )
 
+
+class _StoredOn(Op):
+    """Of which the result is on a pattern, and every entry has a derivative, also where none is stored."""
+
+    def infer(self, *avals: Any, **params: Any) -> Any:
+        """As `Op.infer`."""
+        found = self.abstract(*avals, **params)
+        return Aval(found.shape, found.dtype, Stored(params["pattern"]))
+
+
+def _stored_on(x: Any, *, pattern: Any) -> Any:
+    return from_values(values_at(x, pattern=pattern), pattern=pattern)
+
+
+#: A value that is 0 where a pattern stores nothing, in the layout of that.
+stored_on = _StoredOn(
+    name="stored_on",
+    forward=_stored_on,
+    abstract=lambda x, *, pattern: Aval(x.shape, x.dtype),
+    vjp=(lambda F, g, _y, _x, *, pattern: g,),
+    jvp=(lambda F, t, _y, _x, *, pattern: t,),
+    entry_map=SAME,
+    batch=lambda F, examples, x, *, pattern: x,
+)
+
+
+@register("stored_on", Sparse)
+def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
+    (x,), pattern = values, params["pattern"]
+    if x.pattern is pattern:
+        return x
+    return from_values(run_in_layouts(TABLE["values_at"], (x,), params), pattern=pattern)
+
+
+def as_stored(x: Any) -> Any:
+    """A handle of a trace in the layout in which eager code has it, on that pattern, where that is known."""
+    found = stored_once(origin_of(x)) if isinstance(value_of(x), LevelValue) else UNKNOWN
+    if found is UNKNOWN:
+        return x
+    own = value_of(x).pattern
+    if found is None:
+        return x if own is None else F.to_dense(x)
+    pattern = distinct(found)
+    return x if pattern is own else bind(stored_on, (x,), {"pattern": pattern})
+
+
 #: Those that are products.
 STORED_OPS = (stored_product, stored_samples)
 
@@ -343,9 +398,11 @@ def stored_work(e: Any) -> int:
 
 __all__ = [
     "STORED_OPS",
+    "as_stored",
     "extreme",
     "index_array",
     "stored_find",
+    "stored_on",
     "stored_product",
     "stored_read",
     "stored_row_samples",

@@ -330,7 +330,8 @@ class Trace(Level):
         """Note what says which entries eager code would store of results, where their supports do not."""
         beyond = any(x in self._origins for x in operands if type(x) is Value)
         for v, stored in zip(results, origins(op, args, params, len(results)), strict=True):
-            if beyond or op.entry_map.superset or not isinstance(v.aval.support, Stored):
+            claims = op.entry_map.superset or op.entry_map.converts
+            if beyond or claims or not isinstance(v.aval.support, Stored):
                 self.note_stored(v, stored)
 
     def says_constant(self, x: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.dispatch import LevelValue, levels, value_of
+from iverson.core.dtypes import widened
 from iverson.core.errors import IversonError
 from iverson.core.op import Op, frozen
 from iverson.core.shapes import Shape
@@ -47,15 +48,21 @@ Stored = Any
 
 
 class Origin(ABC):
-    """What finds which entries a value stores."""
+    """What finds which entries a value stores.
 
-    __slots__ = ("_found",)
+    of : what it follows from.
+    repeats : whether some may be stored twice, where it is not known which.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_found", "_of", "repeats")
+
+    def __init__(self, *of: Stored, repeats: bool = False) -> None:
         self._found: Any = self
+        self._of = of
+        self.repeats: bool = repeats or any(isinstance(x, Origin) and x.repeats for x in of)
 
     def stored(self) -> Stored:
-        """A pattern, `UNKNOWN`, or None of what is not sparse."""
+        """A pattern, `UNKNOWN`, or None of what is not sparse; what may be stored twice is so once."""
         waiting: list[Origin] = [self]  # no recursion: programs are long
         while waiting:
             first = waiting[-1]
@@ -67,19 +74,24 @@ class Origin(ABC):
                 waiting.pop()
         return self._found
 
-    @property
-    def _of(self) -> Sequence[Stored]:
-        """What it follows from."""
-        return ()
-
     @abstractmethod
     def _find(self) -> Stored:
         """What it is, where that of what it follows from is known."""
 
 
-def resolved(stored: Stored) -> Stored:
-    """A pattern, `UNKNOWN`, or None of what is not sparse."""
+def stored_once(stored: Stored) -> Stored:
+    """A pattern, `UNKNOWN`, or None of what is not sparse; what may be stored twice is so once."""
     return stored.stored() if isinstance(stored, Origin) else stored
+
+
+def resolved(stored: Stored) -> Stored:
+    """A pattern, `UNKNOWN`, or None of what is not sparse.
+
+    Raises PatternRead where some entries may be stored twice, and it is not known which.
+    """
+    if isinstance(stored, Origin) and stored.repeats:
+        raise PatternRead
+    return stored_once(stored)
 
 
 def origin_of(x: Any) -> Stored:
@@ -141,54 +153,41 @@ class Repeated(Origin):
 
     __slots__ = ()
 
+    def __init__(self, symbol: PatternSymbol) -> None:
+        super().__init__(symbol, repeats=True)
+
     def _find(self) -> Stored:
-        raise PatternRead
+        return self._of[0]
 
 
 class Either(Origin):
     """One of two values: known where both store the same."""
 
-    __slots__ = ("_sides",)
-
-    def __init__(self, *sides: Stored) -> None:
-        super().__init__()
-        self._sides = sides
-
-    @property
-    def _of(self) -> Sequence[Stored]:
-        return self._sides
+    __slots__ = ()
 
     def _find(self) -> Stored:
-        first, *others = map(resolved, self._sides)
+        first, *others = map(stored_once, self._of)
         return first if all(same(first, other) for other in others) else UNKNOWN
 
 
 class Unclear(Origin):
     """What is not sparse where none of some values is; else its entries are not known."""
 
-    __slots__ = ("_values",)
-
-    def __init__(self, *values: Stored) -> None:
-        super().__init__()
-        self._values = values
-
-    @property
-    def _of(self) -> Sequence[Stored]:
-        return self._values
+    __slots__ = ()
 
     def _find(self) -> Stored:
-        return None if all(resolved(x) is None for x in self._values) else UNKNOWN
+        return None if all(stored_once(x) is None for x in self._of) else UNKNOWN
 
 
 class Part:
-    """An operand: its shape and dtype, what it stores, and its entries where they are constants that are no
-    data (indices, flags)."""
+    """An operand: its shape, the dtype that it is computed in, what it stores, and its entries where they are
+    constants that are no data (indices, flags)."""
 
     __slots__ = ("array", "dtype", "shape", "stored")
 
     def __init__(self, held: Any, stored: Stored = None) -> None:
         self.shape: Shape = held.shape
-        self.dtype = held.dtype
+        self.dtype = widened(held.dtype)
         self.stored = origin_of(held) if stored is None else stored
         self.array = held if self.stored is None and is_strided(held) and self.dtype.kind in "biu" else None
 
@@ -208,6 +207,7 @@ class Part:
             return np.broadcast_to(np.asarray(entry).astype(self.dtype), self.shape)
         shape = pattern.count, *self.shape[pattern.ndim :]
         entries = entry * np.random.default_rng(0).uniform(1, 2, shape)  # of blocks that are not singular
+        entries[::2] *= -1  # so that 0 is not the extremum
         return pattern.value(entries.astype(self.dtype))
 
 
@@ -221,11 +221,11 @@ class Computed(Origin):
     __slots__ = ("_op", "_params", "_parts", "_position")
 
     def __init__(self, op: Op, parts: Sequence[Any], params: Params, index: int | None = None) -> None:
-        super().__init__()
+        super().__init__(*(x.stored if isinstance(x, Part) else None for x in parts))
         self._op, self._parts, self._params, self._position = op, parts, params, index
 
     def _find(self) -> Stored:
-        own = [resolved(x) for x in self._of]
+        own = list(map(stored_once, self._of))
         if UNKNOWN in own:
             with_none = [
                 _empty(x.shape) if p is UNKNOWN else p for x, p in zip(self._parts, own, strict=True)
@@ -271,10 +271,6 @@ class Computed(Origin):
                 raise PatternRead  # of other patterns it is sparse
         return found
 
-    @property
-    def _of(self) -> Sequence[Stored]:
-        return [x.stored if isinstance(x, Part) else None for x in self._parts]
-
     def _key(self, at: Sequence[bool]) -> Any:
         """What results are the same for; itself where that is not known, or much to compare."""
         parts = (x.key if isinstance(x, Part) else x for x in self._parts)
@@ -286,11 +282,14 @@ class Computed(Origin):
         return self if any(isinstance(x, Part) and x.is_large for x in self._parts) else key
 
     def _made(self, patterns: Sequence[Pattern | None], params: Params) -> Pattern | None:
-        """The pattern of the result. Raises _ByEntries where it is another for zeros."""
+        """The pattern of the result: an operand's, if it has the same entries.
+
+        Raises _ByEntries where it is another for zeros.
+        """
         found = self._run(patterns, params, 1.5)
         if found is not None and (self._reads_places() or not same(found, self._run(patterns, params, 0))):
             raise _ByEntries
-        return found
+        return next((p for p in patterns if same(found, p)), found)
 
     def _reads_places(self) -> bool:
         """Whether an operand that is no data is not known here: where it says that entries go."""
@@ -328,7 +327,7 @@ def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequ
 
     args : handles, values, arrays and numbers.
     """
-    if op.name == "from_values":
+    if op.name in ("from_values", "stored_on"):
         return (params["pattern"],)
     held = [value_of(x, x) for x in args]
     if all(origin_of(x) is None for x in held):

@@ -131,13 +131,18 @@ class Permuted(Moved):
 
     products = True
 
-    def moved(self, _op: Op, demands: Sequence[Entries], _inputs: Any, _out: Any, params: Any) -> Entries:
+    def moved(self, op: Op, demands: Sequence[Entries], inputs: Any, out: Any, params: Any) -> Entries:
         """The pattern with its axes in that order."""
         need = demands[0]
         if not isinstance(need, Stored):
             return need
         own = params["axes"][: need.pattern.ndim]
-        return Stored(need.pattern.permuted(own), need.products) if max(own) < len(own) else FULL
+        if max(own) >= len(own):
+            return FULL
+        found = need.pattern.permuted(own)
+        if found.layout == "coo" != need.pattern.layout:  # of a batch, where kernels keep its layout
+            return super().moved(op, demands, inputs, out, params)
+        return Stored(found, need.products)
 
 
 def _permute_factors(

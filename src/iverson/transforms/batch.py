@@ -42,7 +42,7 @@ from iverson.core.shapes import as_int
 from iverson.core.table import F
 from iverson.graph.control import ControlOp
 from iverson.graph.operations import draws_of
-from iverson.kernels.origins import UNKNOWN, Origin, Stored, Unclear, origin_of, origins, resolved
+from iverson.kernels.origins import UNKNOWN, Origin, Stored, Unclear, origin_of, origins, stored_once
 from iverson.layouts import Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.batches import each
 from iverson.layouts.symbols import StandIn, handed_out
@@ -54,18 +54,10 @@ from iverson.transforms.functions import by_rule, each_example, over_examples
 class Example(Origin):
     """One example, of a value that has all of them along its first axis."""
 
-    __slots__ = ("_whole",)
-
-    def __init__(self, whole: Any) -> None:
-        super().__init__()
-        self._whole = whole
-
-    @property
-    def _of(self) -> Sequence[Any]:
-        return (self._whole,)
+    __slots__ = ()
 
     def _find(self) -> Stored:
-        whole = resolved(self._whole)
+        whole = stored_once(self._of[0])
         if whole is None or whole is UNKNOWN:
             return whole
         found = each(whole)

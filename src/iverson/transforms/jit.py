@@ -89,7 +89,9 @@ class _Entry:
         self._name, self._native = name, native
         avals = given.avals(symbols)
         origins = given.origins(symbols)
-        self.traced = TracedFunction(function, name, avals, given.rebuilt, stateful=True, origins=origins)
+        self.traced = TracedFunction(
+            function, name, avals, given.rebuilt, stateful=True, as_stored=True, origins=origins
+        )
         donated = self._donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
         self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
         inputs = set(map(id, self.traced.inputs()))
@@ -263,8 +265,9 @@ class _Given:
         """What says which entries of handles eager code stores: of repeated ones, their supports do not."""
         found = list(map(origin_of, self.handles))
         for k, p in enumerate(found):
-            if isinstance(p, Pattern) and support_pattern(value_of(self.handles[k])) in symbols:
-                found[k] = None if p.distinct else Repeated()
+            symbol = symbols.get(support_pattern(value_of(self.handles[k])))
+            if isinstance(p, Pattern) and symbol is not None:
+                found[k] = None if p.distinct else Repeated(symbol)
         return found
 
     def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -594,7 +597,9 @@ def jit(
     -------
     A `Jitted` to call like the function, differentiable to any order; results of one that changes leaves, as
     a step of an optimizer does, are not recorded. Inside of another trace, or of a batch, it is a part of
-    that.
+    that. Results are in the layouts that the function gives, and store the same entries. Where values of
+    the call say which these are (rows at indices that are arguments, branches that store different entries,
+    steps of a loop over a sparse tensor), no trace knows them, and the result is strided.
 
     Raises GraphError where the function reads entries of its arguments, GradientError where it calls
     ``requires_grad_()`` on one: a leaf in it is its own (``x.detach().requires_grad_()``).

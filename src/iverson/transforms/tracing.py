@@ -14,6 +14,7 @@ from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
 from iverson.graph.cells import TensorCell, TraceCells, contents
+from iverson.graph.stored_ops import as_stored
 from iverson.graph.trace import Trace
 from iverson.kernels.origins import origin_of
 from iverson.transforms.trees import opened, unflatten
@@ -32,6 +33,7 @@ class TracedFunction:
         ``stored`` is that of each output, and ``reads_patterns`` whether the function asked.
     once : whether it is called right after it was traced, and then no more.
     cells_change : whether what is in a cell may be on another pattern in the next call.
+    as_stored : whether outputs are stored as eager code stores them, where that is known.
     put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
     """
 
@@ -46,10 +48,11 @@ class TracedFunction:
         stateful: bool = False,
         once: bool = False,
         cells_change: bool = False,
+        as_stored: bool = False,
         origins: Sequence[Any] = (),
     ) -> None:
         self._results, self._stateful, self._once = results, stateful, once
-        self._cells_change = cells_change
+        self._cells_change, self._as_stored = cells_change, as_stored
         self._origins = origins or (None,) * len(avals)
         taken: list[Any] = []
         for times in count(1):
@@ -96,6 +99,8 @@ class TracedFunction:
                 self.put = [(cell, x is not None) for cell, x in put]
                 outputs += [x for _, x in put if x is not None]
                 level.captured += cells.inputs()
+            if self._as_stored:
+                outputs = list(map(as_stored, outputs))
             self.graph = level.graph(outputs)
             self.stored = list(map(origin_of, outputs))
             self.reads_patterns = level.reads_patterns

@@ -273,7 +273,7 @@ class _Walk:
         return self._made[x]
 
     def equation(self, e: Equation) -> None:
-        if all(0 in v.shape for v in e.results) and is_pure(e):
+        if all(0 in v.shape and not _is_sparse(v) for v in e.results) and is_pure(e):
             self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
             return
         needs = [self.demands.get(v, NOTHING) for v in e.results]

@@ -1,0 +1,231 @@
+"""Compiled functions return what eager code returns: in its layout and on its pattern, of the same values.
+
+Of every op of the table, in every sparse layout, in each of the ways in which a function is compiled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core.dispatch import bind, value_of
+from iverson.core.errors import ConvergenceWarning, LinearAlgebraError
+from iverson.handles import Tensor
+from iverson.layouts import Sparse, sparse_layouts, to_strided
+from iverson.ops import TABLE
+from iverson.transforms.tracing import TracedFunction
+from tests.conformance.product import Case, dtypes_of, held_and_dense, ops, samples_of, some, stores
+from tests.conformance.test_table import as_tuple, close
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::iverson.errors.DensifyWarning")
+
+LAYOUTS = tuple(layout.name for layout in sparse_layouts())
+#: Ops whose kernels store what entries say: a trace knows no entries, and gives a strided result then.
+BY_ENTRIES = {"extremum_shares"}
+
+
+def tracked(f: Any, *xs: Any) -> Any:
+    return iv.jit(f)(*(x.detach().requires_grad_() if x.dtype.kind in "fc" else x for x in xs))
+
+
+def pairs(xs: Any) -> Any:
+    return [iv.stack([x, x]) for x in xs]
+
+
+#: By name: a compiled call of a function, and the eager one.
+MODES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "compiled": (lambda f, *xs: iv.jit(f)(*xs), lambda f, *xs: f(*xs)),
+    "interpreted": (lambda f, *xs: iv.jit(f, interpret=True)(*xs), lambda f, *xs: f(*xs)),
+    "inside of a compiled one": (lambda f, *xs: iv.jit(iv.jit(f))(*xs), lambda f, *xs: f(*xs)),
+    "tracked": (tracked, lambda f, *xs: f(*xs)),
+    "examples": (
+        lambda f, *xs: iv.jit(iv.vmap(f))(*pairs(xs)),
+        lambda f, *xs: iv.vmap(f)(*pairs(xs)),
+    ),
+}
+
+
+def stored(y: Any) -> Any:
+    """The layout of a sparse tensor and the places that it stores, in order and each once; None of others."""
+    held = value_of(y)
+    if not isinstance(held, Sparse):
+        return None
+    p = held.pattern
+    return p.layout, p.blocksize, p.shape, np.unique(p.keys).tolist()
+
+
+def called(case: Case) -> tuple[Callable[..., Any], list[Any], list[Any]]:
+    """The op as a function of its floating and sparse arguments, these, and the same entries as arrays."""
+    op, sample = TABLE[case.op], samples_of(TABLE[case.op], case.dtype)[case.sample]
+    held, dense = held_and_dense(case)
+    at = [k for k, x in enumerate(held) if isinstance(x, Sparse) or np.asarray(x).dtype.kind in "fc"]
+    at = [k for k in at if hasattr(held[k], "shape")]
+
+    def function(*xs: Any) -> Any:
+        given = dict(zip(at, xs, strict=True))
+        args = tuple(given.get(k, x) for k, x in enumerate(held))
+        return as_tuple(bind(op, args, dict(sample.params)))
+
+    return function, [Tensor(held[k]) for k in at], [Tensor(dense[k]) for k in at]
+
+
+def cases_of(name: str) -> list[tuple[Case, str]]:
+    op = TABLE[name]
+    return [
+        (case, mode)
+        for layout, dtype, mode in itertools.product(LAYOUTS, dtypes_of(op), MODES)
+        for k in range(len(samples_of(op, dtype)))
+        if stores(case := Case(name, layout, dtype, k, (), 0))
+    ]
+
+
+def outcome(run: Callable[..., Any], *args: Any) -> Any:
+    """What a call gives; None where zeros have no decomposition, or where iterations stop is rounding."""
+    try:
+        with warnings.catch_warnings(action="error", category=ConvergenceWarning):
+            return run(*args)
+    except (LinearAlgebraError, ConvergenceWarning):
+        return None
+
+
+@pytest.mark.parametrize("name", [name for name in ops() if cases_of(name)])
+def test_results_are_stored_as_eager_code_stores_them(name):
+    for case, mode in some(name, cases_of(name), 2):
+        function, xs, arrays = called(case)
+        compiled, eager = MODES[mode]
+        numbers = outcome(eager, function, *arrays)
+        if numbers is None:
+            continue
+        expected, found = eager(function, *xs), compiled(function, *xs)
+        by_entries = name in BY_ENTRIES and mode != "interpreted"
+        for f, e, n in zip(found, expected, numbers, strict=True):
+            where = f"{case}, {mode}"
+            assert (f.shape, f.dtype) == (e.shape, e.dtype), where
+            assert stored(f) == stored(e) or (by_entries and stored(f) is None), where
+            values = to_strided(value_of(f))
+            close(values, to_strided(value_of(e)))
+            close(values, to_strided(value_of(n)))
+
+
+def squares(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of the squares of a function's results, each weighed by its place."""
+
+    def loss(*xs: Any) -> Any:
+        found = [iv.real(y * iv.conj(y)) for y in f(*xs) if y.dtype.kind in "fc"]
+        return sum((y * iv.arange(1.0, y.size + 1).reshape(y.shape)).sum() for y in found)
+
+    return loss
+
+
+def second(f: Callable[..., Any]) -> Callable[..., Any]:
+    return squares(lambda *xs: iv.grad(squares(f), tuple(range(len(xs))))(*xs))
+
+
+@pytest.mark.parametrize("name", [n for n in ops() if TABLE[n].differentiable and cases_of(n)])
+def test_derivatives_of_results_that_are_stored_are_those_of_all_entries(name):
+    """An entry that is not stored has a derivative, too."""
+    for case, _ in some(name, [c for c in cases_of(name) if c[1] == "compiled"]):
+        function, xs, arrays = called(case)
+        wrt = tuple(k for k, x in enumerate(xs) if x.dtype.kind in "fc")
+        if not wrt or not any(y.dtype.kind in "fc" and stored(y) for y in outcome(function, *xs) or ()):
+            continue
+        for order in (squares, second):
+            numbers = outcome(iv.grad(order(function), wrt), *arrays)
+            if numbers is None:
+                break
+            for f, n in zip(iv.grad(order(iv.jit(function)), wrt)(*xs), numbers, strict=True):
+                values = to_strided(value_of(n))
+                if np.abs(values[np.isfinite(values)]).max(initial=0) < 1e12:  # singular but for rounding
+                    close(to_strided(value_of(f)), values, rtol=1e-7)
+
+
+# --- by one trace ------------------------------------------------------------------------------------
+
+N = 12
+
+
+def matrix(layout: str, seed: int, count: int) -> Any:
+    at = np.random.default_rng(seed).permutation(N * N // 4)[:count]
+    rows, columns = np.divmod(np.sort(at), N // 2)
+    found = iv.sparse_coo_tensor([rows * 2, columns * 2 + 1], np.arange(1.0, count + 1), (N, N))
+    return found.to_layout(layout, **({"blocksize": (2, 3)} if layout.startswith("bs") else {}))
+
+
+#: Functions of which the layout of the result follows from kernels alone.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "power": lambda s: s**2,
+    "clipped": lambda s: iv.clip(s, -1.0, 2.0),
+    "larger": lambda s: iv.maximum(s, 0.0) * 2.0,
+    "compared": lambda s: s > 2.0,
+    "chosen rows": lambda s: iv.take(s, np.array([3, 0, 0, 7]), axis=0),
+    "product": lambda s: s @ s.mT,
+    "conditional": lambda s: iv.where(s > 2.0, s, s * 0.5),
+    "steps": lambda s: iv.scan(lambda c, x: (c, s * x), iv.asarray(0.0), iv.asarray([1.0, 2.0]))[1],
+    "several": lambda s: (s**2, (s**3).sum(axis=0), {"of a union": iv.minimum(s, s.mT) ** 2}),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_trace_serves_all_patterns(name, monkeypatch):
+    counted: list[int] = []
+    plain = TracedFunction._trace
+    monkeypatch.setattr(TracedFunction, "_trace", lambda *args: counted.append(1) or plain(*args))
+    f = FUNCTIONS[name]
+    for layout in some(name, LAYOUTS, 2):
+        compiled = iv.jit(f)
+        for seed, count in enumerate((9, 9, 4, 15, 1, 0)):
+            s = matrix(layout, seed, count)
+            expected = leaves(f(s))
+            counted.clear()
+            for y, e in zip(leaves(compiled(s)), expected, strict=True):
+                assert stored(y) == stored(e), (layout, seed)
+                np.testing.assert_allclose(y.to_dense().numpy(), e.to_dense().numpy())
+            assert not seed or not counted, (layout, seed)
+
+
+def leaves(x: Any) -> list[Any]:
+    parts = x.values() if isinstance(x, dict) else x if isinstance(x, tuple) else None
+    return [x] if parts is None else [y for part in parts for y in leaves(part)]
+
+
+def test_masks_of_results_are_those_of_eager_results():
+    s = matrix("csr", 0, 9)
+    for name in ("power", "clipped", "product", "chosen rows"):
+        f = FUNCTIONS[name]
+        mean = lambda y: float(iv.masked_tensor(iv.astype(y, iv.float64)).mean().to_tensor(0.0))
+        assert mean(iv.jit(f)(s)) == pytest.approx(mean(f(s)))
+
+
+def test_what_is_written_is_stored_as_eager_code_stores_it(monkeypatch):
+    """An argument and a tensor from outside: by one trace, while they stay on their pattern."""
+    counted: list[int] = []
+    plain = TracedFunction._trace
+    monkeypatch.setattr(TracedFunction, "_trace", lambda *args: counted.append(1) or plain(*args))
+
+    def step(x: Any, state: Any) -> None:
+        x[...] = iv.clip(x, -1.0, 2.0) * 0.5
+        state[...] = state**2 * 0.01
+
+    eager, (x, state) = [matrix("csr", k, 9) for k in (0, 1)], [matrix("csr", k, 9) for k in (0, 1)]
+    compiled = iv.jit(lambda x: step(x, state))
+    for k in range(4):
+        step(*eager)
+        counted.clear()
+        compiled(x)
+        assert not k or not counted
+        for f, e in zip((x, state), eager, strict=True):
+            assert stored(f) == stored(e)
+            np.testing.assert_allclose(f.to_dense().numpy(), e.to_dense().numpy())
+
+
+def test_half_precision_is_stored_too():
+    s = matrix("csr", 0, 9).astype("float16")
+    for name in ("power", "clipped", "product", "steps"):
+        f = FUNCTIONS[name]
+        assert stored(iv.jit(f)(s)) == stored(f(s))
