@@ -293,8 +293,15 @@ ELEMENTWISE = [op for op in TABLE.values() if op.elementwise or op.family == "el
 def test_every_op_that_accepts_sparse_layouts_is_called():
     families = {family for family, kind in registry.registered() if kind in (Sparse, object)}
     assert {op.name for op in TABLE.values() if op.name in families} == set(CALLS)
-    # Graphs take any layout, and what crosses their borders has any.
-    assert families - set(TABLE) == {"elementwise", "compiled", "control", "values_held", "where_held"}
+    # Graphs take any layout, what crosses their borders has any, and results of theirs are put into any.
+    assert families - set(TABLE) == {
+        "elementwise",
+        "compiled",
+        "control",
+        "stored_on",
+        "values_held",
+        "where_held",
+    }
 
 
 def test_every_op_has_a_kernel_for_the_strided_layout():
@@ -537,3 +544,12 @@ def test_pickle_and_repr():
     np.testing.assert_array_equal(entries(again), entries(x))
     assert again.layout == "two_of_four"
     assert "layout='two_of_four'" in repr(x)
+
+
+def test_results_of_compiled_functions_are_in_the_layout():
+    """Those of which a trace knows it from kernels alone."""
+    x = iv.asarray(PRUNED).to_layout("two_of_four")
+    for f in (lambda x: x**2, lambda x: iv.clip(x * 2.0, -1.0, 0.5), lambda x: x > 0.0):
+        found, expected = iv.jit(f)(x), f(x)
+        assert found.layout == expected.layout
+        np.testing.assert_array_equal(found.to_dense().numpy(), expected.to_dense().numpy())
