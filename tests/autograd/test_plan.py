@@ -21,7 +21,7 @@ from iverson.core.table import TABLE, override_vjp
 from iverson.layouts import from_strided, support_of, to_strided
 from iverson.ops import F
 from iverson.transforms import jvp
-from tests.conformance.product import each, floating, in_layout, samples_of
+from tests.conformance.product import each, floating, in_layout, samples_of, some
 
 FLOAT = np.dtype("float64")
 DIFFERENTIABLE = [name for name, op in TABLE.items() if op.differentiable and op.samples]
@@ -109,7 +109,7 @@ def handed(value):
 @pytest.mark.filterwarnings("ignore")
 def test_the_inferred_support_holds_the_result(name):
     """Shape and dtype as computed; nothing nonzero outside of the support."""
-    each(lambda layout: inferred_support_holds(name, layout), ("zero", "box", "coo", "csr"))
+    each(lambda layout: inferred_support_holds(name, layout), some(name, ("zero", "box", "coo", "csr")))
 
 
 def inferred_support_holds(name, layout):

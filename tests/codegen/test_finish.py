@@ -168,7 +168,7 @@ SUMS = (
 EXTENTS = st.sampled_from((1, 2, 5, 17, 33))
 
 
-@settings(max_examples=400 if EXHAUSTIVE else 24, deadline=None)
+@settings(max_examples=400 if EXHAUSTIVE else 8, deadline=None)
 @given(
     shape=st.tuples(EXTENTS, EXTENTS, EXTENTS),
     reduction=st.sampled_from(SUMS),

@@ -35,7 +35,7 @@ from iverson.expr.nodes import Cast, Expr, Select
 from tests.codegen.fenced import fenced
 from tests.codegen.nests import F32, F64, I32, add, c, check, f, ld, mul
 
-ROUNDS = 300 if os.environ.get("IVERSON_TEST_ALL") else 25
+ROUNDS = 300 if os.environ.get("IVERSON_TEST_ALL") else 9
 
 
 class Random:

@@ -17,6 +17,7 @@ from iverson.codegen import compile, kernel, link, target
 from iverson.codegen.link import _SECTION, _Section
 from iverson.codegen.programs import compile as programs
 from iverson.te import lower
+from tests.conformance.product import paired
 
 pytestmark = pytest.mark.skipif(
     target.host().triple.partition("-")[0] != "x86_64" or sys.platform != "linux", reason="left to LLVM there"
@@ -63,7 +64,7 @@ def program(name: str, dtype: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        *((name, dtype) for name in FUNCTIONS for dtype in ("float32", "float64")),
+        *paired(FUNCTIONS, ("float32", "float64")),
         *((name, "complex128") for name in ("sin", "exp", "log1p")),
     ],
 )

@@ -19,7 +19,7 @@ from iverson.te.eliminate import eliminate
 from iverson.te.nodes import program_of
 from tests.codegen.nests import F32, add, c, ld, mul
 from tests.codegen.test_lower import PROGRAMS, SMOOTH, agree, conv
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, some
 
 
 def products(f: int, k: int, w: int, stride: int) -> Task:
@@ -85,12 +85,12 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_forward(name: str) -> None:
     program = program_of([PROGRAMS[name]()])
-    agree(program)
-    agree(eliminate(program))
+    for p in some(f"{name} packed", [program, eliminate(program)]):
+        agree(p)
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("name", SMOOTH if EXHAUSTIVE else SMOOTH[SEED % 2 :: 2])
+@pytest.mark.parametrize("name", SMOOTH if EXHAUSTIVE else SMOOTH[SEED % 4 :: 4])
 def test_gradients(name: str) -> None:
     output = PROGRAMS[name]()
     wanted = [t for t in program_of([output]).inputs if t.dtype.kind == "f"]

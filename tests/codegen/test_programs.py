@@ -51,7 +51,7 @@ def assert_alike(got: Any, want: Any, rtol: float) -> None:
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * 10, equal_nan=False)
 
 
-@settings(max_examples=25, phases=PHASES)
+@settings(max_examples=examples(25), phases=PHASES)
 @given(st.data())
 def test_compiled_programs_are_the_interpreted_ones(data: Any) -> None:
     program = verify(data.draw(programs()))
@@ -62,7 +62,7 @@ def test_compiled_programs_are_the_interpreted_ones(data: Any) -> None:
     assert_alike(compiled(program, arrays), want, rtol)
 
 
-@settings(max_examples=15, phases=PHASES)
+@settings(max_examples=examples(15), phases=PHASES)
 @given(st.data())
 def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> None:
     """Parts of a loop's body know its variable and what is exchanged; a bad index ends them all."""

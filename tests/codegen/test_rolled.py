@@ -60,7 +60,7 @@ def programs(draw: Any) -> Program:
     return Program("random", (X, Y, *temps), tuple(steps))
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 @given(programs())
 def test_a_loop_does_what_its_steps_do(program: Program) -> None:
     try:

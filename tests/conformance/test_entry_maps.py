@@ -18,7 +18,7 @@ from iverson.core.region import Region
 from iverson.layouts import layouts_by_type, to_strided
 from iverson.ops import TABLE
 from iverson.te.index_maps import IndexMaps, Relation
-from tests.conformance.product import SEED, floating, samples_of
+from tests.conformance.product import SEED, by_turns, floating, samples_of
 
 BOXES = 6
 #: Maps that may hold more than the smallest region.
@@ -88,7 +88,7 @@ def test_a_map_holds_what_depends(name):
                     assert holds(support, np.reshape(read, x.shape))
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_MAPS if TABLE[name].te is not None])
+@pytest.mark.parametrize("name", by_turns((name for name in WITH_MAPS if TABLE[name].te is not None), 3))
 def test_a_map_is_the_one_that_follows_from_the_index_notation(name):
     op = TABLE[name]
     rng = np.random.default_rng(SEED)

@@ -33,7 +33,7 @@ from iverson.graph.print import show
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from iverson.layouts import Zero
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.graph.part_programs import key_of
 from tests.graph.programs import entries as dense
 
@@ -365,7 +365,7 @@ def compared(name: str, seed: int) -> tuple[int, int]:
     return len(made.equations), sum(prod(shape) for shape in held_by)
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", by_turns(OPS, 3))
 def test_an_op_computes_what_may_be_nonzero_and_is_read(name: str) -> None:
     size = np.zeros(2, int)
     for seed in range(SEED * COUNT, SEED * COUNT + COUNT):

@@ -18,7 +18,7 @@ from iverson.graph.passes.halves import halves
 from iverson.graph.verify import check
 from iverson.layouts import to_strided
 from iverson.ops.linalg import ITERATIONS
-from tests.conformance.product import EXHAUSTIVE, SEED, ops
+from tests.conformance.product import EXHAUSTIVE, SEED, ops, some
 from tests.graph.programs import as_tuple, calls_of, traced
 
 pytest.importorskip("ml_dtypes")
@@ -88,7 +88,7 @@ def test_compiled_functions_and_gradients_give_what_eager_ones_give(dtype):
     def pushed(x: Any, w: Any) -> Any:
         return (*iv.jvp(loss, (x, w), (x, w)), iv.vmap(lambda v: v * 2 + v)(x))
 
-    for f in (network, iv.grad(loss, (0, 1)), pushed):
+    for f in some(dtype, (network, iv.grad(loss, (0, 1)), pushed), 2):
         for found, expected in zip(as_tuple(iv.jit(f)(x, w)), as_tuple(f(x, w)), strict=True):
             assert str(found.dtype) == dtype
             near = np.abs(found.astype("float64").numpy() - expected.astype("float64").numpy())

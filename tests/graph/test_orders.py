@@ -50,7 +50,7 @@ def test_heads_are_put_together_by_their_products():
 @pytest.mark.parametrize("also", [False, True])
 def test_every_order_of_axes(also):
     x, y = RNG.normal(size=(2, 3, 4, 5)), RNG.normal(size=(2, 3, 5, 1))
-    orders = some("orders", permutations(range(4)), 8 if also else 24)
+    orders = some("orders", permutations(range(4)), 3 if also else 8)
 
     def f(x, y):
         found = []

@@ -19,7 +19,7 @@ from iverson.errors import (
     ShapeError,
 )
 from iverson.interop.scipy import least_squares, minimize, root
-from tests.conformance.product import some
+from tests.conformance.product import by_turns, some
 
 rng = np.random.default_rng(0)
 MATRIX = rng.normal(size=(3, 3)) + 3 * np.eye(3)
@@ -64,7 +64,7 @@ METHODS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", by_turns(METHODS))
 @pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")
 @pytest.mark.filterwarnings("ignore:(invalid value|overflow encountered):RuntimeWarning:scipy")
 @pytest.mark.filterwarnings("ignore::iverson.errors.ConvergenceWarning")
@@ -219,7 +219,8 @@ def test_solvers_in_compiled_and_mapped_functions_are_those_outside(name):
     close = functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12)
     mapped = lambda g: iv.vmap(g, (None, 0))
     ways = ((iv.jit, bs[1]), (mapped, bs), (lambda g: iv.jit(mapped(g)), bs))
-    for number, g in enumerate((f, iv.grad(loss, 0), iv.grad(loss, 1), iv.grad(second, 1))):
+    functions = (f, iv.grad(loss, 0), iv.grad(loss, 1), iv.grad(second, 1))
+    for number, g in some(name, enumerate(functions), 2):
         for way, b in some(name, ways, number=number):
             each = iv.stack([g(a, b) for b in b]) if b.ndim else g(a, b)
             close(way(g)(a, b).numpy(), each.numpy())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from tests.conformance.product import paired
 
 EXTENT, COUNT, SMALL = 100_000, 1_000, 40
 #: Bytes: less than one number per row; and, where rows are indexed, eight of them. All entries take 80 GB.
@@ -99,8 +100,7 @@ def assert_equal(found, expected):
     np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
-@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize(("name", "layout"), paired(SAME, ["coo", "csr", "csc"]))
 def test_values_and_gradients(name, layout):
     m, reference, f = large(layout), small(), SAME[name]
     imported = f(other := large(layout))  # imports what is imported when first used

@@ -94,8 +94,8 @@ def test_half_precision_is_rounded_once(dtype):
     pytest.importorskip("ml_dtypes")
     names = [n for n in np.random.default_rng(SEED).permutation(list(CASES)) if n not in OWN_DTYPES]
     if not EXHAUSTIVE:
-        names = names[:20] if dtype == "float16" else names[20:40]
-    compiled = set(names if EXHAUSTIVE else names[:2])
+        names = names[:8] if dtype == "float16" else names[8:16]
+    compiled = set(names if EXHAUSTIVE else names[:1])
     each(lambda name: rounded_once(name, dtype, name in compiled), names)
 
 

@@ -62,7 +62,7 @@ AS_DENSE = {"masked product": lambda s, b: (b @ b.mT) * s}
 AS_IT_IS_NOW = ("scaled rows", "batch of scaled columns", "column by columns")
 
 
-@pytest.mark.parametrize(("name", "layout"), paired(PATHS, LAYOUTS, 2))
+@pytest.mark.parametrize(("name", "layout"), paired(PATHS, LAYOUTS))
 def test_peak_memory_to_second_order(name, layout):
     indices, v, b = problem()
     s = matrix(indices, v, layout)

@@ -13,6 +13,7 @@ from iverson.errors import DensifyWarning, LinearAlgebraError, ShapeError
 from iverson.explain import count
 from iverson.kernels import sparse_loops, sparse_products, sparse_triples
 from iverson.layouts import CooPattern, coalesced, to_strided
+from tests.conformance.product import paired
 from tests.sparse.common import LAYOUTS, checked, held, holds
 
 F = iv.ops.F
@@ -149,9 +150,15 @@ def test_shapes_that_do_not_fit(layout):
             iv.asarray(a) @ iv.asarray(b)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
-@pytest.mark.parametrize("worthwhile", [0, 1 << 40])
-@pytest.mark.parametrize("layout", [*LAYOUTS, "repeats"])
+@pytest.mark.parametrize(
+    ("layout", "worthwhile", "chunk"),
+    [
+        (layout, *sizes)
+        for layout, sizes in paired(
+            [*LAYOUTS, "repeats"], itertools.product([0, 1 << 40], [1, 7, 1 << 16]), 2
+        )
+    ],
+)
 def test_sampled_at_a_pattern(layout, worthwhile, chunk, monkeypatch, compiled):
     """Of dense and sparse factors in every mixture, also of patterns that ask for an entry twice."""
     monkeypatch.setattr(sparse_loops, "WORTHWHILE", worthwhile)
@@ -243,8 +250,7 @@ def test_solves(layout):
         close(solve(none, np.zeros((0, 3))), np.zeros((0, 3)))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "int64"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "dtype"), paired(LAYOUTS, ["float64", "float32", "complex128", "int64"]))
 def test_signs_and_logs_of_determinants(layout, dtype):
     """Of rows and columns in every order of four, where transposes share factors, of batches, of nothing."""
     whole = as_dtype(holds((4, 4), seed=5) + 3 * np.eye(4), dtype)

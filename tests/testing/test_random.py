@@ -63,7 +63,7 @@ def programs(draw: st.DrawFn) -> Callable[[Any, Any], Any]:
 
 
 @given(programs(), st.sampled_from(["float64", "complex128", "float32"]), st.integers(0, 99))
-@settings(max_examples=60 if EXHAUSTIVE else 10, deadline=None, derandomize=True)
+@settings(max_examples=60 if EXHAUSTIVE else 3, deadline=None, derandomize=True)
 def test_random_programs_pass(program: Callable[[Any, Any], Any], dtype: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = []

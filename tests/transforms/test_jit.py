@@ -22,6 +22,7 @@ from iverson.core.errors import (
     IndexingError,
     ShapeError,
 )
+from tests.conformance.product import some
 from tests.tools.entered import python_calls
 
 X = np.linspace(-1.0, 2.0, 12).reshape(4, 3)
@@ -336,21 +337,26 @@ class Half(iv.autograd.Function):
 
 
 @pytest.mark.parametrize(
-    "f",
-    [
-        lambda a, b: Turned.apply(a, b) * Turned.apply(b, a),
-        lambda a, b: Turned.apply(a, a) + b,
-        lambda a, b: Turned.apply(a, iv.asarray(0.5)) + Turned.apply(iv.asarray(2.0), b),
-        lambda a, b: Half.apply(a, b) * Half.apply(b, a) * Half.apply(iv.zeros(3), b),
-        lambda a, b: Turned.apply(Half.apply(a, a), b),
-    ],
+    ("number", "f"),
+    list(
+        enumerate(
+            [
+                lambda a, b: Turned.apply(a, b) * Turned.apply(b, a),
+                lambda a, b: Turned.apply(a, a) + b,
+                lambda a, b: Turned.apply(a, iv.asarray(0.5)) + Turned.apply(iv.asarray(2.0), b),
+                lambda a, b: Half.apply(a, b) * Half.apply(b, a) * Half.apply(iv.zeros(3), b),
+                lambda a, b: Turned.apply(Half.apply(a, a), b),
+            ]
+        )
+    ),
 )
-def test_arguments_of_custom_functions_are_told_apart(f):
+def test_arguments_of_custom_functions_are_told_apart(number, f):
     """Also where forward reads them in another order, or not at all, and where they are one value."""
     xs = iv.asarray(2.0), iv.asarray(0.5)
-    for _ in range(2):
+    for order in range(2):
         gradient = iv.grad(f, (0, 1))
-        for made in (iv.grad(iv.jit(f), (0, 1)), iv.jit(gradient), iv.jit(iv.grad(iv.jit(f), (0, 1)))):
+        ways = [iv.grad(iv.jit(f), (0, 1)), iv.jit(gradient), iv.jit(iv.grad(iv.jit(f), (0, 1)))]
+        for made in some("told apart", ways, number=number + order):
             for found, expected in zip(made(*xs), gradient(*xs), strict=True):
                 np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy(), rtol=1e-12)
         f = lambda a, b, f=f: sum((g * (k + 1)).sum() for k, g in enumerate(iv.grad(f, (0, 1))(a, b)))

@@ -19,7 +19,7 @@ from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from iverson.ops import TABLE, F, batching, defined
 from iverson.transforms import vmap
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.graph.programs import Call, as_tuple, calls_of, close, entries, loss_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -82,7 +82,7 @@ def differentiable(name):
     return TABLE[name].differentiable
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if differentiable(n)])
+@pytest.mark.parametrize("name", by_turns((n for n in NAMES if differentiable(n)), 3))
 def test_gradients_in_and_through(name):
     calls = calls_of(name)
     for call in calls if EXHAUSTIVE else calls[SEED % len(calls) :][:1]:

@@ -10,6 +10,7 @@ import pytest
 
 import iverson as iv
 from iverson.errors import ArgumentError, GraphError
+from tests.conformance.product import some
 
 
 def _scan(z, x):
@@ -130,11 +131,16 @@ def test_bodies_write_into_tensors_around_them(name: str, tracked: bool) -> None
 
     x = iv.asarray(2.0)
     slope = expected(2.0 + 1e-30j).imag / 1e-30
-    for way in (f, iv.jit(f), lambda x: iv.vmap(f)(iv.stack([x, x]))[1]):
+    for way in (f, *some(name, [iv.jit(f), lambda x: iv.vmap(f)(iv.stack([x, x]))[1]], number=tracked)):
         np.testing.assert_allclose(way(x).numpy(), expected(2.0), rtol=1e-14)
     jitted = iv.jit(f)
-    ways = (iv.grad(f), iv.jit(iv.grad(f)), iv.grad(jitted), lambda x: iv.jvp(f, (x,), (x * 0 + 1,))[1])
-    for way in (*ways, lambda x: iv.vmap(iv.grad(f))(iv.stack([x, x]))[1]):
+    ways = [
+        iv.jit(iv.grad(f)),
+        iv.grad(jitted),
+        lambda x: iv.jvp(f, (x,), (x * 0 + 1,))[1],
+        lambda x: iv.vmap(iv.grad(f))(iv.stack([x, x]))[1],
+    ]
+    for way in (iv.grad(f), *some(name, ways, number=2 * tracked)):
         np.testing.assert_allclose(way(x).numpy(), slope, rtol=1e-13)
 
 
