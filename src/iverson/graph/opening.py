@@ -368,9 +368,9 @@ class Opening:
 
     def gathered(self, x: Any, places: Sequence[Value]) -> Value:
         """The slices of an array at places along its first axes; of an empty one there are none to read."""
-        (count,), lead = places[0].shape, len(places)
+        lead = len(places)
         if 0 in x.shape[:lead]:
-            return self.constant(np.zeros((count, *x.shape[lead:]), x.dtype))
+            return self.constant(np.zeros((*places[0].shape, *x.shape[lead:]), x.dtype))
         return self.bind("gather", x, *places, axes=tuple(range(lead)))
 
     def combined(self, parts: Sequence[Value], op: str, dtype: Any) -> Value:
