@@ -400,11 +400,14 @@ def _entries(value: Any) -> int:
 
 def selected(handle: Any) -> Any:
     """A cotangent or tangent with its selections made, as it leaves a pass."""
-    if type(handle._value) is not Bracket:
-        if isinstance(handle._value, dispatch.LevelValue) and handle._value.may_select:
-            return F.selected(handle)
-        return handle
-    return make_handle(select(handle._value), handle._node, handle._index)
+    value = handle._value
+    if type(value) is Bracket:
+        return make_handle(select(value), handle._node, handle._index)
+    if isinstance(value, Sparse) and value.pattern.part_of:
+        return make_handle(value.pattern.whole().value(value.entries), handle._node, handle._index)
+    if isinstance(value, dispatch.LevelValue) and value.may_select:
+        return F.selected(handle)
+    return handle
 
 
 def is_undefined(handle: Any) -> bool:

@@ -13,6 +13,7 @@ from iverson.graph.lower import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, N
 from iverson.graph.nodes import Graph
 from iverson.graph.on_patterns import on_patterns
 from iverson.graph.passes.common import common
+from iverson.graph.passes.entries import entries, is_made
 from iverson.graph.takes import Given, OnPatterns
 from iverson.layouts.symbols import Binding
 
@@ -88,7 +89,9 @@ def _on_entries(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> L
     at = {t.number: k for k, t in enumerate(how.takes) if type(t) is Given}
     gives = [g if type(g) is int else -1 for g in how.gives]
     inner = {at[k]: gives[n] if n >= 0 else -1 for k, n in donated.items() if k in at}
-    return OnEntries(how, lower(dead_code(common(how.core)), inner))
+    # Of what is stored, selections begin here.
+    core = how.core if is_made(how.core) else entries(how.core)
+    return OnEntries(how, lower(dead_code(common(core)), inner))
 
 
 __all__ = ["Executable", "OnEntries", "executable"]

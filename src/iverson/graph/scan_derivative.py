@@ -385,7 +385,8 @@ class Linear:
         f = scan.derivatives.forward
         x = f.inputs[k] if kind == "input" else f.outputs[k]
         place = scan.stacked.get(x)
-        return True, scan.again(self.node, x) if place is None else self.results[place]
+        kept = None if place is None else self.results[place]  # the rule of another direction may read less
+        return True, scan.again(self.node, x) if kept is None or isinstance(kept, Aval) else kept
 
     def joined(self, k: int, like: Any) -> Any:
         """A stacked result, or None."""

@@ -92,11 +92,33 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
         return made(x.values, *both)
     chosen = np.logical_not(condition) if params["negated"] else condition
     if isinstance(x, Sparse):
-        kept = read(chosen, x.pattern, shape)
-        return x.pattern.value(keep_where(kept, x.entries))
+        return _of_stored(read(chosen, x.pattern, shape), x)
     if type(x) is Packed:
         return Packed(x.mask, keep_where(chosen[x.mask], x.values))
     return made(x, chosen) if type(x) is Box else NotImplemented
+
+
+def _of_stored(kept: Array, x: Sparse) -> Any:
+    """A selection among stored entries: those alone are stored, where the layout can hold them alone."""
+    if kept.all():
+        return x
+    own = x.pattern
+    if kept.ndim == len(own.stored_shape) == 1 and own.distinct:
+        at = np.flatnonzero(kept)
+        part = own.part(at)
+        if part.count == at.size:
+            return part.value(x.entries[at])
+    there, entries = x.pattern.value(kept), x.pattern.value(keep_where(kept, x.entries))
+    return Bracket(to_strided(entries), to_strided(there), is_made=True)
+
+
+@register("from_values", Bracket)
+def from_values(_op: Op, values: Values, params: Params) -> Any:
+    """Of a selection among entries, those alone are stored."""
+    (x,) = values
+    pattern = params["pattern"]
+    kept, chosen = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
+    return _of_stored(kept.entries, chosen)
 
 
 def _in_both(*brackets: Bracket) -> Any:
@@ -198,7 +220,10 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
             conditions.append(Bracket(terms[0].values, either))
     parts = [v.values if k in free and type(v) is Bracket else select(v) for k, v in enumerate(values)]
     out = run(op, tuple(parts), params)
-    if isinstance(out, Sparse | Packed):
+    if isinstance(out, Sparse):
+        kept = (read(to_strided(held(c)), out.pattern, shape) for c in conditions)
+        return _of_stored(reduce(np.logical_and, kept), out)
+    if type(out) is Packed:
         return NotImplemented
     if is_strided(out) and all(c.is_lazy and c.is_made is not False for c in conditions):
         return Bracket(out, _in_both(*conditions), is_made=None)
@@ -404,6 +429,7 @@ def unpacked(_op: Op, values: Values, _params: Params) -> Any:
     return Packed(inside, x.values)
 
 
+@register("values_at", Bracket)
 def moved(op: Op, values: Values, params: Params) -> Any:
     """An op that moves entries, on the values and on their conditions."""
     data = {k for group in op.groups(len(values)) for k in group}

@@ -13,7 +13,17 @@ from iverson.kernels import box
 from iverson.kernels.registry import register
 from iverson.kernels.sparse_forms import read, sparse
 from iverson.kernels.sparse_parts import is_plain
-from iverson.layouts import Box, CompressedPattern, CooPattern, Pattern, Sparse, coalesced, convert, counting
+from iverson.layouts import (
+    Box,
+    Bracket,
+    CompressedPattern,
+    CooPattern,
+    Pattern,
+    Sparse,
+    coalesced,
+    convert,
+    counting,
+)
 from iverson.layouts.pattern import matches
 
 Values = tuple[Any, ...]
@@ -37,7 +47,7 @@ def values_at(x: Any, *, pattern: Pattern) -> Array:
 
 @sparse("values_at")
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """What is stored at the pattern; of a part of that pattern, at its places."""
+    """What is stored at the pattern; of a part of a pattern, a selection: what it left out stays so."""
     x, pattern = values[0], params["pattern"]
     if x.pattern is pattern:
         return x.values
@@ -50,7 +60,11 @@ def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
     if x.pattern.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
         return _slices(coalesced(x), pattern)
     entries = read(x, pattern, x.shape)
-    return entries.reshape(pattern.stored_shape + entries.shape[1:])
+    entries = entries.reshape(pattern.stored_shape + entries.shape[1:])
+    if not own.part_of:
+        return entries
+    there = read(own.value(np.ones(x.entries.shape, bool)), pattern, x.shape)
+    return Bracket(entries, there.reshape(entries.shape), is_made=True)
 
 
 def _added(x: Sparse, pattern: CompressedPattern) -> Array:
@@ -65,14 +79,15 @@ def _added(x: Sparse, pattern: CompressedPattern) -> Array:
 
 
 def _placed(values: Array, at: Array, shape: Shape) -> Any:
-    """Values at increasing positions of the first axis: a box from the first to the last."""
+    """Values at increasing positions of the first axis, none at others: a box, or a selection of one."""
     first, last = (int(at[0]), int(at[-1]) + 1) if at.size else (0, 0)
-    inner = values
-    if last - first != at.size:
-        inner = np.zeros((last - first, *shape[1:]), values.dtype)
-        inner[at - first] = values
     rest = (0,) * (len(shape) - 1)
-    return box.make(shape, Region((first, *rest), (last, *shape[1:])), inner)
+    region = Region((first, *rest), (last, *shape[1:]))
+    if last - first == at.size:
+        return box.make(shape, region, values)
+    inner, there = np.zeros(region.shape, values.dtype), np.zeros(region.shape, bool)
+    inner[at - first], there[at - first] = values, True
+    return Bracket(box.make(shape, region, inner), box.make(shape, region, there), is_made=True)
 
 
 def _slices(x: Any, pattern: Pattern) -> Array:
@@ -96,9 +111,12 @@ def _slices(x: Any, pattern: Pattern) -> Array:
 
 @register("values_at", Box)
 def values_of_box(op: Op, values: Values, params: Params) -> Any:
+    """What lies inside of the box is held, of all entries of the pattern."""
     x, pattern = values[0], params["pattern"]
-    out = read(x, pattern, x.shape)
-    return out.reshape(pattern.stored_shape + out.shape[1:])
+    ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
+    out, there = (read(v, pattern, x.shape) for v in (x, ones))
+    shape = pattern.stored_shape + out.shape[1:]
+    return Bracket(out.reshape(shape), there.reshape(shape), is_made=True)
 
 
 def to_layout(x: Array, *, layout: str, blocksize: Any, dense_dim: int) -> Any:

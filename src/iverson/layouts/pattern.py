@@ -31,7 +31,7 @@ class Pattern(ABC):
     of the flattened values is at ``coordinates[:, n]``.
     """
 
-    __slots__ = ("__weakref__", "_facts", "_part_of", "count", "ndim", "shape", "stored_shape")
+    __slots__ = ("__weakref__", "_facts", "count", "ndim", "part_of", "shape", "stored_shape")
     layout: str
     #: The type of values on patterns of this layout.
     kind: type[Sparse]
@@ -50,7 +50,8 @@ class Pattern(ABC):
         #: How many entries are stored.
         self.count = prod(stored_shape)
         self._facts: dict[Any, Any] = {}
-        self._part_of: tuple[ref[Pattern], Array] | None = None
+        #: Patterns of which it was made as a part (a cotangent is read, and chosen, in part), and where in them.
+        self.part_of: tuple[tuple[ref[Pattern], Array], ...] = ()
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What follows from the pattern under ``key``, made at the first call."""
@@ -169,22 +170,24 @@ class Pattern(ABC):
 
     def _where(self, kept: Array) -> Pattern:
         stored = kept.reshape(self.stored_shape)
-        return self._part(np.flatnonzero(stored.any(axis=tuple(range(1, stored.ndim)))))
+        return self.part(np.flatnonzero(stored.any(axis=tuple(range(1, stored.ndim)))))
 
-    def _part(self, at: Array) -> Pattern:
+    def part(self, at: Array) -> Pattern:
         """As `subset`, but remembering what it is a part of."""
         if at.size == self.stored_shape[0]:
             return self
         found = self.subset(at)
         if found is not self:
-            found._part_of = ref(self), at
+            found.part_of = (ref(self), at), *((whole, places[at]) for whole, places in self.part_of)
         return found
+
+    def whole(self) -> Pattern:
+        """The same entries, as a part of no other pattern."""
+        return self.subset(np.arange(self.stored_shape[0]))
 
     def places_in(self, whole: Pattern) -> Array | None:
         """The positions in ``whole`` of what this pattern stores, if it was made as a part of that one."""
-        if self._part_of is None or self._part_of[0]() is not whole:
-            return None
-        return self._part_of[1]
+        return next((at for of, at in self.part_of if of() is whole), None)
 
     def value(self, entries: Array) -> Any:
         """The sparse value with the given stored entries: shape (count, *dense trailing axes)."""

@@ -361,6 +361,16 @@ def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     return part(shape, region, inner)
 
 
+def _read_where_stored(e: Equation, given: Sequence[Any], need: Entries) -> Any:
+    """Entries at those of another pattern."""
+    x, places = given[0], selected(given[1])
+    x = x.held() if isinstance(x, Part) else x
+    if not isinstance(x, Held):
+        return None
+    values, there = (bind(e.op, (v, places), e.params) for v in (x.values, x.everywhere()))
+    return Held(values, there, False, x.made)
+
+
 def _parts(x: Any) -> tuple[Any, ...]:
     return (x.values, x.everywhere()) if isinstance(x, Held) else (x,)
 
@@ -480,6 +490,7 @@ RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
     "matmul": _product,
     "sum": _sum,
     "gather": _gathered,
+    "stored_read": _read_where_stored,
     "cumulative_sum": _running_sum,
     "scatter_add": _scattered,
     "concat": _joined,

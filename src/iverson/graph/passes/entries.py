@@ -57,7 +57,7 @@ def entries(graph: Graph) -> Graph:
     """
     made, cut = _cut(graph)
     less = _computed(made) < _computed(graph)
-    if not less and _is_made(graph):
+    if not less and is_made(graph):
         return graph
     while cut or less:
         graph = made
@@ -72,7 +72,7 @@ def entries(graph: Graph) -> Graph:
 _FROM_AROUND = ("gather", "scatter_add", "roll", "reshape")
 
 
-def _is_made(graph: Graph) -> bool:
+def is_made(graph: Graph) -> bool:
     """Whether no selection waits to be made."""
     return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
         e.op.name in ("selected", "values_held", "where_held")
@@ -272,6 +272,13 @@ class _Walk:
             self._made[x] = selected(found)
         return self._made[x]
 
+    def begun(self, x: Any) -> Any:
+        """An operand beside stored ones, a selection as one that is made where their entries are computed."""
+        found = self.of(x)
+        if type(found) is not Held or found.made:
+            return self.made(x)
+        return F.bracket(found.condition, found.values, negated=found.negated)
+
     def equation(self, e: Equation) -> None:
         if all(0 in v.shape and not _is_sparse(v) for v in e.results) and is_pure(e):
             self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
@@ -291,7 +298,8 @@ class _Walk:
             return
         given = [self.of(x) for x in e.operands]
         if not _HELD.isdisjoint(map(type, given)) and _selects(e):
-            self.known.update(zip(e.results, _evaluated(e, [self.made(x) for x in e.operands]), strict=True))
+            read = self.begun if e.op.elementwise and any(map(_is_sparse, e.operands)) else self.made
+            self.known.update(zip(e.results, _evaluated(e, list(map(read, e.operands))), strict=True))
             return
         operands = tuple([self.level.operand(self.made(x)) for x in e.operands])
         self.level.equations.append(replace(e, operands=operands))
@@ -335,4 +343,4 @@ def _evaluated(e: Equation, args: Sequence[Any]) -> Sequence[Any]:
     return out if e.op.multiple else (out,)
 
 
-__all__ = ["entries"]
+__all__ = ["entries", "is_made"]

@@ -133,7 +133,7 @@ class CompressedPattern(Pattern):
         if low > 0 or high < self.grid[1 - self.axis]:
             across = self.indices[at]
             at = at[(across >= low) & (across < high)]
-        return self._part(at)
+        return self.part(at)
 
     def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
         if self.blocks or (self.ndim != 2 and axis != self.axis):
