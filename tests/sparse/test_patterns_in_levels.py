@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse
 
 import iverson as iv
-from tests.conformance.product import EXHAUSTIVE, by_turns, some, turn
+from tests.conformance.product import EXHAUSTIVE, by_turns, in_short, paired, some, turn
 from tests.sparse import operations
 
 pytestmark = [
@@ -373,3 +373,40 @@ def test_gradients_of_compiled_functions_of_two_sparse_operands(name):
         for g in some(name, [iv.grad(iv.jit(f), argnums), iv.jit(iv.grad(f, argnums))]):
             for p, q in zip(g(s, t), expected, strict=True):
                 np.testing.assert_allclose(p.to_dense().numpy(), q.to_dense().numpy(), atol=1e-12)
+
+
+# --- a sparse argument beside constants in compiled functions that are differentiated -----------------------
+
+DENSE = np.random.default_rng(5).uniform(0.5, 1.5, (4, 6))
+BESIDE: dict[str, Callable[[Any], Any]] = {
+    "weights": lambda s: (s * s * DENSE).sum(),
+    "weights of a function": lambda s: (iv.sin(s) * DENSE).sum(),
+    "a row": lambda s: (s * s * DENSE[0]).sum(),
+    "a column": lambda s: (s * s * DENSE[:, :1]).sum(),
+    "a quotient": lambda s: (s * s / DENSE).sum(),
+    "another pattern": lambda s: (s * s * OTHER).sum(),
+    "a choice": lambda s: iv.where(DENSE > 1, s * s, s).sum(),
+    "a sum": lambda s: ((s * s + DENSE) ** 2).sum(),
+    "a vector": lambda s: ((s * s) @ DENSE[0]).sum(),
+    "the larger": lambda s: iv.maximum(s * s, DENSE).sum(),
+    "twice": lambda s: ((s * s * DENSE) * (s * DENSE)).sum(),
+    "rows": lambda s: (iv.take(s * s, np.array([0, 2]), axis=0) * DENSE[:2]).sum(),
+}
+OTHER = iv.asarray(np.where(np.random.default_rng(6).random((4, 6)) < 0.4, 1.5, 0)).to_layout("csr")
+BLOCKS: dict[str, Any] = {"csr": None, "csc": None, "coo": None, "bsr": (2, 3), "bsc": (2, 3)}
+
+
+@pytest.mark.parametrize(("name", "layout"), paired(BESIDE, BLOCKS, 2))
+def test_gradients_of_compiled_functions_of_a_sparse_argument_and_constants(name: str, layout: str) -> None:
+    """What is read of a constant is read where the pattern of the argument stores entries, when it runs."""
+    f, rng = BESIDE[name], np.random.default_rng(7)
+    held = np.where(rng.random((4, 6)) < 0.4, rng.uniform(0.5, 1.5, (4, 6)), 0)
+    s = iv.asarray(held).to_layout(layout, blocksize=BLOCKS[layout])
+    leaf = iv.asarray(held).to_layout(layout, blocksize=BLOCKS[layout]).requires_grad_()
+    assert iv.testing.gradcheck(iv.jit(f), (leaf,), **in_short(name))
+    expected = iv.grad(f)(s).to_dense().numpy()
+    jvp = lambda s: iv.jvp(f, (s,), (s,))[1]
+    for g in (iv.jit(iv.grad(f)), iv.grad(iv.jit(iv.checkpoint(f))), iv.jit(iv.grad(iv.jit(f)))):
+        np.testing.assert_allclose(g(s).to_dense().numpy(), expected, atol=1e-12)
+    second = iv.grad(jvp)(s).to_dense().numpy()
+    np.testing.assert_allclose(iv.grad(iv.jit(jvp))(s).to_dense().numpy(), second, atol=1e-12)

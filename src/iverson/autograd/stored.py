@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import LevelValue, make_handle
 from iverson.core.table import F, derived
 from iverson.layouts import Sparse, Strided
+from iverson.layouts.symbols import PatternSymbol
 
 
 @derived
@@ -20,6 +21,11 @@ def entries_at(x: Any, pattern: Any) -> Any:
     value = getattr(x, "_value", None)
     if isinstance(value, Sparse) and value.pattern is pattern and (x._node is None or not is_grad_enabled()):
         return make_handle(value.values)
+    if type(pattern) is PatternSymbol and not isinstance(value, LevelValue):
+        # A constant of the level that has the symbol, which only the symbol's index arrays belong to.
+        at = (F.along(pattern, k) for k in range(pattern.ndim))
+        entries = F.gather(x, *at, axes=tuple(range(pattern.ndim)))
+        return F.reshape(entries, shape=pattern.stored_shape + entries.shape[1:])
     return F.values_at(x, pattern=pattern)
 
 

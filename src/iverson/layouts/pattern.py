@@ -50,7 +50,7 @@ class Pattern(ABC):
         #: How many entries are stored.
         self.count = prod(stored_shape)
         self._facts: dict[Any, Any] = {}
-        #: Patterns of which it was made as a part (a cotangent is read, and chosen, in part), and where in them.
+        #: Patterns of which it was made as a part, as cotangents are read and chosen, and where in these.
         self.part_of: tuple[tuple[ref[Pattern], Array], ...] = ()
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:

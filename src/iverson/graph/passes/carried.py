@@ -367,7 +367,7 @@ def _read_where_stored(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     x = x.held() if isinstance(x, Part) else x
     if not isinstance(x, Held):
         return None
-    values, there = (bind(e.op, (v, places), e.params) for v in (x.values, x.everywhere()))
+    values, there = (bind(e.op, (v, places), dict(e.params)) for v in (x.values, x.everywhere()))
     return Held(values, there, False, x.made)
 
 
