@@ -529,7 +529,9 @@ def copied(params):
     return optree.tree_map(lambda x: iv.asarray(x.detach(), copy=True, requires_grad=True), params)
 
 
-@pytest.mark.parametrize("model", [mlp, convolutional, transformer, graph_attention, lstm, language])
+@pytest.mark.parametrize(
+    "model", some("models", [mlp, convolutional, transformer, graph_attention, lstm, language], 3)
+)
 def test_a_training_step_is_one_native_call_that_allocates_what_it_returns(model):
     params, loss, batch = model()
     other = copied(params)

@@ -20,6 +20,7 @@ from iverson.te.expressions import Tensor
 from iverson.te.interpret import run
 from iverson.te.lower import lower
 from iverson.te.verify import check
+from tests.conformance.product import by_turns
 
 F = te.F
 I64 = "int64"
@@ -126,7 +127,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", by_turns(CASES))
 def test_indirect_programs_and_their_derivatives(name: str) -> None:
     case = CASES[name]()
     x, H = case.inputs[0], te.placeholder(case.output.shape, name="H")

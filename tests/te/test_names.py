@@ -26,7 +26,7 @@ from iverson.te.interpret import run
 from iverson.te.lower import afresh
 from iverson.te.lowered import Run
 from iverson.te.names import PARTS, meaning, part
-from tests.conformance.product import EXHAUSTIVE, by_turns
+from tests.conformance.product import EXHAUSTIVE, by_turns, paired
 
 from .corpus import KERNELS
 from .programs import Programs, drawn
@@ -123,8 +123,7 @@ def by_rows(name: str, axis: str, over: str) -> Any:
     return te.op(space[name])
 
 
-@pytest.mark.parametrize("order", [0, 1, 2])
-@pytest.mark.parametrize("how", ["eager", "jit"])
+@pytest.mark.parametrize(("order", "how"), paired([0, 1, 2], ["eager", "jit"]))
 def test_ops_of_equal_structure_speak_each_of_its_own_names(how: str, order: int) -> None:
     """Their code is one; at run time too, in derivatives, compiled or not, for one shape and for all."""
     table, good, bad = iv.asarray(np.random.rand(4, 3)), np.array([0, 2]), np.array([0, 7])

@@ -53,7 +53,8 @@ def test_derivatives_are_products_of_the_others(data: Any) -> None:
     f = entries
     for order in range(4):
         np.testing.assert_array_equal(np.asarray(f(x)), of_others(x, at, n, order))
-        np.testing.assert_array_equal(np.asarray(iv.jit(f)(x)), of_others(x, at, n, order))
+        if EXHAUSTIVE or order < 3:
+            np.testing.assert_array_equal(np.asarray(iv.jit(f)(x)), of_others(x, at, n, order))
         f = iv.jacobian(f)
     t = np.arange(1.0, count + 1)
     _, pushed = iv.jvp(entries, (x,), (t,))

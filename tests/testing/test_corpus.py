@@ -40,7 +40,7 @@ def test_right(case: right.Right) -> None:
         assert check(case.fn, case.inputs, masked=case.masked)
 
 
-@pytest.mark.parametrize("case", wrong.CORPUS, ids=str)
+@pytest.mark.parametrize("case", by_turns(wrong.CORPUS), ids=str)
 def test_wrong(case: wrong.Wrong) -> None:
     check = gradgradcheck if case.second else gradcheck
     for fast in drawn(case.name, False, True):
