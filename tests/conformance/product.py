@@ -165,8 +165,8 @@ def without_subsets(name: str, share: int = 4) -> dict[str, Any]:
 def in_short(name: str, share: int = 4) -> dict[str, Any]:
     """Options of gradcheck for functions of arrays, made of ops that have tests of their own.
 
-    One direction of each input, and no subsets. One name of ``share`` has more directions and the subsets; in a
-    whole run all have, and every entry is moved. Of a few numbers, every entry is quicker (`without_subsets`).
+    One direction of each input, and no subsets. One name of ``share`` has more directions and the subsets; in
+    a whole run all have, and every entry is moved. Of a few numbers, that is quicker (`without_subsets`).
     """
     if EXHAUSTIVE:
         return {}

@@ -66,7 +66,7 @@ def carried_out(check, case, compiled):
         check(case)
 
 
-@pytest.mark.parametrize("name", by_turns(NAMES, 3))
+@pytest.mark.parametrize("name", by_turns(NAMES, 4))
 def test_the_notation_is_the_op(name):
     """Compiled for one sample of each dtype, by turns."""
 
@@ -85,7 +85,7 @@ def notation_is_the_op(case):
     np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", by_turns(NAMES, 3, 1))
+@pytest.mark.parametrize("name", by_turns(NAMES, 4, 1))
 def test_derived_rules_agree_with_hand_written_ones(name):
     """In the dtype whose turn it is; every second op's are compiled, for its first sample."""
     own = some(name, dtypes_of(TABLE[name]))

@@ -69,7 +69,7 @@ def library_of(lowered: Lowered) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", by_turns((n for n in ops() if n not in READS_ENTRIES), 3))
+@pytest.mark.parametrize("name", by_turns((n for n in ops() if n not in READS_ENTRIES), 4))
 def test_every_op_and_its_gradient_is_lowered(name: str) -> None:
     calls = calls_of(name)
     found: set[str] = set()

@@ -183,7 +183,7 @@ BATCHES = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", some("batches", LAYOUTS, 2))
 def test_batches_of_sparse_matrices_are_native_and_traced_once(layout, traces):
     x = iv.asarray(RNG.standard_normal((2, 6, 3)))
     for name in BATCHES if layout in ("csr", "bsc") else ("batches",):

@@ -11,7 +11,7 @@ import scipy.sparse
 import iverson as iv
 from iverson.graph.lower import Native
 from iverson.layouts.symbols import capacity
-from tests.conformance.product import paired, some
+from tests.conformance.product import by_turns, paired, some
 from tests.graph.ways import interpreted
 
 RNG = np.random.default_rng(8)
@@ -105,7 +105,7 @@ READ_OF_PRODUCTS = {
 }
 
 
-@pytest.mark.parametrize("name", READ_OF_PRODUCTS)
+@pytest.mark.parametrize("name", by_turns(READ_OF_PRODUCTS))
 def test_entries_of_products_at_index_arrays(name):
     """Known and computed indices: the multiply-adds are those of what is read, reported and done; values and
     gradients; an index out of range is the error of an eager call."""

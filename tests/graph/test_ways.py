@@ -42,7 +42,7 @@ def subset(seed: int, count: int) -> tuple[int, ...]:
     return tuple(k for k in range(count) if number >> k & 1)
 
 
-@pytest.mark.parametrize("name", by_turns(names(), 3, 1))
+@pytest.mark.parametrize("name", by_turns(names(), 4, 1))
 def test_every_op(name: str) -> None:
     calls = sampled_calls(name)
     turn = SEED + len(name)

@@ -83,8 +83,10 @@ def test_values_are_scipys_and_derivatives_to_second_order(name: str) -> None:
         return f(linalg, *xs)
 
     np.testing.assert_allclose(ours(*leaves).detach().numpy(), expected, rtol=1e-11, atol=1e-12)
-    assert gradcheck(ours, leaves, **without_subsets(name))
-    if EXHAUSTIVE or not turn(f"{name} twice", 4):
+    which = turn(f"{name} derivatives", 4)  # first derivatives of half of them, second ones of a quarter
+    if EXHAUSTIVE or which > 1:
+        assert gradcheck(ours, leaves, **without_subsets(name))
+    if EXHAUSTIVE or which == 1:
         assert gradgradcheck(ours, leaves, fast=True)
     *plain, last = (x.detach() for x in leaves)
     compiled = lambda: iv.jit(ours)(*plain, last)
