@@ -113,7 +113,7 @@ def left(monkeypatch):
 def test_what_is_native_of_arguments_is_so_of_what_is_closed_over(layout, way, left):
     """Values, derivatives and batches, which are those of eager calls."""
     for name, f, s, x in cases(layout, way):
-        if not EXHAUSTIVE and turn(f"{name} {layout} {way}", 3):
+        if not EXHAUSTIVE and turn(f"{name} {layout} {way}", 5):
             continue
         x = iv.stack([x, 2 * x]) if way == "examples" else x
         expected = [y.to_dense().numpy() for y in flat(of_argument(f, s, WAYS[way](lambda f: f))(x))]

@@ -77,7 +77,7 @@ def maskable(sample):
 MASKABLE = [n for n in ops() if any(map(maskable, samples_of(TABLE[n], "float64")))]
 
 
-@pytest.mark.parametrize("name", by_turns(MASKABLE))
+@pytest.mark.parametrize("name", by_turns(MASKABLE, 3))
 @given(st.integers(0, 99), st.sampled_from((0.0, 0.6, 0.6, 1.0)), st.data())
 @settings(max_examples=50 if EXHAUSTIVE else 3)
 def test_every_op(name, seed, share, data):
@@ -124,7 +124,7 @@ def computed(name, args, masks, params, way):
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    paired(by_turns(MASKABLE, 2, 1), ["interpreted", "mapped", *(["compiled"] if EXHAUSTIVE else [])]),
+    paired(by_turns(MASKABLE, 3, 1), ["interpreted", "mapped", *(["compiled"] if EXHAUSTIVE else [])]),
 )
 def test_every_op_of_masks_that_are_computed(name, way):
     """As of masks that are known, to second order; or an error that says what is not known."""

@@ -13,7 +13,7 @@ import iverson as iv
 from iverson import nn
 from iverson.errors import ArgumentError, ArgumentTypeError, BatchWarning, IndexingError, ShapeError
 from iverson.testing import gradcheck
-from tests.conformance.product import EXHAUSTIVE, SEED, each
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns, each
 from tests.nn.cases import CASES, WITHOUT_DERIVATIVE
 
 #: A case of each function and mode, and those of this run that are perturbed, or compiled.
@@ -53,7 +53,7 @@ def derivatives_are_right(name):
 
 
 def test_batches_are_their_examples():
-    each(batch_is_its_examples, ONE)
+    each(batch_is_its_examples, by_turns(ONE, 3))
 
 
 def batch_is_its_examples(name):

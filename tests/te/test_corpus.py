@@ -82,7 +82,7 @@ def test_gradients_are_cheap_and_asking_for_less_costs_no_more(name: str) -> Non
     assert everything.bytes <= ONE_PASS.get(name, BYTES) * forward.bytes
 
 
-@pytest.mark.parametrize("name", by_turns(KERNELS, 4))
+@pytest.mark.parametrize("name", by_turns(KERNELS, 6))
 def test_gradients_are_right(name: str) -> None:
     """Compiled ones against tangents, and these against differences; values against the interpreter's."""
     case = Case(name)
