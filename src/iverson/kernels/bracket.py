@@ -100,9 +100,9 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
 
 def _of_stored(kept: Array, x: Sparse) -> Any:
     """A selection among stored entries: those alone are stored, where the layout can hold them alone."""
-    if kept.all():
-        return x
     own = x.pattern
+    if kept.all():
+        return own.value(x.entries)  # not x itself: that says that the op is the identity
     if kept.ndim == len(own.stored_shape) == 1 and own.distinct:
         at = np.flatnonzero(kept)
         part = own.part(at)
