@@ -361,16 +361,6 @@ def _gathered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     return part(shape, region, inner)
 
 
-def _read_where_stored(e: Equation, given: Sequence[Any], need: Entries) -> Any:
-    """Entries at those of another pattern."""
-    x, places = given[0], selected(given[1])
-    x = x.held() if isinstance(x, Part) else x
-    if not isinstance(x, Held):
-        return None
-    values, there = (bind(e.op, (v, places), dict(e.params)) for v in (x.values, x.everywhere()))
-    return Held(values, there, False, x.made)
-
-
 def _parts(x: Any) -> tuple[Any, ...]:
     return (x.values, x.everywhere()) if isinstance(x, Held) else (x,)
 
@@ -427,12 +417,12 @@ def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 
 
 def _packed(e: Equation, given: Sequence[Any], need: Entries) -> Any:
-    """What a mask picks of what is held."""
-    x, mask = given[0], selected(given[1])
+    """What a mask picks of what is held, or what is read of stored entries at places of another pattern."""
+    x, at = given[0], selected(given[1])
     x = x.held() if isinstance(x, Part) else x
     if not isinstance(x, Held):
         return None
-    values, there = (bind(e.op, (part, mask), dict(e.params)) for part in (x.values, x.everywhere()))
+    values, there = (bind(e.op, (part, at), dict(e.params)) for part in (x.values, x.everywhere()))
     return Held(values, there, False, x.made)
 
 
@@ -490,7 +480,7 @@ RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
     "matmul": _product,
     "sum": _sum,
     "gather": _gathered,
-    "stored_read": _read_where_stored,
+    "stored_read": _packed,
     "cumulative_sum": _running_sum,
     "scatter_add": _scattered,
     "concat": _joined,
