@@ -27,7 +27,7 @@ from iverson.core.dispatch import (
     make_handles,
     value_of,
 )
-from iverson.core.entries import FULL, NOTHING, Box, Entries
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.op import Op
 from iverson.graph.borders import WHOLE, crossing_of
 from iverson.graph.dead_code import dead_code
@@ -43,12 +43,13 @@ from iverson.graph.passes.demands import demands
 from iverson.graph.print import numbers
 from iverson.graph.symbols import binding_of, bounds, inputs_on_symbols, on_actual
 from iverson.kernels.registry import register
-from iverson.layouts import are_strided, holds_alone, support_of, to_strided
+from iverson.layouts import Sparse, are_strided, holds_alone, support_of, to_strided
 from iverson.layouts.symbols import (
     Binding,
     Counts,
     PatternRead,
     PatternSymbol,
+    actual,
     capacity,
     examples,
     symbol_for,
@@ -294,22 +295,42 @@ class _Differentiable:
         boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
         arriving = tuple([WHOLE if x is None else crossing_of(x, boxes=boxes) for x in given])
         each = [[] if x is None else c.apart(x) for x, c in zip(given, arriving, strict=True)]
-        avals = tuple([_aval(parts[0], recording, boxes) if parts else None for parts in each])
+        own = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, given, node)
+        avals = tuple(
+            [
+                _aval(parts[0], recording, boxes, pattern) if parts else None
+                for parts, pattern in zip(each, own, strict=True)
+            ]
+        )
         write: Any
         if mode == "pull":
             wanted, leaving = asked
-            write = lambda: self.recorded.pullback(
+            write = lambda avals: self.recorded.pullback(
                 avals, wanted, recording=recording, arriving=arriving, leaving=leaving
             )
         else:
-            write = lambda: self.recorded.pushforward(
+            write = lambda avals: self.recorded.pushforward(
                 avals, recording=recording, arriving=arriving, leaving=True
             )
         key = mode, avals, arriving, asked, recording
-        variant, captures, left = self._variant(key, node, write)
+        variant, captures, left = self._variant(key, node, lambda: _written(write, avals))
         outputs = iter(variant([x for parts in each for x in parts] + self._captured(captures, node)))
         found = [(c, [next(outputs) for _ in range(c.count)]) for c in left]
         return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in found]
+
+    def _patterns(self, values: Sequence[Any], given: Sequence[Any], node: Any) -> list[Any]:
+        """Of each cotangent or tangent that is stored on the pattern of its value, that; None of others."""
+        found: list[Any] = [None] * len(given)
+        binding: Binding | None = None
+        for k, (v, x) in enumerate(zip(values, given, strict=True)):
+            held = None if x is None else value_of(x)
+            support = v.aval.support if isinstance(held, Sparse) else None
+            if isinstance(held, Sparse) and isinstance(support, Stored):
+                if binding is None:
+                    binding = binding_of(self.graph, list(map(value_of, node.inputs())))
+                if actual(support.pattern, binding) is held.pattern:
+                    found[k] = support
+        return found
 
     def _variant(self, key: Any, node: Any, make: Callable[[], Any]) -> Any:
         found = self._variants.get(key)
@@ -332,10 +353,27 @@ class _Differentiable:
         return captured(captures, node.inputs(), {k: results[n] for n, k in enumerate(self.given)})
 
 
-def _aval(x: Any, recording: bool, boxes: bool) -> Aval:
-    """What a variant counts on of a cotangent: its box, unless what is tracked there is zero only now."""
-    support = support_of(value_of(x)) if boxes and not (recording and is_tracked(x)) else FULL
-    return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)
+def _written(write: Callable[[Any], Any], avals: Sequence[Aval | None]) -> Any:
+    """A derivative for what is known of cotangents; where it reads a known array at a pattern that is not, of
+    arrays in place of stored ones.
+    """
+    try:
+        return write(avals)
+    except PatternRead:
+        stored = [a is not None and isinstance(a.support, Stored) for a in avals]
+        if not any(stored):
+            raise
+        pairs = zip(avals, stored, strict=True)
+        return write([Aval(a.shape, a.dtype) if a is not None and own else a for a, own in pairs])
+
+
+def _aval(x: Any, recording: bool, boxes: bool, on_pattern: Entries | None) -> Aval:
+    """What a variant counts on of a cotangent: its box or pattern, unless what is tracked there is zero only
+    now."""
+    if recording and is_tracked(x):
+        return Aval(x.shape, x.dtype)
+    support = on_pattern or (support_of(value_of(x)) if boxes else FULL)
+    return Aval(x.shape, x.dtype, support if on_pattern or isinstance(support, Box) else FULL)
 
 
 @register(_CompiledOp.FAMILY, object)

@@ -302,7 +302,8 @@ class Recorded:
                 outputs.append(UNDEFINED)
             elif k in at:
                 if known is None:
-                    placed = [*seeds, *map(itemgetter(0), self.level.constants)]
+                    boxed = (v for v in seeds if not isinstance(v.aval.support, Stored))
+                    placed = [*boxed, *map(itemgetter(0), self.level.constants)]
                     known = Found((*self.primal.equations, *equations), placed)
                 crossings[k] = known.crossing(self.level.operand(x), boxes=boxes)
                 outputs += map(self.level.operand, crossings[k].apart(x))
