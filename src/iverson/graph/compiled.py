@@ -305,15 +305,15 @@ class _Differentiable:
         write: Any
         if mode == "pull":
             wanted, leaving = asked
-            write = lambda avals: self.recorded.pullback(
+            write = lambda: self.recorded.pullback(
                 avals, wanted, recording=recording, arriving=arriving, leaving=leaving
             )
         else:
-            write = lambda avals: self.recorded.pushforward(
+            write = lambda: self.recorded.pushforward(
                 avals, recording=recording, arriving=arriving, leaving=True
             )
         key = mode, avals, arriving, asked, recording
-        variant, captures, left = self._variant(key, node, lambda: _written(write, avals))
+        variant, captures, left = self._variant(key, node, write)
         outputs = iter(variant([x for parts in each for x in parts] + self._captured(captures, node)))
         found = [(c, [next(outputs) for _ in range(c.count)]) for c in left]
         return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in found]
@@ -351,20 +351,6 @@ class _Differentiable:
         """Handles of the values of this call that a variant reads."""
         results = node.results()
         return captured(captures, node.inputs(), {k: results[n] for n, k in enumerate(self.given)})
-
-
-def _written(write: Callable[[Any], Any], avals: Sequence[Aval | None]) -> Any:
-    """A derivative for what is known of cotangents; where it reads a known array at a pattern that is not, of
-    arrays in place of stored ones.
-    """
-    try:
-        return write(avals)
-    except PatternRead:
-        stored = [a is not None and isinstance(a.support, Stored) for a in avals]
-        if not any(stored):
-            raise
-        pairs = zip(avals, stored, strict=True)
-        return write([Aval(a.shape, a.dtype) if a is not None and own else a for a, own in pairs])
 
 
 def _aval(x: Any, recording: bool, boxes: bool, on_pattern: Entries | None) -> Aval:
