@@ -149,6 +149,52 @@ def test_derivatives_of_results_that_are_stored_are_those_of_all_entries(name):
                     close(to_strided(value_of(f)), values, rtol=1e-7)
 
 
+#: Ops of which a gradient through a compiled function is stored otherwise in some case, by layout.
+STORED_OTHERWISE: dict[str, tuple[str, ...]] = {
+    # Strided, where eager code stores the gradient of an operand that was broadcast, or is added up.
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "hypot", "copysign", "atan2"), ("coo",)),
+    **dict.fromkeys(("xlogy", "xlog1py", "rel_entr", "kl_div", "gammaincinv"), ("coo",)),
+    **dict.fromkeys(("boxcox1p", "inv_boxcox1p", "deviation"), ("coo",)),
+    **dict.fromkeys(("fmod", "inv_boxcox"), ("coo", "bsr", "bsc")),
+    # Strided, where kernels of eager code give a stored one of which no support says so.
+    **dict.fromkeys(("sinc", "prod", "max", "min", "index_put", "matmul", "kron"), LAYOUTS),
+    **dict.fromkeys(("kron_sampled", "softmax_pullback", "overwritten", "sampled_product"), LAYOUTS),
+    # On a union of patterns, where eager code stores what is selected, and an array in place of blocks.
+    **dict.fromkeys(("maximum", "minimum", "clip", "relu", "where", "bracket"), LAYOUTS),
+    "gather_put": ("coo", "csr", "csc"),
+}
+#: Ops of which some gradient is nan in one of both alone, by layout: at a stored 0, or of a singular matrix.
+NAN_OTHERWISE = dict.fromkeys(("atan2", "singular_spectral"), ("csr", "csc"))
+
+
+def alike(x: Any, y: Any) -> bool:
+    scale = np.abs(y[np.isfinite(y)]).max(initial=1.0)
+    return np.allclose(x, y, rtol=1e-7, atol=1e-10 * scale, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", by_turns((n for n in HELD if TABLE[n].differentiable), 6))
+def test_gradients_through_compiled_functions_are_those_of_eager_code(name):
+    """In layout, on their pattern, and of the same values, also where one is not a number."""
+    cases = [case for case, mode in cases_of(name) if mode == "compiled"]
+    for layout in some(name, dict.fromkeys(case.layout for case in cases)):
+        otherwise, values_otherwise = [], []
+        for case in cases:
+            function, xs, _ = called(case)
+            wrt = tuple(k for k, x in enumerate(xs) if x.dtype.kind in "fc")
+            expected = (
+                outcome(iv.grad(squares(function), wrt), *xs) if wrt and case.layout == layout else None
+            )
+            if expected is None:
+                continue
+            found = iv.grad(squares(iv.jit(function)), wrt)(*xs)
+            for f, e in zip(found, expected, strict=True):
+                otherwise += [str(case)] * (stored(f) != stored(e))
+                same = alike(to_strided(value_of(f)), to_strided(value_of(e)))
+                values_otherwise += [str(case)] * (not same)
+        assert bool(otherwise) == (layout in STORED_OTHERWISE.get(name, ())), otherwise
+        assert bool(values_otherwise) == (layout in NAN_OTHERWISE.get(name, ())), values_otherwise
+
+
 # --- by one trace ------------------------------------------------------------------------------------
 
 N = 12
