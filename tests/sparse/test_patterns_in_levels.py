@@ -410,3 +410,40 @@ def test_gradients_of_compiled_functions_of_a_sparse_argument_and_constants(name
         np.testing.assert_allclose(g(s).to_dense().numpy(), expected, atol=1e-12)
     second = iv.grad(jvp)(s).to_dense().numpy()
     np.testing.assert_allclose(iv.grad(iv.jit(jvp))(s).to_dense().numpy(), second, atol=1e-12)
+
+
+# --- an inner gradient that reads a sparse argument, differentiated where that stores no entry --------------
+
+AROUND: dict[str, Callable[[Any], Any]] = {
+    "jit": iv.jit,
+    "checkpoint": iv.checkpoint,
+    "jit of checkpoint": lambda f: iv.jit(iv.checkpoint(f)),
+    "cond": lambda f: lambda s: iv.cond(s.sum() > -100, f, lambda s: f(s) * 0.5, s),
+    "scan": lambda f: lambda s: iv.scan(lambda c, u: (c + f(s), None), iv.asarray(0.0), np.arange(1.0))[0],
+    "fori_loop": lambda f: lambda s: iv.fori_loop(0, 1, lambda k, c: c + f(s), iv.asarray(0.0)),
+    "jit of what is around it": lambda f: lambda s: iv.jit(lambda: f(s))(),
+}
+#: Functions of s and y, and the derivative in s and y of each entry.
+INNER: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    "product": (lambda s, y: s * y, lambda s, y: np.ones_like(y)),
+    "quotient": (lambda s, y: s / y, lambda s, y: -1 / y**2),
+    "square": (lambda s, y: s * s * y, lambda s, y: 2 * s),
+    "entries": (lambda s, y: iv.take(s * y, np.arange(6), axis=1), lambda s, y: np.ones_like(y)),
+    "mask": (lambda s, y: iv.sparse_mask(s * y, OTHER), lambda s, y: OTHER.to_dense().numpy() != 0),
+}
+
+
+@pytest.mark.parametrize(("around", "layout"), paired(AROUND, BLOCKS, 2))
+def test_derivatives_of_inner_gradients_cover_what_is_not_stored(around: str, layout: str) -> None:
+    """The zeros of an argument last as long as it is not differentiated."""
+    rng = np.random.default_rng(8)
+    held = np.where(rng.random((4, 6)) < 0.4, rng.uniform(0.5, 1.5, (4, 6)), 0)
+    s = iv.asarray(held).to_layout(layout, blocksize=BLOCKS[layout])
+    for inner, mixed in INNER.values():
+        f = AROUND[around](lambda s, g=inner: (iv.grad(lambda y: g(s, y).sum())(DENSE) * DENSE).sum())
+        f(s)  # a trace that is not differentiated, which counts on zeros, is not the one below
+        expected = mixed(held, DENSE) * DENSE
+        for g in (iv.grad(f), iv.jit(iv.grad(f))):
+            np.testing.assert_allclose(g(s).to_dense().numpy(), expected, atol=1e-12)
+        direction = iv.asarray(np.ones((4, 6)))
+        np.testing.assert_allclose(iv.jvp(f, (s,), (direction,))[1], expected.sum(), atol=1e-12)

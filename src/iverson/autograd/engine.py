@@ -15,7 +15,7 @@ import numpy as np
 from iverson.autograd import unrecorded
 from iverson.autograd.accumulate import Sum
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
-from iverson.autograd.needs import Demands, Needs, Slot, find_needs, known_inputs
+from iverson.autograd.needs import Demands, Needs, Slot, are_differentiated, find_needs, known_inputs
 from iverson.autograd.node import (
     _GIVEN,
     WHOLE,
@@ -33,7 +33,7 @@ from iverson.autograd.stored import entries_at, with_entries
 from iverson.autograd.watch import watch
 from iverson.core import work
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, alias, levels, make_handle, slot_of, value_of
+from iverson.core.dispatch import Handle, LevelValue, alias, levels, make_handle, slot_of, value_of
 from iverson.core.entries import (
     FULL,
     NOTHING,
@@ -293,6 +293,8 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> t
     of_all = node.multiple or type(g) is LowRank or not op.entry_map.bounds or type(held) is Strided
     of_all = of_all or getattr(held, "dense", False)
     if of_all or (g._node is not None and is_grad_enabled()):
+        return pullback(op, demands), demands
+    if isinstance(held, LevelValue) and are_differentiated(levels()):
         return pullback(op, demands), demands
     (asked, own), pattern = node.reads, getattr(g._value, "pattern", None)
     if asked is own and type(asked) is Stored and asked.pattern is pattern and not recording:

@@ -6,7 +6,7 @@ many threads are independent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from iverson.autograd import plan
 from iverson.autograd.node import Node
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Level, LevelValue, levels
 from iverson.core.entries import FULL, NOTHING, Entries, Stored, join
 from iverson.layouts import Sparse, Strided
 
@@ -98,13 +99,20 @@ def _demanded(node: Node, demands: Demands, recording: bool) -> Any:
 _AVALS = frozenset((Aval, np.ndarray, int, float, complex, bool))
 
 
+def are_differentiated(within: Sequence[Level]) -> bool:
+    """Whether a derivative of what levels write down may read what their values have off a pattern."""
+    return any(level.is_differentiated for level in within)
+
+
 def known_inputs(node: Node, recording: bool) -> list[Any]:
     """What is known of a node's arguments while the pass is recorded, or is not."""
-    if not recording and _AVALS.issuperset(map(type, node.args)):
+    within = levels()
+    written = bool(within) and are_differentiated(within)
+    if not (recording or written) and _AVALS.issuperset(map(type, node.args)):
         return list(node.args)
     known = []
     for held, parent in zip(node.args, node.parents, strict=True):
-        may_change = recording and parent is not None
+        may_change = (recording and parent is not None) or (written and isinstance(held, Aval | LevelValue))
         if parent is not None and not recording and isinstance(held, Sparse):
             of = parent.out  # what its own node knows of it
             if type(of) is Aval and getattr(of.support, "pattern", None) is held.pattern:

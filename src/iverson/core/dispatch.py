@@ -215,9 +215,11 @@ class Level(ABC):
     cells : what takes in the tensors from outside that are tracked or written in the level (see `Cells`);
         None where they are what they are outside.
     reads_patterns : whether it was asked within it which entries a value stores.
+    is_differentiated : whether what it writes down is differentiated later, with respect to entries that a
+        sparse value does not store too: a derivative in it counts on no pattern.
     """
 
-    __slots__ = ("_wrappers", "depth", "name", "origin", "reads_patterns")
+    __slots__ = ("_wrappers", "depth", "is_differentiated", "name", "origin", "reads_patterns")
     drawn: Any = None
     cells: Cells | None = None
     #: What is wrong with a value of it while it is not entered, what is expected instead, and what to do.
@@ -231,6 +233,7 @@ class Level(ABC):
         self.name = name
         self.origin = self
         self.reads_patterns = False
+        self.is_differentiated = False
         #: By identity, wrappers from outside that are written in it, and how to let them be what they were.
         self._wrappers: dict[int, tuple[Any, Callable[[Any], None]]] = {}
         self.depth: int | None = None

@@ -96,6 +96,11 @@ class Traced(LevelValue):
         return f"Traced({self.value.aval!r})"
 
 
+def is_stored(value: Any) -> bool:
+    """Whether a value is zero off a pattern."""
+    return isinstance(aval_of(value).support, Stored)
+
+
 def _remedy(value: Traced) -> str:
     """What to use in place of the entries of a value."""
     if value.dtype.kind == "b" and value.shape:
@@ -148,6 +153,7 @@ class Trace(Level):
         and cells. Other arrays from outside are constants.
     read : references to handles from outside that are constants, each with what it held, and whether it was
         tracked.
+    is_differentiated : see `Level`; it becomes so by a tracked sparse tensor from outside.
     """
 
     __slots__ = (
@@ -173,9 +179,16 @@ class Trace(Level):
     )
 
     def __init__(
-        self, name: str = "trace", *, stateful: bool = False, once: bool = False, cells_change: bool = False
+        self,
+        name: str = "trace",
+        *,
+        stateful: bool = False,
+        once: bool = False,
+        cells_change: bool = False,
+        is_differentiated: bool = False,
     ) -> None:
         super().__init__(name)
+        self.is_differentiated = is_differentiated
         self._once, self._cells_change = once, cells_change
         self.cells: Any = TraceCells(self) if stateful else None
         self.inputs: list[Value] = []
@@ -259,6 +272,7 @@ class Trace(Level):
             value = self._known[key] = self._outside_value(held)
             self._outside.append(held)
             if tracked or isinstance(held, LevelValue):
+                self.is_differentiated |= tracked and is_stored(held)
                 # What is captured keeps no temporary alive, which would be a cell.
                 inner = self.cells is not None and isinstance(held, LevelValue) and isinstance(x, Handle)
                 if inner and not self._once:
@@ -292,6 +306,7 @@ class Trace(Level):
         """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
         if not is_tracked(x):
             return self._outside_value(x, self._cells_change)
+        self.is_differentiated |= is_stored(value_of(x))
         value = self._known.get(slot_of(x))
         if value is None:
             value = self._known[slot_of(x)] = self._outside_value(x, self._cells_change)

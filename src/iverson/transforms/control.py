@@ -168,11 +168,12 @@ class _Body:
         avals: Sequence[Aval],
         arguments: Any,
         origins: Sequence[Any],
+        given: Sequence[Any],
         cells_change: bool = False,
     ) -> None:
         self.name = name
-        given: tuple[Any, ...] = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
-        self.traced = _traced(*given, cells_change=cells_change, origins=origins)
+        how: tuple[Any, ...] = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
+        self.traced = _traced(*how, cells_change=cells_change, origins=origins, given=given)
         self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
         self.cells = _written(self.traced, name)
 
@@ -348,7 +349,8 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
             remedy="use iverson.where to choose entry by entry",
         )
     given = _Leaves(operands, "cond", "operands")
-    sides = [_Body(f, "cond", given.avals(), given.tree, given.origins()) for f in (true_fun, false_fun)]
+    of = given.avals(), given.tree, given.origins(), given.handles
+    sides = [_Body(f, "cond", *of) for f in (true_fun, false_fun)]
     on_true, on_false = sides
     _check_same(
         "cond",
@@ -460,7 +462,8 @@ def scan(
         n, avals = len(carry.handles), [*carry.avals(), *each]
         arguments = lambda h: (carry.tree(h[:n]), slices.tree(h[n:]))
         origins = [*carry.origins(), *map(Unclear, slices.origins())]
-        return _Body(step, "scan", avals, arguments, origins, carry.cells_change), returned[0]
+        given = [*carry.handles, *slices.handles]
+        return _Body(step, "scan", avals, arguments, origins, given, carry.cells_change), returned[0]
 
     carry, body = _stepping(init, "scan", trace)
     count = len(carry.handles)
@@ -580,11 +583,13 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
 
     def trace(carry: _Carry) -> tuple[_Body, Any]:
         arguments = lambda h: (carry.tree(h),)
-        body = _Body(body_fun, "while_loop", carry.avals(), arguments, carry.origins(), carry.cells_change)
+        of = carry.avals(), arguments, carry.origins(), carry.handles
+        body = _Body(body_fun, "while_loop", *of, carry.cells_change)
         return body, body.traced.structure
 
     carry, body = _stepping(init, "while_loop", trace)
-    condition = _Body(cond_fun, "while_loop", carry.avals(), lambda h: (carry.tree(h),), carry.origins())
+    of = carry.avals(), lambda h: (carry.tree(h),), carry.origins(), carry.handles
+    condition = _Body(cond_fun, "while_loop", *of)
     _check_flag(condition)
     _check_carry("while_loop", "body_fun", body, carry, body.traced.structure, len(carry.handles))
     count = len(carry.handles)
@@ -725,7 +730,8 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
             )
 
         origins = list(map(origin_of, handles))
-        traced = _traced(function, name, list(map(_aval, handles)), arguments, origins=origins)
+        avals = list(map(_aval, handles))
+        traced = _traced(function, name, avals, arguments, origins=origins, given=handles)
         cells = _written(traced, name)
         body, consts = lifted(traced.graph, traced.inputs())
         out = checkpointed([*consts, *handles], body=body)

@@ -63,7 +63,7 @@ from iverson.layouts.symbols import (
 )
 from iverson.masked.policies import USUAL, current
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
-from iverson.transforms.tracing import TracedFunction
+from iverson.transforms.tracing import TracedFunction, differentiates
 from iverson.transforms.trees import flatten, flatten_exactly, unflatten
 
 P = ParamSpec("P")
@@ -90,7 +90,14 @@ class _Entry:
         avals = given.avals(symbols)
         origins = given.origins(symbols)
         self.traced = TracedFunction(
-            function, name, avals, given.rebuilt, stateful=True, as_stored=True, origins=origins
+            function,
+            name,
+            avals,
+            given.rebuilt,
+            stateful=True,
+            as_stored=True,
+            origins=origins,
+            given=given.handles,
         )
         donated = self._donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
         self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
@@ -228,6 +235,8 @@ class _Given:
             else:
                 key.append(_constant(x))
             self.leaves.append(x)
+        if not plain:
+            key.append(differentiates(self.handles))
         self.is_traced = not plain and any(isinstance(value_of(h), LevelValue) for h in self.handles)
         self.key = tuple(key)
         try:

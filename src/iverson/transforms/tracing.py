@@ -10,17 +10,22 @@ from typing import Any
 
 from iverson.array_api.sparse import with_numbers
 from iverson.autograd.guards import check_no_leaves
-from iverson.autograd.mode import recording
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
 from iverson.graph.cells import TensorCell, TraceCells, contents
 from iverson.graph.stored_ops import as_stored
-from iverson.graph.trace import Trace
+from iverson.graph.trace import Trace, is_stored
 from iverson.kernels.origins import origin_of
 from iverson.transforms.trees import opened, unflatten
 
 #: A function is traced so many times to find which tensors from outside it writes.
 _TIMES = 4
+
+
+def differentiates(handles: Sequence[Any]) -> bool:
+    """Whether a derivative may read what a function does with entries that an argument does not store."""
+    return is_grad_enabled() and any(is_tracked(x) and is_stored(value_of(x)) for x in handles)
 
 
 class TracedFunction:
@@ -34,6 +39,7 @@ class TracedFunction:
     once : whether it is called right after it was traced, and then no more.
     cells_change : whether what is in a cell may be on another pattern in the next call.
     as_stored : whether outputs are stored as eager code stores them, where that is known.
+    given : what will be in place of the inputs, or the like of it: see `Level.is_differentiated`.
     put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
     """
 
@@ -50,9 +56,15 @@ class TracedFunction:
         cells_change: bool = False,
         as_stored: bool = False,
         origins: Sequence[Any] = (),
+        given: Sequence[Any] = (),
     ) -> None:
-        self._results, self._stateful, self._once = results, stateful, once
-        self._cells_change, self._as_stored = cells_change, as_stored
+        self._results, self._as_stored = results, as_stored
+        self._how = {
+            "stateful": stateful,
+            "once": once,
+            "cells_change": cells_change,
+            "is_differentiated": differentiates(given),
+        }
         self._origins = origins or (None,) * len(avals)
         taken: list[Any] = []
         for times in count(1):
@@ -75,8 +87,7 @@ class TracedFunction:
 
         last : whether there are no others: what else is written was made by the function, and outlives it.
         """
-        how = {"stateful": self._stateful, "once": self._once, "cells_change": self._cells_change}
-        with Trace(name, **how) as level, recording(True):
+        with Trace(name, **self._how) as level, recording(True):
             cells: TraceCells | None = level.cells
             for x in taken if cells is not None else ():
                 cells.take(x)  # type: ignore[union-attr]
