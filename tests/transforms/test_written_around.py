@@ -195,3 +195,34 @@ def test_an_error_in_a_body_leaves_tensors_around_it_as_they_were() -> None:
         with pytest.raises(KeyError):
             run()
         assert (z + 1).tolist() == [2.0, 3.0]
+
+
+def _temporaries(xp: Any, x: Any, y: Any) -> Any:
+    """Write into tensors that are made in the body of what is around it, and gone at once; linear in both."""
+
+    def body(k: Any, c: Any) -> Any:
+        def inner(p: Any) -> Any:
+            v = xp.asarray(y, copy=True)
+            w = v[np.array([0, 1, 0])]
+            v[np.array([1])] += p
+            w[np.array([0, 2])] *= v[np.array([0, 1])] * 0.0 + 2.0
+            return c + xp.sum(v) + xp.sum(w)
+
+        return (iv.jit(inner) if xp is iv else inner)(k * 1.0)
+
+    if xp is iv:
+        return iv.fori_loop(0, 2, body, x)
+    return body(1, body(0, x))
+
+
+@pytest.mark.parametrize("around", [lambda f: f, iv.jit, iv.checkpoint], ids=["eager", "jit", "checkpoint"])
+def test_temporaries_that_are_written_one_after_the_other_are_told_apart(around: Any) -> None:
+    # The second one is where the first one was in memory.
+    x, y = np.array([0.3, -0.4]), np.array([[0.1, 0.2], [-0.3, 0.4]])
+    f = around(lambda x, y: _temporaries(iv, x, y))
+    value, gradients = iv.vmap(iv.value_and_grad(f, (0, 1)))(iv.asarray(x), iv.asarray(y))
+    np.testing.assert_allclose(value.numpy(), [_temporaries(np, *z) for z in zip(x, y, strict=True)])
+    start = _temporaries(np, 0.0, np.zeros(2))
+    expected = [_temporaries(np, 0.0, unit) - start for unit in np.eye(2)]
+    np.testing.assert_allclose(gradients[0].numpy(), [1.0, 1.0])
+    np.testing.assert_allclose(gradients[1].numpy(), [expected, expected])

@@ -260,8 +260,10 @@ class TraceCells(OutsideCells):
         super().__init__(level)
         self.again: list[Any] = []
         self.guards: list[Callable[[], bool]] = []
-        self._tensors: dict[int, tuple[TensorCell, Any]] = {}
-        self._gradients: dict[int, tuple[GradientCell, Any]] = {}
+        self._tensors: list[tuple[TensorCell, Any]] = []
+        self._gradients: list[tuple[GradientCell, Any]] = []
+        #: The last cell of what is, or was, at this address.
+        self._at: dict[int, TensorCell | GradientCell] = {}
         self._numbers: list[tuple[NumberCell, Any]] = []
 
     # --- while the function runs -------------------------------------------------------------------
@@ -283,14 +285,14 @@ class TraceCells(OutsideCells):
         """Before a handle is made to stand for another value."""
         if not self._is_around(x):
             return
-        known = self._tensors.get(id(x))
-        if known is None or known[0].now() is not x:
+        known = self._at.get(id(x))
+        if known is None or known.now() is not x:
             self._cell(x, is_declared=False)
 
     def gradient(self, place: Any, *, read: bool) -> None:
         """Before the gradient in a place is read, or replaced."""
-        known = self._gradients.get(id(place))
-        if known is not None and known[0].is_of(place):
+        known = self._at.get(id(place))
+        if isinstance(known, GradientCell) and known.is_of(place):
             return
         super().gradient(place, read=read)  # what it holds here is then what it holds there
         cell = GradientCell(place)
@@ -299,44 +301,45 @@ class TraceCells(OutsideCells):
         if read and cell.held is not None and self._is_around(cell.held):
             value = Value(aval_of(cell.held))
             place.gradient = self.level.handle(value)
-        self._gradients[id(place)] = cell, value
+        self._at[id(place)] = cell
+        self._gradients.append((cell, value))
 
     def _cell(self, x: Any, *, is_declared: bool) -> Value:
         """A cell for a handle; what was read of it before is read of that."""
         cell = TensorCell(x, is_declared=is_declared)
         value: Value = self.level.taken(x)
-        self._tensors[id(x)] = cell, value
+        self._at[id(x)] = cell
+        self._tensors.append((cell, value))
         return value
 
     # --- when it has run ---------------------------------------------------------------------------
 
     def inputs(self) -> list[tuple[Value, Cell]]:
         """What is read of cells that are there still; the others' tensors become constants."""
-        tensors = list(self._tensors.values())
-        if any(not c.is_declared and c.now() is not None for c, _ in tensors):
+        if any(not c.is_declared and c.now() is not None for c, _ in self._tensors):
             gc.collect()  # a cycle may keep a temporary alive
         found: list[tuple[Value, Cell]] = []
-        for cell, value in tensors:
+        for cell, value in self._tensors:
             if cell.now() is None and (cell.is_tracked or isinstance(cell.held, LevelValue)):
                 self.level.captured.append((value, cell.before()))
             elif cell.now() is None:
                 self.level.constants.append((value, cell.held))
             else:
                 found.append((value, cell))
-        found += [(value, cell) for cell, value in self._gradients.values() if value is not None]
+        found += [(value, cell) for cell, value in self._gradients if value is not None]
         return [*found, *((value, cell) for cell, value in self._numbers)]
 
     def written(self) -> list[tuple[Cell, Any]]:
         """Cells that do not hold what they did, and what they hold: a handle, or None for no gradient."""
         found: list[tuple[Cell, Any]] = []
-        for cell, value in self._tensors.values():
+        for cell, value in self._tensors:
             if _is_written(cell, value):
                 x = cell.now()
                 if cell.was_read_before:
                     self.again.append(x)
                 cell.constant = not is_tracked(x) and self.level.says_constant(x)
                 found.append((cell, alias(x)))
-        for place, value in self._gradients.values():
+        for place, value in self._gradients:
             x = place.now()
             same = x is place.held or (x is not None and getattr(value_of(x), "value", None) is value)
             if not place.is_gone and not same:
@@ -346,26 +349,25 @@ class TraceCells(OutsideCells):
 
     def kept(self) -> list[TensorCell | GradientCell]:
         """The cells that are there still."""
-        tensors = [c for c, _ in self._tensors.values() if c.now() is not None]
-        return [*tensors, *(c for c, _ in self._gradients.values() if not c.is_gone)]
+        tensors = [c for c, _ in self._tensors if c.now() is not None]
+        return [*tensors, *(c for c, _ in self._gradients if not c.is_gone)]
 
     def leave_temporaries(self) -> None:
         """Leave handles that the function made, in this trace or one before it, as they are.
 
         They hold values of the trace, which nobody can use after it.
         """
-        tensors = self._tensors.values()
-        made = [c for c, value in tensors if c.was_read_before and _is_written(c, value)]
+        made = [c for c, value in self._tensors if c.was_read_before and _is_written(c, value)]
         if made:  # those of traces before were taken in, and are not written in this one
-            made += [c for c, value in tensors if c.is_declared and not _is_written(c, value)]
+            made += [c for c, value in self._tensors if c.is_declared and not _is_written(c, value)]
         for cell in made:
             cell.leave()
 
     def restore(self) -> None:
         """Let all cells hold what they did."""
-        for cell, _ in self._tensors.values():
+        for cell, _ in self._tensors:
             cell.restore()
-        for place, _ in self._gradients.values():
+        for place, _ in self._gradients:
             place.restore()
 
 
