@@ -220,6 +220,31 @@ def test_temporaries_of_values_around(names):
     np.testing.assert_allclose(entries(outer(around)(iv.asarray(V))), expected)
 
 
+@pytest.mark.parametrize("argument", [False, True], ids=["closed over", "argument"])
+@pytest.mark.parametrize("names", [p for p in PAIRS if some(p, 2) or p[-1] == "jit"], ids="/".join)
+def test_what_a_body_returns_is_a_tensor_of_its_own(names, argument):
+    """A write into a tensor leaves alone what a body that returned it gave, and the other way round."""
+    inner, count = CONSTRUCTS[names[-1]]
+
+    def f(u):
+        z = u * 1.0
+        v = inner(lambda v: v)(z) if argument else inner(lambda v: z)(u * 0.5)
+        z[1:] += v[:1]
+        v[0] = 4.0
+        return v + 10.0 * z
+
+    outer, times = around(names[:-1], f)
+    expected = X
+    for _ in range(times):
+        z = expected.copy()
+        v = z.copy() if argument or count else z * 0.5
+        z[1] += v[0]
+        v[0] = 4.0
+        expected = v + 10.0 * z
+    np.testing.assert_allclose(entries(outer(iv.asarray(X))), expected)
+    np.testing.assert_allclose(entries(iv.jit(outer)(iv.asarray(X))), expected)
+
+
 @pytest.mark.parametrize("names", [(n,) for n in CONSTRUCTS if n != "vmap"], ids="/".join)  # v is around it
 def test_temporaries_that_are_kept(names):
     """What a body makes, writes and puts down outside is no tensor from outside: nobody can use it later."""

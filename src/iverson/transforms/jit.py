@@ -64,7 +64,7 @@ from iverson.layouts.symbols import (
 from iverson.masked.policies import USUAL, current
 from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
 from iverson.transforms.tracing import TracedFunction, differentiates
-from iverson.transforms.trees import flatten, flatten_exactly, unflatten
+from iverson.transforms.trees import flatten, flatten_exactly, handed_out, unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -456,7 +456,8 @@ class Jitted(Generic[P, R]):
         if given.is_traced:  # inside of a trace or a batch it is a part of that
             if work.active.count and not any(level.examples() for level in levels()):
                 work.note(self._called(given))
-            return self._function(*args, **kwargs)
+            leaves, structure = flatten(self._function(*args, **kwargs))
+            return unflatten(structure, handed_out(leaves, recorded=True))  # type: ignore[no-any-return]
         entry = self._entry(given)
         if key is not None and not overrides() and current() == USUAL:
             self._plain[key] = entry
