@@ -17,8 +17,12 @@ from iverson.codegen.nodes import Store, statements
 from iverson.codegen.programs import Nest
 from iverson.codegen.programs.nodes import walk
 from iverson.core import work
+from iverson.core.aval import Aval
 from iverson.core.dispatch import make_handle, value_of
+from iverson.core.entries import Stored
+from iverson.core.region import Region
 from iverson.graph import on_patterns as rules
+from iverson.graph.compiled import Compiled
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
 from iverson.graph.lower import Native
@@ -27,6 +31,8 @@ from iverson.graph.passes import simplified
 from iverson.graph.passes.common import common
 from iverson.graph.symbols import binding_of
 from iverson.graph.takes import Along
+from iverson.graph.trace import trace_flat
+from iverson.layouts import Box
 from iverson.transforms.tracing import TracedFunction
 from tests.conformance.product import EXHAUSTIVE, by_turns, each, some, turn
 
@@ -839,3 +845,19 @@ def test_no_value_changes_its_form_twice():
                     of_entries.update(e.results)
             assert not of_entries.intersection(e.operands[0] for e in entries)
     assert count
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_entries_of_a_box_on_a_pattern_may_be_a_selection(layout):
+    # As of a cotangent of a slice that a body takes on the pattern of what was sliced.
+    s = drawn(layout)
+    pattern, part = value_of(s).pattern, (slice(1, 4), slice(2, 5))
+    avals = [Aval((6, 6), np.dtype(np.float64), Stored(pattern))]
+    graph, _, _ = trace_flat(lambda s: ([iv.sin(s) @ X, s * 2.0], None), avals)
+    dense = np.zeros((6, 6))
+    dense[part] = s.to_dense().numpy()[part]
+    of = Box((6, 6), Region((1, 2), (4, 5)), dense[part])
+    for native in (True, False):
+        found = [make_handle(x).to_dense().numpy() for x in Compiled(graph, "f", native=native).run([of])]
+        np.testing.assert_allclose(found[0], np.sin(dense) @ X)
+        np.testing.assert_allclose(found[1], 2 * dense)

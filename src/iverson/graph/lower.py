@@ -241,7 +241,7 @@ def _at_capacity(equation: Equation, args: list[Any], own: PatternSymbol, bindin
     if equation.op.name == "from_values":
         return [pattern.kind(pattern, trimmed(held, 0, pattern.stored_shape[0]))]
     found = value_of(bind(equation.op, tuple(args), {"pattern": pattern}))
-    return [padded(to_strided(found), 0, own.stored_shape[0])]
+    return [padded(found, 0, own.stored_shape[0])]
 
 
 def _handle(held: Any) -> Any:

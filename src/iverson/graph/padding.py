@@ -28,7 +28,7 @@ from iverson.graph.nodes import Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.regions import renamed
 from iverson.graph.stored_ops import extreme
 from iverson.graph.symbols import named
-from iverson.layouts import Zero
+from iverson.layouts import Zero, to_strided
 from iverson.layouts.symbols import PatternRead
 
 
@@ -272,6 +272,7 @@ def padded(array: Any, axis: int, count: int, fill: int = 0) -> Any:
     """An array with zeros, or another number, after its entries along an axis, so that there are so many."""
     if array.shape[axis] == count:
         return array
+    array = to_strided(array)
     shape = (*array.shape[:axis], count, *array.shape[axis + 1 :])
     out = np.full(shape, fill, array.dtype)
     out[(slice(None),) * axis + (slice(array.shape[axis]),)] = array

@@ -15,10 +15,10 @@ import numpy as np
 from iverson.core.table import TABLE
 from iverson.graph.nodes import UNDEFINED, Graph, Params
 from iverson.graph.padding import padded, trimmed
-from iverson.kernels.registry import run_in_layouts
+from iverson.kernels.registry import run, run_in_layouts
 from iverson.kernels.sparse_forms import read
 from iverson.kernels.sparse_reductions import lines_of
-from iverson.layouts import Pattern, Sparse, is_strided, to_strided
+from iverson.layouts import Pattern, Sparse, is_strided
 from iverson.layouts.pattern import addresses
 from iverson.layouts.placement import rows
 from iverson.layouts.symbols import Binding, PatternSymbol, actual, kept
@@ -292,7 +292,7 @@ def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
     if type(take) is Given:
         return values[take.number]
     if type(take) is Beyond:
-        return padded(to_strided(values[take.number]), take.axis, take.extent)
+        return padded(values[take.number], take.axis, take.extent)
     if type(take) is Places:
         return take.found(binding)
     if type(take) is Gaps or type(take) is Into or type(take) is Pairs:
@@ -326,7 +326,8 @@ def entries_of(value: Any, pattern: Pattern) -> Any:
         return value.entries
     op, params = TABLE["values_at"], {"pattern": pattern}
     found = op.forward(value, **params) if is_strided(value) else run_in_layouts(op, (value,), params)
-    return found.reshape((pattern.count, *found.shape[len(pattern.stored_shape) :]))
+    shape = (pattern.count, *found.shape[len(pattern.stored_shape) :])
+    return run(TABLE["reshape"], (found,), {"shape": shape})  # it may be a selection
 
 
 Take = Given | Entries | Along | Rows | Gaps | Into | Pairs | Places | Valid | Beyond
