@@ -48,7 +48,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "True -> False in pulled =": "strided cotangents bound nothing, so inputs are not looked at",
     },
     "iverson.autograd.needs": {
-        "delete the guard: if not (recording or written) and _AVALS": "a shortcut: the same is found one by one",
+        "delete the guard: if not (recording or written) and _AVALS": "a shortcut: the same one by one",
         "drop: not recording": "what a rule does not read bounds the demand of no other operand",
         "drop: requested": "a shortcut: nothing is in it then",
         "delete the guard: if type(of) is Aval and": "a shortcut: what is known of the value is the same",
