@@ -14,15 +14,39 @@ import pytest
 import iverson as iv
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.programs.differential import outcome_of_program
-from tests.programs.modes import DERIVATIVES, carried_out
+from tests.programs.modes import DERIVATIVES, Mode, carried_out
 from tests.programs.oracle import Array, Oracle
 from tests.programs.singular import chain_of
 
-COUNT, CHUNK = (104, 13) if EXHAUSTIVE else (52, 13)
+COUNT, CHUNK = (104, 13) if EXHAUSTIVE else (66, 11)
+#: Bodies within bodies, and derivatives of derivatives: cotangents and tangents cross two borders.
+NESTED = (
+    Mode(("fori", "fori"), "grad"),
+    Mode(("scan", "scan"), "grad"),
+    Mode(("scan", "checkpoint"), "grad"),
+    Mode(("checkpoint", "scan"), "grad"),
+    Mode(("cond", "fori"), "grad"),
+    Mode(("fori", "cond"), "grad"),
+    Mode(("vmap", "scan"), "grad"),
+    Mode(("fori", "fori"), "grad", ("vmap",)),
+    Mode(("fori", "checkpoint"), "grad", ("jit",)),
+    Mode(("jvp",), "grad"),
+    Mode(("jvp",), "grad", ("jit",)),
+    Mode(("jit", "jvp"), "grad"),
+    Mode(("jvp", "scan"), "grad"),
+    Mode(("scan", "jvp"), "grad", ("jit",)),
+    Mode(("checkpoint", "jvp"), "grad"),
+    Mode(("jvp", "jvp"), "grad"),
+    Mode(("grad",), "grad"),
+    Mode(("grad",), "jvp"),
+    Mode(("grad",), "jvp", ("jit",)),
+    Mode(("scan",), "hessian"),
+)
+ALL = (*DERIVATIVES, *NESTED)
 
 
 def cases(first: int, last: int) -> list[tuple[int, Any]]:
-    modes = lambda seed: DERIVATIVES if EXHAUSTIVE else (DERIVATIVES[seed % len(DERIVATIVES)],)
+    modes = lambda seed: ALL if EXHAUSTIVE else (ALL[seed % len(ALL)],)
     return [(seed, mode) for seed in range(first, last) for mode in modes(seed)]
 
 

@@ -12,12 +12,15 @@ arrays, its values and where they are held, and a box as what is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from iverson.autograd.node import Node
 from iverson.core import entries
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import bind, is_tracked, may_select, slot_of, value_of
@@ -120,6 +123,26 @@ class Crossing:
 
 #: As all of its entries.
 WHOLE = Crossing()
+
+#: The variables of a derivative that is being written down whose cotangents leave its graph as they are.
+_leaving: ContextVar[frozenset[Node]] = ContextVar("leaving", default=frozenset())
+
+
+@contextmanager
+def let_leave(variables: Iterable[Node]) -> Iterator[None]:
+    """A block in which cotangents of these variables go on to what is around the graph."""
+    token = _leaving.set(frozenset(variables))
+    try:
+        yield
+    finally:
+        _leaving.reset(token)
+
+
+def leaving_of(node: Node, wanted: Sequence[int]) -> tuple[int, ...]:
+    """The arguments among those wanted of which the cotangent goes to another op: it may be a selection."""
+    found = _leaving.get()
+    parents = [(k, node.parents[k]) for k in wanted]
+    return tuple([k for k, p in parents if p is not None and (p.op is not None or p in found)])
 
 
 class Found:

@@ -29,7 +29,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.op import Op
-from iverson.graph.borders import WHOLE, crossing_of
+from iverson.graph.borders import WHOLE, crossing_of, leaving_of
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import Capture, Recorded, captured
 from iverson.graph.executable import Executable, executable
@@ -277,8 +277,7 @@ class _Differentiable:
         cotangents: list[Any] = [None] * len(self.graph.outputs)
         for k, x in zip(self.given, g, strict=True):
             cotangents[k] = None if is_absent(x) else x
-        leaving = tuple([k for k in wanted if node.parents[k].op is not None])
-        pulled = self._derivative("pull", cotangents, (wanted, leaving), node)
+        pulled = self._derivative("pull", cotangents, (wanted, leaving_of(node, wanted)), node)
         found: list[Any] = [None] * len(demands)
         for k, ct in zip(wanted, pulled, strict=True):
             found[k] = ct

@@ -21,7 +21,7 @@ from iverson.core.entries import NOTHING
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
 from iverson.graph.bodies import Derivatives, Variant, aval, defined, flags, let_be_native, run
-from iverson.graph.borders import WHOLE, Crossing, given_out, taken_in
+from iverson.graph.borders import WHOLE, Crossing, given_out, leaving_of, taken_in
 from iverson.graph.dead_code import dead_code
 from iverson.graph.differentiate import captured
 from iverson.graph.draws import drawn_before, draws_inside
@@ -96,11 +96,6 @@ def given_avals(cotangents: Sequence[Any]) -> tuple[Aval | None, ...]:
 def wanted_of(demands: Sequence[Any]) -> tuple[int, ...]:
     """The inputs whose cotangents are demanded."""
     return tuple([k for k, need in enumerate(demands) if need is not NOTHING])
-
-
-def leaving_of(node: Any, wanted: Sequence[int]) -> tuple[int, ...]:
-    """The inputs among those wanted of which the cotangent goes to another op: it may be a selection."""
-    return tuple([k for k in wanted if node.parents[k].op is not None])
 
 
 def narrowed_inputs(body: Graph) -> list[int]:

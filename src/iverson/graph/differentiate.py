@@ -33,7 +33,7 @@ from iverson.core.errors import ArgumentError, GraphError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import pinned_rules
-from iverson.graph.borders import WHOLE, Crossing, Found, taken_apart
+from iverson.graph.borders import WHOLE, Crossing, Found, let_leave, taken_apart
 from iverson.graph.cells import OutsideCells
 from iverson.graph.dead_code import dead_code
 from iverson.graph.interpret import interpret
@@ -262,9 +262,10 @@ class Recorded:
             seeds, starts = self._seeds(cotangents, arriving)
             given = [(slot, starts[k]) for k, slot in enumerate(slots) if slot is not None and k in starts]
             asked = [slot_of(self.variables[k]) for k in wanted]
-            pulled = engine.reverse(given, dict.fromkeys(asked, FULL), create_graph=recording, select=False)
-            found = list(map(pulled.get, asked))
             at = [n for n, k in enumerate(wanted) if k in leaving]
+            with let_leave(asked[n][0] for n in at):
+                pulled = engine.reverse(given, dict.fromkeys(asked, FULL), create_graph=recording, select=False)
+            found = list(map(pulled.get, asked))
             return equations, seeds, *self._leaving(found, at, equations, seeds, boxes)
 
     def _seeds(

@@ -21,10 +21,9 @@ from iverson.graph.bodies import (
     reached,
     zero,
 )
-from iverson.graph.borders import WHOLE, Crossing, crossing_of, values_held, where_held
+from iverson.graph.borders import WHOLE, Crossing, crossing_of, leaving_of, values_held, where_held
 from iverson.graph.control import (
     ControlOp,
-    leaving_of,
     narrowed_inputs,
     wanted_of,
 )

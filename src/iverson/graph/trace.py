@@ -46,7 +46,7 @@ from iverson.graph.shapeless import without_shape
 from iverson.graph.stored_ops import index_array
 from iverson.graph.symbols import unknown
 from iverson.kernels.origins import UNKNOWN, origin_of, origins
-from iverson.layouts import Layout, register
+from iverson.layouts import Layout, register, support_of
 from iverson.layouts.symbols import handed_out
 from iverson.ops.selection import begins
 
@@ -279,6 +279,8 @@ class Trace(Level):
                     self._captured_from[value] = ref(x)
                 self.captured.append((value, alias(x) if inner else x))
             else:
+                if type(support_of(held)) is Bracket:  # it stays as it is
+                    value = self._known[key] = Value(_selecting(value.aval))
                 self.constants.append((value, held))
         return self._known[key]
 

@@ -18,7 +18,7 @@ from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import Box, Entries, hull, meet, plain
 from iverson.core.op import Op, Params
 from iverson.core.region import Region
-from iverson.core.table import F
+from iverson.core.table import TABLE, F
 from iverson.graph.nodes import Equation
 from iverson.graph.passes.held import Held, Part, is_zero, known, part, read, region_of, selected, zero
 from iverson.graph.passes.products import multiplied
@@ -202,8 +202,18 @@ def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Regio
             return None
         offsets.append(at - around.start[axis])
         at = regions[n].stop[axis]
-    xs = [selected(read(terms[n], regions[n])) for n in order]
-    return F.concat(*xs, axis=axis, offsets=tuple(offsets))
+    xs = [read(terms[n], regions[n]) for n in order]
+    return _end_to_end(TABLE["concat"], xs, {"axis": axis, "offsets": tuple(offsets)})
+
+
+def _end_to_end(op: Op, pieces: Sequence[Any], params: Params) -> Any:
+    """What joins operands of which some may be selections."""
+    held = [x for x in pieces if isinstance(x, Held)]
+    if not held:
+        return bind(op, tuple(pieces), params)
+    values = [x.values if isinstance(x, Held) else x for x in pieces]
+    found, there = (bind(op, tuple(xs), params) for xs in (values, map(_there, pieces)))
+    return Held(found, there, False, all(x.made for x in held))
 
 
 def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) -> Held | None:
@@ -462,11 +472,7 @@ def _joined(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         return part(shape, around, _reshaped(pieces[0], around.shape))
     if "offsets" in params:
         params["offsets"] = concat_offsets([x.shape[params["axis"]] for x in pieces])
-    if not any(isinstance(x, Held) for x in pieces):
-        return part(shape, around, bind(op, tuple(pieces), params))
-    values = [x.values if isinstance(x, Held) else x for x in pieces]
-    found, there = (bind(op, tuple(xs), params) for xs in (values, map(_there, pieces)))
-    return part(shape, around, Held(found, there, False))
+    return part(shape, around, _end_to_end(op, pieces, params))
 
 
 RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
