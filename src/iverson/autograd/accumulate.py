@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.dispatch import make_handle, may_select
-from iverson.core.entries import Box
+from iverson.autograd.stored import spread
+from iverson.core.dispatch import LevelValue, make_handle, may_select, value_of
+from iverson.core.entries import FULL, Box, Stored, join
 from iverson.core.region import Region
 from iverson.core.table import TABLE, F
 from iverson.kernels.keys import key_region
@@ -48,7 +49,7 @@ class Sum:
 
     def _flush(self) -> None:
         terms = self._pending if self._owned is None else [make_handle(self._owned), *self._pending]
-        total = _added(terms)._value
+        total = added(terms)._value
         self._pending = []
         self._pending_bytes = 0
         if type(total) is Strided:
@@ -61,11 +62,21 @@ class Sum:
     def total(self) -> Any:
         """The sum as one handle."""
         terms = self._pending if self._owned is None else [make_handle(self._owned), *self._pending]
-        return terms[0] if len(terms) == 1 else _added(terms)
+        return terms[0] if len(terms) == 1 else added(terms)
 
 
-def _added(terms: Sequence[Any]) -> Any:
-    """The sum of cotangents; between boxes that do not fill the region around them, entries are left out."""
+def added(terms: Sequence[Any]) -> Any:
+    """The sum of cotangents or tangents; what is in none of their supports is left out of it.
+
+    Of boxes that is what they do not fill of the region around them, of what is stored beside a box or a
+    selection all else.
+    """
+    supports = [support_of(value_of(x)) for x in terms]
+    stored = [isinstance(s, Stored) for s in supports]
+    # Of patterns alone, the sum is stored where any of them is, which a trace does not know.
+    unknown = not all(stored) or any(isinstance(value_of(x), LevelValue) for x in terms)
+    if any(stored) and unknown and FULL not in supports and join(supports) is FULL:
+        terms = list(map(spread, terms))
     total = F.add_n(*terms)
     regions = [r for r in map(_box_of, terms) if r is not None]
     if len(regions) < len(terms):

@@ -422,7 +422,8 @@ def _part_of_slices(op: Op, rule: Any, pattern: Any, k: int, g: Any, y: Any, inp
     ct = op.vjp_at(F, rule, Stored(whole), k, g, y, *inputs, **params)  # type: ignore[misc]
     if ct is NotImplemented:
         return ct
-    return with_entries(F.reshape(entries_at(ct, whole), shape=pattern.stored_shape + dense), pattern)
+    entries = F.reshape(entries_at(ct, whole, held=True), shape=pattern.stored_shape + dense)
+    return with_entries(entries, pattern)
 
 
 def _cut(ct: Any, part: Entries, of: Any) -> Any:

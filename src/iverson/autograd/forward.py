@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.autograd.accumulate import added
 from iverson.autograd.engine import reverse
 from iverson.autograd.mode import recording
 from iverson.autograd.node import Node, leaf, oldest, reachable
@@ -117,7 +118,7 @@ def _total(terms: list[Any], node: Node, index: int) -> Any:
     ]
     if not defined:
         return None
-    total = defined[0] if len(defined) == 1 else F.add_n(*defined)
+    total = defined[0] if len(defined) == 1 else added(defined)
     if total.dtype != dtype:
         if total.dtype.kind == "c" and dtype.kind != "c":
             total = F.real(total)

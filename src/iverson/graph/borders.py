@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.node import Node
+from iverson.autograd.stored import spread
 from iverson.core import entries
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import bind, is_tracked, may_select, slot_of, value_of
@@ -220,6 +221,7 @@ def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
     crossings: list[Crossing] = []
     parts: list[Any] = []
     for x in handles:
+        x = x if x is None else spread(x)
         crossings.append(WHOLE if x is None else crossing_of(x, boxes=False))
         parts += [] if x is None else crossings[-1].apart(x)
     return tuple(crossings), parts

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.stored import spread
 from iverson.core.aval import Aval
 from iverson.core.cached import cached_property
 from iverson.core.dispatch import (
@@ -37,11 +38,11 @@ from iverson.graph.interpret import interpret
 from iverson.graph.lower import NOTHING_DONATED
 from iverson.graph.nodes import UNDEFINED, Graph
 from iverson.graph.operations import is_absent
-from iverson.graph.padding import with_counts
+from iverson.graph.padding import on_binding
 from iverson.graph.passes import simplified
 from iverson.graph.passes.demands import demands
 from iverson.graph.print import numbers
-from iverson.graph.symbols import binding_of, bounds, inputs_on_symbols, on_actual
+from iverson.graph.symbols import binding_of, bounds, inputs_on_symbols
 from iverson.kernels.registry import register
 from iverson.layouts import Sparse, are_strided, holds_alone, support_of, to_strided
 from iverson.layouts.symbols import (
@@ -172,9 +173,11 @@ class Compiled:
         key = tuple([capacity(n) for n in counts.values()])
         if key not in self._fitted:
             taken = Counts(numbers(self.graph))
-            wider: Binding = {s: s for s in binding}
+            # What is known from another one follows from what that becomes.
+            wider: Binding = {s: s for s in binding if s.known_from is None}
             wider |= widened(counts, taken)
-            made = Compiled(self._on(wider), self.name, native=self.native, donated=self.donated)
+            graph = on_binding(self.graph, wider)
+            made = Compiled(graph, self.name, native=self.native, donated=self.donated)
             made._fits = True
             self._fitted[key] = made
             while len(self._fitted) > _PATTERNS:
@@ -183,20 +186,9 @@ class Compiled:
 
     def _actual(self, values: Sequence[Any]) -> Graph:
         """The graph, with the patterns of values for its inputs in place of symbols."""
-        return self._on(binding_of(self.graph, values)) if inputs_on_symbols(self.graph) else self.graph
-
-    def _on(self, binding: Binding) -> Graph:
-        """The graph with patterns, or other symbols, in place of symbols."""
-        binding = dict(binding)
-        with examples({s: p for s, p in binding.items() if not isinstance(p, PatternSymbol)}):
-            graph = on_actual(self.graph, binding)  # which finds what follows from those
-        counts = {
-            m: n
-            for s, p in binding.items()
-            if s.capacity
-            for m, n in zip(s.extents, (p.stored_shape[0], p.count), strict=True)
-        }
-        return with_counts(graph, counts) if counts else graph
+        if not inputs_on_symbols(self.graph):
+            return self.graph
+        return on_binding(self.graph, binding_of(self.graph, values))
 
     def at(self, values: Sequence[Any]) -> Compiled:
         """The same for patterns of these numbers of entries, where it is for any up to a capacity; else for
@@ -208,7 +200,7 @@ class Compiled:
         if found is None:
             made = {s: symbol_for(p) or p for s, p in binding.items()} if bounded else binding
             with examples({s: binding[r] for r, s in made.items() if isinstance(s, PatternSymbol)}):
-                graph = self._on(made)
+                graph = on_binding(self.graph, made)
             found = self._at[key] = Compiled(graph, self.name, native=self.native, donated=self.donated)
             while len(self._at) > _PATTERNS:
                 self._at.pop(next(iter(self._at)), None)
@@ -292,9 +284,10 @@ class _Differentiable:
         """Cotangents of wanted inputs, or tangents of all outputs, from those that are given (not None)."""
         recording = is_grad_enabled()
         boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
+        own = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, given, node)
+        given = [x if x is None or on else spread(x) for x, on in zip(given, own, strict=True)]
         arriving = tuple([WHOLE if x is None else crossing_of(x, boxes=boxes) for x in given])
         each = [[] if x is None else c.apart(x) for x, c in zip(given, arriving, strict=True)]
-        own = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, given, node)
         avals = tuple(
             [
                 _aval(parts[0], recording, boxes, pattern) if parts else None

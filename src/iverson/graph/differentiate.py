@@ -263,8 +263,9 @@ class Recorded:
             given = [(slot, starts[k]) for k, slot in enumerate(slots) if slot is not None and k in starts]
             asked = [slot_of(self.variables[k]) for k in wanted]
             at = [n for n, k in enumerate(wanted) if k in leaving]
+            demands = dict.fromkeys(asked, FULL)
             with let_leave(asked[n][0] for n in at):
-                pulled = engine.reverse(given, dict.fromkeys(asked, FULL), create_graph=recording, select=False)
+                pulled = engine.reverse(given, demands, create_graph=recording, select=False)
             found = list(map(pulled.get, asked))
             return equations, seeds, *self._leaving(found, at, equations, seeds, boxes)
 

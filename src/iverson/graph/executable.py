@@ -12,8 +12,9 @@ from iverson.graph.flags import OnFlags, on_flags
 from iverson.graph.lower import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower
 from iverson.graph.nodes import Graph
 from iverson.graph.on_patterns import on_patterns
+from iverson.graph.passes import simplified
 from iverson.graph.passes.common import common
-from iverson.graph.passes.entries import entries, is_made
+from iverson.graph.passes.entries import entries, is_made, is_of_stored
 from iverson.graph.takes import Given, OnPatterns
 from iverson.layouts.symbols import Binding
 
@@ -90,7 +91,7 @@ def _on_entries(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> L
     gives = [g if type(g) is int else -1 for g in how.gives]
     inner = {at[k]: gives[n] if n >= 0 else -1 for k, n in donated.items() if k in at}
     # Of what is stored, selections begin here.
-    core = how.core if is_made(how.core) else entries(how.core)
+    core = how.core if is_made(how.core) else (simplified if is_of_stored(graph) else entries)(how.core)
     return OnEntries(how, lower(dead_code(common(core)), inner))
 
 

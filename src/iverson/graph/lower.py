@@ -37,11 +37,12 @@ from iverson.graph.large import gradients_together
 from iverson.graph.memory import COUNTER, Times
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.orders import in_order_of_reads, matmul_moved
-from iverson.graph.padding import padded, trimmed
+from iverson.graph.padding import on_binding, padded, trimmed
 from iverson.graph.segment import Segment, arrays_of
 from iverson.graph.stored_ops import STORED_OPS, stored_on, stored_work
+from iverson.graph.symbols import inputs_on_symbols, named, unknown
 from iverson.layouts import are_strided, to_strided
-from iverson.layouts.symbols import Binding, PatternSymbol, bound
+from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, bound, kept
 
 Array = np.ndarray[Any, Any]
 #: Bytes of an array that lowering made and that is kept on disk, at most.
@@ -214,11 +215,35 @@ def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) 
         return _at_capacity(equation, args, own, binding)
     evaluate = getattr(equation.op, "evaluate", None)
     if evaluate is not None:
-        found = evaluate(args, **bound(equation.params, binding))
+        found = evaluate(args, **_bound(equation.params, binding, args))
     else:
-        out = bind(equation.op, tuple(args), bound(equation.params, binding))
+        out = bind(equation.op, tuple(args), _bound(equation.params, binding, args))
         found = out if equation.op.multiple else (out,)
     return [x if x is UNDEFINED else value_of(x, x) for x in found]
+
+
+def _bound(params: Any, binding: Binding, args: Sequence[Any] = ()) -> dict[str, Any]:
+    """Parameters of an op with patterns in place of symbols, also in bodies that do not find all of them in
+    operands."""
+    found = bound(params, binding)
+    for name, body in params.items() if binding else ():
+        if isinstance(body, Graph):
+            found[name] = _body_on(body, binding, args)
+    return found
+
+
+def _body_on(body: Graph, binding: Binding, args: Sequence[Any]) -> Graph:
+    symbols = body.once("symbols", lambda: tuple(dict.fromkeys(named(body))))
+    try:
+        patterns = [s.at(binding) for s in symbols]
+    except PatternRead:  # those of a loop's carry, which its own operands say
+        return body
+    given = args[-len(body.inputs) :]
+    of = {k: getattr(value_of(x, x), "pattern", None) for k, x in enumerate(given)}
+    stored = {of.get(k) is s.at(binding) for k, s in inputs_on_symbols(body)}
+    if stored <= {True} and not body.once("unknown", lambda: (unknown(body),))[0]:
+        return body
+    return kept(("body", body), patterns, lambda: on_binding(body, binding))  # type: ignore[no-any-return]
 
 
 def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding: Binding) -> IndexingError:

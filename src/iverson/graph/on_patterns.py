@@ -25,6 +25,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
 from iverson.graph import lines, sampled
+from iverson.graph.borders import where_held
 from iverson.graph.kinds import Kinds
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.opened_blocks import names_patterns, opened_block, steps_read
@@ -101,11 +102,22 @@ def _from_values(o: Opening, e: Equation) -> bool:
 def _values_at(o: Opening, e: Equation) -> bool:
     x, p = e.operands[0], e.params["pattern"]
     if is_stored(x):
-        entries = o.at(x, p) if pattern_of(x).ndim == p.ndim else None
+        own = pattern_of(x)
+        entries = o.at(x, p) if own.ndim == p.ndim else None
+        if entries is not None and e.params.get("held", False) and own is not p:
+            there = o.bind("greater_equal", o.at_places(Places(p, (own,))), 0)
+            there = o.reshaped(there, (p.count, *(1,) * (len(entries.shape) - 1)))
+            entries = o.bind("bracket", there, entries, negated=False)
         return entries is not None and o.is_dense(e, entries)
     if x.aval.support is NOTHING:
         return False
     return o.is_dense(e, o.gathered(o.given(x), o.places(p)))
+
+
+def _where_held(o: Opening, e: Equation) -> bool:
+    """Of entries, where they are stored; elsewhere it does not matter."""
+    (x,) = e.operands
+    return is_stored(x) and o.is_dense(e, o.spread(o.bind(where_held, o.open(x)), pattern_of(x), x.shape))
 
 
 def _stored_on(o: Opening, e: Equation) -> bool:
@@ -400,6 +412,7 @@ RULES: dict[str, Rule] = {
     "to_dense": _to_dense,
     "to_layout": _to_dense,
     "values_at": _values_at,
+    "where_held": _where_held,
     "while": opened_block,
     **lines.RULES,
 }

@@ -195,7 +195,7 @@ class Opening:
         if type(x) is not Value or x in self.now:
             return self.now.get(x, x) if type(x) is Value else x
         if x in self.carried:
-            made = self._with_all if len(self.entries[x].shape) == 1 else self._of_steps
+            made = self.spread if len(self.entries[x].shape) == 1 else self._of_steps
             self.now[x] = made(self.entries[x], self.carried[x], x.shape)
             return self.now[x]
         if x in self.numbers:
@@ -220,16 +220,16 @@ class Opening:
         """An operand with every entry."""
         if not is_stored(x):
             return self.given(x)
-        return self._with_all(self.open(x), pattern_of(x), x.shape)
+        return self.spread(self.open(x), pattern_of(x), x.shape)
 
-    def _with_all(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
+    def spread(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
         """An array with entries at a pattern."""
         return self.bind("scatter_add", entries, *self.places(p), axes=tuple(range(p.ndim)), shape=shape)
 
     def _of_steps(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
         """An array with entries at a pattern, of each of some steps."""
         by_step = self.bind("permute_dims", entries, axes=(1, 0))
-        whole = self._with_all(by_step, p, (*shape[1:], shape[0]))
+        whole = self.spread(by_step, p, (*shape[1:], shape[0]))
         return self.bind("permute_dims", whole, axes=(p.ndim, *range(p.ndim)))
 
     def open(self, v: Value) -> Value:

@@ -27,9 +27,9 @@ from iverson.core.table import TABLE
 from iverson.graph.nodes import Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.regions import renamed
 from iverson.graph.stored_ops import extreme
-from iverson.graph.symbols import named
+from iverson.graph.symbols import named, on_actual
 from iverson.layouts import Zero, to_strided
-from iverson.layouts.symbols import PatternRead
+from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, examples
 
 
 def entry_axis(x: Any, capacities: Mapping[int, Any]) -> int | None:
@@ -73,8 +73,8 @@ class _Guarding:
         if not holds:
             raise PatternRead
 
-    def kept(self, x: Operand, fill: float = 0) -> Operand:
-        """A value with zeros, or another number, beyond the pattern's entries."""
+    def kept(self, x: Operand, fill: float = 0, *, held: bool = False) -> Operand:
+        """A value with zeros, or another number, beyond a pattern's entries; these left out, if ``held``."""
         k = self.axis(x)
         if k is None:
             return x
@@ -82,6 +82,8 @@ class _Guarding:
         shape = tuple(n if i == k else 1 for i, n in enumerate(x.shape))
         if shape != valid.shape:
             valid = self.bind("reshape", valid, shape=shape)
+        if held:
+            return self.bind("bracket", valid, x, like=x, negated=False)
         number = np.asarray(fill, x.dtype).item()
         return self.bind("where", valid, x, number, like=x)
 
@@ -115,7 +117,7 @@ def _gathered(g: _Guarding, e: Equation) -> Equation:
 def _scattered(g: _Guarding, e: Equation) -> Equation:
     x, *indices = e.operands
     g.require(g.axis(x) == 0 and g.axis(e.results[0]) is None and all(len(n.shape) == 1 for n in indices))
-    return replace(e, operands=(g.kept(x), *indices))
+    return replace(e, operands=(g.kept(x, held=e.params.get("held", False)), *indices))
 
 
 def _product(g: _Guarding, e: Equation) -> Equation:
@@ -224,6 +226,20 @@ RULES: dict[str, Rule] = {
 }
 
 
+def on_binding(graph: Graph, binding: Binding) -> Graph:
+    """The graph with patterns, or other symbols, in place of symbols."""
+    binding = dict(binding)
+    with examples({s: p for s, p in binding.items() if not isinstance(p, PatternSymbol)}):
+        graph = on_actual(graph, binding)  # which finds what follows from those
+    counts = {
+        m: n
+        for s, p in binding.items()
+        if s.capacity
+        for m, n in zip(s.extents, (p.stored_shape[0], p.count), strict=True)
+    }
+    return with_counts(graph, counts) if counts else graph
+
+
 def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value] | None = None) -> Graph:
     """The graph with other numbers in place of some, wherever extents and parameters are these.
 
@@ -284,4 +300,4 @@ def trimmed(array: Any, axis: int, count: int) -> Any:
     return array[(slice(None),) * axis + (slice(count),)]
 
 
-__all__ = ["entry_axis", "guarded", "padded", "trimmed", "with_counts"]
+__all__ = ["entry_axis", "guarded", "on_binding", "padded", "trimmed", "with_counts"]

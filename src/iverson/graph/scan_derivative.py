@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.stored import spread
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.table import F
@@ -175,8 +176,8 @@ class Scan:
         call.given(
             {k - consts: t for k, t in given.items() if consts <= k < consts + carry},
             {k: t for k, t in given.items() if k >= consts + carry},
+            {k: t for k, t in given.items() if k < consts},
         )
-        call.fixed = {k: t for k, t in given.items() if k < consts}
         recording = is_grad_enabled()
 
         def variant(state: State, k: int) -> Variant:
@@ -275,9 +276,13 @@ class Linear:
         self.parts: dict[int, Part] = {}
         self.marks: set[int] = set()
 
-    def given(self, carries: dict[int, Any], stacked: dict[int, Any]) -> None:
-        """What the loop starts from."""
-        self.carries = carries
+    def given(
+        self, carries: dict[int, Any], stacked: dict[int, Any], fixed: dict[int, Any] | None = None
+    ) -> None:
+        """What the loop starts from, and what is the same in all steps."""
+        self.carries, stacked, self.fixed = (
+            {k: spread(x) for k, x in given.items()} for given in (carries, stacked, fixed or {})
+        )
         self.parts = {k: Part(x) for k, x in stacked.items()}
         self.marks = {b for p in self.parts.values() for b in self.positions(p.lo, p.hi)}
 

@@ -23,7 +23,7 @@ from iverson.core.table import TABLE, F
 from iverson.kernels.origins import UNKNOWN, origin_of, stored_once
 from iverson.kernels.registry import register, run_in_layouts
 from iverson.kernels.sparse_values import from_values, values_at
-from iverson.layouts import Sparse
+from iverson.layouts import Sparse, to_strided
 from iverson.ops.entry_maps import SAME
 from iverson.ops.notation import over
 from iverson.ops.sparse import distinct
@@ -368,7 +368,7 @@ def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
     (x,), pattern = values, params["pattern"]
     if x.pattern is pattern:
         return x
-    return from_values(run_in_layouts(TABLE["values_at"], (x,), params), pattern=pattern)
+    return from_values(to_strided(run_in_layouts(TABLE["values_at"], (x,), params)), pattern=pattern)
 
 
 def as_stored(x: Any) -> Any:

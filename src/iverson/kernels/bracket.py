@@ -26,6 +26,7 @@ from iverson.kernels.terms import by_terms
 from iverson.layouts import (
     Box,
     Bracket,
+    CooPattern,
     Packed,
     Sparse,
     Zero,
@@ -103,19 +104,21 @@ def _of_stored(kept: Array, x: Sparse) -> Any:
     own = x.pattern
     if kept.all():
         return own.value(x.entries)  # not x itself: that says that the op is the identity
-    if kept.ndim == len(own.stored_shape) == 1 and own.distinct:
+    if kept.size == own.count and own.distinct:
         at = np.flatnonzero(kept)
-        part = own.part(at)
-        if part.count == at.size:
+        if len(own.stored_shape) == 1 and (part := own.part(at)).count == at.size:
             return part.value(x.entries[at])
+        if own.blocksize:  # of blocks, parts are no blocks
+            return CooPattern(own.shape, own.coordinates[:, at], True).value(x.entries[at])
     there, entries = x.pattern.value(kept), x.pattern.value(keep_where(kept, x.entries))
     return Bracket(to_strided(entries), to_strided(there), is_made=True)
 
 
+@register("from_values", Box)
 @register("from_values", Bracket)
 def from_values(_op: Op, values: Values, params: Params) -> Any:
     """Of a selection among entries, those alone are stored."""
-    (x,) = values
+    x = _of_part(values[0])
     pattern = params["pattern"]
     kept, chosen = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
     return _of_stored(kept.entries, chosen)
@@ -191,7 +194,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     count = len(values)
     together = any(len(group) == count for group in op.groups(count))
     if together and not any(map(is_strided, values)):
-        values = tuple(map(_of_box, values))
+        values = tuple(map(_of_part, values))
     if together and count > 1:
         for v in values:
             if type(v) is Bracket and v.is_made is None:
@@ -230,8 +233,10 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     return made(out, *_met(conditions))
 
 
-def _of_box(x: Any) -> Any:
-    """A box as a selection of its entries."""
+def _of_part(x: Any) -> Any:
+    """A box as a selection of its entries, what is stored as one of all."""
+    if isinstance(x, Sparse):
+        return Bracket(to_strided(x), _where_held(x), is_made=True)
     if type(x) is not Box:
         return x
     return Bracket(x, Box(x.shape, x.region, np.ones(x.region.shape, bool)), is_made=True)
@@ -346,6 +351,17 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
         return out
     own = tuple(map(_as_condition, values))
     return Bracket(out, partial(_held_in_product, own, out.shape), is_made=True)
+
+
+@register("sampled_product", Bracket)
+def sampled_product(op: Op, values: Values, params: Params) -> Any:
+    """Entries of a product, of what is selected; held where there is a term of which both factors are."""
+    out = run(op, tuple(map(select, values)), params)
+
+    def there() -> Any:
+        return op.forward(*(_where_held(x).astype(np.float32) for x in values), **params) > 0
+
+    return Bracket(out, there, is_made=True) if is_strided(out) else out
 
 
 def _product_of_boxes(op: Op, values: Values, params: Params) -> Any:

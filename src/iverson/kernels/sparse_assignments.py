@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from math import prod
 from typing import Any
@@ -24,17 +25,17 @@ Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
-def is_read(coordinates: Array, key: Key, shape: Shape) -> Array:
-    """Which of the entries at given coordinates ``x[key]`` reads."""
-    inside = np.ones(coordinates.shape[1], bool)
+def is_read(coordinates: Iterable[Any], key: Key, shape: Shape) -> Any:
+    """Which of the entries at given coordinates (arrays, or handles of such) ``x[key]`` reads."""
+    inside: Any = True
     axes = (item for item in key if item is not None)
     for item, at, extent in zip(axes, coordinates, shape, strict=False):
         if isinstance(item, slice):
             chosen = range(*item.indices(extent))
-            position, rest = np.divmod(at.astype(np.int64) - chosen.start, chosen.step)
-            inside &= (rest == 0) & (position >= 0) & (position < len(chosen))
+            position, rest = (at - chosen.start) // chosen.step, (at - chosen.start) % chosen.step
+            inside = inside & (rest == 0) & (position >= 0) & (position < len(chosen))
         else:
-            inside &= at == item
+            inside = inside & (at == item)
     return inside
 
 

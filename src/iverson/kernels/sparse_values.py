@@ -25,6 +25,7 @@ from iverson.layouts import (
     counting,
 )
 from iverson.layouts.pattern import matches
+from iverson.layouts.symbols import kept
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -36,8 +37,11 @@ def from_values(values: Array, *, pattern: Pattern) -> Any:
     return pattern.kind(pattern, values)
 
 
-def values_at(x: Any, *, pattern: Pattern) -> Array:
-    """The entries of an array at a pattern, in the shape of its values."""
+def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
+    """The entries of an array at a pattern, in the shape of its values.
+
+    held : whether those of a sparse value are a selection: what it does not store is left out.
+    """
     at = pattern.coordinates
     if not len(at):
         return np.full(pattern.stored_shape, x)
@@ -49,22 +53,35 @@ def values_at(x: Any, *, pattern: Pattern) -> Array:
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
     """What is stored at the pattern; of a part of a pattern, a selection: what it left out stays so."""
     x, pattern = values[0], params["pattern"]
+    own = x.pattern
     if x.pattern is pattern:
         return x.values
     at = x.pattern.places_in(pattern)
     if at is not None:
         return _placed(x.values, at, (*pattern.stored_shape, *x.dense_shape))
+    entries = _entries_at(x, pattern)
+    if not (own.part_of or params.get("held", False)):
+        return entries
+    dense = x.dense_shape
+    there = kept(("there", dense), (own, pattern), lambda: _there(own, dense, pattern))
+    return entries if there is None else Bracket(entries, there, is_made=True)
+
+
+def _there(own: Pattern, dense: Shape, pattern: Pattern) -> Array | None:
+    """Which entries of a pattern another one stores, or slices with dense axes; None for all."""
+    there = _entries_at(own.value(np.ones((own.count, *dense), bool)), pattern)
+    return None if there.all() else there
+
+
+def _entries_at(x: Sparse, pattern: Any) -> Array:
+    """The entries of a sparse value on another pattern, in the shape of its values."""
     own = x.pattern
     if type(own) is CooPattern and own.ndim == 2 and not own.is_known_distinct and is_plain(pattern):
         return _added(x, pattern)
-    if x.pattern.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
+    if own.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
         return _slices(coalesced(x), pattern)
     entries = read(x, pattern, x.shape)
-    entries = entries.reshape(pattern.stored_shape + entries.shape[1:])
-    if not own.part_of:
-        return entries
-    there = read(own.value(np.ones(x.entries.shape, bool)), pattern, x.shape)
-    return Bracket(entries, there.reshape(entries.shape), is_made=True)
+    return np.asarray(entries.reshape(pattern.stored_shape + entries.shape[1:]))
 
 
 def _added(x: Sparse, pattern: CompressedPattern) -> Array:

@@ -246,7 +246,9 @@ def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **pa
         if isinstance(x, Aval) or (read is not None and k != "g" and k not in read):
             dense = ((1,) * (len(shape) - len(own)) + own)[pattern.ndim :]
             return Aval(pattern.stored_shape + dense, x.dtype)
-        return F.entries_at(x, pattern) if own == shape else _at_projected(F, x, pattern, shape)
+        if own != shape:
+            return _at_projected(F, x, pattern, shape)
+        return F.entries_at(x, pattern, held=k == "g")
 
     return rule(F, cut(g), cut(y, "y"), *map(cut, xs, range(len(xs))), **params)
 

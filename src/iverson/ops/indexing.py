@@ -26,6 +26,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import keys, regions, sparse_assignments, strided
 from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
+from iverson.layouts.symbols import PatternSymbol
 from iverson.ops import loops
 from iverson.ops.batching import Examples, batch_params, leading, next_axis, padded
 from iverson.ops.entry_maps import Moved
@@ -150,14 +151,13 @@ def _index_put_within(
     """At a pattern: the entries that are not overwritten."""
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
         return NotImplemented
-    gone = sparse_assignments.is_read(wanted.pattern.coordinates, key, _x.shape)
-    return _left_standing(F, g, wanted.pattern, gone)
+    at = [F.along(wanted.pattern, k) for k in range(len(_x.shape))]
+    return _left_standing(F, g, wanted.pattern, sparse_assignments.is_read(at, key, _x.shape))
 
 
 def _left_standing(F: Any, g: Any, pattern: Any, gone: Any) -> Any:
-    left = np.logical_not(gone).reshape(pattern.stored_shape)
-    entries = F.where(left, F.values_at(g, pattern=pattern), F.zero((), g.dtype))
-    return F.from_values(entries, pattern=pattern)
+    left = F.reshape(F.logical_not(gone), shape=pattern.stored_shape)
+    return F.with_entries(F.bracket(left, F.entries_at(g, pattern, held=True), negated=False), pattern)
 
 
 def _index_put_v(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
@@ -429,6 +429,8 @@ def _gather_put_within(
 ) -> Any:
     """At a pattern: the entries that are not overwritten."""
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
+        return NotImplemented
+    if isinstance(wanted.pattern, PatternSymbol):  # all of it: where entries are is not known
         return NotImplemented
     places = sparse_assignments.places_on(axes, [F.to_numpy(k) for k in indices], _x.shape)
     own = sparse_assignments.places_on(axes, list(wanted.pattern.coordinates[list(axes)]), _x.shape)

@@ -87,6 +87,8 @@ def is_sparse(x: Any) -> bool:
 def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
     """For each entry of a pattern, or slice over dense axes of these extents, what a reduced array holds for
     the line that it is in."""
+    if prod(g.shape) <= 4 * pattern.count:  # what lines it does not store is told entry by entry
+        g = F.spread(g)
     if keepdims:
         g = F.squeeze(g, axis=axis)
     kept = [k for k in range(pattern.ndim) if k not in axis]

@@ -82,7 +82,7 @@ def _from_values_abstract(values: Any, *, pattern: Pattern) -> Aval:
     return Aval(pattern.shape + tuple(values.shape[lead:]), values.dtype)
 
 
-def _values_at_abstract(x: Any, *, pattern: Pattern) -> Aval:
+def _values_at_abstract(x: Any, *, pattern: Pattern, held: bool = False) -> Aval:
     if tuple(x.shape[: pattern.ndim]) != pattern.shape:
         raise ShapeError(
             "values_at",
@@ -132,8 +132,8 @@ def _batched_from_values(F: Any, examples: Examples, values: Any, *, pattern: Pa
     return F.from_values(F.reshape(values, shape=whole.stored_shape + dense), pattern=whole)
 
 
-def _batched_values_at(F: Any, examples: Examples, x: Any, *, pattern: Pattern) -> Any:
-    found = F.values_at(x, pattern=of_all(pattern, examples.size))
+def _batched_values_at(F: Any, examples: Examples, x: Any, *, pattern: Pattern, **held: bool) -> Any:
+    found = F.values_at(x, pattern=of_all(pattern, examples.size), **held)
     return F.reshape(found, shape=(examples.size, *_values_shape(x.shape[1:], pattern)))
 
 
@@ -150,7 +150,7 @@ define(
         name="from_values",
         forward=sparse_values.from_values,
         abstract=_from_values_abstract,
-        vjp=(lambda F, g, _y, _v, *, pattern: F.entries_at(g, pattern),),
+        vjp=(lambda F, g, _y, _v, *, pattern: F.entries_at(g, pattern, held=True),),
         linear_in=LINEAR,
         entry_map=OnPattern(),
         batch=_batched_from_values,
@@ -170,7 +170,7 @@ define(
         name="values_at",
         forward=sparse_values.values_at,
         abstract=_values_at_abstract,
-        vjp=(lambda F, g, _y, _x, *, pattern: F.with_entries(g, pattern),),
+        vjp=(lambda F, g, _y, _x, *, pattern, **_: F.with_entries(g, pattern),),
         linear_in=LINEAR,
         batch=_batched_values_at,
         samples=lambda s: [

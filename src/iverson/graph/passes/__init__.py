@@ -14,7 +14,7 @@ from iverson.graph.passes.common import common
 from iverson.graph.passes.constants import constants
 from iverson.graph.passes.contraction import contraction
 from iverson.graph.passes.demands import demands
-from iverson.graph.passes.entries import entries
+from iverson.graph.passes.entries import entries, is_of_stored
 from iverson.graph.passes.folding import folding
 from iverson.graph.passes.halves import halves
 from iverson.graph.passes.packing import packing
@@ -47,7 +47,10 @@ PASSES: tuple[Pass, ...] = (
 
 
 def simplified(graph: Graph) -> Graph:
-    """The graph after all passes."""
+    """The graph after all passes; one in which selections begin among what is stored waits for some of them
+    until its patterns are opened."""
     for run in PASSES:
+        if run is entries and is_of_stored(graph):
+            break
         graph = run(graph)
     return graph

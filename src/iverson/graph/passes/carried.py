@@ -206,7 +206,7 @@ def _side_by_side(terms: Sequence[Any], regions: Sequence[Region], around: Regio
     return _end_to_end(TABLE["concat"], xs, {"axis": axis, "offsets": tuple(offsets)})
 
 
-def _end_to_end(op: Op, pieces: Sequence[Any], params: Params) -> Any:
+def _end_to_end(op: Op, pieces: Sequence[Any], params: dict[str, Any]) -> Any:
     """What joins operands of which some may be selections."""
     held = [x for x in pieces if isinstance(x, Held)]
     if not held:
@@ -218,7 +218,7 @@ def _end_to_end(op: Op, pieces: Sequence[Any], params: Params) -> Any:
 
 def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) -> Held | None:
     """The op on all values, under the conditions of operands that make it zero; None if none does."""
-    zeros = {k for k, x in enumerate(given) if isinstance(x, Held) or is_zero(x)}
+    zeros = {k for k, x in enumerate(given) if isinstance(x, Held) or is_zero(x) or _is_number_zero(x)}
     groups = [g for g in op.groups(len(given)) if zeros.issuperset(g)]
     if op.zero_preserving and len(zeros) == len(given):
         groups.append(tuple(range(len(given))))
@@ -226,6 +226,8 @@ def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) 
     conditions: list[Held] = []
     for group in dict.fromkeys(groups):
         terms = [given[k].stretched(shape) for k in group if isinstance(given[k], Held)]
+        if not terms:
+            continue
         if all(terms[0].same(t) for t in terms[1:]):
             free.update(group)
             conditions.append(terms[0])
@@ -245,6 +247,10 @@ def _under_conditions(op: Op, given: Sequence[Any], params: Params, shape: Any) 
     return Held(out, reduce(F.logical_and, (c.there() for c in conditions)), False, made)
 
 
+def _is_number_zero(x: Any) -> bool:
+    return type(x) in (int, float) and not x
+
+
 # --- products -------------------------------------------------------------------------------------------
 
 
@@ -260,6 +266,19 @@ def _product(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     if whole and not isinstance(a, Held) and not isinstance(b, Held):
         return None
     return part(shape, region, multiplied(e.op, read(a, of_a), read(b, of_b), region.shape))
+
+
+def _sampled(e: Equation, given: Sequence[Any], need: Entries) -> Any:
+    """Entries of a product of which one factor is a selection, held where anything of its line is."""
+    held = [k for k in (0, 1) if _is_selection(given[k])]
+    if len(held) != 1 or any(len(x.shape) != 2 for x in given[:2]):
+        return None
+    (k,) = held
+    x = given[k].held() if isinstance(given[k], Part) else given[k]
+    at = selected(given[2 + k]) if given[2:] else F.along(e.params["pattern"], k)
+    out = bind(e.op, tuple(map(selected, given)), dict(e.params))
+    there = F.gather(F.any(x.everywhere(), axis=(1 - k,), keepdims=False), at, axes=(0,))
+    return Held(out, F.reshape(there, shape=out.shape), False, made=True)
 
 
 # --- reductions, and ops that move entries -------------------------------------------------------------
@@ -427,13 +446,18 @@ def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 
 
 def _packed(e: Equation, given: Sequence[Any], need: Entries) -> Any:
-    """What a mask picks of what is held, or what is read of stored entries at places of another pattern."""
-    x, at = given[0], selected(given[1])
+    """What a mask or a pattern picks of what is held, or what is read of stored entries at places of another
+    pattern."""
+    x, at = given[0], list(map(selected, given[1:]))
     x = x.held() if isinstance(x, Part) else x
     if not isinstance(x, Held):
         return None
-    values, there = (bind(e.op, (part, at), dict(e.params)) for part in (x.values, x.everywhere()))
+    values, there = (_picked(e, part, at) for part in (x.values, x.everywhere()))
     return Held(values, there, False, x.made)
+
+
+def _picked(e: Equation, x: Any, at: Sequence[Any]) -> Any:
+    return F.entries_at(x, **e.params) if e.op.name == "values_at" else bind(e.op, (x, *at), dict(e.params))
 
 
 def _there(x: Any) -> Any:
@@ -487,12 +511,15 @@ RULES: dict[str, Callable[[Equation, Sequence[Any], Entries], Any]] = {
     "sum": _sum,
     "gather": _gathered,
     "stored_read": _packed,
+    "stored_samples": _sampled,
     "cumulative_sum": _running_sum,
+    "sampled_product": _sampled,
     "scatter_add": _scattered,
     "concat": _joined,
     "stack": _joined,
     "pack": _packed,
     "unpack": _unpacked,
+    "values_at": _packed,
 }
 
 

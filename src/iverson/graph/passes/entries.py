@@ -35,7 +35,7 @@ from iverson.autograd.node import differentiated
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
 from iverson.core.op import Op, frozen
-from iverson.core.table import F
+from iverson.core.table import TABLE, F
 from iverson.graph.dead_code import dead_code
 from iverson.graph.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.operations import is_pure
@@ -66,6 +66,14 @@ def entries(graph: Graph) -> Graph:
         if not less:
             return graph
     return made
+
+
+def is_of_stored(graph: Graph) -> bool:
+    """Whether selections begin among what is stored: they are carried where entries are values themselves."""
+    return any(
+        e.op is TABLE["values_at"] and e.params.get("held", False) and _is_sparse(e.operands[0])
+        for e in graph.equations
+    )
 
 
 #: What may read from around a box, or put its entries apart.
@@ -275,7 +283,9 @@ class _Walk:
     def begun(self, x: Any) -> Any:
         """An operand beside stored ones, a selection as one that is made where their entries are computed."""
         found = self.of(x)
-        if type(found) is not Held or found.made:
+        if type(found) is Part:
+            found = found.held()
+        if type(found) is not Held:
             return self.made(x)
         return F.bracket(found.condition, found.values, negated=found.negated)
 
@@ -298,7 +308,8 @@ class _Walk:
             return
         given = [self.of(x) for x in e.operands]
         if not _HELD.isdisjoint(map(type, given)) and _selects(e):
-            read = self.begun if e.op.elementwise and any(map(_is_sparse, e.operands)) else self.made
+            stored = e.op is TABLE["from_values"] or (e.op.elementwise and any(map(_is_sparse, e.operands)))
+            read = self.begun if stored else self.made
             self.known.update(zip(e.results, _evaluated(e, list(map(read, e.operands))), strict=True))
             return
         operands = tuple([self.level.operand(self.made(x)) for x in e.operands])
@@ -343,4 +354,4 @@ def _evaluated(e: Equation, args: Sequence[Any]) -> Sequence[Any]:
     return out if e.op.multiple else (out,)
 
 
-__all__ = ["entries", "is_made"]
+__all__ = ["entries", "is_made", "is_of_stored"]

@@ -133,10 +133,11 @@ class _Reader(Writer):
         found = self.write(e.op.name, *given, where=e.where, **e.params)
         if how.op.name == "gather" and len(given) > 1:
             for (k,) in (g for g in e.op.groups(len(given)) if len(g) == 1):
-                if isinstance(support := e.operands[k].aval.support, Stored):
-                    if not support.pattern.distinct:
+                if _is_sparse(x := e.operands[k]):
+                    pattern = x.aval.support.pattern
+                    if not pattern.distinct:
                         return None
-                    there = self._read(self._stored(e.operands[k], support.pattern, how), how, **how.params)
+                    there = self._read(self._stored(x, pattern, how), how, **how.params)
                     found = self.write("where", there, found, 0, where=e.where)
         return found
 
