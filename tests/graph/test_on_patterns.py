@@ -861,3 +861,23 @@ def test_entries_of_a_box_on_a_pattern_may_be_a_selection(layout):
         found = [make_handle(x).to_dense().numpy() for x in Compiled(graph, "f", native=native).run([of])]
         np.testing.assert_allclose(found[0], np.sin(dense) @ X)
         np.testing.assert_allclose(found[1], 2 * dense)
+
+
+def _chosen_in_a_branch(x, y):
+    """Where y is large, the sum of tanh(x), else of tanh(2 x), halved where y is negative."""
+
+    def body(x, y):
+        return iv.tanh(iv.where(iv.broadcast_to(y, (6, 6)) > 0.1, x, 2 * x)).sum()
+
+    return iv.cond(y > 0, body, lambda x, y: body(x, y) * 0.5, x, y)
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_bodies_whose_operands_are_made_dense_find_their_patterns(layout):
+    f = iv.jit(iv.grad(_chosen_in_a_branch))
+    for stored in COUNTS:
+        for y in (0.5, 0.05, -0.3):
+            s = drawn(layout, stored)
+            k = 1 if y > 0.1 else 2
+            expected = k * (0.5 if y < 0 else 1.0) / np.cosh(k * s.to_dense().numpy()) ** 2
+            np.testing.assert_allclose(f(s, iv.asarray(y)).to_dense().numpy(), expected, rtol=1e-12)

@@ -79,6 +79,23 @@ def test_what_is_left_out_of_sparse_arguments_reaches_no_derivative(first: int) 
             check(program._replace(layout=layouts[k % len(layouts)]))
 
 
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+@pytest.mark.parametrize(
+    ("seed", "mode", "layout"),
+    [
+        (6002, Mode(("jit", "jvp"), "grad"), "csc"),  # a box added to what is stored
+        (6005, Mode(("jvp",), "grad", ("jit",)), "coo"),  # what is stored on two patterns
+        (6012, Mode(("jvp",), "grad", ("jit",)), "csc"),  # entries of a mask, read by their places
+        (6014, Mode(("jvp",), "grad", ("jit",)), "csr"),  # a transposed pattern with more entries
+        (6028, Mode(("jit", "jvp"), "grad"), "csc"),  # a product at the entries of a pattern
+        (6043, Mode(("jvp",), "grad"), "coo"),  # sums of lines
+        (6047, Mode((), "jvp", ("jit",)), "coo"),  # a number times a part
+    ],
+)  # fmt: skip
+def test_chains_that_were_not_finite(seed: int, mode: Mode, layout: str) -> None:
+    check(chain_of(seed, mode)._replace(layout=layout))
+
+
 def test_chains_are_singular_and_their_truth_is_finite() -> None:
     """Each has entries that are left out, and an oracle without them would not be finite."""
     for seed in range(20):
