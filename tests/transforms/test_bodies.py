@@ -245,6 +245,30 @@ def test_what_a_body_returns_is_a_tensor_of_its_own(names, argument):
     np.testing.assert_allclose(entries(iv.jit(outer)(iv.asarray(X))), expected)
 
 
+TWICE = {
+    "jit": iv.jit,
+    "vmap": iv.vmap,
+    "checkpoint": iv.checkpoint,
+    "cond": lambda f: lambda x: iv.cond(YES, f, f, x),
+    "scan": lambda f: lambda x: iv.scan(lambda c, _: (c, f(x)), x, length=1)[1],
+}
+
+
+@pytest.mark.parametrize(
+    "around", [lambda f: f, iv.jit, iv.checkpoint, iv.grad], ids=["eager", "jit", "checkpoint", "grad"]
+)
+@pytest.mark.parametrize("name", TWICE)
+def test_what_is_returned_twice_is_two_tensors(name, around):
+    def f(x):
+        z = x * 1.0
+        a, b = TWICE[name](lambda v: (v, v))(z)
+        a[..., 1:] += 3.0 * b[..., :1]
+        return (a * iv.asarray([1.0, 2.0]) + 10.0 * b + 100.0 * z).sum()
+
+    expected = [117.0, 112.0] if around is iv.grad else 117.0 * X[0] + 112.0 * X[1]
+    np.testing.assert_allclose(entries(around(f)(iv.asarray(X))), expected)
+
+
 @pytest.mark.parametrize("names", [(n,) for n in CONSTRUCTS if n != "vmap"], ids="/".join)  # v is around it
 def test_temporaries_that_are_kept(names):
     """What a body makes, writes and puts down outside is no tensor from outside: nobody can use it later."""

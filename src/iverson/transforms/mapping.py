@@ -204,7 +204,10 @@ def _same_for_all(level: Batch, x: Any) -> Any:
 
 
 def _left(level: Batch, result: Any, axis: int | None) -> Any:
-    """What a result of the function is for all examples, these in front; for no axis, as it is."""
+    """What a result of the function is for all examples, these in front; for no axis, as it is.
+
+    A handle of its own, whatever else the function returns.
+    """
     if result is None:
         return None
     (x,) = tensors([result], "vmap", "the function's result")
@@ -221,10 +224,10 @@ def _left(level: Batch, result: Any, axis: int | None) -> Any:
                 expected="the axis that the examples get",
             )
         if value.lead:
-            return value.held
+            return alias(value.held)
         x = value.held
     if axis is None:
-        return x
+        return alias(x)
     return F.broadcast_to(x, shape=(level.size, *x.shape))
 
 
