@@ -58,6 +58,34 @@ def test_bad_arguments(group):
     assert not found, "\n".join(found)
 
 
+#: Parameters that are integers, or sequences of them, and take no text.
+OF_INTEGERS = {"axis", "axes", "shape", "shift", "repeats", "dim", "dims", "reps", "blocksize", "k", "n"}
+
+
+def test_no_text_is_taken_for_integers():
+    """An empty string is a sequence of none."""
+    found = []
+    for name, call in CALLS.items():
+        function, args, kwargs = call.make()
+        try:
+            bound = inspect.signature(function).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            continue
+        parameters = bound.signature.parameters.values()
+        for p in parameters:
+            if p.name in OF_INTEGERS and p.kind is not p.VAR_POSITIONAL and "str" not in str(p.annotation):
+                for bad in ("", b"", bytearray(b"\1")):
+                    given = inspect.BoundArguments(bound.signature, {**bound.arguments, p.name: bad})  # type: ignore[arg-type]
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        try:
+                            function(*given.args, **given.kwargs)
+                        except IversonError:
+                            continue
+                    found.append(f"{name}: {bad!r} for {p.name}")
+    assert not found, "\n".join(found)
+
+
 #: Names that expressions, loops and buffers are given, and what ops are made of inside.
 GENERATED = re.compile(r"\bte\.\w|\bcodegen\b|\b[Tkn]\d+\b|\b[bi]\d+\[|\[[bi]\d+")
 #: Tensors of other kinds than an op may want.

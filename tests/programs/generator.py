@@ -441,7 +441,7 @@ class Generator:
         elif turn in ("sum", "mean"):
             axis = int(self.rng.integers(2))
             self.assign(b, f"xp.to_dense(xp.{turn}({s}, {axis}))", (columns, rows)[axis : axis + 1])
-        elif turn == "row":
+        elif turn == "row" and rows:
             k = int(self.rng.integers(rows))
             self.assign(b, f"xp.to_dense({s}[{k}])", (columns,))
         elif turn == "masked":

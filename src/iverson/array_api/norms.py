@@ -5,7 +5,6 @@ A second derivative that does not exist there is nan, so that it is not lost in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from iverson.array_api.arguments import as_inexact, in_single
 from iverson.array_api.manipulation import moveaxis
 from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
-from iverson.core.shapes import Shape, check_choice, normalize_axes, normalize_axis
+from iverson.core.shapes import Shape, check_choice, each, normalize_axes, normalize_axis
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def norm(x: A | ArrayLike, /, *, ord: Order | None = None, axis: Axes = None, ke
     x = as_inexact(x, "norm")
     if ord is None:
         return vector_norm(x, axis=axis, keepdims=keepdims)
-    given = list(range(x.ndim)) if axis is None else axis if isinstance(axis, Sequence) else [axis]
+    given = list(range(x.ndim)) if axis is None else each(axis)
     axes = [normalize_axis(a, x.ndim, "norm") for a in given]
     if len(axes) == 1:
         return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=ord)

@@ -30,12 +30,23 @@ def as_int(value: Any, operation: str, argument: str) -> int:
 _INT = frozenset((int,))
 
 
+#: Sequences that are no numbers one after the other.
+_TEXT = (str, bytes, bytearray)
+
+
+def each(axis: Any) -> Sequence[Any]:
+    """The items of a sequence, or the one that is given in place of it."""
+    return axis if isinstance(axis, Sequence) and type(axis) not in _TEXT else (axis,)
+
+
 def as_shape(shape: Any, operation: str) -> Shape:
     """A shape argument (an integer or a sequence of them) as a tuple of non-negative integers."""
     if type(shape) is tuple and _INT.issuperset(map(type, shape)):
         result: Shape = shape
     else:
-        several = isinstance(shape, Iterable) and getattr(shape, "ndim", None) != 0
+        several = (
+            isinstance(shape, Iterable) and type(shape) not in _TEXT and getattr(shape, "ndim", None) != 0
+        )
         items = shape if several else (shape,)
         result = tuple(as_int(n, operation, "shape") for n in items)
     if result and min(result) < 0:
@@ -64,8 +75,7 @@ def normalize_axes(axis: Any, ndim: int, operation: str, argument: str = "axis")
         return tuple(range(ndim))
     if type(axis) is int:
         return (normalize_axis(axis, ndim, operation, argument),)
-    items = axis if isinstance(axis, Sequence) else (axis,)
-    result = sorted(normalize_axis(a, ndim, operation, argument) for a in items)
+    result = sorted(normalize_axis(a, ndim, operation, argument) for a in each(axis))
     if len(set(result)) != len(result):
         raise AxisError(operation, argument, got=str(axis), expected="each axis once")
     return tuple(result)
