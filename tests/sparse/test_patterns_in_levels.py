@@ -423,14 +423,51 @@ AROUND: dict[str, Callable[[Any], Any]] = {
     "fori_loop": lambda f: lambda s: iv.fori_loop(0, 1, lambda k, c: c + f(s), iv.asarray(0.0)),
     "jit of what is around it": lambda f: lambda s: iv.jit(lambda: f(s))(),
 }
-#: Functions of s and y, and the derivative in s and y of each entry.
-INNER: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
-    "product": (lambda s, y: s * y, lambda s, y: np.ones_like(y)),
-    "quotient": (lambda s, y: s / y, lambda s, y: -1 / y**2),
-    "square": (lambda s, y: s * s * y, lambda s, y: 2 * s),
-    "entries": (lambda s, y: iv.take(s * y, np.arange(6), axis=1), lambda s, y: np.ones_like(y)),
-    "mask": (lambda s, y: iv.sparse_mask(s * y, OTHER), lambda s, y: OTHER.to_dense().numpy() != 0),
-}
+def _looped(y: Any) -> Any:
+    return iv.fori_loop(0, 1, lambda k, c: iv.sin(c), y)
+
+
+def _branched(y: Any) -> Any:
+    return iv.cond(y.sum() > 0, iv.sin, lambda y: y, y)
+
+
+def _where_stored(x: Any) -> Any:
+    return np.where(OTHER.to_dense().numpy() != 0, x, 0.0)
+
+
+#: Functions of s and y, the derivative in y of each entry, and that in both.
+INNER: dict[str, tuple[Callable[[Any, Any], Any], ...]] = {
+    "product": (lambda s, y: s * y, lambda s, y: s, lambda s, y: np.ones_like(y)),
+    "quotient": (lambda s, y: s / y, lambda s, y: -s / y**2, lambda s, y: -1 / y**2),
+    "square": (lambda s, y: s * s * y, lambda s, y: s * s, lambda s, y: 2 * s),
+    "entries": (
+        lambda s, y: iv.take(s * y, np.arange(6), axis=1), lambda s, y: s, lambda s, y: np.ones_like(y)
+    ),
+    "mask": (
+        lambda s, y: iv.sparse_mask(s * y, OTHER),
+        lambda s, y: _where_stored(s),
+        lambda s, y: _where_stored(np.ones_like(y)),
+    ),
+    "mask of a function": (
+        lambda s, y: iv.sparse_mask(iv.sin(y) * s, OTHER),
+        lambda s, y: _where_stored(s * np.cos(y)),
+        lambda s, y: _where_stored(np.cos(y)),
+    ),
+    "beside a part": (
+        lambda s, y: iv.concat([iv.sin(y) * s, y[:2]]),
+        lambda s, y: s * np.cos(y) + np.array([[1.0], [1.0], [0.0], [0.0]]),
+        lambda s, y: np.cos(y),
+    ),
+    **{
+        name: (
+            lambda s, y, body=body: body(y) * s, lambda s, y: s * np.cos(y), lambda s, y: np.cos(y)
+        )
+        for name, body in {
+            "a checkpoint": iv.checkpoint(iv.sin), "a loop": _looped, "a branch": _branched,
+            "compiled": iv.jit(iv.sin),
+        }.items()
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("around", "layout"), paired(AROUND, BLOCKS, 2))
@@ -439,10 +476,12 @@ def test_derivatives_of_inner_gradients_cover_what_is_not_stored(around: str, la
     rng = np.random.default_rng(8)
     held = np.where(rng.random((4, 6)) < 0.4, rng.uniform(0.5, 1.5, (4, 6)), 0)
     s = iv.asarray(held).to_layout(layout, blocksize=BLOCKS[layout])
-    for inner, mixed in INNER.values():
-        f = AROUND[around](lambda s, g=inner: (iv.grad(lambda y: g(s, y).sum())(DENSE) * DENSE).sum())
+    for inner, slope, mixed in INNER.values():
+        f = AROUND[around](
+            lambda s, g=inner: ((iv.grad(lambda y: g(s, y).sum())(DENSE) + 1.0) ** 2 * DENSE).sum()
+        )
         f(s)  # a trace that is not differentiated, which counts on zeros, is not the one below
-        expected = mixed(held, DENSE) * DENSE
+        expected = 2 * (slope(held, DENSE) + 1.0) * mixed(held, DENSE) * DENSE
         for g in (iv.grad(f), iv.jit(iv.grad(f))):
             np.testing.assert_allclose(g(s).to_dense().numpy(), expected, atol=1e-12)
         direction = iv.asarray(np.ones((4, 6)))

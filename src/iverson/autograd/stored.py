@@ -9,16 +9,24 @@ from __future__ import annotations
 from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled
-from iverson.core.dispatch import LevelValue, is_tracked, make_handle, value_of
+from iverson.autograd.needs import are_differentiated
+from iverson.core.dispatch import LevelValue, is_tracked, levels, make_handle, value_of
 from iverson.core.table import F, derived
 from iverson.layouts import Sparse, Strided
 from iverson.layouts.symbols import PatternSymbol
 
 
+def _lasts(x: Any) -> bool:
+    """Whether a sparse cotangent is zero off its pattern in derivatives too, not only now."""
+    if isinstance(value_of(x), LevelValue) and are_differentiated(levels()):
+        return False
+    return not (is_grad_enabled() and is_tracked(x))
+
+
 @derived
 def entries_at(x: Any, pattern: Any, held: bool = False) -> Any:
     """What the op ``values_at`` gives; ``held`` says that x is a cotangent, of which what is not stored is
-    left out, unless it is tracked: then it is zero only now."""
+    left out, unless it is zero there only now."""
     value = getattr(x, "_value", None)
     if isinstance(value, Sparse) and value.pattern is pattern and (x._node is None or not is_grad_enabled()):
         return make_handle(value.values)
@@ -27,7 +35,7 @@ def entries_at(x: Any, pattern: Any, held: bool = False) -> Any:
         at = (F.along(pattern, k) for k in range(pattern.ndim))
         entries = F.gather(x, *at, axes=tuple(range(pattern.ndim)))
         return F.reshape(entries, shape=pattern.stored_shape + entries.shape[1:])
-    if held and getattr(value, "pattern", None) is not None and not (is_grad_enabled() and is_tracked(x)):
+    if held and getattr(value, "pattern", None) is not None and _lasts(x):
         return F.values_at(x, pattern=pattern, held=True)
     return F.values_at(x, pattern=pattern)
 
@@ -44,9 +52,9 @@ def with_entries(entries: Any, pattern: Any) -> Any:
 @derived
 def spread(x: Any) -> Any:
     """A cotangent or tangent that is stored on a pattern as a selection among all entries, for where the
-    pattern is not known. What is tracked is zero off it only now, and is itself."""
+    pattern is not known. What is zero off it only now is itself."""
     pattern = getattr(value_of(x), "pattern", None)
-    if pattern is None or (is_grad_enabled() and is_tracked(x)):
+    if pattern is None or not _lasts(x):
         return x
     entries = F.values_at(x, pattern=pattern, held=True)
     dense = entries.shape[len(pattern.stored_shape) :]
