@@ -28,7 +28,8 @@ class Namespace:
         """Gives x another shape: its entries, from the first on and repeated, or zeros where it has none."""
         count, size = int(np.prod(shape)), int(np.prod(x.shape))
         if not size:
-            return self.zeros(shape)
+            zeros = self.zeros(shape)
+            return zeros + 0j if "complex" in str(x.dtype) else zeros
         if tuple(x.shape) == shape:
             return x
         flat = self.reshape(x, (size,))
