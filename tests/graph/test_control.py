@@ -348,3 +348,27 @@ def test_scans_of_the_same_steps_are_one():
     for a, b in zip(compiled(x), both(x), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
     assert [e.op.name for e in simplified(compiled.graph(x)).equations].count("scan") == 2
+
+
+AROUND_A_PRODUCT = {
+    "checkpoint": lambda f, *x: iv.checkpoint(f)(*x),
+    "cond": lambda f, *x: iv.cond(iv.sum(abs(x[0])) > 0, f, lambda *x: f(*x) * 2, *x),
+    "loop": lambda f, *x: iv.fori_loop(0, 2, lambda _, c: c + f(*x), iv.zeros_like(f(*x))),
+    "scan": lambda f, *x: iv.scan(lambda c, u: (c, f(*u)), iv.asarray(0.0), tuple(v[None] for v in x))[1],
+}
+
+
+@pytest.mark.parametrize("dtypes", ["dd", "Dd", "dD", "FF", "fd", "ed", "di"])
+@pytest.mark.parametrize("name", AROUND_A_PRODUCT)
+def test_factors_that_are_views_in_bodies(name: str, dtypes: str) -> None:
+    """Products that BLAS does not know, of two dtypes or others than its own, read a transposed array too."""
+    turned = {"D": 1j, "F": 1j}
+    a, b = (
+        iv.asarray((RNG.normal(size=s) * 3 + turned.get(d, 0.0) * RNG.normal(size=s)).astype(d))
+        for s, d in zip(((5, 4), (2, 5)), dtypes, strict=True)
+    )
+    f = lambda a, b: AROUND_A_PRODUCT[name](lambda a, b: a @ b, (a * 2).T, (b * 2).T)
+    expected = f(a, b)
+    found = iv.jit(f)(a, b)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-2 if "e" in dtypes else 1e-5)

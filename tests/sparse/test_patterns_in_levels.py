@@ -423,6 +423,8 @@ AROUND: dict[str, Callable[[Any], Any]] = {
     "fori_loop": lambda f: lambda s: iv.fori_loop(0, 1, lambda k, c: c + f(s), iv.asarray(0.0)),
     "jit of what is around it": lambda f: lambda s: iv.jit(lambda: f(s))(),
 }
+
+
 def _looped(y: Any) -> Any:
     return iv.fori_loop(0, 1, lambda k, c: iv.sin(c), y)
 

@@ -27,9 +27,9 @@ import numpy as np
 from iverson.codegen.nodes import Buffer
 from iverson.codegen.programs import Branch, Repeat, View, blas
 from iverson.codegen.programs.nodes import Step
-from iverson.graph.kinds import PRODUCTS, Body, body_of
+from iverson.graph.kinds import Body, body_of
 from iverson.graph.memory import Memory, Times
-from iverson.graph.nodes import Equation, Graph, Operand, Value
+from iverson.graph.nodes import Equation, Operand, Value
 
 
 class Around(Protocol):
@@ -151,19 +151,19 @@ def _given(at: Around, operands: Sequence[Operand], *bodies: Body) -> list[View]
     found = []
     for k, x in enumerate(operands):
         place = at.view_of(x)
-        lies_well = place.contiguous or all(_is_factor(b.graph, b.graph.inputs[k], place) for b in bodies)
+        lies_well = place.contiguous or all(_is_factor(b, b.graph.inputs[k], place) for b in bodies)
         found.append(place if lies_well else at.compact(x))
     return found
 
 
-def _is_factor(body: Graph, v: Value, place: View) -> bool:
-    """Whether all that reads an input is products, and BLAS takes it as it lies."""
-    readers = [e for e in body.equations if v in e.operands]
+def _is_factor(body: Body, v: Value, place: View) -> bool:
+    """Whether all that reads an input is products of BLAS, which takes it as it lies."""
+    readers = [e for e in body.graph.equations if v in e.operands]
     return (
         len(place.shape) == 2
         and blas.matrix(place) is not None
-        and v not in body.outputs
-        and all(e.op.name in PRODUCTS for e in readers)
+        and v not in body.graph.outputs
+        and all(body.kinds.of(e) == "product" for e in readers)
     )
 
 
