@@ -488,3 +488,31 @@ def test_derivatives_of_inner_gradients_cover_what_is_not_stored(around: str, la
             np.testing.assert_allclose(g(s).to_dense().numpy(), expected, atol=1e-12)
         direction = iv.asarray(np.ones((4, 6)))
         np.testing.assert_allclose(iv.jvp(f, (s,), (direction,))[1], expected.sum(), atol=1e-12)
+
+
+# --- values of which a part is zero to any order ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("around", [lambda f: f, iv.jit, iv.checkpoint], ids=["eager", "jit", "checkpoint"])
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_all_places_are_stored_whatever_the_layout_of_the_values(layout: str, around: Any) -> None:
+    """A gradient of a slice is a box, and one of an assignment a selection: zeros among values are stored."""
+
+    def f(x: Any) -> Any:
+        box = iv.grad(lambda x: (x[:2] ** 2).sum())(x)
+        at = np.array([0, 1, 2])
+        if layout == "coo":
+            s = iv.sparse_coo_tensor((at, at), box, (3, 3))
+        else:
+            made = {"csr": iv.sparse_csr_tensor, "csc": iv.sparse_csc_tensor}[layout]
+            s = made(np.arange(4), at, box, (3, 3))
+        return (
+            s.to_dense(),
+            iv.sparse_mask(iv.ones((3, 3)), s).to_dense(),
+            iv.sparse_mask(s, s * 2.0).values(),
+        )
+
+    dense, mask, values = around(f)(iv.asarray([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(dense.numpy(), np.diag([2.0, 4.0, 0.0]))
+    np.testing.assert_allclose(mask.numpy(), np.eye(3))
+    np.testing.assert_allclose(values.numpy(), [2.0, 4.0, 0.0])

@@ -114,11 +114,10 @@ def _of_stored(kept: Array, x: Sparse) -> Any:
     return Bracket(to_strided(entries), to_strided(there), is_made=True)
 
 
-@register("from_values", Box)
 @register("from_values", Bracket)
 def from_values(_op: Op, values: Values, params: Params) -> Any:
     """Of a selection among entries, those alone are stored."""
-    x = _of_part(values[0])
+    (x,) = values
     pattern = params["pattern"]
     kept, chosen = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
     return _of_stored(kept.entries, chosen)

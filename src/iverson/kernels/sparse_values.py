@@ -51,18 +51,17 @@ def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
 
 @sparse("values_at")
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """What is stored at the pattern; of a part of a pattern, a selection: what it left out stays so."""
-    x, pattern = values[0], params["pattern"]
-    own = x.pattern
-    if x.pattern is pattern:
+    """What is stored at the pattern; ``held`` makes it a selection: what is not stored stays left out."""
+    (x,), pattern, own = values, params["pattern"], values[0].pattern
+    if own is pattern:
         return x.values
-    at = x.pattern.places_in(pattern)
+    is_held, dense = params.get("held", False), x.dense_shape
+    at = own.places_in(pattern)
     if at is not None:
-        return _placed(x.values, at, (*pattern.stored_shape, *x.dense_shape))
+        return _placed(x.values, at, (*pattern.stored_shape, *dense), is_held)
     entries = _entries_at(x, pattern)
-    if not (own.part_of or params.get("held", False)):
+    if not is_held:
         return entries
-    dense = x.dense_shape
     there = kept(("there", dense), (own, pattern), lambda: _there(own, dense, pattern))
     return entries if there is None else Bracket(entries, there, is_made=True)
 
@@ -95,13 +94,15 @@ def _added(x: Sparse, pattern: CompressedPattern) -> Array:
     return counting.added_rows(pattern.count, at, entries)
 
 
-def _placed(values: Array, at: Array, shape: Shape) -> Any:
-    """Values at increasing positions of the first axis, none at others: a box, or a selection of one."""
+def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
+    """Values at increasing positions of the first axis, zeros at others; a selection of them, if held."""
+    if not is_held:
+        out = np.zeros(shape, values.dtype)
+        out[at] = values
+        return out
     first, last = (int(at[0]), int(at[-1]) + 1) if at.size else (0, 0)
     rest = (0,) * (len(shape) - 1)
     region = Region((first, *rest), (last, *shape[1:]))
-    if last - first == at.size:
-        return box.make(shape, region, values)
     inner, there = np.zeros(region.shape, values.dtype), np.zeros(region.shape, bool)
     inner[at - first], there[at - first] = values, True
     return Bracket(box.make(shape, region, inner), box.make(shape, region, there), is_made=True)
