@@ -490,7 +490,7 @@ def test_derivatives_of_inner_gradients_cover_what_is_not_stored(around: str, la
         np.testing.assert_allclose(iv.jvp(f, (s,), (direction,))[1], expected.sum(), atol=1e-12)
 
 
-# --- values of which a part is zero to any order ---------------------------------------------------------------
+# --- values of which a part is zero to any order -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("around", [lambda f: f, iv.jit, iv.checkpoint], ids=["eager", "jit", "checkpoint"])
