@@ -12,14 +12,14 @@ import pytest
 import iverson as iv
 from iverson import te
 from iverson.core.aval import Aval, aval_of
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import bind, make_handle
 from iverson.core.op import Op
 from iverson.graph.interpret import interpret
 from iverson.graph.trace import trace_flat
 from iverson.graph.verify import check
 from iverson.ops import TABLE, F, batching, defined
 from iverson.transforms import vmap
-from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns, dtypes_of, floating, samples_of
 from tests.graph.programs import Call, as_tuple, calls_of, close, entries, loss_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -200,3 +200,30 @@ def test_against_jax_and_torch():
     for theirs in (by_jax, of(torch, torch.func, torch.tensor)):
         for a, b in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_no_examples_give_results_of_the_shapes_of_one():
+    """Every op, its operands with no examples one after the other and together."""
+    wrong = {}
+    for name in NAMES:
+        op = TABLE[name]
+        for sample in samples_of(op, dtypes_of(op)[0]):
+            at = floating(sample)
+            out = op.infer(*map(aval_of, sample.args), **sample.params)
+            expected = [(0, *x.shape) for x in (out if op.multiple else (out,))]
+            for which in {at, *((k,) for k in at)} - {()}:
+
+                def f(*given, op=op, sample=sample, which=which):
+                    args = list(sample.args)
+                    for k, x in zip(which, given, strict=True):
+                        args[k] = x
+                    found = bind(op, tuple(args), dict(sample.params))
+                    return found if op.multiple else (found,)
+
+                none = [np.zeros((0, *np.shape(sample.args[k])), sample.args[k].dtype) for k in which]
+                found = [x.shape for x in vmap(f)(*map(iv.asarray, none))]
+                if found != expected:
+                    wrong[name, which] = found, expected
+    assert not wrong, wrong
+    assert iv.hessian(lambda x: (x @ x) * 0.3)(iv.zeros(0)).shape == (0, 0)
+    assert iv.jacobian(lambda x: x @ x)(iv.zeros(0)).shape == (0,)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iverson.core.dispatch import bind
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, make_handle
 from iverson.core.op import Op, Rule
 from iverson.core.shapes import Shape
 from iverson.kernels.keys import canonical_slice
@@ -132,26 +133,37 @@ def beside(F: Any, x: Any) -> Any:
     return F.reshape(F.permute_dims(x, axes=(1, 0, 2)), shape=(rows, count * columns))
 
 
-def apart(F: Any, x: Any, size: int) -> Any:
-    """The batch whose columns are beside each other in a matrix."""
-    rows, columns = x.shape
-    whole = F.reshape(x, shape=(rows, size, columns // size if size else 0))
+def apart(F: Any, x: Any, size: int, columns: int) -> Any:
+    """The batch of matrices with so many columns that are beside each other in one matrix."""
+    whole = F.reshape(x, shape=(x.shape[0], size, columns))
     return F.permute_dims(whole, axes=(1, 0, 2))
 
 
 def by_matrix(F: Any, examples: Examples, call: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """call(a, b) for each example; once for all that share the matrix a, columns of b side by side."""
     if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
-        return apart(F, call(a, beside(F, b)), examples.size)
+        return apart(F, call(a, beside(F, b)), examples.size, b.shape[2])
     return call(*examples.aligned(F, (a, b)))
 
 
 def one_by_one(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
     """Example by example."""
+    if not examples.size:
+        return _none(examples, args, params)
     found = [examples.call(*_at(F, k, examples, args), **params) for k in range(examples.size)]
     if isinstance(found[0], tuple):
         return tuple(F.stack(*parts, axis=0) for parts in zip(*found, strict=True))
     return F.stack(*found, axis=0)
+
+
+def _none(examples: Examples, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The results for no examples."""
+    of = [Aval(a.shape[1:], a.dtype) if b else a for a, b in zip(args, examples.of, strict=True)]
+    found = examples.op.infer(*of, **params)
+    made = [
+        make_handle(np.zeros((0, *x.shape), x.dtype)) for x in (found if examples.op.multiple else (found,))
+    ]
+    return tuple(made) if examples.op.multiple else made[0]
 
 
 def _at(F: Any, k: int, examples: Examples, args: Sequence[Any]) -> list[Any]:

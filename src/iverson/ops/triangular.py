@@ -56,7 +56,7 @@ def _batched(F: Any, examples: Examples, a: Any, b: Any, *, lower: bool, check: 
     """As for `solve`."""
     if examples.alike(0) and a.ndim == 2:
         found = F.solve_triangular(a, beside(F, b), lower=lower, check=check)
-        return apart(F, found, examples.size)
+        return apart(F, found, examples.size, b.shape[2])
     return F.solve_triangular(*examples.each(F, (a, b)), lower=lower, check=check)
 
 
