@@ -354,13 +354,17 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
 
 @register("sampled_product", Bracket)
 def sampled_product(op: Op, values: Values, params: Params) -> Any:
-    """Entries of a product, of what is selected; held where there is a term of which both factors are."""
-    out = run(op, tuple(map(select, values)), params)
+    """Entries of a product, of what is selected; held where anything of their lines is in both factors."""
+    out, pattern = run(op, tuple(map(select, values)), params), params["pattern"]
+    if not is_strided(out) or pattern.ndim != 2:
+        return out
+    own = [v.without_values() if type(v) is Bracket else None for v in values]
 
     def there() -> Any:
-        return op.forward(*(_where_held(x).astype(np.float32) for x in values), **params) > 0
+        lines = [_where_held(x).any(axis=1 - k)[pattern.along(k)] for k, x in enumerate(own) if x is not None]
+        return reduce(np.logical_and, lines).reshape(out.shape)
 
-    return Bracket(out, there, is_made=True) if is_strided(out) else out
+    return Bracket(out, there, is_made=True)
 
 
 def _product_of_boxes(op: Op, values: Values, params: Params) -> Any:

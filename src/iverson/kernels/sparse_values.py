@@ -56,6 +56,9 @@ def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
     if own is pattern:
         return x.values
     is_held, dense = params.get("held", False), x.dense_shape
+    at = pattern.places_in(own)
+    if at is not None:
+        return x.values.take(at, axis=0)
     at = own.places_in(pattern)
     if at is not None:
         return _placed(x.values, at, (*pattern.stored_shape, *dense), is_held)
