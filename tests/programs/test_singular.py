@@ -90,9 +90,10 @@ def test_what_is_left_out_of_sparse_arguments_reaches_no_derivative(first: int) 
         (6028, Mode(("jit", "jvp"), "grad"), "csc"),  # a product at the entries of a pattern
         (6043, Mode(("jvp",), "grad"), "coo"),  # sums of lines
         (6047, Mode((), "jvp", ("jit",)), "coo"),  # a number times a part
+        (71, Mode(("jit", "jvp"), "grad"), "coo"),  # an assignment that stores less than its pattern
     ],
 )  # fmt: skip
-def test_chains_that_were_not_finite(seed: int, mode: Mode, layout: str) -> None:
+def test_chains_that_were_wrong(seed: int, mode: Mode, layout: str) -> None:
     check(chain_of(seed, mode)._replace(layout=layout))
 
 

@@ -31,6 +31,7 @@ from iverson.core import work
 from iverson.core.cached import cached_property
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
+from iverson.core.table import TABLE
 from iverson.graph import stored
 from iverson.graph.kinds import PRODUCTS, Kinds
 from iverson.graph.large import gradients_together
@@ -40,8 +41,9 @@ from iverson.graph.orders import in_order_of_reads, matmul_moved
 from iverson.graph.padding import on_binding, padded, trimmed
 from iverson.graph.segment import Segment, arrays_of
 from iverson.graph.stored_ops import STORED_OPS, stored_on, stored_work
-from iverson.graph.symbols import inputs_on_symbols, named, unknown
-from iverson.layouts import are_strided, to_strided
+from iverson.graph.symbols import inputs_on_symbols, named, symbol_of, unknown
+from iverson.kernels.registry import run_in_layouts
+from iverson.layouts import Sparse, are_strided, to_strided
 from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, bound, kept
 
 Array = np.ndarray[Any, Any]
@@ -219,7 +221,19 @@ def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) 
     else:
         out = bind(equation.op, tuple(args), _bound(equation.params, binding, args))
         found = out if equation.op.multiple else (out,)
-    return [x if x is UNDEFINED else value_of(x, x) for x in found]
+    return [
+        x if x is UNDEFINED else _as_said(value_of(x, x), v, binding)
+        for x, v in zip(found, equation.results, strict=True)
+    ]
+
+
+def _as_said(value: Any, v: Value, binding: Binding) -> Any:
+    """A value on the pattern that the graph says, where eager code stores less: a symbol is one pattern."""
+    said = symbol_of(v)
+    if said is None or not isinstance(value, Sparse) or value.pattern is (pattern := said.at(binding)):
+        return value
+    entries = run_in_layouts(TABLE["values_at"], (value,), {"pattern": pattern})
+    return pattern.kind(pattern, to_strided(entries))
 
 
 def _bound(params: Any, binding: Binding, args: Sequence[Any] = ()) -> dict[str, Any]:
