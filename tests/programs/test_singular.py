@@ -90,6 +90,7 @@ def test_what_is_left_out_of_sparse_arguments_reaches_no_derivative(first: int) 
         (6028, Mode(("jit", "jvp"), "grad"), "csc"),  # a product at the entries of a pattern
         (6043, Mode(("jvp",), "grad"), "coo"),  # sums of lines
         (6047, Mode((), "jvp", ("jit",)), "coo"),  # a number times a part
+        (25, Mode(("jvp",), "grad"), "csc"),  # chosen columns
         (71, Mode(("jit", "jvp"), "grad"), "coo"),  # an assignment that stores less than its pattern
     ],
 )  # fmt: skip

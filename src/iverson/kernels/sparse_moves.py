@@ -383,7 +383,7 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     if not is_sparse(g) or len(axes) != 1 or not is_strided(indices[0]) or indices[0].ndim != 1:
         return NotImplemented
     if sparse_parts.is_plain(g.pattern):
-        put = sparse_parts.put_lines(g, indices[0], axes[0], shape)
+        put = sparse_parts.put_lines(g, indices[0], axes[0], shape, params.get("held", False))
         if put is not NotImplemented:
             return put
     g = with_sparse_axes(g, axes[0] + 1)

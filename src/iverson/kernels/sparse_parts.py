@@ -134,16 +134,21 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
     return made.value(values)
 
 
-def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape) -> Any:
+def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = False) -> Any:
     """The adjoint of `lines`, for entries on the pattern of its result: added up where they were taken from,
-    on the pattern they are of. NotImplemented for other patterns."""
+    on the pattern they are of, or the part of it that they were taken from (``held``). NotImplemented for
+    other patterns."""
     if g.pattern.lines_of is None:
         return NotImplemented
     found, own, of, at = g.pattern.lines_of
     whole = found()
     if whole is None or whole.shape + g.dense_shape != shape or of != axis or not np.array_equal(own, chosen):
         return NotImplemented
-    return whole.value(counting.added_rows(whole.count, at(), g.entries))
+    entries = counting.added_rows(whole.count, at(), g.entries)
+    if not held:
+        return whole.value(entries)
+    taken = g.pattern.once("taken from", lambda: np.unique(at()))
+    return whole.part(taken).value(entries[taken])
 
 
 def diagonal(x: Sparse, offset: int) -> Any:

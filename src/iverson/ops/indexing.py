@@ -309,7 +309,7 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
     if region.size > max(_SMALL, worth * g.size) and is_strided(value_of(g)):
         return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
     if isinstance(value_of(g), Sparse):
-        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape)
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
     if region.covers(_x.shape):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
     moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
