@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import iverson as iv
 from iverson.codegen.nodes import Store, statements
 from iverson.te import language as te
 from iverson.te import lower, lowered
@@ -210,3 +211,20 @@ def test_a_guarded_reduction_of_one_point_gives_zero_where_the_guard_fails() -> 
     for _ in range(3):
         np.full(4, np.nan)  # what memory held before must not show
         np.testing.assert_array_equal(made(values)[0], [1.0, 0.0, 3.0, 0.0])
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 17])
+@pytest.mark.parametrize("move", ["roll", "flip", "concat"])
+def test_what_is_stored_in_parts_is_finished_in_each_of_them(move: str, n: int) -> None:
+    """Cotangents of parts, chosen twice: each part has values of its own."""
+    x, w = np.linspace(0.3, 2.1, n), np.arange(1.0, n + 1)
+    moved: dict[str, tuple[Any, Any]] = {
+        "roll": (lambda v: iv.roll(v, 1), np.roll(w, -1)),
+        "flip": (iv.flip, w[::-1]),
+        "concat": (lambda v: iv.concat([v[n // 2 :], v[: n // 2]]), np.roll(w, n // 2)),
+    }
+    go, back = moved[move]
+    f = lambda v: (w * go(iv.minimum(iv.maximum(v, 0.9), 1.7))).sum()
+    expected = np.where((x > 0.9) & (x < 1.7), back, 0.0)
+    for g in (iv.grad(f), iv.grad(iv.jit(f)), iv.jit(iv.grad(f))):
+        np.testing.assert_allclose(np.asarray(g(iv.asarray(x))), expected)

@@ -63,12 +63,13 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
         return None
 
     taken = set(bound(phase))
-    names_of = {x.name: fresh(x.name, taken) for x in task.lets}
 
     def store(s: Stmt) -> tuple[Stmt, ...]:
         if not isinstance(s, Store) or s.buffer.name != read.name:
             return (s,)
         at = dict(zip(names, s.indices, strict=True))
+        # Of its own for each: there may be several in one block.
+        names_of = {x.name: fresh(x.name, taken) for x in task.lets}
         made = s.value if isinstance(s.value, Local) else Local(fresh("made", taken), s.value.dtype)
 
         def final(e: Expr) -> Expr:
