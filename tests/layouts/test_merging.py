@@ -378,6 +378,8 @@ ORDERED: dict[str, Any] = {
 }
 #: In gradients of these, entries of a pattern are still searched for in another.
 SEARCHED = {"where a sum and a product meet"}
+#: Their cotangents store a few of many entries: the start of each line is searched for among these.
+A_FEW = {"some rows", "some columns"}
 SORTS = ("argsort", "lexsort", "sort", "union1d", "intersect1d", "searchsorted")
 
 
@@ -406,7 +408,8 @@ def test_entries_in_order_are_not_sorted(name, monkeypatch):
     assert [(f, k) for f, k in given if k > 8] == []
     found = grad(out, [x, y], grad_outputs=out.detach(), unused="zero")
     if name not in SEARCHED:
-        assert [(f, k) for f, k in given if k > 8] == []
+        starts = [("searchsorted", n + 1)] if name in A_FEW else []
+        assert [(f, k) for f, k in given if k > 8] == starts
     dense_a, dense_b = (iv.asarray(m.detach().to_dense(), requires_grad=True) for m in (a, b))
     dense = ORDERED[name](dense_a, dense_b)
     np.testing.assert_allclose(out.detach().to_dense().numpy(), dense.detach().to_dense().numpy())

@@ -403,15 +403,18 @@ class Chain:
 
     # --- the program -----------------------------------------------------------------------
 
-    def program(self) -> str:
+    def program(self, turns: Sequence[str] = ()) -> str:
+        """With selections that are drawn, or those of ``turns``; the last leaves out all that is left."""
         x, y = "x", "y"
         forms = AT_ONE if self.entries("x").max() == 1 else AT_ZERO
         v = self.add(str(self.choose(forms)).format(x=x, y=y))
-        for _ in range(int(self.rng.integers(1, 4))):
+        for k, turn in enumerate(turns):
+            v = self.leave(v, turn, part=k < len(turns) - 1)
+        for _ in range(0 if turns else int(self.rng.integers(1, 4))):
             for _ in range(int(self.rng.integers(0, 3))):
                 v = self.harmless(v)
             v = self.tried(v, part=bool(self.rng.random() < 0.5))
-        for _ in range(9):
+        for _ in range(0 if turns else 9):
             if not self.left(v).any():
                 break
             v = self.tried(v)
@@ -438,8 +441,9 @@ class Impossible(Exception):
 SHAPES = ((3,), (4,), (2, 3), (3, 2), (2, 2), (3, 3), (1, 3), (5,))
 
 
-def chain_of(seed: int, mode: Mode) -> Program:
-    """The chain of a seed, in a mode; second derivatives are of smaller ones."""
+def chain_of(seed: int, mode: Mode, turns: Sequence[str] = ()) -> Program:
+    """The chain of a seed, in a mode, with selections that are given or drawn; second derivatives are of
+    smaller ones. Impossible, if none of the programs tried can be written with the selections given."""
     for turn in range(20):
         rng = np.random.default_rng([seed, turn])
         small = SHAPES[:5]
@@ -448,15 +452,15 @@ def chain_of(seed: int, mode: Mode) -> Program:
             if mode.derivative == "hessian"
             else SHAPES[rng.integers(len(SHAPES))]
         )
-        one = rng.random() < 0.3
+        one = rng.random() < 0.3 and "fori" not in mode.inner  # its steps would leave the domain
         x = np.round(rng.uniform(-0.7, 0.8, shape) if one else rng.uniform(0.4, 3.0, shape), 2)
         x.flat[rng.integers(x.size)] = 1.0 if one else 0.0
-        if rng.random() < 0.2:
+        if rng.random() < 0.2 or turns:
             x.flat[rng.integers(x.size)] = 1.0 if one else 0.0
         y = np.round(rng.uniform(0.5, 1.5, shape), 2)
         try:
-            source = Chain(rng, x, y).program()
+            source = Chain(rng, x, y).program(turns)
         except Impossible:
             continue
         return Program(seed, source, [], (x, y), mode, "strided")
-    raise AssertionError(seed)
+    raise Impossible(seed)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tests.programs.differential import outcome_of_program
 from tests.programs.generator import Program
 from tests.programs.modes import DERIVATIVES, Mode, carried_out
 from tests.programs.oracle import Array, Oracle
-from tests.programs.singular import chain_of
+from tests.programs.singular import LEAVING, Impossible, chain_of
 
 COUNT, CHUNK = (104, 13) if EXHAUSTIVE else (66, 11)
 #: Bodies within bodies, and derivatives of derivatives: cotangents and tangents cross two borders.
@@ -96,6 +96,42 @@ def test_what_is_left_out_of_sparse_arguments_reaches_no_derivative(first: int) 
 )  # fmt: skip
 def test_chains_that_were_wrong(seed: int, mode: Mode, layout: str) -> None:
     check(chain_of(seed, mode)._replace(layout=layout))
+
+
+#: Selections by the values of entries: where f(0) is not finite, they are others for what is not stored.
+BY_VALUE = {"sort", "extremum", "clip", "relu"}
+NOT_STORED = ("xp.sin(x) / x", "x * xp.log(x)")
+TURNS = tuple(dict.fromkeys(LEAVING))
+SHARE = 1 if EXHAUSTIVE else 4
+
+
+def pairs_of(first: str, layouts: Sequence[str]) -> Iterator[Program]:
+    """A selection, and each other after it, in modes by turns."""
+    k = TURNS.index(first)
+    for j, second in enumerate(TURNS):
+        for n in range(6 if EXHAUSTIVE else 1):
+            number = SEED + 7 * k + 5 * j + 11 * n
+            mode = ALL[number % len(ALL)]
+            if (k + j + SEED) % SHARE or (layouts != ("strided",) and mode in RECORDED):
+                continue
+            try:
+                program = chain_of(1000 * (SEED + n) + len(TURNS) * k + j, mode, (first, second))
+            except Impossible:
+                continue
+            fits = [name for name in layouts if name[:2] != "cs" or program.args[0].ndim == 2]
+            by_value = not BY_VALUE.isdisjoint((first, second)) and any(
+                f in program.source for f in NOT_STORED
+            )
+            if layouts == ("strided",) or not by_value:
+                yield program._replace(layout=fits[number % len(fits)])
+
+
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+@pytest.mark.parametrize("layouts", [("strided",), ("csr", "csc", "coo")], ids="-".join)
+@pytest.mark.parametrize("first", TURNS)
+def test_what_two_selections_leave_out_reaches_no_derivative(first: str, layouts: Sequence[str]) -> None:
+    for program in pairs_of(first, layouts):
+        check(program)
 
 
 def test_chains_are_singular_and_their_truth_is_finite() -> None:
@@ -205,6 +241,9 @@ CASES: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
         lambda x: iv.where(MASK, CHOSEN(iv.sqrt(x), iv.asarray(np.ones(3))), 0.0).sum(), [0, 1, 0.5]
     ),
     "sums in index notation": (lambda x: RUNNING(iv.flip(1 / x))[:2].sum(), [0, -1, -1 / 8]),
+    "windows in index notation, by index": (
+        lambda x: iv.take(WINDOWS(x), np.array([1, 1])).sum(), [0, 1, 0.5]
+    ),
     "chosen of sums in index notation": (
         lambda x: iv.where(MASK[::-1], RUNNING(iv.flip(1 / x)), 2.0).sum(), [0, -1, -1 / 8]
     ),
@@ -345,6 +384,12 @@ def RUNNING(x: Any) -> Any:
     (n,) = x.shape
     k = iv.te.reduce_axis(n)
     return iv.te.compute((n,), lambda i: iv.te.sum(iv.te.select(k <= i, x[k], 0.0), k))
+
+
+@iv.te.op
+def WINDOWS(x: Any) -> Any:
+    k = iv.te.reduce_axis(2)
+    return iv.te.compute((x.shape[0] - 1,), lambda i: iv.te.sum(iv.te.sqrt(x[i + k]), k))
 
 
 def _both(x: Any) -> Any:

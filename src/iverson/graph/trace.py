@@ -34,7 +34,7 @@ from iverson.core.dispatch import (
     with_cells,
 )
 from iverson.core.dtypes import is_inexact
-from iverson.core.entries import FULL, Bracket, Nothing, Stored
+from iverson.core.entries import FULL, Box, Bracket, Nothing, Stored
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.core.table import TABLE
@@ -330,7 +330,9 @@ class Trace(Level):
         several: tuple[Aval, ...] = found if op.multiple else (found,)
         supports = [type(x.aval.support) for x in operands if type(x) is Value]
         selects = Bracket in supports and op.name not in ("selected", "values_held", "where_held")
-        selects = selects or begins(op, params)
+        # Entries of a box that move to places which only a run knows are a selection there.
+        moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
+        selects = selects or begins(op, params) or (Box in supports and moves)
         results = tuple([Value(_selecting(a) if selects else a) for a in several])
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())

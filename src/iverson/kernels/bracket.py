@@ -79,10 +79,15 @@ def bracket(condition: Any, x: Any, *, negated: bool) -> Any:
 def bracket_of(op: Op, values: Values, params: Params) -> Any:
     """A selection among what a smaller support, or another selection, leaves."""
     condition, x = values
-    shape = zeros_like_result(op, values, params).shape
-    if not is_strided(condition) or x.shape != shape:
+    if not isinstance(x, Box | Bracket | Sparse | Packed):
         return NotImplemented
-    condition = np.asarray(condition, bool)
+    shape = zeros_like_result(op, values, params).shape
+    if x.shape != shape:
+        return run(op, (condition, run(TABLE["broadcast_to"], (x,), {"shape": shape})), params)
+    if isinstance(condition, Sparse) and isinstance(x, Sparse):
+        chosen = np.broadcast_to(read(condition, x.pattern, shape), x.entries.shape)
+        return _of_stored(np.logical_not(chosen) if params["negated"] else chosen, x)
+    condition = np.asarray(to_strided(condition), bool)
     if condition.shape != shape:
         condition = np.broadcast_to(condition, shape)
     if type(x) is Bracket and x.is_lazy and is_strided(select(x)):  # a select costs less than the condition
@@ -95,8 +100,9 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
     if isinstance(x, Sparse):
         return _of_stored(read(chosen, x.pattern, shape), x)
     if type(x) is Packed:
-        return Packed(x.mask, keep_where(chosen[x.mask], x.values))
-    return made(x, chosen) if type(x) is Box else NotImplemented
+        kept = chosen[x.mask]
+        return Packed(x.mask, x.values) if kept.all() else Packed(x.mask & chosen, x.values[kept])
+    return made(x, chosen)
 
 
 def _of_stored(kept: Array, x: Sparse) -> Any:
@@ -315,12 +321,13 @@ def running_sums(op: Op, values: Values, params: Params) -> Any:
 
 
 @register("index notation", Bracket)
+@register("index notation", Box)
 def in_notation(op: Op, values: Values, params: Params) -> Any:
     """A derivative in index notation that is linear in the selection, as it is carried out eagerly."""
     from iverson.te.operator import expression_of
 
     own = expression_of(op)
-    if own is None or not own.linear or type(values[0]) is not Bracket:
+    if own is None or not own.linear or type(values[0]) not in (Bracket, Box):
         return NotImplemented
     made = own.applied(tuple(map(make_handle, (values[0], *map(select, values[1:])))), params)
     return tuple(map(value_of, made)) if op.multiple else value_of(made)
@@ -427,11 +434,15 @@ def any_other(op: Op, values: Values, params: Params) -> Any:
 
 
 @register("pack", Bracket)
+@register("pack", Box)
+@register("pack", Packed)
 @register("unpack", Bracket)
+@register("unpack", Box)
 def packed(op: Op, values: Values, params: Params) -> Any:
-    """Entries picked by a mask, or put back where it holds: the condition goes along."""
+    """Entries picked by a mask, or put back where it holds: where they are held goes along."""
     x, mask = values
-    if not is_strided(mask):
+    x = _of_part(_as_selection(x))
+    if not is_strided(mask) or type(x) is not Bracket:
         return NotImplemented
     parts = [to_strided(op.forward(part, mask, **params)) for part in map(to_strided, (x.values, held(x)))]
     return Bracket(parts[0], parts[1], is_made=x.is_made)

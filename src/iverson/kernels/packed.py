@@ -11,7 +11,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.kernels.registry import in_dtype, register, zeros_like_result
-from iverson.layouts import Packed, Zero, is_strided, to_strided
+from iverson.layouts import Box, Packed, Sparse, Zero, is_strided, to_strided
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -36,7 +36,12 @@ def _at(value: Any, mask: Any) -> Any:
 
 @register("elementwise", Packed)
 def elementwise(op: Op, values: Values, params: Params) -> Any:
-    """The result is zero where all packed operands are: then it is computed at their common entries alone."""
+    """The result is zero where all packed operands are: then it is computed at their common entries alone.
+
+    Beside zeros of other layouts it is a selection.
+    """
+    if any(isinstance(v, Sparse | Box) for v in values):
+        return NotImplemented
     at = [k for k, v in enumerate(values) if type(v) is Packed]
     first = values[at[0]]
     zeros = {k for k, v in enumerate(values) if type(v) in (Packed, Zero)}

@@ -147,7 +147,7 @@ def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = Fa
     entries = counting.added_rows(whole.count, at(), g.entries)
     if not held:
         return whole.value(entries)
-    taken = g.pattern.once("taken from", lambda: np.unique(at()))
+    taken = g.pattern.once("taken from", lambda: np.flatnonzero(np.bincount(at(), minlength=whole.count)))
     return whole.part(taken).value(entries[taken])
 
 

@@ -65,7 +65,7 @@ def _extremum_vjp(
 
 def _shared_out(F: Any, g: Any, share: Any) -> Any:
     """g times shares: an entry without one takes no part, also where g is inf or nan."""
-    return F.where(F.not_equal(share, 0), g * share, F.zero((), g.dtype))
+    return F.bracket(F.not_equal(share, 0), g * share, negated=False)
 
 
 def _extremum_within(

@@ -29,6 +29,8 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.guards import Guard, guards_of
 from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
+from iverson.expr.nodes import Apply, Const, postorder
+from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, to_strided
 from iverson.layouts.bracket import held
 from iverson.te import guards
@@ -101,6 +103,12 @@ class Compiled:
                         return True
                     made.update([t] if read else [])
         return False
+
+    @cached_property
+    def has_poles(self) -> bool:
+        """Whether it may be infinite where all arguments are finite."""
+        made = (t for unit in units_below(self.program.outputs) for t in computes_of(unit))
+        return any(map(_is_pole, postorder([s.body for t in made for s in t.statements])))
 
     @cached_property
     def picked(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
@@ -467,11 +475,16 @@ class Expression:
     def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """This derivative, linear in the cotangent or tangent that comes first.
 
-        If that is a selection (`iverson.layouts.bracket`), so is the result: each entry is held where any
-        that it depends on is, and what was left out meets no factor.
+        If that is a selection (`iverson.layouts.bracket`) or a box, the result is a selection: each entry is
+        held where any that it depends on is, and what was left out meets no factor.
         """
         first, *others = args
         value = value_of(first)
+        if self.linear and (part := _box_of(value)) is not None:
+            own = held(value) if type(value) is Bracket else _all_of(part)
+            value = Bracket(to_strided(part), to_strided(own), is_made=getattr(value, "is_made", True))
+            first = make_handle(value, *slot_of(first))
+            args = (first, *others)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
         if not (selected or self.guarded):
             return self._of_sums(args, params) if self.linear else bind(self.op, args, params)
@@ -503,8 +516,7 @@ class Expression:
         else:
             condition, value = held(value), value.values
             if not all(not is_tracked(x) and np.isfinite(value_of(x)).all() for x in results):
-                chosen = self._under_condition("selected", 0).op
-                made = bind(chosen, (condition, make_handle(value, *slot_of(first)), *others), params)
+                made = self.selected(condition, (make_handle(value, *slot_of(first)), *others), params)
                 results = made if self.multiple else (made,)
 
         like = value.shape, value.dtype
@@ -541,6 +553,10 @@ class Expression:
         """On how many entries of the first operand, of those where a condition holds, each result depends."""
         return bind(self._under_condition("held", 1).op, (condition, *args), params)
 
+    def selected(self, condition: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Of entries of the first operand where a condition holds, term by term: others meet no factor."""
+        return bind(self._under_condition("selected", 0).op, (condition, *args), params)
+
     def _under_condition(self, key: str, k: int) -> Expression:
         """`_selected`, of a condition and the operands."""
         names = (distinct("condition", self.names), *self.names)
@@ -549,6 +565,10 @@ class Expression:
     def moves(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
         """Whether each entry of the result depends on one of the first operand, or on none."""
         return self.compiled(tuple(map(_operand, args)), params).relation.place() is not None
+
+    def has_poles(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
+        """Whether the result may be infinite where all operands are finite."""
+        return self.compiled(tuple(map(_operand, args)), params).has_poles
 
     def _leaves_out(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
         """Whether terms of the first operand stand under a condition."""
@@ -580,6 +600,32 @@ class Expression:
                 made.root = self.root
                 self._derived[key] = made
             return self._derived[key]
+
+
+#: Functions that are finite wherever their operands are, but for overflow.
+_FINITE = frozenset((
+    "abs", "add", "conj", "cos", "exp", "expm1", "imag", "maximum", "minimum", "multiply", "negative",
+    "positive", "real", "relu", "sech2", "sigmoid", "sign", "silu", "sin", "square", "subtract", "tanh",
+    "where",
+))  # fmt: skip
+
+
+def _is_pole(e: Any) -> bool:
+    """Whether a function may be infinite where its operands are finite."""
+    if not isinstance(e, Apply) or e.dtype.kind not in "fc" or e.name in _FINITE:
+        return False
+    return not (e.name == "divide" and isinstance(e.operands[1], Const) and e.operands[1].value != 0)
+
+
+def _box_of(value: Any) -> Any:
+    """The box that a value is, or is selected of; None of other values."""
+    values = value.values if type(value) is Bracket else value
+    return values if type(values) is BoxLayout else None
+
+
+def _all_of(box: Any) -> Any:
+    """The condition of a box that holds in all of it."""
+    return BoxLayout(box.shape, box.region, np.ones(box.region.shape, bool))
 
 
 def _nothing(x: Any) -> Any:

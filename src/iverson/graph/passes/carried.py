@@ -417,7 +417,8 @@ def _scattered(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 def in_notation(e: Equation, given: Sequence[Any]) -> Any:
     """A derivative in index notation, linear in its first operand; held where any entry it is made of is.
 
-    What is made of one entry is computed of all values.
+    What is made of one entry is computed of all values, what adds up entries of those that are held: term by
+    term where a factor may be infinite.
     """
     own = expression_of(e.op)
     if own is None or not own.linear or not given or not _is_selection(given[0]):
@@ -426,6 +427,8 @@ def in_notation(e: Equation, given: Sequence[Any]) -> Any:
     params = dict(e.params)
     there = F.greater(own.counts(x.everywhere(), (x.values, *others), params), 0)
     moves = own.moves((x.values, *others), params)
+    if not moves and own.has_poles((x.values, *others), params):
+        return Held(own.selected(x.everywhere(), (x.values, *others), params), there, False, made=True)
     out = bind(e.op, (x.values if moves else x.selected(), *others), params)
     return Held(out, there, False, made=not moves)
 

@@ -48,6 +48,7 @@ from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Packed, to_strided
 from iverson.ops.entry_maps import Along, Reduced
 from iverson.ops.selection import begins
+from iverson.te.operator import expression_of
 
 
 def entries(graph: Graph) -> Graph:
@@ -298,7 +299,9 @@ class _Walk:
             self.known.update((v, zero(v.shape, v.dtype)) for v in e.results)
             return
         found = None
-        if not e.op.multiple and not any(map(_is_sparse, (*e.operands, *e.results))):
+        own = expression_of(e.op)
+        linear = e.operands[:1] if own is not None and own.linear else e.operands
+        if not e.op.multiple and not any(map(_is_sparse, (*linear, *e.results))):
             found = self.carried(e, needs[0])
         if found is not None:
             need = needs[0]

@@ -57,6 +57,6 @@ register(
         buffers=lambda value: (value.mask, value.values),
         rebuild=lambda value, buffers: Packed(buffers[0], buffers[1]),
         densify_warns=False,
-        priority=4,
+        priority=25,
     )
 )
