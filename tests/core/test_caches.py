@@ -105,8 +105,8 @@ COVERED: dict[str, str] = {
         masked.buckets.Lines.bucketed masked.buckets.Lines.buckets masked.buckets.Lines.order
         masked.buckets.Lines.ranks te.blocked.lowered_in_blocks.of_size te.lowered.Lowered
         te.lowered.Lowered._rows te.lowered.Lowered._taken te.lowered.Lowered.whole te.lowered.Run.compiled
-        te.operator.Compiled._kinds te.operator.Compiled.has_poles te.operator.Compiled.leaves_out te.operator.Compiled.lowered
-        te.operator.Compiled.picked
+        te.operator.Compiled._kinds te.operator.Compiled.has_poles te.operator.Compiled.leaves_out
+        te.operator.Compiled.lowered te.operator.Compiled.picked
         te.operator.Expression._compile.reached te.operator.Expression._of_sums.counts
         testing.jacobians.Check._nearby testing.numerical.Numerical""",
     "the state of a tensor or an optimizer: no cache": """
