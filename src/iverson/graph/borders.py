@@ -29,7 +29,7 @@ from iverson.core.entries import FULL, NOTHING
 from iverson.core.op import Body, Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.core.table import TABLE, F
+from iverson.core.table import TABLE, F, derived
 from iverson.graph.nodes import Equation, Value, values_of
 from iverson.kernels.registry import register
 from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, support_of, to_strided
@@ -93,6 +93,12 @@ def _held(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
     return to_strided(held(x)) if type(x) is Bracket else x.mask if type(x) is Packed else _everywhere(x)
 
 
+@derived
+def held_apart(x: Any) -> tuple[Any, Any]:
+    """The values of what may be a selection, and where they are held."""
+    return bind(values_held, (x,)), bind(where_held, (x,))
+
+
 @dataclass(frozen=True, slots=True)
 class Crossing:
     """As what one value crosses.
@@ -109,7 +115,7 @@ class Crossing:
         """The handles that cross for a value."""
         if self.region is not None:
             x = F.index_basic(x, key=self.region.slices)
-        return [bind(values_held, (x,)), bind(where_held, (x,))] if self.selects else [x]
+        return [*held_apart(x)] if self.selects else [x]
 
     def together(self, parts: Sequence[Any]) -> Any:
         """The value, of what has crossed for it."""

@@ -31,7 +31,7 @@ from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
 from iverson.expr.nodes import Apply, Const, postorder
 from iverson.layouts import Box as BoxLayout
-from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, to_strided
+from iverson.layouts import Bracket, Packed, Zero, is_strided, layouts_by_type, select, support_of, to_strided
 from iverson.layouts.bracket import held
 from iverson.te import guards
 from iverson.te.affine import depends_on_data
@@ -480,9 +480,8 @@ class Expression:
         """
         first, *others = args
         value = value_of(first)
-        if self.linear and (part := _box_of(value)) is not None:
-            own = held(value) if type(value) is Bracket else _all_of(part)
-            value = Bracket(to_strided(part), to_strided(own), is_made=getattr(value, "is_made", True))
+        if self.linear and (made := _as_selection(value)) is not value:
+            value = made
             first = make_handle(value, *slot_of(first))
             args = (first, *others)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
@@ -537,11 +536,22 @@ class Expression:
         return tuple(brackets) if self.multiple else brackets[0]
 
     def _of_sums_in_level(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """As `_of_sums`, where no entries are known: counts are a call of their own, if any are needed."""
-        if not self._leaves_out(args, params):
-            return bind(self.op, args, params)
-        counts = self.counts(np.broadcast_to(np.True_, args[0].shape), args, params)
-        made = bind(self.op, args, params)
+        """As `_of_sums`, where no entries are known: counts are a call of their own, if any are needed.
+
+        Of what is recorded, terms are selected where a factor, now or in a derivative, may be infinite.
+        """
+        first, *others = args
+        part = may_select(first) or type(support_of(value_of(first))) is Box
+        if part and any(map(table.F.is_recorded, args)) and self.has_poles(args, params):
+            values, condition = table.F.held_apart(first)
+            args = (values, *others)
+            made = self.selected(condition, args, params)
+        else:
+            made = bind(self.op, args, params)
+            if not self._leaves_out(args, params):
+                return made
+            condition = np.broadcast_to(np.True_, first.shape)
+        counts = self.counts(condition, args, params)
         if not self.multiple:
             return table.F.bracket(table.F.greater(counts, 0), made, negated=False)
         return tuple(
@@ -617,15 +627,16 @@ def _is_pole(e: Any) -> bool:
     return not (e.name == "divide" and isinstance(e.operands[1], Const) and e.operands[1].value != 0)
 
 
-def _box_of(value: Any) -> Any:
-    """The box that a value is, or is selected of; None of other values."""
-    values = value.values if type(value) is Bracket else value
-    return values if type(values) is BoxLayout else None
-
-
-def _all_of(box: Any) -> Any:
-    """The condition of a box that holds in all of it."""
-    return BoxLayout(box.shape, box.region, np.ones(box.region.shape, bool))
+def _as_selection(value: Any) -> Any:
+    """A box, packed entries, or a selection of a box as a selection of an array; other values as they are."""
+    if type(value) is Packed:
+        return Bracket(to_strided(value), value.mask, is_made=True)
+    if type(value) is BoxLayout:
+        inside = BoxLayout(value.shape, value.region, np.ones(value.region.shape, bool))
+        return Bracket(to_strided(value), to_strided(inside), is_made=True)
+    if type(value) is Bracket and type(value.values) is BoxLayout:
+        return Bracket(to_strided(value.values), to_strided(held(value)), is_made=value.is_made)
+    return value
 
 
 def _nothing(x: Any) -> Any:
