@@ -388,6 +388,27 @@ def test_refused_writes(names):
     np.testing.assert_allclose(entries(z), X)
 
 
+def test_a_tensor_that_a_cycle_keeps_is_not_around_the_function():
+    """One that a mapped function makes and a branch writes into; the record of a Function goes in a cycle."""
+
+    def f(x):
+        v = iv.stack([x, 2.0 * x])
+
+        def each(_row, p):
+            w, s = v * 1.0, iv.sin(p)
+
+            def write(u):
+                w[np.array([True, False])] = iv.stack([s, s])[:1]
+                return (u * w).sum()
+
+            return iv.cond(w.sum() > 9.0, lambda u: Product.apply(w, iv.stack([s, s])).sum(), write, v)
+
+        return iv.vmap(each, (0, None))(v, x).sum()  # twice x sin x + 4 x^2
+
+    found = iv.grad(f)(iv.asarray(0.3))
+    np.testing.assert_allclose(found, 2 * (np.sin(0.3) + 0.3 * np.cos(0.3) + 8 * 0.3))
+
+
 # --- sparse carries ------------------------------------------------------------------------------------
 
 SQUARE = np.array([[0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0], [1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.0]])

@@ -160,14 +160,17 @@ class Batch(Level):
 
         results : leaves of its result; a tensor that it made itself may be one of them.
         """
-        found = [(x, *before) for where, *before in self._written if (x := where()) is not None]
-        if any(all(x is not r for r in results) for x, *_ in found):
-            del found
+        if self._wrote(results):
             gc.collect()  # a cycle may keep a temporary alive
-            found = [(x, *before) for where, *before in self._written if (x := where()) is not None]
-        for x, held, slot in reversed(found):
-            rebind(x, held, *slot)
-        return any(all(x is not r for r in results) for x, *_ in found)
+        for where, held, slot in reversed(self._written):
+            if (x := where()) is not None:
+                rebind(x, held, *slot)
+        return self._wrote(results)
+
+    def _wrote(self, results: Sequence[Any]) -> bool:
+        """Whether a tensor is left that it wrote into, but its results; to ask keeps none alive."""
+        left = (where() for where, *_ in self._written)
+        return any(x is not None and all(x is not r for r in results) for x in left)
 
     def examples(self) -> int:
         """As `Level.examples`."""
