@@ -17,6 +17,7 @@ import pytest
 import scipy.sparse
 
 import iverson as iv
+from iverson.layouts import counting
 from tests.conformance.product import EXHAUSTIVE, by_turns, in_short, paired, some, turn
 from tests.sparse import operations
 
@@ -516,3 +517,34 @@ def test_all_places_are_stored_whatever_the_layout_of_the_values(layout: str, ar
     np.testing.assert_allclose(dense.numpy(), np.diag([2.0, 4.0, 0.0]))
     np.testing.assert_allclose(mask.numpy(), np.eye(3))
     np.testing.assert_allclose(values.numpy(), [2.0, 4.0, 0.0])
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1), (3, 3)])
+@pytest.mark.parametrize("name", ["entries", "rows", "columns"])
+def test_places_that_a_run_finds_are_in_range(name: str, shape: Any, layout: str, monkeypatch: Any) -> None:
+    """What is stored of entries at computed places is found out with places that there are, in any shape."""
+    plain = counting.samples
+
+    def checked(extents: Any, indptr: Any, indices: Any, values: Any, at: Any) -> Any:
+        for n, x in zip(extents, at, strict=True):
+            assert ((np.asarray(x) >= 0) & (np.asarray(x) < n)).all()
+        return plain(extents, indptr, indices, values, at)
+
+    monkeypatch.setattr(counting, "samples", checked)
+    dense = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    dense[:, 1::2] = 0
+    s, at = iv.to_layout(iv.asarray(dense), layout), iv.asarray(np.array([0]))
+    take, expected = {
+        "entries": (lambda s, k: s[k, k], dense[0, 0]),
+        "rows": (lambda s, k: iv.take(s, k, axis=0), dense[0].sum()),
+        "columns": (lambda s, k: iv.take(s, k, axis=1), dense[:, 0].sum()),
+    }[name]
+    total = lambda s, k: iv.sum(take(s, k))
+    step = lambda _, c: (c[0] + total(s, c[1]), c[1])
+    np.testing.assert_allclose(iv.jit(total)(s, at), expected)
+    np.testing.assert_allclose(
+        iv.jit(lambda k: iv.fori_loop(0, 2, step, (iv.asarray(0.0), k))[0])(at), 2 * expected
+    )
+    gradient = iv.jit(iv.grad(total))(s, at).to_dense()
+    np.testing.assert_allclose((np.asarray(gradient) * dense).sum(), expected)

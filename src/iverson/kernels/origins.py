@@ -287,23 +287,30 @@ class Computed(Origin):
         Raises _ByEntries where it is another for zeros.
         """
         found = self._run(patterns, params, 1.5)
-        if found is not None and (self._reads_places() or not same(found, self._run(patterns, params, 0))):
+        known = all(self._parts[k].stored is not None for k in self._places())
+        if found is not None and not (known and same(found, self._run(patterns, params, 0))):
             raise _ByEntries
         return next((p for p in patterns if same(found, p)), found)
 
-    def _reads_places(self) -> bool:
-        """Whether an operand that is no data is not known here: where it says that entries go."""
+    def _places(self) -> list[int]:
+        """Positions of operands that say where entries go, and are not known here."""
         data = {k for group in self._op.groups(len(self._parts)) for k in group}
-        others = (x for k, x in enumerate(self._parts) if k not in data and isinstance(x, Part))
-        return not self._op.elementwise and any(
-            x.stored is None and x.array is None and x.dtype.kind in "biu" for x in others
-        )
+        return [
+            k
+            for k, x in enumerate(self._parts)
+            if not self._op.elementwise and k not in data and isinstance(x, Part)
+            if x.array is None and x.dtype.kind in "biu"
+        ]
 
     def _run(self, patterns: Sequence[Pattern | None], params: Params, entry: float) -> Pattern | None:
-        """What the kernel stores of operands with these patterns, with entries of some size."""
+        """What the kernel stores of operands with these patterns, with entries of some size.
+
+        Where places are not known they are 0: kernels do not look whether an axis has others.
+        """
+        places = self._places()
         values = [
-            x.value(p, entry) if isinstance(x, Part) else x
-            for x, p in zip(self._parts, patterns, strict=True)
+            x.value(p, 0 if k in places else entry) if isinstance(x, Part) else x
+            for k, (x, p) in enumerate(zip(self._parts, patterns, strict=True))
         ]
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
