@@ -164,7 +164,7 @@ class Generator:
             text = self.choose(["xp.maximum({}, {})", "xp.minimum({}, {})"])
         elif "sin" in text and kind == "c":
             text = "{} * {} * 0.5"
-        self.assign(b, text.format(p, q), v.shape, kind)
+        self.assign(b, text.format(p, q), v.shape, v.kind if "abs" in text else kind)
 
     def reduction(self, b: Body) -> None:
         v = self.an_array(b, empty=False)
