@@ -338,6 +338,24 @@ def test_a_selection_among_stored_entries() -> None:
     assert np.isfinite(np.asarray(iv.grad(f)(iv.asarray(np.stack([X, X, X]))))).all()
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_a_selection_that_is_broadcast_among_stored_entries(layout: str) -> None:
+    """A row of a sparse matrix is the same for all examples of a choice: part of its cotangent is read."""
+    pattern = iv.to_layout(iv.asarray(np.array([[0.0, 0, 0], [0, 1, 0]])), layout)
+    chosen = lambda p, v: iv.tanh(iv.where(v > 0.05, p * np.ones(3), iv.sqrt(0.3 - v)))
+
+    def f(x: Any) -> Any:
+        v = pattern.with_values(x[:1])[1].to_dense()
+        return iv.vmap(chosen, (0, None))(x[1:], v)[:, 1].sum()
+
+    x = iv.asarray([1.69, 1.56, -0.39])
+    expected = [0.0, *(1 - np.tanh([1.56, -0.39]) ** 2)]
+    for g in (iv.grad(f), iv.jit(iv.grad(f)), iv.grad(iv.jit(f)), iv.grad(iv.checkpoint(f))):
+        np.testing.assert_allclose(np.asarray(g(x)), expected)
+    np.testing.assert_allclose(np.asarray(iv.vmap(iv.grad(f))(iv.stack([x, x])))[1], expected)
+
+
 def _of_stored(layout: str) -> tuple[Callable[[Any], Any], float]:
     """A selection in a sparse matrix made dense, whose entries are all one number; its slope in that."""
     pattern = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 1]]) > 0

@@ -180,11 +180,12 @@ def within(
     The op is zero where one of the operands at the positions in ``factors`` is.
     """
     own, shape = xs[i].shape, y.shape
-    if isinstance(part, Stored) and own == shape:
+    if isinstance(part, Stored):
         held = value_of(xs[i], xs[i])
         dense = type(held.support if isinstance(held, Aval) else support_of(held)) is not Stored
         if dense and may_select(g):  # what is stored holds no selection
             return NotImplemented
+    if isinstance(part, Stored) and own == shape:
         ct = _at_pattern(F, rule, part.pattern, g, y, *xs, **params)
         return NotImplemented if dense and ct is not None and may_select(ct) else _on(F, ct, part.pattern)
     if isinstance(part, Stored):
@@ -192,7 +193,10 @@ def within(
         at = _read_for(F, part.pattern, g, own, shape, zeros)
         if at is None:
             return NotImplemented
-        ct = _on(F, _at_pattern(F, rule, at, g, y, *xs, **params), at)
+        entries = _at_pattern(F, rule, at, g, y, *xs, **params)
+        if dense and entries is not None and may_select(entries):
+            return NotImplemented
+        ct = _on(F, entries, at)
         return None if ct is None else F.on_pattern(F.sum_to(ct, own), part.pattern)
     region = part.region.broadcast(own, shape)
 
