@@ -185,19 +185,17 @@ def within(
         dense = type(held.support if isinstance(held, Aval) else support_of(held)) is not Stored
         if dense and may_select(g):  # what is stored holds no selection
             return NotImplemented
-    if isinstance(part, Stored) and own == shape:
-        ct = _at_pattern(F, rule, part.pattern, g, y, *xs, **params)
-        return NotImplemented if dense and ct is not None and may_select(ct) else _on(F, ct, part.pattern)
-    if isinstance(part, Stored):
-        zeros = [p for k in factors if k != i and (p := _lasting_pattern(F, xs[k])) is not None]
-        at = _read_for(F, part.pattern, g, own, shape, zeros)
-        if at is None:
-            return NotImplemented
+        at = part.pattern
+        if own != shape:
+            zeros = [p for k in factors if k != i and (p := _lasting_pattern(F, xs[k])) is not None]
+            at = _read_for(F, at, g, own, shape, zeros)
+            if at is None:
+                return NotImplemented
         entries = _at_pattern(F, rule, at, g, y, *xs, **params)
         if dense and entries is not None and may_select(entries):
             return NotImplemented
         ct = _on(F, entries, at)
-        return None if ct is None else F.on_pattern(F.sum_to(ct, own), part.pattern)
+        return ct if ct is None or own == shape else F.on_pattern(F.sum_to(ct, own), part.pattern)
     region = part.region.broadcast(own, shape)
 
     def cut(x: Any) -> Any:
