@@ -36,7 +36,7 @@ from iverson.layouts import (
     support_of,
     to_strided,
 )
-from iverson.layouts.bracket import by_line, held, is_finite
+from iverson.layouts.bracket import as_selection, by_line, held, is_finite, of_packed
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -180,11 +180,7 @@ def _same(a: Bracket, b: Bracket) -> bool:
 @register(ANY_OP, Packed)
 def as_selections(op: Op, values: Values, params: Params) -> Any:
     """Packed operands, where no kernel of their layout fits, as selections that are made."""
-    return run(op, tuple(map(_as_selection, values)), params)
-
-
-def _as_selection(x: Any) -> Any:
-    return Bracket(to_strided(x), x.mask, is_made=True) if type(x) is Packed else x
+    return run(op, tuple(map(of_packed, values)), params)
 
 
 @register("elementwise", Bracket)
@@ -195,7 +191,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     It is computed of all their values, unless several under different conditions make it zero together (in a
     sum): these are selected first, as the other operands are.
     """
-    values = tuple(map(_as_selection, values))
+    values = tuple(map(of_packed, values))
     count = len(values)
     together = any(len(group) == count for group in op.groups(count))
     if together and not any(map(is_strided, values)):
@@ -240,11 +236,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 def _of_part(x: Any) -> Any:
     """A box as a selection of its entries, what is stored as one of all."""
-    if isinstance(x, Sparse):
-        return Bracket(to_strided(x), _where_held(x), is_made=True)
-    if type(x) is not Box:
-        return x
-    return Bracket(x, Box(x.shape, x.region, np.ones(x.region.shape, bool)), is_made=True)
+    return Bracket(to_strided(x), _where_held(x), is_made=True) if isinstance(x, Sparse) else as_selection(x)
 
 
 def _are_made(values: Values) -> bool:
@@ -341,7 +333,7 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
     or nan across from such a zero may be why, its terms are added one by one. Rows of a (columns of b) left
     out by a condition that does not vary along them stay left out.
     """
-    values = tuple(map(_as_selection, values))
+    values = tuple(map(of_packed, values))
     held = [v.values if type(v) is Bracket else v for v in values]
     if Box in map(type, held) and all(type(v) is Box or is_strided(v) for v in held):
         return _product_of_boxes(op, values, params)
@@ -427,7 +419,7 @@ def _any_along(condition: Array, axis: int) -> Array:
 def any_other(op: Op, values: Values, params: Params) -> Any:
     """The condition is moved where entries are; otherwise the selection is made first."""
     if op.entry_map.moves:
-        found = moved(op, tuple(map(_as_selection, values)), params)
+        found = moved(op, tuple(map(of_packed, values)), params)
         if found is not NotImplemented:
             return found
     return run(op, tuple(select(v) for v in values), params)
@@ -441,7 +433,7 @@ def any_other(op: Op, values: Values, params: Params) -> Any:
 def packed(op: Op, values: Values, params: Params) -> Any:
     """Entries picked by a mask, or put back where it holds: where they are held goes along."""
     x, mask = values
-    x = _of_part(_as_selection(x))
+    x = _of_part(x)
     if not is_strided(mask) or type(x) is not Bracket:
         return NotImplemented
     parts = [to_strided(op.forward(part, mask, **params)) for part in map(to_strided, (x.values, held(x)))]

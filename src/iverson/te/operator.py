@@ -31,8 +31,8 @@ from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.shapes import as_int
 from iverson.expr.nodes import Apply, Const, postorder
 from iverson.layouts import Box as BoxLayout
-from iverson.layouts import Bracket, Packed, Zero, is_strided, layouts_by_type, select, support_of, to_strided
-from iverson.layouts.bracket import held
+from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, support_of, to_strided
+from iverson.layouts.bracket import as_selection, held
 from iverson.te import guards
 from iverson.te.affine import depends_on_data
 from iverson.te.any_shape import AnyShape
@@ -629,14 +629,10 @@ def _is_pole(e: Any) -> bool:
 
 def _as_selection(value: Any) -> Any:
     """A box, packed entries, or a selection of a box as a selection of an array; other values as they are."""
-    if type(value) is Packed:
-        return Bracket(to_strided(value), value.mask, is_made=True)
-    if type(value) is BoxLayout:
-        inside = BoxLayout(value.shape, value.region, np.ones(value.region.shape, bool))
-        return Bracket(to_strided(value), to_strided(inside), is_made=True)
-    if type(value) is Bracket and type(value.values) is BoxLayout:
-        return Bracket(to_strided(value.values), to_strided(held(value)), is_made=value.is_made)
-    return value
+    made = as_selection(value)
+    if type(made) is not Bracket or type(made.values) is not BoxLayout:
+        return made
+    return Bracket(to_strided(made.values), to_strided(held(made)), is_made=made.is_made)
 
 
 def _nothing(x: Any) -> Any:

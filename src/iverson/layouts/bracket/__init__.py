@@ -18,6 +18,7 @@ from iverson.core import entries
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
 from iverson.layouts.box import Box
+from iverson.layouts.packed import Packed
 from iverson.layouts.registry import Layout, layout_of, register
 
 
@@ -93,6 +94,22 @@ class Bracket:
 
     def __repr__(self) -> str:
         return f"Bracket({self.values!r}, {'not ' * self.negated}{self.condition!r})"
+
+
+def of_packed(value: Any) -> Any:
+    """Packed entries as a selection that is made; any other value is itself."""
+    return (
+        Bracket(layout_of(value).to_strided(value), value.mask, is_made=True)
+        if type(value) is Packed
+        else value
+    )
+
+
+def as_selection(value: Any) -> Any:
+    """Packed entries, or what is in a box, as a selection that is made; any other value is itself."""
+    if type(value) is not Box:
+        return of_packed(value)
+    return Bracket(value, Box(value.shape, value.region, np.ones(value.region.shape, bool)), is_made=True)
 
 
 def held(value: Bracket) -> Any:
