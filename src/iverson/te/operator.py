@@ -28,6 +28,7 @@ from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.guards import Guard, guards_of
 from iverson.core.op import Body, Op, Rule, Wanted, frozen
+from iverson.core.scalars import SCALARS
 from iverson.core.shapes import as_int
 from iverson.expr.nodes import Apply, Const, postorder
 from iverson.layouts import Box as BoxLayout
@@ -612,19 +613,13 @@ class Expression:
             return self._derived[key]
 
 
-#: Functions that are finite wherever their operands are, but for overflow.
-_FINITE = frozenset((
-    "abs", "add", "conj", "cos", "exp", "expm1", "imag", "maximum", "minimum", "multiply", "negative",
-    "positive", "real", "relu", "sech2", "sigmoid", "sign", "silu", "sin", "square", "subtract", "tanh",
-    "where",
-))  # fmt: skip
-
-
 def _is_pole(e: Any) -> bool:
     """Whether a function may be infinite where its operands are finite."""
-    if not isinstance(e, Apply) or e.dtype.kind not in "fc" or e.name in _FINITE:
+    if not isinstance(e, Apply) or e.dtype.kind not in "fc":
         return False
-    return not (e.name == "divide" and isinstance(e.operands[1], Const) and e.operands[1].value != 0)
+    if e.name == "divide" and isinstance(e.operands[1], Const):
+        return not e.operands[1].value
+    return e.name not in SCALARS or not SCALARS[e.name].finite
 
 
 def _as_selection(value: Any) -> Any:

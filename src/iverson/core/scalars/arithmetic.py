@@ -128,6 +128,7 @@ ARITHMETIC = (
         summary="x1 + alpha * x2 (alpha is 1 unless given).",
         example=("[1., 2.]", "3.", "[4., 5.]"),
         scaled=True,
+        finite=True,
     ),
     Scalar(
         "subtract",
@@ -140,6 +141,7 @@ ARITHMETIC = (
         example=("[1., 2.]", "3.", "[-2., -1.]"),
         scaled=True,
         strict=True,
+        finite=True,
     ),
     Scalar(
         "multiply",
@@ -151,6 +153,7 @@ ARITHMETIC = (
         complex_ok=True,
         summary="x1 * x2.",
         example=("[1., 2.]", "3.", "[3., 6.]"),
+        finite=True,
     ),
     Scalar(
         "divide",
@@ -173,6 +176,7 @@ ARITHMETIC = (
         example=("[1., -2.]", "[-1.,  2.]"),
         strict=True,
         silent=True,
+        finite=True,
     ),
     Scalar(
         "positive",
@@ -184,6 +188,7 @@ ARITHMETIC = (
         example=("[1., -2.]", "[ 1., -2.]"),
         strict=True,
         silent=True,
+        finite=True,
     ),
     Scalar(
         "square",
@@ -193,6 +198,7 @@ ARITHMETIC = (
         complex_ok=True,
         summary="x * x.",
         example=("[1., -3.]", "[1., 9.]"),
+        finite=True,
     ),
     Scalar(
         "reciprocal",
@@ -294,6 +300,7 @@ ARITHMETIC = (
         convention="at 0 the derivative is 0",
         summary="The absolute value.",
         example=("[-1.5, 2.]", "[1.5, 2. ]"),
+        finite=True,
     ),
     # sign(z) = z / |z|: for real z its derivative is 0, for complex z the part of t orthogonal to z, over
     # |z|.
@@ -308,6 +315,7 @@ ARITHMETIC = (
         summary="-1, 0 or 1; x / abs(x) for complex x, 0 at 0.",
         example=("[-3., 0., 2.]", "[-1.,  0.,  1.]"),
         strict=True,
+        finite=True,
     ),
     Scalar(
         "copysign",

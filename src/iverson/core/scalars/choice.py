@@ -59,7 +59,7 @@ def _of_one(rule: Derivative) -> Derivative:
 
 def _selecting(name: str, body: Derivative, rules: tuple[Derivative, ...], **facts: Any) -> Scalar:
     """A function whose derivative is a choice: rules select, they never multiply with 0 and 1."""
-    return Scalar(name, body, tuple(map(_of_one, rules)), REAL, vjp=rules, jvp=rules, **facts)
+    return Scalar(name, body, tuple(map(_of_one, rules)), REAL, vjp=rules, jvp=rules, finite=True, **facts)
 
 
 CHOICE = (
@@ -95,6 +95,7 @@ CHOICE = (
         summary="x where it is positive, else 0.",
         compiled=True,
         example=("[-1., 2.]", "[0., 2.]"),
+        finite=True,
     ),
     Scalar(
         "where",
@@ -107,6 +108,7 @@ CHOICE = (
         complex_ok=True,
         names=("condition", "x1", "x2"),
         compiled=True,
+        finite=True,
     ),
     _selecting(
         "clip",

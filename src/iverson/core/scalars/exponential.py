@@ -56,6 +56,7 @@ EXPONENTIAL = (
         complex_ok=True,
         summary="e to the power x.",
         example=("[0., 1.]", "[1.        , 2.71828183]"),
+        finite=True,
     ),
     Scalar(
         "exp2",
@@ -75,6 +76,7 @@ EXPONENTIAL = (
         complex_ok=True,
         summary="exp(x) - 1, exact near 0.",
         example=("[0., 1e-20]", "[0.e+00, 1.e-20]"),
+        finite=True,
     ),
     Scalar(
         "log",

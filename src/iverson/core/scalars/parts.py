@@ -61,6 +61,7 @@ COMPLEX = (
         summary="The complex conjugate; real x as it is.",
         example=("[1 + 2j]", "[1.-2.j]"),
         silent=True,
+        finite=True,
     ),
     Scalar(
         "real",
@@ -74,6 +75,7 @@ COMPLEX = (
         example=("[1 + 2j]", "[1.]"),
         method=False,
         silent=True,
+        finite=True,
     ),
     Scalar(
         "imag",
@@ -87,6 +89,7 @@ COMPLEX = (
         example=("[1 + 2j]", "[2.]"),
         method=False,
         silent=True,
+        finite=True,
     ),
     Scalar(
         "angle",

@@ -77,6 +77,7 @@ class Scalar:
     zero_preserving : f(0, ..., 0) = 0.
     vjp, jvp : rules in place of those that follow from ``d``, for functions that are not holomorphic.
     domain : per argument, the interval test values are drawn from; None stands for all reals.
+    finite : it is finite wherever its arguments are, but for overflow.
     names : of the arguments, where they are not the standard's x, or x1 and x2.
     strict : the body itself refuses the dtypes that ``kinds`` leaves out.
     silent : the body raises no floating-point flags.
@@ -109,6 +110,7 @@ class Scalar:
     vjp: tuple[Derivative, ...] = ()
     jvp: tuple[Derivative, ...] = ()
     domain: tuple[tuple[float, float] | None, ...] = (None,)
+    finite: bool = False
     names: tuple[str, ...] = ()
     strict: bool = False
     silent: bool = False

@@ -195,6 +195,7 @@ SPECIAL = (
         example=("[0., 2.]", "[0.5       , 0.88079708]"),
         compiled=True,
         slopes=Slopes(),
+        finite=True,
     ),
     Scalar(
         "softplus",
@@ -217,6 +218,7 @@ SPECIAL = (
         example=("[0., 1.]", "[0.        , 0.73105858]"),
         compiled=True,
         slopes=Slopes(),
+        finite=True,
     ),
     Scalar(
         "gelu",

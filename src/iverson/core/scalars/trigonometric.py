@@ -70,6 +70,7 @@ TRIGONOMETRIC = (
         summary="The sine of an angle in radians.",
         compiled=True,
         example=("[0., 1.]", "[0.        , 0.84147098]"),
+        finite=True,
     ),
     Scalar(
         "cos",
@@ -80,6 +81,7 @@ TRIGONOMETRIC = (
         summary="The cosine of an angle in radians.",
         compiled=True,
         example=("[0., 1.]", "[1.        , 0.54030231]"),
+        finite=True,
     ),
     Scalar(
         "tan",
@@ -169,6 +171,7 @@ HYPERBOLIC = (
         complex_ok=True,
         summary="The hyperbolic tangent.",
         example=("[0., 1.]", "[0.        , 0.76159416]"),
+        finite=True,
     ),
     # Without it, each derivative of tanh would be made of cosh and sinh of the one before.
     Scalar(
@@ -177,6 +180,7 @@ HYPERBOLIC = (
         (lambda F, y, x: -2 * (F.tanh(x) * y),),
         "f",
         compiled=True,
+        finite=True,
     ),
     Scalar(
         "asinh",
