@@ -548,3 +548,27 @@ def test_places_that_a_run_finds_are_in_range(name: str, shape: Any, layout: str
     )
     gradient = iv.jit(iv.grad(total))(s, at).to_dense()
     np.testing.assert_allclose((np.asarray(gradient) * dense).sum(), expected)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bsr"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "at"),
+    [((1, 1), [0, 0]), ((1, 4), [0, -1, 0]), ((3, 3), [0, 1, 1, 2]), ((3, 3), [2, 0, 1]), ((3, 3), [])],
+)
+def test_lines_taken_several_times_have_the_cotangents_of_each(
+    shape: Any, at: list[int], axis: int, layout: str
+) -> None:
+    """The adjoint adds up what was taken of one line, in every mode; NumPy says where each went."""
+    shape = shape if axis == 0 else shape[::-1]
+    dense = np.linspace(0.5, 2.0, int(np.prod(shape))).reshape(shape)
+    w = np.linspace(1.0, 3.0, len(at) * shape[1 - axis])
+    w = w.reshape((len(at), shape[1]) if axis == 0 else (shape[0], len(at)))
+    each = np.zeros(shape)
+    np.add.at(np.moveaxis(each, axis, 0), np.array(at, int), np.moveaxis(w, axis, 0))
+    blocks = {"blocksize": (1, 1)} if layout == "bsr" else {}
+    s = iv.to_layout(iv.asarray(dense), layout, **blocks)
+    f = lambda s: iv.sum(iv.take(s * s, iv.asarray(np.array(at, int)), axis=axis) * w)
+    looped = lambda s: iv.fori_loop(0, 1, lambda _, c: c + f(s), iv.asarray(0.0))
+    for g in (iv.grad(f), iv.jit(iv.grad(f)), iv.grad(iv.jit(f)), iv.grad(iv.checkpoint(f)), iv.grad(looped)):
+        np.testing.assert_allclose(np.asarray(g(s).to_dense()), 2 * dense * each)

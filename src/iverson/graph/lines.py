@@ -296,9 +296,8 @@ def _scatter_add(o: Opening, e: Equation) -> bool:
     }
     rest = iter(own[lead:])
     places = [at[k] if k in at else next(rest) for k in range(len(v.shape))]
-    return o.is_dense(
-        e, o.bind("scatter_add", entries, *places, axes=tuple(range(len(v.shape))), shape=v.shape)
-    )
+    params = {**e.params, "axes": tuple(range(len(v.shape)))}
+    return o.is_dense(e, o.bind("scatter_add", entries, *places, **params))
 
 
 def _of_entries(x: Any) -> bool:

@@ -262,7 +262,7 @@ def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
 
 def _move(o: Opening, e: Equation, count: int) -> Move | None:
     """What an equation does to entries, to make so many; None where operands that it does not move are not
-    known, or an array is much larger."""
+    known, an array is much larger, or entries are added up at one place."""
     groups = e.op.groups(len(e.operands))
     linear, jointly = {k for group in groups for k in group}, len(groups) == 1
     others: dict[int, Any] = {}
@@ -282,6 +282,8 @@ def _move(o: Opening, e: Equation, count: int) -> Move | None:
             others[k] = value_of(held, held)
         else:
             return None
+    if e.op.name == "scatter_add" and _repeat([others[k] for k in range(1, len(e.operands))]):
+        return None
 
     def values(which: int, patterns: Sequence[Pattern]) -> Any:
         given: list[Any] = [others.get(k) for k in range(len(e.operands))]
@@ -296,6 +298,12 @@ def _move(o: Opening, e: Equation, count: int) -> Move | None:
     arrays = [(k, id(x) if hasattr(x, "shape") else x) for k, x in others.items()]
     key = e.op.name, repr(e.params), tuple(arrays), len(e.operands)
     return Move(key, values, tuple(moved), jointly)
+
+
+def _repeat(indices: Sequence[Any]) -> bool:
+    """Whether index arrays name a place several times."""
+    places = np.stack([a.ravel() for a in np.broadcast_arrays(*indices)])
+    return bool(np.unique(places, axis=1).shape[1] < places.shape[1])
 
 
 def _gather(o: Opening, e: Equation) -> bool:
