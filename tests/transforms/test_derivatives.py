@@ -211,7 +211,10 @@ def test_hessian_of_a_complex_input():
     np.testing.assert_allclose(found.numpy(), 2 * np.eye(3), atol=1e-14)
 
 
-def test_jacobian_of_a_function_whose_rule_reads_entries():
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (3, 0)])
+def test_jacobian_of_a_function_whose_rule_reads_entries(shape):
+    """Its passes are made one by one, also where there is none to make."""
+
     class Cube(iv.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -223,8 +226,25 @@ def test_jacobian_of_a_function_whose_rule_reads_entries():
         def backward(ctx, g):
             return iv.asarray(3 * ctx.x**2 * g.numpy())
 
-    found = iv.jacobian(Cube.apply, mode="reverse")(iv.asarray(R))
-    np.testing.assert_allclose(found.numpy(), np.diag(3 * R**2))
+    x = np.resize(R, shape)
+    found = iv.jacobian(Cube.apply, mode="reverse")(iv.asarray(x))
+    assert found.shape == shape + shape
+    np.testing.assert_allclose(found.numpy().reshape(x.size, x.size), np.diag(3 * x.ravel() ** 2))
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr", "csc"])
+@pytest.mark.parametrize("shape", [(3, 2), (3, 0), (0, 2), (0, 0)])
+def test_compiled_hessian_of_a_branch_of_a_sparse_argument(shape, layout):
+    x = np.resize(R, shape)
+
+    def f(x, flag):
+        return iv.cond(flag > 0.1, lambda x: iv.exp(iv.tanh(x)).sum(), lambda x: x.sum(), x)
+
+    found = iv.jit(iv.hessian(f))(iv.asarray(x).to_layout(layout), iv.asarray(0.7))
+    assert found.shape == shape + shape
+    t = np.tanh(x.ravel())
+    expected = np.diag(np.exp(t) * (1 - t**2) * (1 - t**2 - 2 * t))
+    np.testing.assert_allclose(found.to_dense().numpy().reshape(x.size, x.size), expected)
 
 
 @given(

@@ -119,6 +119,8 @@ def _passes(
 
 
 def _together_from(line: Any, walk: Any, seeds: Seeds, weight: complex, start: int, stop: int) -> list[Any]:
+    if start == stop:
+        return [F.zero((0, *x.shape), x.dtype) for x in walk([None] * len(seeds.of(start, stop, weight)))]
     recorded = line.outer
     try:
         with recording(recorded), Batch(stop - start) as level:
