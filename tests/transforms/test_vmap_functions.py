@@ -385,7 +385,10 @@ def test_functions_that_read_entries(cls):
             agree(run(x), [X**2 * w.numpy()])
         with pytest.warns(iv.errors.BatchWarning):
             agree(grad(lambda x: run(x).sum())(x), [5 * X * w.numpy()])
+        with pytest.raises(iv.errors.ArgumentError, match="no examples for Host"):
+            run(x[:0])
     else:
+        assert run(x[:0]).shape == X[:0].shape
         agree(run(x), [X**2 * w.numpy()])
         agree(grad(lambda x: run(x).sum())(x), [5 * X * w.numpy()])
 

@@ -93,6 +93,13 @@ def over_examples(
                     ]
                     _keep(ctx, own, level, out if Over.several else (out,), results)
             except GraphError:
+                if not size:
+                    raise ArgumentError(
+                        "vmap",
+                        got=f"no examples for {cls.__name__}, which reads entries",
+                        expected="at least one, for its results to have a shape",
+                        remedy="define a static method vmap, or compute with functions of iverson",
+                    ) from None
                 warn(
                     f"vmap: {cls.__name__} reads entries: it is carried out example by example; define a "
                     "static method vmap, or compute with functions of iverson",
