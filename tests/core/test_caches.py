@@ -116,7 +116,8 @@ COVERED: dict[str, str] = {
         codegen.llvm.Works codegen.programs.arena._InPlace codegen.programs.arena._Uses
         codegen.programs.emit._Emitter codegen.programs.products.Products codegen.programs.verify._Verifier
         core.guards._Reached explain.rules.RuleCosts graph.cells.TraceCells graph.lines.Lines
-        graph.lower_grad_of._Lowering graph.memory.Memory graph.opening.Opening graph.parse._Parser
+        graph.lower_grad_of._Lowering graph.memory.Memory graph.opening.Opening graph.opening.Opening.lasting
+        graph.opening.Opening.selects graph.parse._Parser
         graph.passes.entries._Parts graph.passes.entries._Walk graph.passes.packing._Packing
         graph.passes.reading._Reader graph.print.Printer graph.recompute._Index graph.scan._Stack
         graph.scan_derivative.Linear graph.segment.Segment graph.trace.Trace te.blocked._Making

@@ -69,7 +69,8 @@ def compare(program: Program, oracle: Callable[[Program, Feed], Sequence[np.ndar
             return Outcome("refused", f"{type(error).__name__}: {error}")
         feed = feed_of(program.sites, draws)
         drawn = np.concatenate([np.ravel(x) for x in feed.values()] or [np.zeros(0)])
-        if np.unique(drawn).size != drawn.size:
+        # Of some thousand numbers of single precision, two may be equal by chance.
+        if drawn.size - np.unique(drawn).size > drawn.size // 200:
             return Outcome("failed", f"draws are not distinct: {feed}")
         for k, (a, b) in enumerate(zip(results, oracle(program, feed), strict=True)):
             dtype = program.args[k].dtype if program.mode.derivative == "grad" else program.dtype

@@ -18,7 +18,7 @@ from iverson.core.entries import FULL, Box, Stored, join
 from iverson.core.region import Region
 from iverson.core.table import TABLE, F
 from iverson.kernels.keys import key_region
-from iverson.layouts import Strided, layout_of, support_of
+from iverson.layouts import Packed, Strided, layout_of, support_of
 
 
 class Sum:
@@ -75,7 +75,9 @@ def added(terms: Sequence[Any]) -> Any:
     stored = [isinstance(s, Stored) for s in supports]
     # Of patterns alone, the sum is stored where any of them is, which a trace does not know.
     unknown = not all(stored) or any(isinstance(value_of(x), LevelValue) for x in terms)
-    if any(stored) and unknown and FULL not in supports and join(supports) is FULL:
+    full = [x for x, s in zip(terms, supports, strict=True) if s is FULL]
+    selections = all(may_select(x) or type(value_of(x)) is Packed for x in full)
+    if any(stored) and unknown and selections and join(supports) is FULL:
         terms = list(map(spread, terms))
     total = F.add_n(*terms)
     regions = [r for r in map(_box_of, terms) if r is not None]

@@ -138,7 +138,7 @@ def summed(o: Opening, e: Equation) -> bool:
     if not _is_of_lines(e):
         return _as_it_is(o, e) or _to_stored(o, e)
     (x,) = e.operands
-    p, entries = pattern_of(x), o.open(x)
+    p, entries = pattern_of(x), o.among_zeros(x)
     left = [k for k in range(p.ndim) if k not in e.params["axis"]]
     if not left:
         return o.is_dense(e, o.bind("sum", entries, axis=(0,), keepdims=False))
@@ -164,7 +164,7 @@ def _to_stored(o: Opening, e: Equation) -> bool:
     if q.ndim != len(v.shape) or not q.distinct:
         return False
     at = o.take(Into(p, q, tuple(k for k in range(p.ndim) if k not in _axes(e))))
-    return o.is_open(e, o.bind("scatter_add", o.open(x), at, axes=(0,), shape=(q.count,)))
+    return o.is_open(e, o.bind("scatter_add", o.among_zeros(x), at, axes=(0,), shape=(q.count,)))
 
 
 def _opened(o: Opening, e: Equation, kinds: str = "f") -> tuple[Lines, Value] | None:
@@ -285,7 +285,7 @@ def _scatter_add(o: Opening, e: Equation) -> bool:
     (v,), axes = e.results, e.params["axes"]
     if not is_stored(x) or pattern_of(x).ndim < len(x.shape) or is_stored(v):
         return False
-    p, entries = pattern_of(x), o.open(x)
+    p, entries = pattern_of(x), o.among_zeros(x)
     lead = len(x.shape) - (len(v.shape) - len(axes))
     if any(type(n) is not Value or n.shape != x.shape[:lead] for n in ids):
         return False
@@ -297,6 +297,8 @@ def _scatter_add(o: Opening, e: Equation) -> bool:
     rest = iter(own[lead:])
     places = [at[k] if k in at else next(rest) for k in range(len(v.shape))]
     params = {**e.params, "axes": tuple(range(len(v.shape)))}
+    if x not in o.lasting:
+        params.pop("held", None)
     return o.is_dense(e, o.bind("scatter_add", entries, *places, **params))
 
 

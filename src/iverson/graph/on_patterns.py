@@ -105,9 +105,7 @@ def _values_at(o: Opening, e: Equation) -> bool:
         own = pattern_of(x)
         entries = o.at(x, p) if own.ndim == p.ndim else None
         if entries is not None and e.params.get("held", False) and own is not p:
-            there = o.bind("greater_equal", o.at_places(Places(p, (own,))), 0)
-            there = o.reshaped(there, (p.count, *(1,) * (len(entries.shape) - 1)))
-            entries = o.bind("bracket", there, entries, negated=False)
+            entries = o.left_out(entries, o.at_places(Places(p, (own,))))
         return entries is not None and o.is_dense(e, entries)
     if x.aval.support is NOTHING:
         return False
@@ -115,9 +113,14 @@ def _values_at(o: Opening, e: Equation) -> bool:
 
 
 def _where_held(o: Opening, e: Equation) -> bool:
-    """Of entries, where they are stored; elsewhere it does not matter."""
+    """Of entries, where they are stored; elsewhere where zeros are like any other."""
     (x,) = e.operands
-    return is_stored(x) and o.is_dense(e, o.spread(o.bind(where_held, o.open(x)), pattern_of(x), x.shape))
+    if not is_stored(x):
+        return False
+    if x in o.lasting:
+        return o.is_dense(e, o.spread(o.bind(where_held, o.open(x)), pattern_of(x), x.shape))
+    left_out = o.bind("logical_not", o.bind(where_held, o.open(x)))
+    return o.is_dense(e, o.bind("logical_not", o.spread(left_out, pattern_of(x), x.shape)))
 
 
 def _stored_on(o: Opening, e: Equation) -> bool:

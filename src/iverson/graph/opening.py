@@ -14,12 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iverson.core.aval import Aval
+from iverson.core.cached import cached_property
 from iverson.core.dispatch import value_of
 from iverson.core.entries import Stored
 from iverson.core.op import Op
 from iverson.core.table import TABLE
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Params, Value, subgraphs
+from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Params, Value, subgraphs, values_of
 from iverson.graph.padding import entry_axis, guarded
+from iverson.graph.passes.entries import is_made, is_of_stored
 from iverson.graph.print import numbers
 from iverson.graph.stored_ops import stored_on, stored_read
 from iverson.graph.symbols import unknown
@@ -98,6 +100,28 @@ class Opening:
     takes: dict[Any, Value] = field(default_factory=dict)
     held: dict[Any, Value] = field(default_factory=dict)
     where: Any = None
+
+    @cached_property
+    def selects(self) -> bool:
+        """Whether entries may be a selection."""
+        return not is_made(self.graph) or is_of_stored(self.graph)
+
+    @cached_property
+    def lasting(self) -> set[Value]:
+        """Values that are zero off their patterns to any order: what was put there, and what follows from
+        that alone. What follows from an input that is stored is zero there only now."""
+        found = {v for v, _ in self.graph.constants if is_stored(v)}
+        for e in self.graph.equations:
+            stored = list(filter(is_stored, values_of(e.operands)))
+            if e.op is TABLE["from_values"] or (stored and found.issuperset(stored)):
+                found.update(e.results)
+        return found
+
+    def left_out(self, entries: Value, places: Value) -> Value:
+        """Entries read at places, as a selection of those that are stored: the places of at least 0."""
+        there = self.bind("greater_equal", places, 0)
+        there = self.reshaped(there, (*places.shape, *(1,) * (len(entries.shape) - 1)))
+        return self.bind("bracket", there, entries, negated=False)
 
     def inside(self, body: Graph) -> Opening:
         """The same of a graph inside."""
@@ -196,7 +220,7 @@ class Opening:
             return self.now.get(x, x) if type(x) is Value else x
         if x in self.carried:
             made = self.spread if len(self.entries[x].shape) == 1 else self._of_steps
-            self.now[x] = made(self.entries[x], self.carried[x], x.shape)
+            self.now[x] = made(self.among_zeros(x), self.carried[x], x.shape)
             return self.now[x]
         if x in self.numbers:
             return self.takes.setdefault(Given(self.numbers[x]), x)
@@ -220,7 +244,13 @@ class Opening:
         """An operand with every entry."""
         if not is_stored(x):
             return self.given(x)
-        return self.spread(self.open(x), pattern_of(x), x.shape)
+        return self.spread(self.among_zeros(x), pattern_of(x), x.shape)
+
+    def among_zeros(self, x: Value) -> Value:
+        """The entries of a sparse value, to be put, or added up, among its zeros: where these are like any
+        other, no selection."""
+        entries = self.open(x)
+        return self.bind("selected", entries) if self.selects and x not in self.lasting else entries
 
     def spread(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
         """An array with entries at a pattern."""
@@ -322,11 +352,13 @@ class Opening:
         if own is p:
             return self.open(x)
         if own.shape == p.shape:
-            return self.bind(stored_read, self.open(x), self.at_places(Places(p, (own,))), flat=False)
+            places = self.at_places(Places(p, (own,)))
+            entries = self.bind(stored_read, self.open(x), places, flat=False)
+            return self.left_out(entries, places) if self.selects and x in self.lasting else entries
         if p.ndim < len(x.shape):
             return None
-        places = Places(p, (own,), dense=x.shape[own.ndim :])
-        return self.bind(stored_read, self.open(x), self.at_places(places), flat=True)
+        places = self.at_places(Places(p, (own,), dense=x.shape[own.ndim :]))
+        return self.bind(stored_read, self.open(x), places, flat=True)
 
     def at_places(self, key: Places) -> Value:
         aval = Aval((key.at.count,), np.dtype(np.int64))

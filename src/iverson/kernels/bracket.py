@@ -7,6 +7,7 @@ products select; everything else is computed on the selected array.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
@@ -86,7 +87,9 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
         return run(op, (condition, run(TABLE["broadcast_to"], (x,), {"shape": shape})), params)
     if isinstance(condition, Sparse) and isinstance(x, Sparse):
         chosen = np.broadcast_to(read(condition, x.pattern, shape), x.entries.shape)
-        return _of_stored(np.logical_not(chosen) if params["negated"] else chosen, x)
+        negated = params["negated"]
+        kept = np.logical_not(chosen) if negated else chosen
+        return _of_stored(kept, x, lambda: np.broadcast_to(to_strided(condition), shape) != negated)
     condition = np.asarray(to_strided(condition), bool)
     if condition.shape != shape:
         condition = np.broadcast_to(condition, shape)
@@ -98,35 +101,41 @@ def bracket_of(op: Op, values: Values, params: Params) -> Any:
         return made(x.values, *both)
     chosen = np.logical_not(condition) if params["negated"] else condition
     if isinstance(x, Sparse):
-        return _of_stored(read(chosen, x.pattern, shape), x)
+        return _of_stored(read(chosen, x.pattern, shape), x, lambda: chosen)
     if type(x) is Packed:
         kept = chosen[x.mask]
         return Packed(x.mask, x.values) if kept.all() else Packed(x.mask & chosen, x.values[kept])
     return made(x, chosen)
 
 
-def _of_stored(kept: Array, x: Sparse) -> Any:
-    """A selection among stored entries: those alone are stored, where the layout can hold them alone."""
+def _of_stored(kept: Array, x: Sparse, there: Callable[[], Array]) -> Any:
+    """A selection among stored entries: those alone are stored, where the layout can hold them alone.
+
+    there : gives the condition at all entries: what is not stored may be a zero like any other.
+    """
     own = x.pattern
+    made = None
     if kept.all():
-        return own.value(x.entries)  # not x itself: that says that the op is the identity
-    if kept.size == own.count and own.distinct:
+        made = own.value(x.entries)  # not x itself: that says that the op is the identity
+    elif kept.size == own.count and own.distinct:
         at = np.flatnonzero(kept)
         if len(own.stored_shape) == 1 and (part := own.part(at)).count == at.size:
-            return part.value(x.entries[at])
-        if own.blocksize:  # of blocks, parts are no blocks
-            return CooPattern(own.shape, own.coordinates[:, at], True).value(x.entries[at])
-    there, entries = x.pattern.value(kept), x.pattern.value(keep_where(kept, x.entries))
-    return Bracket(to_strided(entries), to_strided(there), is_made=True)
+            made = part.value(x.entries[at])
+        elif own.blocksize:  # of blocks, parts are no blocks
+            made = CooPattern(own.shape, own.coordinates[:, at], True).value(x.entries[at])
+    if made is None:
+        return Bracket(to_strided(own.value(keep_where(kept, x.entries))), there(), is_made=True)
+    made.there = there
+    return made
 
 
 @register("from_values", Bracket)
 def from_values(_op: Op, values: Values, params: Params) -> Any:
-    """Of a selection among entries, those alone are stored."""
+    """Of a selection among entries, those alone are stored, and nothing but these is held."""
     (x,) = values
     pattern = params["pattern"]
     kept, chosen = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
-    return _of_stored(kept.entries, chosen)
+    return _of_stored(kept.entries, chosen, lambda: to_strided(kept))
 
 
 def _in_both(*brackets: Bracket) -> Any:
@@ -225,8 +234,10 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     parts = [v.values if k in free and type(v) is Bracket else select(v) for k, v in enumerate(values)]
     out = run(op, tuple(parts), params)
     if isinstance(out, Sparse):
-        kept = (read(to_strided(held(c)), out.pattern, shape) for c in conditions)
-        return _of_stored(reduce(np.logical_and, kept), out)
+        own = [c.without_values() for c in conditions]
+        kept = (read(to_strided(held(c)), out.pattern, shape) for c in own)
+        there = lambda: reduce(np.logical_and, (to_strided(held(c)) for c in own))
+        return _of_stored(reduce(np.logical_and, kept), out, there)
     if type(out) is Packed:
         return NotImplemented
     if is_strided(out) and all(c.is_lazy and c.is_made is not False for c in conditions):
@@ -235,8 +246,10 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 
 def _of_part(x: Any) -> Any:
-    """A box as a selection of its entries, what is stored as one of all."""
-    return Bracket(to_strided(x), _where_held(x), is_made=True) if isinstance(x, Sparse) else as_selection(x)
+    """A box, or a selection that was stored, as a selection; any other value is itself."""
+    if isinstance(x, Sparse):
+        return x if x.there is None else Bracket(to_strided(x), x.there(), is_made=True)
+    return as_selection(x)
 
 
 def _are_made(values: Values) -> bool:
@@ -433,7 +446,7 @@ def any_other(op: Op, values: Values, params: Params) -> Any:
 def packed(op: Op, values: Values, params: Params) -> Any:
     """Entries picked by a mask, or put back where it holds: where they are held goes along."""
     x, mask = values
-    x = _of_part(x)
+    x = as_selection(x)
     if not is_strided(mask) or type(x) is not Bracket:
         return NotImplemented
     parts = [to_strided(op.forward(part, mask, **params)) for part in map(to_strided, (x.values, held(x)))]

@@ -6,6 +6,8 @@ is tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored ent
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -61,6 +63,9 @@ def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
 @sparse("elementwise")
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
+    for v in values:
+        if getattr(v, "there", None) is not None:
+            return _of_selections(elementwise, op, values, params)
     first, on_one = _alike(values)
     bounding = _bounding(op, values, params)
     if on_one and first is not None and bounding:
@@ -90,6 +95,35 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
             return pattern.value(passed)
     entries = op.forward(*[read(v, pattern, shape) for v in operands], **params)
     return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
+
+
+def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
+    """What a kernel makes, some operands being selections that were stored, and where it may be nonzero."""
+    plain = [type(v)(v.pattern, v.values) if isinstance(v, Sparse) else v for v in values]
+    found = kernel(op, tuple(plain), params)
+    if isinstance(found, Sparse):
+        found.there = _there(op, values, found.shape)
+    return found
+
+
+def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
+    """Where the result of selections that were stored may be nonzero, as `Sparse.there` says it."""
+    known = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
+    if not known:
+        return None
+    zeros = {*known, *(k for k, v in enumerate(values) if type(v) is Zero)}
+    groups = [g for g in op.groups(len(values)) if zeros.issuperset(g)]
+    if op.zero_preserving and len(zeros) == len(values):
+        groups.append(tuple(range(len(values))))
+    terms = [[known[k] for k in g if k in known] for g in groups]
+    if not terms or [] in terms:
+        return None
+
+    def there() -> Any:
+        any_of = (reduce(np.logical_or, [np.broadcast_to(of(), shape) for of in group]) for group in terms)
+        return reduce(np.logical_and, any_of)
+
+    return there
 
 
 def _alike(values: Values) -> tuple[Sparse | None, bool]:
@@ -216,6 +250,9 @@ def _filled(entries: Any, shape: Shape) -> Any:
 @sparse("add_n")
 def add_n(op: Op, values: Values, params: Params) -> Any:
     """All terms at once: beside a strided term into one buffer, otherwise on the union of the patterns."""
+    for v in values:
+        if getattr(v, "there", None) is not None:
+            return _of_selections(add_n, op, values, params)
     dtype = np.result_type(*(v.dtype for v in values))
     terms = [_stored_entries(v) for v in values if type(v) is not Zero]
     if all(map(is_sparse, terms)):

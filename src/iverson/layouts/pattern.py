@@ -226,12 +226,17 @@ def _restored(name: tuple[bytes, int], kind: type[Pattern], args: tuple[Any, ...
 
 
 class Sparse:
-    """A pattern and the values on it: shape ``pattern.stored_shape``, then dense trailing axes."""
+    """A pattern and the values on it: shape ``pattern.stored_shape``, then dense trailing axes.
 
-    __slots__ = ("dense_shape", "dtype", "pattern", "shape", "values")
+    there : gives the condition, at all entries, of a selection that was stored: where it is False the value
+        is zero to any order. None where that is not known: what is not stored is then a zero like any other.
+    """
 
-    def __init__(self, pattern: Any, values: Array) -> None:
+    __slots__ = ("dense_shape", "dtype", "pattern", "shape", "there", "values")
+
+    def __init__(self, pattern: Any, values: Array, there: Callable[[], Array] | None = None) -> None:
         self.pattern = pattern
+        self.there = there
         self.values = np.asarray(values)  # never a subclass: an unpickled memory map, say
         self.dtype = values.dtype
         #: The extents of the dense trailing axes.

@@ -180,7 +180,7 @@ def _moved(node: Node, incoming: Sequence[Dependence | None], shape: Shape) -> D
             rows.append(d)
             first += len(d.wide)
         elif i in linear:
-            args.append(np.zeros(x.shape, np.int64))
+            args.append(np.zeros(np.shape(x), np.int64))
         elif isinstance(x, np.ndarray):
             args.append(x)
         else:  # positions that are not known here

@@ -450,13 +450,13 @@ def _unpacked(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 
 def _packed(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     """What a mask or a pattern picks of what is held, or what is read of stored entries at places of another
-    pattern."""
+    pattern, which are zeros like any other where it stores none."""
     x, at = given[0], list(map(selected, given[1:]))
     x = x.held() if isinstance(x, Part) else x
     if not isinstance(x, Held):
         return None
-    values, there = (_picked(e, part, at) for part in (x.values, x.everywhere()))
-    return Held(values, there, False, x.made)
+    values, left_out = (_picked(e, part, at) for part in (x.values, F.logical_not(x.everywhere())))
+    return Held(values, F.logical_not(left_out), False, x.made)
 
 
 def _picked(e: Equation, x: Any, at: Sequence[Any]) -> Any:

@@ -1,0 +1,154 @@
+"""Second derivatives at entries that a sparse argument does not store: they are zero now, and no constants.
+
+Every function here is of second degree, so that its Hessian follows exactly from differences of its values
+with steps of one, which arrays without zeros give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from tests.conformance.product import EXHAUSTIVE, SEED
+
+#: One row and one column store nothing, one row all, one column an entry.
+X = np.array([[0, -0.25, -1.25, 0.5], [0, 0.5, 0, 0], [0, 0, 0, 0]])
+CHOSEN = X < 0.25
+AT = np.array([0, 2, 0])
+WEIGHTS = np.arange(1.0, 13).reshape(X.shape)
+PATTERN = np.array([[1, 1, 0, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
+
+
+def _put(x: Any, key: Any, f: Callable[[Any], Any]) -> Any:
+    y = x * 1.0
+    y[key] = f(y)
+    return y
+
+
+#: Linear functions of a matrix to arrays of any shape.
+LINEAR: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda x: x,
+    "scaled": lambda x: x * WEIGHTS,
+    "chosen": lambda x: iv.where(CHOSEN, x, 0.5),
+    "chosen of both": lambda x: iv.where(CHOSEN, x, x * 2.0),
+    "chosen or 0": lambda x: iv.where(CHOSEN, x, 0.0),
+    "dense": lambda x: x.to_dense(),
+    "a row": lambda x: x[0],
+    "a column": lambda x: x[:, 1],
+    "a part": lambda x: x[:2, 1:],
+    "rows backwards": lambda x: iv.flip(x, axis=0),
+    "columns backwards": lambda x: iv.flip(x, axis=1),
+    "rolled": lambda x: iv.roll(x, 1, axis=0),
+    "rows taken twice": lambda x: iv.take(x, AT, axis=0),
+    "columns taken twice": lambda x: iv.take(x, AT, axis=1),
+    "entries in a row": lambda x: iv.reshape(x, (12,)),
+    "transposed": lambda x: x.mT,
+    "a new axis": lambda x: x[None],
+    "spread": lambda x: iv.broadcast_to(x[None], (2, 3, 4)),
+    "joined": lambda x: iv.concat([x, x * 2.0], axis=1),
+    "joined to numbers": lambda x: iv.concat([x, WEIGHTS], axis=0),
+    "stacked": lambda x: iv.stack([x, x * 3.0]),
+    "sum": lambda x: x.sum(),
+    "sums of rows": lambda x: x.sum(axis=1),
+    "sums of columns": lambda x: x.sum(axis=0, keepdims=True),
+    "sums so far": lambda x: iv.cumulative_sum(x, axis=0),
+    "mean": lambda x: x.mean(axis=0),
+    "a product from the left": lambda x: WEIGHTS.T @ x,
+    "a product from the right": lambda x: x @ WEIGHTS.T,
+    "a triangle": iv.tril,
+    "a diagonal": lambda x: iv.linalg.diagonal(x[:, :3]),
+    "a row written": lambda x: _put(x, 0, lambda y: y[0] * 2.0),
+    "rows written": lambda x: _put(x, AT[:2], lambda y: y[1:] * 2.0),
+    "a part cleared": lambda x: _put(x, (slice(0, 2), slice(1, 3)), lambda y: 0.0),
+    "a mask written": lambda x: _put(x, CHOSEN, lambda y: 1.0),
+    "at a pattern": lambda x: iv.sparse_mask(x, iv.to_layout(iv.asarray(PATTERN * 1.0), "csr")),
+    "padded": lambda x: iv.pad(x, ((1, 0), (0, 2))),
+    "masked": lambda x: iv.masked_tensor(x.to_dense(), CHOSEN).to_tensor(0.0),
+}
+
+#: Products of two of them, as functions to a number.
+PRODUCTS: dict[str, Callable[[Any, Any], Any]] = {
+    "times": lambda a, b: (a * b).sum(),
+    "chosen": lambda a, b: iv.where(np.resize(CHOSEN, (a * b).shape), a * b, 0.5).sum(),
+    "product of sums": lambda a, b: a.sum() * b.sum(),
+}
+
+INNER: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda f: f,
+    "jit": iv.jit,
+    "checkpoint": iv.checkpoint,
+    "cond": lambda f: lambda x: iv.cond(x.sum() < 5.0, f, lambda x: f(x) * 0.5, x),
+    "scan": lambda f: (
+        lambda x: iv.scan(lambda c, w: (c + f(x) * w, None), iv.zeros(()), iv.asarray([0.25, 0.75]))[0]
+    ),
+}
+
+
+def _times(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: (iv.grad(f)(x) * WEIGHTS).sum()
+
+
+#: Ways to the Hessian times the weights.
+OUTER: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "hessian": lambda f: lambda x: (iv.hessian(f)(x).to_dense() * WEIGHTS).sum(axis=(2, 3)),
+    "jit of hessian": lambda f: lambda x: (iv.jit(iv.hessian(f))(x).to_dense() * WEIGHTS).sum(axis=(2, 3)),
+    "grad of grad": lambda f: iv.grad(_times(f)),
+    "jit of grad of grad": lambda f: iv.jit(iv.grad(_times(f))),
+    "jvp of grad": lambda f: lambda x: iv.jvp(iv.grad(f), (x,), (iv.asarray(WEIGHTS),))[1],
+    "grad of jvp": lambda f: iv.grad(lambda x: iv.jvp(f, (x,), (iv.asarray(WEIGHTS),))[1]),
+    "grad of jit of grad": lambda f: iv.grad(lambda x: (iv.jit(iv.grad(f))(x) * WEIGHTS).sum()),
+}
+
+
+def _expected(f: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
+    """The Hessian times the weights: exact differences of a function of second degree."""
+    value = lambda x: float(f(iv.asarray(x)).to_dense())
+    units = np.eye(X.size).reshape(X.size, *X.shape)
+    ahead, behind = (np.array([value(X + u + s * WEIGHTS) for u in units]) for s in (1, -1))
+    ahead_0, behind_0 = (np.array([value(X - u + s * WEIGHTS) for u in units]) for s in (1, -1))
+    return ((ahead - behind - ahead_0 + behind_0) / 4).reshape(X.shape)
+
+
+def _function(a: str, b: str, product: str) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        left, right = LINEAR[a](x), LINEAR[b](x)
+        if left.shape != right.shape:  # each entry of one with each of the other, up to some
+            left, right = iv.reshape(left, (-1,))[:5, None], iv.reshape(right, (-1,))[:4]
+        return PRODUCTS[product](left, right).to_dense()
+
+    return f
+
+
+def _assert_right(f: Callable[[Any], Any], expected: Any, inner: str, outer: str, layout: str) -> None:
+    x = iv.to_layout(iv.asarray(X), layout)
+    found = OUTER[outer](INNER[inner](f))(x).to_dense().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-12, err_msg=f"{outer} of {inner}, {layout}")
+
+
+LAYOUTS = ("coo", "csr", "csc")
+pytestmark = pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("inner", INNER)
+def test_of_a_product_where_a_condition_holds(inner: str, outer: str) -> None:
+    f = lambda x: iv.where(CHOSEN, x * x, 0.5).sum()
+    for layout in LAYOUTS:
+        _assert_right(f, 2 * CHOSEN * WEIGHTS, inner, outer, layout)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_of_products_of_linear_functions(name: str) -> None:
+    """With another one, in a way to a Hessian, all drawn; a whole run draws more."""
+    for k in range(60 if EXHAUSTIVE else 3):
+        rng = np.random.default_rng([SEED, crc32(name.encode()), k])
+        other, product, inner, outer, layout = (
+            str(rng.choice(list(names))) for names in (LINEAR, PRODUCTS, INNER, OUTER, LAYOUTS)
+        )
+        f = _function(name, other, product)
+        _assert_right(f, _expected(f), inner, outer, layout)
