@@ -1,6 +1,7 @@
-"""Second derivatives at entries that a sparse argument does not store: they are zero now, and no constants.
+"""Derivatives of second and third order at entries that a sparse argument does not store: they are zero now,
+and no constants.
 
-Every function here is of second degree, so that its Hessian follows exactly from differences of its values
+Every function here is of second or third degree, so that these follow exactly from differences of its values
 with steps of one, which arrays without zeros give.
 """
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 
 #: One row and one column store nothing, one row all, one column an entry.
 X = np.array([[0, -0.25, -1.25, 0.5], [0, 0.5, 0, 0], [0, 0, 0, 0]])
@@ -82,6 +83,7 @@ INNER: dict[str, Callable[[Any], Any]] = {
     "itself": lambda f: f,
     "jit": iv.jit,
     "checkpoint": iv.checkpoint,
+    "vmap": lambda f: lambda x: iv.vmap(f)(iv.stack([x, x])).sum() * 0.5,
     "cond": lambda f: lambda x: iv.cond(x.sum() < 5.0, f, lambda x: f(x) * 0.5, x),
     "scan": lambda f: (
         lambda x: iv.scan(lambda c, w: (c + f(x) * w, None), iv.zeros(()), iv.asarray([0.25, 0.75]))[0]
@@ -101,6 +103,7 @@ OUTER: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "jit of grad of grad": lambda f: iv.jit(iv.grad(_times(f))),
     "jvp of grad": lambda f: lambda x: iv.jvp(iv.grad(f), (x,), (iv.asarray(WEIGHTS),))[1],
     "grad of jvp": lambda f: iv.grad(lambda x: iv.jvp(f, (x,), (iv.asarray(WEIGHTS),))[1]),
+    "vmap of grad of grad": lambda f: lambda x: iv.vmap(iv.grad(_times(f)))(iv.stack([x, x]))[1],
     "grad of jit of grad": lambda f: iv.grad(lambda x: (iv.jit(iv.grad(f))(x) * WEIGHTS).sum()),
 }
 
@@ -124,13 +127,53 @@ def _function(a: str, b: str, product: str) -> Callable[[Any], Any]:
     return f
 
 
+def _third(names: tuple[str, str, str], product: str) -> Callable[[Any], Any]:
+    """Of third degree, of the first entries of three linear functions."""
+
+    def f(x: Any) -> Any:
+        parts = [iv.reshape(LINEAR[name](x), (-1,))[:12] for name in names]
+        a, b, c = (part[: min(p.size for p in parts)] for part in parts)
+        return PRODUCTS[product](a * b, c).to_dense()
+
+    return f
+
+
+def _expected_of_third(f: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
+    """The third derivative times the weights twice: differences again, in which other terms cancel."""
+    value = lambda x: float(f(iv.asarray(x)).to_dense())
+    units = np.eye(X.size).reshape(X.size, *X.shape)
+    w = WEIGHTS
+    second = [[value(x + w) - 2 * value(x) + value(x - w) for x in (X + u, X - u)] for u in units]
+    return np.subtract(*np.array(second).T).reshape(X.shape) / 2
+
+
+def _along(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: iv.jvp(f, (x,), (iv.asarray(WEIGHTS),))[1]
+
+
+#: Ways to the third derivative times the weights twice.
+THIRD: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
+    "reverse": lambda f: iv.grad(_times(_times(f))),
+    "jit of reverse": lambda f: iv.jit(iv.grad(_times(_times(f)))),
+    "reverse of forward": lambda f: iv.grad(_along(_along(f))),
+    "forward of reverse": lambda f: _along(_along(iv.grad(f))),
+    "mixed": lambda f: _along(iv.grad(_along(f))),
+    "checkpoint within": lambda f: iv.grad(_times(iv.checkpoint(_times(f)))),
+    "jit within": lambda f: iv.grad(_times(iv.jit(_times(f)))),
+    "vmap": lambda f: lambda x: iv.vmap(iv.grad(_times(_times(f))))(iv.stack([x, x]))[0],
+}
+
+
+def _sparse(layout: str) -> Any:
+    return iv.to_layout(iv.asarray(X), layout, **({"blocksize": (1, 2)} if layout == "bsr" else {}))
+
+
 def _assert_right(f: Callable[[Any], Any], expected: Any, inner: str, outer: str, layout: str) -> None:
-    x = iv.to_layout(iv.asarray(X), layout)
-    found = OUTER[outer](INNER[inner](f))(x).to_dense().numpy()
+    found = OUTER[outer](INNER[inner](f))(_sparse(layout)).to_dense().numpy()
     np.testing.assert_allclose(found, expected, atol=1e-12, err_msg=f"{outer} of {inner}, {layout}")
 
 
-LAYOUTS = ("coo", "csr", "csc")
+LAYOUTS = ("coo", "csr", "csc", "bsr")
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 
 
@@ -145,10 +188,30 @@ def test_of_a_product_where_a_condition_holds(inner: str, outer: str) -> None:
 @pytest.mark.parametrize("name", LINEAR)
 def test_of_products_of_linear_functions(name: str) -> None:
     """With another one, in a way to a Hessian, all drawn; a whole run draws more."""
-    for k in range(60 if EXHAUSTIVE else 3):
+    for k in range(60 if EXHAUSTIVE else 2):
         rng = np.random.default_rng([SEED, crc32(name.encode()), k])
         other, product, inner, outer, layout = (
             str(rng.choice(list(names))) for names in (LINEAR, PRODUCTS, INNER, OUTER, LAYOUTS)
         )
         f = _function(name, other, product)
         _assert_right(f, _expected(f), inner, outer, layout)
+
+
+@pytest.mark.parametrize("name", by_turns(LINEAR, 2))
+def test_of_third_order(name: str) -> None:
+    rng = np.random.default_rng([SEED, crc32(name.encode()), 3])
+    for _ in range(20 if EXHAUSTIVE else 1):
+        second, third, product, inner, outer, layout = (
+            str(rng.choice(list(names))) for names in (LINEAR, LINEAR, PRODUCTS, INNER, THIRD, LAYOUTS)
+        )
+        f = _third((name, second, third), product)
+        found = THIRD[outer](INNER[inner](f))(_sparse(layout)).to_dense().numpy()
+        np.testing.assert_allclose(found, _expected_of_third(f), atol=1e-8, err_msg=f"{outer} of {inner}")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_of_third_order_through_a_compiled_function_of_parts(layout: str) -> None:
+    f = lambda x: (x[:, 1] * x[:, 1] * x[:, 2]).sum()
+    for outer in THIRD.values():
+        found = outer(iv.jit(f))(_sparse(layout)).to_dense().numpy()
+        np.testing.assert_allclose(found, _expected_of_third(f), atol=1e-8)

@@ -264,7 +264,8 @@ def _known(x: Any) -> Any:
 
 def taken_apart(x: Value) -> tuple[list[Value], list[Equation], Equation]:
     """What a selection of a graph is kept as, the equations that give it, and the one that makes it again."""
-    values, there = (Value(Aval(x.shape, dtype)) for dtype in (x.dtype, np.dtype(bool)))
+    support = x.aval.support if isinstance(x.aval.support, entries.Stored) else FULL
+    values, there = Value(Aval(x.shape, x.dtype, support)), Value(Aval(x.shape, np.dtype(bool)))
     apart = [Equation(values_held, (x,), {}, (values,)), Equation(where_held, (x,), {}, (there,))]
     again = Equation(TABLE["bracket"], (there, values), {"negated": False}, (x,))
     return [values, there], apart, again
