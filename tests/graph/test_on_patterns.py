@@ -881,3 +881,17 @@ def test_bodies_whose_operands_are_made_dense_find_their_patterns(layout):
             k = 1 if y > 0.1 else 2
             expected = k * (0.5 if y < 0 else 1.0) / np.cosh(k * s.to_dense().numpy()) ** 2
             np.testing.assert_allclose(f(s, iv.asarray(y)).to_dense().numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_a_part_that_stores_nothing(layout):
+    """Its tangent is zero, and stored on the pattern of what is read there: nothing is moved."""
+    pattern = iv.asarray(np.array([[1.0, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 1]])).to_layout(layout)
+
+    def f(x):
+        factor = iv.cond(x.sum() > 0.0, lambda x: x[0] * 1.0, lambda x: x[1] * 1.0, x)
+        return (factor * iv.pad(pattern.with_values(x), ((1, 0), (0, 1)))[0]).to_dense().sum()
+
+    x = iv.asarray(np.arange(1.0, 6))
+    assert iv.jit(lambda x: iv.jvp(f, (x,), (x,))[1])(x).item() == 0.0
+    assert iv.jit(iv.grad(f))(x).to_dense().tolist() == [0.0] * 5

@@ -215,3 +215,51 @@ def test_of_third_order_through_a_compiled_function_of_parts(layout: str) -> Non
     for outer in THIRD.values():
         found = outer(iv.jit(f))(_sparse(layout)).to_dense().numpy()
         np.testing.assert_allclose(found, _expected_of_third(f), atol=1e-8)
+
+
+#: Functions that are singular at 0, their second derivatives, and those of their products with x.
+SINGULAR: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "sqrt": (iv.sqrt, lambda x: -0.25 * x**-1.5, lambda x: 0.75 * x**-0.5),
+    "1 / x": (lambda x: 1 / x, lambda x: 2 * x**-3.0, lambda x: 0 * x),
+    "log": (iv.log, lambda x: -(x**-2.0), lambda x: 1 / x),
+    "power": (lambda x: x**1.5, lambda x: 0.75 * x**-0.5, lambda x: 3.75 * x**0.5),
+    "x log x": (lambda x: x * iv.log(x), lambda x: 1 / x, lambda x: 2 * np.log(x) + 3),
+}
+LARGE = np.abs(X) > 0.3
+#: Ways to a sum over the large entries.
+SUMS: dict[str, Callable[[Any, Any], Any]] = {
+    "chosen": lambda f, x: iv.where(LARGE, f(x), 0.5).sum(),
+    "a product, chosen": lambda f, x: iv.where(LARGE, f(x) * x, 0.5).sum(),
+    "chosen twice": lambda f, x: iv.where(LARGE, f(iv.where(LARGE, x, 1.0)), 0.5).sum(),
+    "masked": lambda f, x: iv.masked_tensor(f(x).to_dense(), LARGE).sum().to_tensor(0.0),
+    "overwritten": lambda f, x: _put(f(x).to_dense(), ~LARGE, lambda y: 0.0).sum(),
+    "a part": lambda f, x: f(x)[0, 2:].sum(),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("way", SUMS)
+@pytest.mark.parametrize("name", SINGULAR)
+def test_of_what_is_singular_elsewhere(name: str, way: str) -> None:
+    function, second, of_product = SINGULAR[name]
+    x = np.abs(X)
+    read = (np.arange(12).reshape(X.shape) // 2 == 1) if way == "a part" else LARGE
+    with np.errstate(all="ignore"):
+        expected = np.where(read, (of_product if "product" in way else second)(x), 0.0) * WEIGHTS
+    rng = np.random.default_rng([SEED, crc32(f"{name} {way}".encode())])
+    for _ in range(60 if EXHAUSTIVE else 1):
+        inner, outer, layout = (str(rng.choice(list(n))) for n in (INNER, OUTER, ("strided", *LAYOUTS[:3])))
+        f = lambda x: SUMS[way](function, x).to_dense()
+        found = OUTER[outer](INNER[inner](f))(iv.to_layout(iv.asarray(x), layout)).to_dense().numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=f"{outer} of {inner}, {layout}")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("way", ["chosen", "a product, chosen", "masked"])
+def test_of_a_compiled_gradient_that_is_differentiated(way: str) -> None:
+    """A constant selection is one among what the compiled gradient keeps for its derivative."""
+    x = np.abs(X)
+    with np.errstate(all="ignore"):
+        expected = np.where(LARGE, SINGULAR["1 / x"][2 if "product" in way else 1](x), 0.0) * WEIGHTS
+    found = OUTER["grad of jit of grad"](lambda x: SUMS[way](lambda x: 1 / x, x))(iv.asarray(x))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)

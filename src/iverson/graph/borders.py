@@ -12,7 +12,7 @@ arrays, its values and where they are held, and a box as what is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -157,12 +157,17 @@ class Found:
     all zeros are that they follow from, down to constants and what was put in place. What follows from a
     variable that is a box may be zero only now.
 
-    placed : further values that are boxes to any order.
+    constants : values with what they hold. placed : further values that are boxes to any order.
     """
 
-    def __init__(self, equations: Iterable[Equation], placed: Iterable[Value]) -> None:
-        self.selections: set[Value] = set()
-        self.placed = set(placed)
+    def __init__(
+        self,
+        equations: Iterable[Equation],
+        constants: Collection[tuple[Value, Any]],
+        placed: Iterable[Value] = (),
+    ) -> None:
+        self.selections = {v for v, held in constants if type(held) in (Bracket, Packed)}
+        self.placed = {*placed, *(v for v, _ in constants)}
         for e in equations:
             if e.op.name in ("selected", "values_held", "where_held"):
                 continue

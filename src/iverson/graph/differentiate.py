@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -141,8 +140,7 @@ class Recorded:
 
     def _as_kept(self, read: Sequence[Value]) -> list[Value]:
         """Values that are read, with what selections among them cross as."""
-        constants = map(itemgetter(0), self.primal.constants)
-        selecting = Found(self.primal.equations, constants).selections
+        selecting = Found(self.primal.equations, self.primal.constants).selections
         selecting.difference_update(values_of(self.primal.outputs))
         found: list[Value] = []
         for v in read:
@@ -305,8 +303,8 @@ class Recorded:
             elif k in at:
                 if known is None:
                     boxed = (v for v in seeds if not isinstance(v.aval.support, Stored))
-                    placed = [*boxed, *map(itemgetter(0), self.level.constants)]
-                    known = Found((*self.primal.equations, *equations), placed)
+                    every = (*self.primal.equations, *equations)
+                    known = Found(every, self.level.constants, boxed)
                 crossings[k] = known.crossing(self.level.operand(x), boxes=boxes)
                 outputs += map(self.level.operand, crossings[k].apart(x))
             else:

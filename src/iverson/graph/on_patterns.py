@@ -251,7 +251,7 @@ def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
     """What an op that moves entries puts at those of a pattern of its result."""
     (v,) = e.results
     move = _move(o, e, p.count)
-    if move is None:
+    if move is None or not move.moved:  # nothing but zeros is moved
         return False
     xs = [e.operands[k] for k in move.moved]
     of = tuple(pattern_of(x) if is_stored(x) else sampled.every(x.shape) for x in xs)
