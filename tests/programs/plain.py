@@ -61,7 +61,7 @@ class Plain(Namespace):
         return run
 
     def scan(self: Any, f: Callable[..., Any], init: Any, xs: Any) -> Any:
-        rows = []
+        rows, init = [], self.settled(init)
         for j in range((xs[0] if isinstance(xs, tuple) else xs).shape[0]):
             step = tuple(x[j] for x in xs) if isinstance(xs, tuple) else xs[j]
             init, y = self._turn(j, f, init, step)
@@ -72,11 +72,13 @@ class Plain(Namespace):
         return self.settled((f if pred else g)(*operands))
 
     def fori_loop(self: Any, n: int, f: Callable[..., Any], init: Any) -> Any:
+        init = self.settled(init)  # what no step makes is a value of its own, too
         for k in range(n):
             init = self.settled(f(self.asarray(np.asarray(float(k))), init))
         return init
 
     def while_loop(self, test: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
+        init = self.settled(init)
         while bool(test(init)):
             init = self.settled(f(init))
         return init
