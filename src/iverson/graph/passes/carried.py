@@ -136,9 +136,18 @@ def elementwise(e: Equation, given: Sequence[Any], need: Entries) -> Any:
         return _zero(e)
     if region.covers(shape) and not any(isinstance(x, Held | Part) for x in given):
         return None
+    if any(len(group) == len(given) > 1 for group in e.op.groups(len(given))):
+        given = _beside_selections(given)
     return part(
         shape, region, _entry_by_entry(e.op, [read(x, region) for x in given], e.params, region.shape)
     )
+
+
+def _beside_selections(terms: Sequence[Any]) -> Sequence[Any]:
+    """Terms of a sum: beside a selection, what is outside of a part is left out."""
+    if not any(isinstance(x, Held) or (isinstance(x, Part) and isinstance(x.inner, Held)) for x in terms):
+        return terms
+    return [x.held() if isinstance(x, Part) else x for x in terms]
 
 
 def _entry_by_entry(op: Op, given: Sequence[Any], params: Params, shape: Any) -> Any:
@@ -169,10 +178,8 @@ def _added(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     beside = _side_by_side(terms, regions, around)
     if beside is not None:
         return part(shape, around, _cast(beside, dtype))
-    found = [read(x, around) for x, own in zip(terms, regions, strict=True) if own.size]
-    if any(isinstance(x, Held) for x in found):  # beside a selection, what is outside of a part is left out
-        parts = (x.held() if isinstance(x, Part) else x for x in terms)
-        found = [read(x, around) for x, own in zip(parts, regions, strict=True) if own.size]
+    parts = _beside_selections(terms)
+    found = [read(x, around) for x, own in zip(parts, regions, strict=True) if own.size]
     found[0] = _cast(found[0], dtype, found[1:])
     if len(found) == 1:
         return part(shape, around, found[0])
