@@ -66,10 +66,10 @@ def is_absent(x: Any) -> bool:
 
 
 def _add(args: Sequence[Any]) -> tuple[Any, ...]:
-    """a + b, of which a side may be undefined."""
+    """a + b, of which a side may be undefined; beside a zero, it is one."""
     given = [x for x in args if not is_absent(x)]
     if not given:
-        return (UNDEFINED,)
+        return (next((x for x in args if x is not UNDEFINED), UNDEFINED),)
     return (given[0] if len(given) == 1 else F.add_n(*given),)
 
 

@@ -189,7 +189,12 @@ def embedding_bag(
             "embedding_bag", "per_sample_weights", got=f"weights with mode '{mode}'", expected="mode 'sum'"
         )
     if padding_idx is not None:
-        row = positions(np.asarray(padding_idx), table.shape[0], "embedding_bag", "padding_idx")
+        row = positions(
+            np.asarray(as_int(padding_idx, "embedding_bag", "padding_idx")),
+            table.shape[0],
+            "embedding_bag",
+            "padding_idx",
+        )
         numbers: Any = F.to_dense(zero_filled(given))
         left: Any = numbers % table.shape[0] != int(row)
         left = F.logical_and(left, zero_filled(ones_like(given, dtype="bool")))

@@ -90,6 +90,7 @@ class _Pool:
         ceil_mode: bool,
         kinds: str = "f",
     ) -> None:
+        self.operation = operation
         self.x, self.alone = images(x, operation, n)
         if dtypes.kind_of(self.x.dtype) not in kinds:
             raise ArgumentError(operation, "x", got=f"dtype {self.x.dtype}", expected="real numbers")
@@ -146,6 +147,13 @@ class _Pool:
         ):
             at = np.arange(c)[:, None] * s - p + np.arange(n) * d
             inside = (at >= 0) & (at < e)
+            if not inside.any(axis=1).all():
+                raise ShapeError(
+                    self.operation,
+                    "x",
+                    got=f"spatial extents {self.x.shape[2:]}, with windows of padding alone",
+                    expected="an entry in each window, as its number is asked for",
+                )
             found.append(np.where(inside, at, at[np.arange(c), inside.argmax(axis=1)][:, None]))
         return found
 
