@@ -138,6 +138,12 @@ class Tensor(Source):
     def __contains__(self, value: object) -> bool:
         raise self._whole("in", "reduce over its entries: te.max(t[k] == x, axis=k)")
 
+    def __int__(self) -> int:
+        raise self._whole("int", "index it, and convert the entry: t[i, j].astype('int64')")
+
+    def __float__(self) -> float:
+        raise self._whole("float", "index it, and use functions of te: te.exp(t[i, j])")
+
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise self._whole("numpy.asarray", "index it, and use functions of te: te.exp(t[i, j])")
 
