@@ -245,13 +245,15 @@ def said_to_be_constant(f: Array, p: Any, q: Any, how: int) -> Any:
 
 def at_constants(f: Array, p: Any, q: Any, how: int) -> Any:
     """Derivatives at what does not depend on the arguments, zeros too, inside of bodies and batches."""
-    constant = (iv.asarray([0.5, -1.0, 2.0]), iv.grad(lambda z: iv.sum(q) * 1.0)(iv.ones(3)))[how % 2]
+    constant = (iv.asarray([0.5, -1.0, 2.0]), iv.grad(lambda z: iv.sum(as_real(q)) * 1.0)(iv.ones(3)))[
+        how % 2
+    ]
 
     def inner(x: Any) -> Any:
         g = lambda z: iv.exp(iv.sin(z * x) + fitted(f(z), (3,), how)) * x
         if how // 2 % 2:
             return iv.jvp(g, (constant,), (iv.tanh(x),))[1]
-        return iv.grad(lambda z: iv.sum(as_real(g(z))))(constant)
+        return iv.grad(lambda z: iv.sum(g(z)))(constant)
 
     x = fitted(p, (3,), how // 3)
     return (
