@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.core.table import F
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 
 #: One row and one column store nothing, one row all, one column an entry.
@@ -263,3 +264,13 @@ def test_of_a_compiled_gradient_that_is_differentiated(way: str) -> None:
         expected = np.where(LARGE, SINGULAR["1 / x"][2 if "product" in way else 1](x), 0.0) * WEIGHTS
     found = OUTER["grad of jit of grad"](lambda x: SUMS[way](lambda x: 1 / x, x))(iv.asarray(x))
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("inner", INNER)
+def test_of_an_argument_that_was_a_selection(inner: str, outer: str) -> None:
+    """What it does not store is zero now, like that of any other argument."""
+    f = lambda x: iv.where(CHOSEN, x * x, 0.5).sum()
+    x = F.selected(F.bracket(iv.asarray(X < -0.3), _sparse("csr"), negated=False))
+    found = OUTER[outer](INNER[inner](f))(x).to_dense().numpy()
+    np.testing.assert_allclose(found, 2 * CHOSEN * WEIGHTS)

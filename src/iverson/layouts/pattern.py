@@ -234,9 +234,9 @@ class Sparse:
 
     __slots__ = ("dense_shape", "dtype", "pattern", "shape", "there", "values")
 
-    def __init__(self, pattern: Any, values: Array, there: Callable[[], Array] | None = None) -> None:
+    def __init__(self, pattern: Any, values: Array) -> None:
         self.pattern = pattern
-        self.there = there
+        self.there: Callable[[], Array] | None = None
         self.values = np.asarray(values)  # never a subclass: an unpickled memory map, say
         self.dtype = values.dtype
         #: The extents of the dense trailing axes.
