@@ -11,11 +11,13 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
+import mpmath
 import numpy as np
 import pytest
 
 import iverson as iv
 from iverson.core.table import F
+from iverson.layouts.symbols import PatternRead
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 
 #: One row and one column store nothing, one row all, one column an entry.
@@ -274,3 +276,81 @@ def test_of_an_argument_that_was_a_selection(inner: str, outer: str) -> None:
     x = F.selected(F.bracket(iv.asarray(X < -0.3), _sparse("csr"), negated=False))
     found = OUTER[outer](INNER[inner](f))(x).to_dense().numpy()
     np.testing.assert_allclose(found, 2 * CHOSEN * WEIGHTS)
+
+
+def _halves(x: Any, above: Any) -> Any:
+    """Singular where it is not read."""
+    return iv.where(x > 0.05, above, iv.sqrt(0.3 - x))
+
+
+#: Functions of entries and of factors that are stored where these are, and what one entry adds to them.
+FACTORS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    "a root, times": (
+        lambda x, k: iv.where(x > 0.05, 0.0, k * iv.sqrt(0.3 - x)),
+        lambda x, k: 0 if x > 0.05 else k * (0.3 - x) ** 0.5,
+    ),
+    "times a root": (
+        lambda x, k: k * _halves(x, x),
+        lambda x, k: k * (x if x > 0.05 else (0.3 - x) ** 0.5),
+    ),
+    "a cube": (
+        lambda x, k: (k * _halves(x, x)) ** 3.0,
+        lambda x, k: k**3 * (x**3 if x > 0.05 else (0.3 - x) ** 1.5),
+    ),
+    "chosen of both": (
+        lambda x, k: x * iv.where(x > 0.05, k, k / iv.sqrt(0.3 - x)),
+        lambda x, k: x * k * (1 if x > 0.05 else (0.3 - x) ** -0.5),
+    ),
+    "a tangent": (
+        lambda x, k: iv.jvp(lambda x: iv.exp(_halves(x, x)), (x,), (k,))[1],
+        lambda x, k: (
+            k * (mpmath.exp(x) if x > 0.05 else -0.5 * mpmath.exp((0.3 - x) ** 0.5) / (0.3 - x) ** 0.5)
+        ),
+    ),
+    "at a pattern": (
+        lambda x, k: k * iv.where(x > 0.05, 0.0, iv.sparse_mask(iv.sqrt(0.3 - x), k)),
+        lambda x, k: 0 if x > 0.05 else k * (0.3 - x) ** 0.5,
+    ),
+}
+
+
+#: Where a selection of stored entries is still lost: in tangents of tangents of a compiled function, where
+#: entries of a batch are read at a pattern, and in a body on two patterns that follow from others.
+LOST = {
+    ("a tangent", "forward of reverse", "jit"),
+    ("a tangent", "jit of reverse", "checkpoint"),
+    ("at a pattern", "jit within", "vmap"),
+}
+CASES = [(name, outer, inner) for name in FACTORS for outer in THIRD for inner in INNER]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "outer", "inner"),
+    [
+        pytest.param(*case, marks=[pytest.mark.xfail(strict=True)] if case in LOST else [])
+        for case in by_turns(CASES, 24)
+    ],
+)
+def test_of_third_order_beside_factors_that_are_stored(name: str, outer: str, inner: str) -> None:
+    """What a selection of stored entries leaves out stays so at other patterns, and in compiled graphs."""
+    function, of_entry = FACTORS[name]
+    third = [
+        float(mpmath.diff(lambda x, k=k: of_entry(x, k), v, 3))
+        for v, k in zip(X.flat, (0.7 * X).flat, strict=True)
+    ]
+    expected = np.reshape(third, X.shape) * WEIGHTS**2
+    for layout in ("coo", "csr", "csc"):
+        k = iv.to_layout(iv.asarray(0.7 * X), layout)
+        constant = lambda x, k=k: function(x, k).to_dense().sum()
+        of_argument = lambda x: function(x, 0.7 * x.detach()).to_dense().sum()
+        for f in (constant, of_argument):
+            for x in (iv.asarray(X), _sparse(layout)):
+                if name == "at a pattern" and f is of_argument:  # which is a constant there
+                    continue
+                try:
+                    found = THIRD[outer](INNER[inner](f))(x)
+                except PatternRead:
+                    continue
+                told = f"{outer} of {inner}, {layout}, {type(x)}"
+                np.testing.assert_allclose(found.to_dense().numpy(), expected, atol=1e-9, err_msg=told)

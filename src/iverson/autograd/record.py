@@ -405,6 +405,8 @@ def selected(handle: Any) -> Any:
         return make_handle(select(value), handle._node, handle._index)
     if isinstance(value, Sparse) and value.pattern.part_of:
         return make_handle(value.pattern.whole().value(value.entries), handle._node, handle._index)
+    if isinstance(value, Sparse) and value.there is not None:
+        return make_handle(value.made(), handle._node, handle._index)
     if isinstance(value, dispatch.LevelValue) and value.may_select:
         return F.selected(handle)
     return handle

@@ -52,10 +52,14 @@ def with_entries(entries: Any, pattern: Any) -> Any:
 @derived
 def spread(x: Any) -> Any:
     """A cotangent or tangent that is stored on a pattern as a selection among all entries, for where the
-    pattern is not known. What is zero off it only now is itself."""
-    pattern = getattr(value_of(x), "pattern", None)
-    if pattern is None or not _lasts(x):
+    pattern is not known. What is zero off it only now is itself, or what its condition selects."""
+    value = value_of(x)
+    pattern = getattr(value, "pattern", None)
+    if pattern is None:
         return x
+    if not _lasts(x):
+        there = getattr(value, "there", None)
+        return x if there is None else F.bracket(there(), F.to_dense(x), negated=False)
     entries = F.values_at(x, pattern=pattern, held=True)
     dense = entries.shape[len(pattern.stored_shape) :]
     at = [F.along(pattern, k) for k in range(pattern.ndim)]

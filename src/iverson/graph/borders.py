@@ -24,7 +24,7 @@ from iverson.autograd.node import Node
 from iverson.autograd.stored import spread
 from iverson.core import entries
 from iverson.core.aval import Aval, has_shape
-from iverson.core.dispatch import bind, is_tracked, may_select, slot_of, value_of
+from iverson.core.dispatch import LevelValue, bind, is_tracked, may_select, slot_of, value_of
 from iverson.core.entries import FULL, NOTHING
 from iverson.core.op import Body, Op
 from iverson.core.region import Region
@@ -87,10 +87,15 @@ def _in_box(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
 
 @register("where_held", Bracket)
 @register("where_held", Packed)
-@register("where_held", Sparse)
 def _held(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
     (x,) = values
-    return to_strided(held(x)) if type(x) is Bracket else x.mask if type(x) is Packed else _everywhere(x)
+    return to_strided(held(x)) if type(x) is Bracket else x.mask
+
+
+@register("where_held", Sparse)
+def _held_of_stored(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return _everywhere(x) if x.there is None else x.there()
 
 
 @derived
@@ -216,7 +221,7 @@ def crossing_of(x: Any, *, boxes: bool) -> Crossing:
     if type(value) is np.ndarray or not has_shape(x):
         return WHOLE
     support = support_of(value)
-    selects = type(value) is Packed or may_select(x)
+    selects = type(value) is Packed or may_select(x) or _is_stored_selection(value)
     box = (
         boxes
         and isinstance(support, entries.Box)
@@ -225,6 +230,13 @@ def crossing_of(x: Any, *, boxes: bool) -> Crossing:
     if not box and not selects:
         return WHOLE
     return Crossing(x.shape, support.region if box else None, selects)  # type: ignore[union-attr]
+
+
+def _is_stored_selection(value: Any) -> bool:
+    """Whether a value is a selection that was stored, or a batch of one."""
+    while isinstance(value, LevelValue):
+        value = value_of(getattr(value, "held", None), None)
+    return getattr(value, "there", None) is not None
 
 
 def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:

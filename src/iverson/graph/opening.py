@@ -19,6 +19,7 @@ from iverson.core.dispatch import value_of
 from iverson.core.entries import Stored
 from iverson.core.op import Op
 from iverson.core.table import TABLE
+from iverson.graph.borders import where_held
 from iverson.graph.nodes import UNDEFINED, Equation, Graph, Operand, Params, Value, subgraphs, values_of
 from iverson.graph.padding import entry_axis, guarded
 from iverson.graph.passes.entries import is_made, is_of_stored
@@ -244,7 +245,12 @@ class Opening:
         """An operand with every entry."""
         if not is_stored(x):
             return self.given(x)
-        return self.spread(self.among_zeros(x), pattern_of(x), x.shape)
+        p, entries = pattern_of(x), self.open(x)
+        out = self.spread(self.among_zeros(x), p, x.shape)
+        if not self.selects or x in self.lasting:
+            return out
+        left_out = self.bind("logical_not", self.bind(where_held, entries))
+        return self.bind("bracket", self.spread(left_out, p, x.shape), out, negated=True)
 
     def among_zeros(self, x: Value) -> Value:
         """The entries of a sparse value, to be put, or added up, among its zeros: where these are like any

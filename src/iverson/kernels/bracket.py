@@ -113,7 +113,9 @@ def _of_stored(kept: Array, x: Sparse, there: Callable[[], Array]) -> Any:
 
     there : gives the condition at all entries: what is not stored may be a zero like any other.
     """
-    own = x.pattern
+    own, before, chosen = x.pattern, x.there, there
+    if before is not None:
+        there = lambda: np.logical_and(chosen(), before())
     made = None
     if kept.all():
         made = own.value(x.entries)  # not x itself: that says that the op is the identity
@@ -147,7 +149,8 @@ def _in_both(*brackets: Bracket) -> Any:
 @register("selected", object)
 def selected(_op: Op, values: Values, _params: Params) -> Any:
     """The selection made; any other value is itself."""
-    return select(values[0])
+    (x,) = values
+    return x.made() if isinstance(x, Sparse) else select(x)
 
 
 def _met(brackets: list[Bracket]) -> tuple[Any, bool]:

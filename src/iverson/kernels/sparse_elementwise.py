@@ -99,7 +99,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
     """What a kernel makes, some operands being selections that were stored, and where it may be nonzero."""
-    plain = [type(v)(v.pattern, v.values) if isinstance(v, Sparse) else v for v in values]
+    plain = [v.made() if isinstance(v, Sparse) else v for v in values]
     found = kernel(op, tuple(plain), params)
     if isinstance(found, Sparse):
         found.there = _there(op, values, found.shape)

@@ -51,7 +51,8 @@ def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
 
 @sparse("values_at")
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """What is stored at the pattern; ``held`` makes it a selection: what is not stored stays left out."""
+    """What is stored at the pattern; ``held`` makes it a selection: what is not stored stays left out. What
+    a selection that was stored left out always does."""
     (x,), pattern, own = values, params["pattern"], values[0].pattern
     if own is pattern:
         return x.values
@@ -60,12 +61,13 @@ def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
     if at is not None:
         return x.values.take(at, axis=0)
     at = own.places_in(pattern)
-    if at is not None:
+    if at is not None and (is_held or x.there is None):
         return _placed(x.values, at, (*pattern.stored_shape, *dense), is_held)
-    entries = _entries_at(x, pattern)
-    if not is_held:
-        return entries
-    there = kept(("there", dense), (own, pattern), lambda: _there(own, dense, pattern))
+    entries, there = _entries_at(x, pattern), None
+    if is_held:
+        there = kept(("there", dense), (own, pattern), lambda: _there(own, dense, pattern))
+    elif x.there is not None:
+        there = values_at(x.there(), pattern=pattern)
     return entries if there is None else Bracket(entries, there, is_made=True)
 
 

@@ -248,6 +248,10 @@ class Sparse:
         """The values by stored entry: shape (count, *dense trailing axes)."""
         return self.values.reshape((self.pattern.count, *self.dense_shape))
 
+    def made(self) -> Sparse:
+        """The selection made: what it does not store is a zero like any other."""
+        return self if self.there is None else type(self)(self.pattern, self.values)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.pattern, self.values)
 

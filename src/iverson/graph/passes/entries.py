@@ -231,6 +231,7 @@ class _Walk:
     def __init__(self, level: _Parts, graph: Graph) -> None:
         self.level = level
         self.constants = dict(graph.constants)
+        self.of_stored = any(map(_is_sparse, (v for e in graph.equations for v in values_of(e.operands))))
         _, self.demands, self.supports = demanded(graph)
         self.known: dict[Value, Any] = {}
         self._made: dict[Any, Any] = {}
@@ -325,6 +326,8 @@ class _Walk:
     def carried(self, e: Equation, need: Entries) -> Any:
         """The result, of operands as they are held; None where these must be made first."""
         given = [self.of(x) for x in e.operands]
+        if e.op.name == "where_held" and self.of_stored and _HELD.isdisjoint(map(type, given)):
+            return None  # what stored entries leave out is known where these are values themselves
         rule = RULES.get(e.op.name)
         if rule is not None:
             return rule(e, given, need)
