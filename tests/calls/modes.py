@@ -98,6 +98,10 @@ def plain(result: Any) -> Any:
         return result.detach().to_dense().numpy()
     if isinstance(result, tuple | list):
         return [plain(part) for part in result]
+    if hasattr(result, "toarray"):  # a matrix of SciPy
+        return result.toarray()
+    if type(result).__name__ == "Factorized":  # is what it solves to
+        return plain(result(np.ones(result.shape[0], result.dtype)))
     return result if isinstance(result, np.ndarray) else np.asarray(result)
 
 

@@ -132,7 +132,11 @@ NN: dict[str, list[Law]] = {
     **ACTIVATIONS,
     "threshold": [lines(nn.threshold, X, threshold=0.2, value=3.0)],
     "glu": [Law(lambda x: nn.glu(x, axis=0), (W,), (1,))],
-    "prelu": [Law(nn.prelu, (X, V), (1, 0), (0, None)), Law(nn.prelu, (X, V[:1]), (1, None), (0, None))],
+    "prelu": [
+        # A slope alone that is unspecified leaves what it is not read for.
+        *(Law(nn.prelu, (X, V), (1, 0), (0, None), masked=which) for which in ((0,), (0, 1))),
+        Law(nn.prelu, (X, V[:1]), (1, None), (0, None)),
+    ],
     "bilinear": [
         Law(nn.bilinear, (X, Y[:, :4], draw((2, 5, 4)), draw((2,))), (1, None, 1, None), (0, 0, None, None)),
         Law(nn.bilinear, (X, Y[:, :4], draw((2, 5, 4)), draw((2,))), (None, 1, 2, None), (0, 0, None, None)),
@@ -170,17 +174,25 @@ NN: dict[str, list[Law]] = {
     ],
     "one_hot": [Law(lambda i: nn.one_hot(i, 6), (IDS,), (1,), (0,))],
     "layer_norm": [
-        Law(
-            lambda x, w, b: nn.layer_norm(x, w.shape, w, b),
-            (X, V, V[::-1].copy()),
-            (1, 0, 0),
-            (0, None, None),
+        # A weight alone that is unspecified leaves x, of which the moments are.
+        *(
+            Law(
+                lambda x, w, b: nn.layer_norm(x, w.shape, w, b),
+                (X, V, V[::-1].copy()),
+                (1, 0, 0),
+                (0, None, None),
+                masked=which,
+            )
+            for which in ((0,), (0, 1, 2))
         ),
         Law(lambda x: nn.layer_norm(x, x.shape[1:]), (IMAGE,), (1,), (0,)),
         Law(lambda x: nn.layer_norm(x, x.shape[1:]), (IMAGE,), (2,), (0,)),
     ],
     "rms_norm": [
-        Law(lambda x, w: nn.rms_norm(x, w.shape, w, eps=1e-3), (X, V), (1, 0), (0, None)),
+        *(
+            Law(lambda x, w: nn.rms_norm(x, w.shape, w, eps=1e-3), (X, V), (1, 0), (0, None), masked=which)
+            for which in ((0,), (0, 1))
+        ),
         Law(lambda x: nn.rms_norm(x, x.shape[1:]), (IMAGE,), (2,), (0,)),
     ],
     "batch_norm": [

@@ -62,6 +62,15 @@ def test_a_solution_has_the_derivatives_of_the_direct_one(name: str, m: str | No
     assert_as(found, both_orders(lambda v, b: iv.spsolve(s.with_values(v), b), [v, b]))
 
 
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - {"minres"}))
+@pytest.mark.parametrize("m", [None, "jacobi", "ilu"])
+def test_a_real_matrix_and_complex_numbers(name: str, m: str | None) -> None:
+    """Each part is solved for."""
+    a, b = iv.to_layout(iv.asarray(MATRIX), "csr"), B[:, 0]
+    found, real = (METHODS[name](a, iv.asarray(x), M=m, **TIGHT).numpy() for x in (b * (2.0 - 1.0j), b))
+    np.testing.assert_allclose(found, real * (2.0 - 1.0j), rtol=1e-8)
+
+
 def operator(a: Any) -> LinearOperator:
     return LinearOperator(lambda x: a @ x, (N, N))
 

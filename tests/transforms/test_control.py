@@ -645,3 +645,20 @@ def test_only_the_branch_that_is_taken_has_to_have_a_gradient(through):
     np.testing.assert_allclose(found.to_dense().numpy(), expected, rtol=1e-13)
     with pytest.raises(iv.errors.MissingRuleError, match="while_loop"):
         iv.grad(lambda x: loss(x, iv.asarray(True)))(x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, iv.jit, iv.checkpoint])
+def test_ranges_of_what_a_body_closes_over_are_checked(wrap):
+    """Of a tensor that is differentiated, whose entries are known around the trace of the body."""
+    target = iv.asarray([0.0, 1.0])
+
+    def f(x):
+        step = lambda total, _: (total + iv.nn.binary_cross_entropy(x, target), None)
+        return iv.scan(wrap(step), iv.asarray(0.0), iv.zeros(2))[0]
+
+    g = iv.grad(f)(iv.asarray([0.25, 0.5])).numpy()
+    np.testing.assert_allclose(g, [1 / 0.75, -1 / 0.5])
+    with pytest.raises(
+        iv.errors.ArgumentError, match=r"entries from 0.25 to 2; expected numbers in \[0, 1\]"
+    ):
+        iv.grad(f)(iv.asarray([0.25, 2.0]))

@@ -73,7 +73,7 @@ def check_range(
     plain = unwrap(x) if isinstance(x, Operand) else x
     if not has_entries(plain):
         return
-    found = F.to_numpy(as_operand(plain, operation).detach())
+    found = F.to_numpy(as_operand(plain, operation))
     found = found[~np.isnan(found)] if nan else found
     if found.size and not ((found.min() > low if above else found.min() >= low) and found.max() <= high):
         bounds = (

@@ -61,7 +61,7 @@ def preconditioned(matrix: Any, m: Any, operation: str, dtype: Any) -> Any:
         from scipy.sparse import csc_array
 
         try:
-            apply = spilu(csc_array(matrix)).solve
+            apply = spilu(csc_array(matrix, dtype=dtype)).solve
         except RuntimeError as error:
             raise LinearAlgebraError(
                 operation, "M", got=str(error), expected="a matrix with incomplete factors"

@@ -66,7 +66,11 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
         for v in values:
             if type(v) is np.ndarray and v.dtype.kind not in kinds:
                 _abstract(scalar)(*values)
-        return body(*values)
+        try:
+            return body(*values)
+        except TypeError:
+            _abstract(scalar)(*values)  # says what no function of NumPy takes
+            raise
 
     return checked
 
@@ -82,12 +86,14 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
         # NumPy's own functions refuse by the dtype that they compute in.
         fits = scalar.strict and dtypes.kind_of(promoted) in scalar.kinds
         read = [getattr(o, "dtype", promoted) for o in operands]  # of weak numbers, what they become
-        for k, dtype in () if fits else enumerate([*read, promoted] if scalar.strict else read):
+        for k, dtype in () if fits else enumerate([*read, promoted]):
             if dtypes.kind_of(dtype) not in scalar.kinds and not (scalar.name == "clip" and k):
                 raise DTypeError(
                     scalar.name,
-                    scalar.arguments[k % len(read)],
-                    got=f"dtype {dtype}",
+                    scalar.arguments[k] if k < len(read) else None,
+                    got=f"dtype {dtype}"
+                    if k < len(read)
+                    else f"{' and '.join(map(str, read))}, which become {dtype}",
                     expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
                     remedy="convert it with astype",
                 )
