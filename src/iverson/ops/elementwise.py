@@ -88,12 +88,11 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
         read = [getattr(o, "dtype", promoted) for o in operands]  # of weak numbers, what they become
         for k, dtype in () if fits else enumerate([*read, promoted]):
             if dtypes.kind_of(dtype) not in scalar.kinds and not (scalar.name == "clip" and k):
+                one = k < len(read)
                 raise DTypeError(
                     scalar.name,
-                    scalar.arguments[k] if k < len(read) else None,
-                    got=f"dtype {dtype}"
-                    if k < len(read)
-                    else f"{' and '.join(map(str, read))}, which become {dtype}",
+                    scalar.arguments[k] if one else "",
+                    got=f"dtype {dtype}" if one else f"{' and '.join(map(str, read))}, which become {dtype}",
                     expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
                     remedy="convert it with astype",
                 )

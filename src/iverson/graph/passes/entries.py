@@ -32,6 +32,7 @@ import numpy as np
 
 from iverson.autograd.mode import recording
 from iverson.autograd.node import differentiated
+from iverson.core.cached import cached_property
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
 from iverson.core.op import Op, frozen
@@ -229,12 +230,16 @@ class _Walk:
     """What values have become: handles of the trace, `Held` or `Part`."""
 
     def __init__(self, level: _Parts, graph: Graph) -> None:
-        self.level = level
+        self.level, self.graph = level, graph
         self.constants = dict(graph.constants)
-        self.of_stored = any(map(_is_sparse, (v for e in graph.equations for v in values_of(e.operands))))
         _, self.demands, self.supports = demanded(graph)
         self.known: dict[Value, Any] = {}
         self._made: dict[Any, Any] = {}
+
+    @cached_property
+    def of_stored(self) -> bool:
+        """Whether any equation reads what is stored."""
+        return any(_is_sparse(x) for e in self.graph.equations for x in e.operands)
 
     def of(self, x: Any) -> Any:
         """An operand as it is held here."""
@@ -311,12 +316,12 @@ class _Walk:
             self.known[e.results[0]] = found
             return
         given = [self.of(x) for x in e.operands]
+        beside = (e.op.elementwise or e.op is TABLE["add_n"]) and any(map(_is_sparse, e.operands))
+        read = self.begun if beside or e.op is TABLE["from_values"] else self.made
         if not _HELD.isdisjoint(map(type, given)) and _selects(e):
-            stored = e.op is TABLE["from_values"] or (e.op.elementwise and any(map(_is_sparse, e.operands)))
-            read = self.begun if stored else self.made
             self.known.update(zip(e.results, _evaluated(e, list(map(read, e.operands))), strict=True))
             return
-        operands = tuple([self.level.operand(self.made(x)) for x in e.operands])
+        operands = tuple([self.level.operand(read(x)) for x in e.operands])
         self.level.equations.append(replace(e, operands=operands))
 
     def _is_nothing(self, v: Value, need: Entries) -> bool:
@@ -326,8 +331,8 @@ class _Walk:
     def carried(self, e: Equation, need: Entries) -> Any:
         """The result, of operands as they are held; None where these must be made first."""
         given = [self.of(x) for x in e.operands]
-        if e.op.name == "where_held" and self.of_stored and _HELD.isdisjoint(map(type, given)):
-            return None  # what stored entries leave out is known where these are values themselves
+        if e.op.name == "where_held" and self.of_stored:
+            return self._where_held(e, given[0])
         rule = RULES.get(e.op.name)
         if rule is not None:
             return rule(e, given, need)
@@ -341,6 +346,14 @@ class _Walk:
         if whole:
             return None
         return moved(e, given) if e.op.entry_map.moves else in_notation(e, given)
+
+    def _where_held(self, e: Equation, x: Any) -> Any:
+        """Where a value is held beside stored ones: what these leave out of it is known where their entries
+        are values themselves."""
+        x = x.held() if isinstance(x, Part) else x
+        if not isinstance(x, Held):
+            return None
+        return F.logical_and(x.everywhere(), bind(e.op, (x.values,), {}))
 
 
 def _is_sparse(x: Any) -> bool:
