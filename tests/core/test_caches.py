@@ -118,8 +118,7 @@ COVERED: dict[str, str] = {
         core.guards._Reached explain.rules.RuleCosts graph.cells.TraceCells graph.lines.Lines
         graph.lower_grad_of._Lowering graph.memory.Memory graph.opening.Opening graph.opening.Opening.lasting
         graph.opening.Opening.selects graph.parse._Parser
-        graph.passes.entries._Parts graph.passes.entries._Walk
-        graph.passes.entries._Walk.of_stored graph.passes.packing._Packing
+        graph.passes.entries._Parts graph.passes.entries._Walk graph.passes.packing._Packing
         graph.passes.reading._Reader graph.print.Printer graph.recompute._Index graph.scan._Stack
         graph.scan_derivative.Linear graph.segment.Segment graph.trace.Trace te.blocked._Making
         te.differentiate._Reverse te.lower._Lowering te.one_call.Steps te.translate.Sizes

@@ -32,7 +32,6 @@ import numpy as np
 
 from iverson.autograd.mode import recording
 from iverson.autograd.node import differentiated
-from iverson.core.cached import cached_property
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
 from iverson.core.op import Op, frozen
@@ -82,10 +81,14 @@ def is_of_stored(graph: Graph) -> bool:
 _FROM_AROUND = ("gather", "scatter_add", "roll", "reshape")
 
 
+#: What makes a selection, or takes it apart.
+_TAKEN_APART = frozenset(("selected", "values_held", "where_held"))
+
+
 def is_made(graph: Graph) -> bool:
     """Whether no selection waits to be made."""
     return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
-        e.op.name in ("selected", "values_held", "where_held")
+        e.op.name in _TAKEN_APART
         or begins(e.op, e.params)
         or (e.op.name in _FROM_AROUND and e.operands[0].aval.support is not FULL)
         for e in graph.equations
@@ -230,16 +233,13 @@ class _Walk:
     """What values have become: handles of the trace, `Held` or `Part`."""
 
     def __init__(self, level: _Parts, graph: Graph) -> None:
-        self.level, self.graph = level, graph
+        self.level = level
         self.constants = dict(graph.constants)
         _, self.demands, self.supports = demanded(graph)
         self.known: dict[Value, Any] = {}
+        #: What follows from stored values: it may be a selection where their entries are values themselves.
+        self.of_stored: set[Value] = set()
         self._made: dict[Any, Any] = {}
-
-    @cached_property
-    def of_stored(self) -> bool:
-        """Whether any equation reads what is stored."""
-        return any(_is_sparse(x) for e in self.graph.equations for x in e.operands)
 
     def of(self, x: Any) -> Any:
         """An operand as it is held here."""
@@ -307,16 +307,19 @@ class _Walk:
         found = None
         own = expression_of(e.op)
         linear = e.operands[:1] if own is not None and own.linear else e.operands
-        if not e.op.multiple and not any(map(_is_sparse, (*linear, *e.results))):
+        sparse = any(map(_is_sparse, (*linear, *e.results)))
+        if sparse or (self.of_stored and not self.of_stored.isdisjoint(values_of(e.operands))):
+            self.of_stored.update(e.results)
+        if not e.op.multiple and not sparse:
             found = self.carried(e, needs[0])
-        if found is not None:
+        beside = bool(self.of_stored) and self._is_beside_stored(e, found)
+        if found is not None and not beside:
             need = needs[0]
             if isinstance(found, Held) and not found.made and isinstance(need, Box):
                 found = part(found.shape, need.region, found.cut(need.region))  # what is read is selected
             self.known[e.results[0]] = found
             return
         given = [self.of(x) for x in e.operands]
-        beside = (e.op.elementwise or e.op is TABLE["add_n"]) and any(map(_is_sparse, e.operands))
         read = self.begun if beside or e.op is TABLE["from_values"] else self.made
         if not _HELD.isdisjoint(map(type, given)) and _selects(e):
             self.known.update(zip(e.results, _evaluated(e, list(map(read, e.operands))), strict=True))
@@ -346,6 +349,19 @@ class _Walk:
         if whole:
             return None
         return moved(e, given) if e.op.entry_map.moves else in_notation(e, given)
+
+    def _is_beside_stored(self, e: Equation, found: Any) -> bool:
+        """Whether a selection is combined with what is stored, or follows from that: what both leave out is
+        known where entries are values themselves."""
+        if e.op.name in _TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
+            return False
+        if found is None:
+            return any(map(_is_sparse, e.operands))
+        return (
+            type(found) not in _HELD
+            and not _HELD.isdisjoint(type(self.of(x)) for x in e.operands)
+            and not self.of_stored.isdisjoint(values_of(e.operands))
+        )
 
     def _where_held(self, e: Equation, x: Any) -> Any:
         """Where a value is held beside stored ones: what these leave out of it is known where their entries
