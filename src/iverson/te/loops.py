@@ -60,6 +60,8 @@ def _asked(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk
     if not affordable(axes, constraints):
         return None
     placeholders, walk = loops_of(axes, constraints)
+    if walk is None:
+        return None
     return _renamed(walk, dict(zip(placeholders, axes, strict=True)))
 
 

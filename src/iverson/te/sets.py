@@ -8,7 +8,7 @@ time limit worth trusting. Maps are never composed here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 from iverson.core import locks
@@ -150,8 +150,9 @@ def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
 
 def loops_of(
     axes: Sequence[Var], constraints: Sequence[Constraint]
-) -> tuple[tuple[Var, ...], tuple[Walk, ...]]:
-    """(stand-ins for the axes, loops over exactly the points of the domain, outermost axis first).
+) -> tuple[tuple[Var, ...], tuple[Walk, ...] | None]:
+    """(stand-ins for the axes, loops over exactly the points of the domain, outermost axis first; None where
+    isl gives loops over others).
 
     Ask `affordable` first. A loop over an axis has its stand-in as variable, which starts where that does:
     bounds are simplified by it.
@@ -165,7 +166,7 @@ def forget() -> None:
 
 
 @lru_cache(maxsize=4096)
-def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ...], tuple[Walk, ...]]:
+def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ...], tuple[Walk, ...] | None]:
     isl = _isl()
     with _lock:
         axes = tuple(Var(f"x{k}", start, None) for k, start in enumerate(starts))
@@ -176,7 +177,73 @@ def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ..
         context = isl.Set("{ : }", context=_context())
         build = isl.AstBuild.from_context(context).set_iterators(_iterators(len(axes)))
         tree = build.node_from_schedule_map(isl.UnionMap.from_map(schedule))
+        try:
+            exact = _points_of(tree, len(axes)).is_equal(domain)
+        except KeyError:  # a choice, which isl does not read
+            exact = False
+        if not exact:
+            return axes, None
         return axes, tuple(_walk_of(tree, axes, {}))
+
+
+def _points_of(tree: Any, count: int) -> Any:
+    """The set of the points that isl's loops visit: islpy 2026.2.2 leaves out points of some with strides."""
+    isl = _isl()
+    at = [f"p{k}" for k in range(count)]
+    found = isl.Set("{ [" + ", ".join(at) + "] : false }", context=_context())
+    for names, conditions in _visits(tree):
+        within = f"exists {', '.join(names)} : " if names else ""
+        text = "{ [" + ", ".join(at) + "] : " + within + " and ".join(f"({c})" for c in conditions) + " }"
+        found = found.union(isl.Set(text, context=_context()))
+    return found
+
+
+def _visits(node: Any) -> list[tuple[list[str], list[str]]]:
+    """Of each point in isl's loops the iterators around it, and the conditions, as isl reads them."""
+    isl = _isl()
+    kind = node.get_type()
+    if kind == isl.ast_node_type.block:
+        children = node.block_get_children()
+        return [v for k in range(children.n_ast_node()) for v in _visits(children.get_ast_node(k))]
+    if kind == isl.ast_node_type.if_:
+        condition = _text_of(node.if_get_cond())
+        found = [(n, [condition, *c]) for n, c in _visits(node.if_get_then())]
+        if node.if_has_else():
+            found += [(n, [f"not ({condition})", *c]) for n, c in _visits(node.if_get_else())]
+        return found
+    if kind != isl.ast_node_type.for_:
+        call = node.user_get_expr()
+        return [([], [f"p{k - 1} = {_text_of(call.get_op_arg(k))}" for k in range(1, call.get_op_n_arg())])]
+    name, first = node.for_get_iterator().get_id().get_name(), _text_of(node.for_get_init())
+    own = [f"{name} = {first}"]
+    if not node.for_is_degenerate():
+        step = node.for_get_inc().get_val().to_python()
+        own = [f"{name} >= {first}", _text_of(node.for_get_cond()), f"({name} - {first}) mod {step} = 0"]
+    return [([name, *n], [*own, *c]) for n, c in _visits(node.for_get_body())]
+
+
+#: How isl reads its operations on two arguments.
+_TEXTS = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "floor(({})/{})",
+    "fdiv_q": "floor(({})/{})", "pdiv_q": "floor(({})/{})", "pdiv_r": "(({}) mod {})",
+    "zdiv_r": "(({}) mod {})", "eq": "{} = {}", "le": "{} <= {}", "lt": "{} < {}", "ge": "{} >= {}",
+    "gt": "{} > {}", "and_": "({}) and ({})", "and_then": "({}) and ({})", "or_": "(({}) or ({}))",
+    "or_else": "(({}) or ({}))", "min": "min({}, {})", "max": "max({}, {})",
+}  # fmt: skip
+
+
+def _text_of(e: Any) -> str:
+    isl = _isl()
+    kind = e.get_type()
+    if kind == isl.ast_expr_type.int:
+        return str(e.get_val().to_python())
+    if kind == isl.ast_expr_type.id:
+        return e.get_id().get_name()  # type: ignore[no-any-return]
+    args = [_text_of(e.get_op_arg(k)) for k in range(e.get_op_n_arg())]
+    name = e.get_op_type().name
+    if name == "minus":
+        return f"(-{args[0]})"
+    return reduce(_TEXTS[name].format, args)
 
 
 def _iterators(count: int) -> Any:
