@@ -36,7 +36,7 @@ from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, support_of, to_s
 from iverson.layouts.bracket import held
 from iverson.ops import loops
 from iverson.ops.entry_maps import Elementwise
-from iverson.ops.selection import begins
+from iverson.ops.selection import TAKEN_APART, begins
 
 #: The values of a selection that is not made yet, and of all else its entries. Where they are not held nobody
 #: may read them.
@@ -174,7 +174,7 @@ class Found:
         self.selections = {v for v, held in constants if type(held) in (Bracket, Packed)}
         self.placed = {*placed, *(v for v, _ in constants)}
         for e in equations:
-            if e.op.name in ("selected", "values_held", "where_held"):
+            if e.op.name in TAKEN_APART:
                 continue
             zeros = [v for v in values_of(e.operands) if v.aval.support is not FULL]
             if e.op is TABLE["embed"] or (zeros and self.placed.issuperset(zeros)):

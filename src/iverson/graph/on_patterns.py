@@ -119,8 +119,7 @@ def _where_held(o: Opening, e: Equation) -> bool:
         return False
     if x in o.lasting:
         return o.is_dense(e, o.spread(o.bind(where_held, o.open(x)), pattern_of(x), x.shape))
-    left_out = o.bind("logical_not", o.bind(where_held, o.open(x)))
-    return o.is_dense(e, o.bind("logical_not", o.spread(left_out, pattern_of(x), x.shape)))
+    return o.is_dense(e, o.bind("logical_not", o.not_held(x)))
 
 
 def _stored_on(o: Opening, e: Equation) -> bool:

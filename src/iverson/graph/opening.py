@@ -245,12 +245,15 @@ class Opening:
         """An operand with every entry."""
         if not is_stored(x):
             return self.given(x)
-        p, entries = pattern_of(x), self.open(x)
-        out = self.spread(self.among_zeros(x), p, x.shape)
+        out = self.spread(self.among_zeros(x), pattern_of(x), x.shape)
         if not self.selects or x in self.lasting:
             return out
-        left_out = self.bind("logical_not", self.bind(where_held, entries))
-        return self.bind("bracket", self.spread(left_out, p, x.shape), out, negated=True)
+        return self.bind("bracket", self.not_held(x), out, negated=True)
+
+    def not_held(self, x: Value) -> Value:
+        """Where a sparse value that does not last is left out: at stored entries alone."""
+        left_out = self.bind("logical_not", self.bind(where_held, self.open(x)))
+        return self.spread(left_out, pattern_of(x), x.shape)
 
     def among_zeros(self, x: Value) -> Value:
         """The entries of a sparse value, to be put, or added up, among its zeros: where these are like any

@@ -48,7 +48,7 @@ from iverson.graph.symbols import unknown
 from iverson.kernels.origins import UNKNOWN, origin_of, origins
 from iverson.layouts import Layout, register, support_of
 from iverson.layouts.symbols import handed_out
-from iverson.ops.selection import begins
+from iverson.ops.selection import TAKEN_APART, begins
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -329,7 +329,7 @@ class Trace(Level):
         found = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
         several: tuple[Aval, ...] = found if op.multiple else (found,)
         supports = [type(x.aval.support) for x in operands if type(x) is Value]
-        selects = Bracket in supports and op.name not in ("selected", "values_held", "where_held")
+        selects = Bracket in supports and op.name not in TAKEN_APART
         # Entries of a box that move to places which only a run knows are a selection there.
         moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
         selects = selects or begins(op, params) or (Box in supports and moves)

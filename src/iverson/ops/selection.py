@@ -22,6 +22,9 @@ from iverson.ops import loops
 from iverson.ops.elementwise import within
 from iverson.ops.entry_maps import Elementwise
 
+#: What makes a selection, or takes it apart: its result is none.
+TAKEN_APART = frozenset(("selected", "values_held", "where_held"))
+
 
 def begins(op: Op, params: Any) -> bool:
     """Whether the result of an op may be a selection that is not made although no operand is one."""

@@ -47,7 +47,7 @@ from iverson.kernels import keys
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Packed, to_strided
 from iverson.ops.entry_maps import Along, Reduced
-from iverson.ops.selection import begins
+from iverson.ops.selection import TAKEN_APART, begins
 from iverson.te.operator import expression_of
 
 
@@ -81,14 +81,10 @@ def is_of_stored(graph: Graph) -> bool:
 _FROM_AROUND = ("gather", "scatter_add", "roll", "reshape")
 
 
-#: What makes a selection, or takes it apart.
-_TAKEN_APART = frozenset(("selected", "values_held", "where_held"))
-
-
 def is_made(graph: Graph) -> bool:
     """Whether no selection waits to be made."""
     return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
-        e.op.name in _TAKEN_APART
+        e.op.name in TAKEN_APART
         or begins(e.op, e.params)
         or (e.op.name in _FROM_AROUND and e.operands[0].aval.support is not FULL)
         for e in graph.equations
@@ -353,7 +349,7 @@ class _Walk:
     def _is_beside_stored(self, e: Equation, found: Any) -> bool:
         """Whether a selection is combined with what is stored, or follows from that: what both leave out is
         known where entries are values themselves."""
-        if e.op.name in _TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
+        if e.op.name in TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
             return False
         if found is None:
             return any(map(_is_sparse, e.operands))
