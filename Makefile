@@ -66,7 +66,7 @@ docs: $(VENV)/.stamp-docs  ## build the site into docs/_build; any warning is an
 bench: $(VENV)/.stamp-peers  ## measure against the peers: make bench BENCH_ARGS=--quick
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
-mutate: $(VENV)/.stamp-dev  ## change a module's guards one by one: make mutate MUTATE_ARGS=iverson.te.eliminate
+mutate: $(VENV)/.stamp-dev  ## change a module's guards one by one: make mutate MUTATE_ARGS=iverson.te.elimination.zero_elimination
 	$(PY) -m tests.tools.mutate $(MUTATE_ARGS)
 
 clean:  ## remove the environment, caches and build outputs

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
-from iverson.te import language as te
-from iverson.te.differentiate import differentiate
-from iverson.te.expressions import Tensor
-from iverson.te.nodes import Compute, Program, program_of
+from iverson.te.derivatives.reverse_mode import differentiate
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.nodes import Compute, Program, program_of
+from iverson.te.language import definitions as te
 
 
 @dataclass(frozen=True)

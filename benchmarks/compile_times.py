@@ -16,10 +16,13 @@ from types import ModuleType
 from benchmarks.accesses import CASES, Case, gradients
 from benchmarks.report import table
 from iverson import te
-from iverson.codegen import compile, kernel, target
-from iverson.codegen.programs import compile as programs
-from iverson.te import loops, lower, sets
-from iverson.te.explain import counts
+from iverson.codegen.execution import kernel, object_code
+from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.runtime import target
+from iverson.te.elimination import exact_loops
+from iverson.te.ir import integer_sets
+from iverson.te.lowering import statement_lowering
+from iverson.te.lowering.explanation import counts
 
 # --- exact loops -----------------------------------------------------------------
 
@@ -58,11 +61,11 @@ class Measured:
 
 def measure(case: Case) -> Measured:
     """Time one case; nothing is remembered from earlier ones."""
-    sets.forget()
+    integer_sets.forget()
     start = time.perf_counter()
     program, wanted = gradients(case)
     made = time.perf_counter()
-    watch = Stopwatch(loops, "loops_of")
+    watch = Stopwatch(exact_loops, "loops_of")
     try:
         found = te.eliminate(program)
     finally:
@@ -113,20 +116,20 @@ class Compiled:
 
 def compiled(define: Callable[[], list[te.Tensor]]) -> Compiled:
     """Compile what is defined; nothing is remembered from earlier."""
-    sets.forget()
-    lower.forget()
+    integer_sets.forget()
+    statement_lowering.forget()
     kernel.forget()
     programs.forget()
-    watch = Stopwatch(compile, "to_object", time.process_time)
+    watch = Stopwatch(object_code, "to_object", time.process_time)
     try:
         times = [time.process_time()]
         program = te.program_of(define())
         times.append(time.process_time())
         walked = te.eliminate(program)
         times.append(time.process_time())
-        made = lower.lower(walked)
+        made = statement_lowering.lower(walked)
         times.append(time.process_time())
-        kernels = [step.compiled for step in made.steps if isinstance(step, lower.Run)]
+        kernels = [step.compiled for step in made.steps if isinstance(step, statement_lowering.Run)]
         times.append(time.process_time())
     finally:
         watch.restore()

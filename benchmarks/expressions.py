@@ -122,7 +122,7 @@ def program_for(op: Op, inputs: Inputs, *, part: bool = False) -> tuple[Any, lis
 def with_iverson(op: Op, inputs: Inputs, *, part: bool = False) -> Call:
     """`program_for`, compiled."""
     from iverson import te
-    from iverson.te.lower import lower
+    from iverson.te.lowering.statement_lowering import lower
 
     program, arrays = program_for(op, inputs, part=part)
     compiled = lower(te.eliminate(program))

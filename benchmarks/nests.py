@@ -1,17 +1,17 @@
 """Loops over stored entries that the library does not have, as nests on raw CSR arrays.
 
-The pieces are those of the library's own nests (`iverson.kernels.nests`). Sums into columns of the pattern
-collide, so there each thread takes a block of the dense columns for itself.
+The pieces are those of the library's own nests (`iverson.kernels.sparse.entry_loops`). Sums into columns of
+the pattern collide, so there each thread takes a block of the dense columns for itself.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from iverson.codegen.kernel import CompiledKernel
-from iverson.codegen.nodes import INT64, Buffer, Let, Load, Loop, Size, Stmt, Store, Update, Var
+from iverson.codegen.execution.kernel import CompiledKernel
+from iverson.codegen.nests.nodes import INT64, Buffer, Let, Load, Loop, Size, Stmt, Store, Update, Var
 from iverson.expr.nodes import Apply, Const, Expr, Select
-from iverson.kernels.nests import I, J, P, Rows
+from iverson.kernels.sparse.entry_loops import I, J, P, Rows
 
 F32, I32 = np.dtype("float32"), np.dtype("int32")
 WIDTH, HALF = 64, 32

@@ -74,7 +74,7 @@ def define(op: Op) -> None:
 #
 # A Tensor is a handle on a value and on the node that made it. A node keeps values and nodes, never handles,
 # so there are no cycles. The zero rule follows from linearity: what is multiplied with a structural zero is
-# never looked at, be it inf or nan. Real: autograd/record.py, kernels/registry.py.
+# never looked at, be it inf or nan. Real: autograd/record.py, kernels/kernel_registry.py.
 
 
 @dataclass

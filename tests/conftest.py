@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from iverson.codegen.programs import compile as programs_compile
+from iverson.codegen.programs import compiled_program as programs_compile
 from iverson.codegen.programs.verify import verify
-from iverson.kernels.registry import registered, replace_kernels
+from iverson.kernels.kernel_registry import registered, replace_kernels
 from iverson.layouts import Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells
 

@@ -14,11 +14,11 @@ from iverson.core.op import Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.handles import Tensor, asarray
 from iverson.kernels import register as register_kernel
-from iverson.kernels.registry import registered, replace_kernels
+from iverson.kernels.kernel_registry import registered, replace_kernels
 from iverson.layouts import Layout, layouts_by_type
 from iverson.layouts import register as register_layout
 from iverson.ops import F, defined
-from iverson.ops.entry_maps import Elementwise
+from iverson.ops.rules.entry_maps import Elementwise
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import hessian, jvp
 

@@ -1,4 +1,4 @@
-"""Generates `iverson.codegen.vecmath.coefficients`: run it, paste what it prints.
+"""Generates `iverson.codegen.emit.vecmath.coefficients`: run it, paste what it prints.
 
 The method is Remez' exchange algorithm for a weighted minimax polynomial
 (E. Remez 1934; the form here follows J.-M. Muller, "Elementary Functions", 3rd ed., section 3.5), in

@@ -34,8 +34,9 @@ def share(call: Call) -> float:
 @contextmanager
 def _timed(spent: list[float]) -> Iterator[None]:
     """Adds up what is spent where Python calls machine code."""
-    from iverson.codegen import contract, launch
-    from iverson.codegen.programs.compile import CompiledProgram
+    from iverson.codegen.execution import launch
+    from iverson.codegen.programs.compiled_program import CompiledProgram
+    from iverson.codegen.schedule import blas_contraction
 
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **how: Any) -> Any:
@@ -50,7 +51,7 @@ def _timed(spent: list[float]) -> Iterator[None]:
     entry = property(lambda own: timed(own.library.functions["iverson_program"]))
     with (
         mock.patch.object(launch.threads, "run", timed(launch.threads.run)),
-        mock.patch.object(contract.Product, "run", timed(contract.Product.run)),
+        mock.patch.object(blas_contraction.Product, "run", timed(blas_contraction.Product.run)),
         mock.patch.object(CompiledProgram, "_entry", entry),
     ):
         yield

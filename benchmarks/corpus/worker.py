@@ -78,11 +78,11 @@ def kept(calls: list[Call], call: Call) -> Call:
 
 def _forget() -> None:
     """Compiled programs of a cell are of no use to another."""
-    from iverson.codegen import kernel
-    from iverson.codegen.programs import compile as programs
-    from iverson.te import lower
+    from iverson.codegen.execution import kernel
+    from iverson.codegen.programs import compiled_program as programs
+    from iverson.te.lowering import statement_lowering
 
-    lower.forget()
+    statement_lowering.forget()
     kernel.forget()
     programs.forget()
     if "jax" in sys.modules:

@@ -36,11 +36,11 @@ def make(n: int, rng: np.random.Generator) -> Inputs:
 
 def spmm(inputs: Inputs, *, gradients: bool) -> Call:
     from benchmarks.nests import transposed
-    from iverson.kernels import nests
+    from iverson.kernels.sparse import entry_loops
 
     rows, columns, values, a, b = (inputs[k] for k in ("rows", "columns", "values", "a", "b"))
     kind = values.dtype, rows.dtype, b.shape[1]
-    forward, sample, turn = nests.spmm(*kind), nests.sddmm(*kind), transposed()
+    forward, sample, turn = entry_loops.spmm(*kind), entry_loops.sddmm(*kind), transposed()
     n = {"n": len(a), "m": len(b)}
 
     def call() -> list[np.ndarray]:
@@ -58,11 +58,11 @@ def spmm(inputs: Inputs, *, gradients: bool) -> Call:
 
 def sddmm(inputs: Inputs, *, gradients: bool) -> Call:
     from benchmarks.nests import transposed
-    from iverson.kernels import nests
+    from iverson.kernels.sparse import entry_loops
 
     rows, columns, g, a, b = (inputs[k] for k in ("rows", "columns", "weights", "a", "b"))
     kind = g.dtype, rows.dtype, b.shape[1]
-    forward, product, turn = nests.sddmm(*kind), nests.spmm(*kind), transposed()
+    forward, product, turn = entry_loops.sddmm(*kind), entry_loops.spmm(*kind), transposed()
     n = {"n": len(a), "m": len(b)}
 
     def call() -> list[np.ndarray]:
@@ -79,11 +79,11 @@ def sddmm(inputs: Inputs, *, gradients: bool) -> Call:
 
 
 def softmax(inputs: Inputs, *, gradients: bool) -> Call:
-    from iverson.kernels import nests
+    from iverson.kernels.sparse import entry_loops
 
     rows, values, g = (inputs[k] for k in ("rows", "values", "weights"))
     kind, n = (values.dtype, rows.dtype), len(rows) - 1
-    forward, pullback = nests.segment_softmax(*kind), nests.softmax_pullback(*kind)
+    forward, pullback = entry_loops.segment_softmax(*kind), entry_loops.softmax_pullback(*kind)
 
     def call() -> list[np.ndarray]:
         out = np.empty_like(values)

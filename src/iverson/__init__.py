@@ -14,12 +14,12 @@ from iverson import array_api as _array_api
 from iverson import autograd as autograd
 from iverson import errors as errors
 from iverson.array_api import *
-from iverson.array_api.info import array_namespace_info as __array_namespace_info__
+from iverson.array_api.conventions.namespace_info import array_namespace_info as __array_namespace_info__
 from iverson.autograd import mode as _mode
 from iverson.autograd.mode import *
 from iverson.core import dtypes as _dtypes
 from iverson.core.dtypes import *
-from iverson.core.elsewhere import remedy as _remedy
+from iverson.core.python.elsewhere import remedy as _remedy
 from iverson.handles import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:

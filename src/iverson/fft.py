@@ -2,7 +2,7 @@
 
 import typing as _typing
 
-from iverson.array_api.fft import *
+from iverson.array_api.signals.fft import *
 
 if not _typing.TYPE_CHECKING:  # checkers read the star
-    from iverson.array_api.fft import __all__, __dir__
+    from iverson.array_api.signals.fft import __all__, __dir__

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from iverson import dataclasses
-from iverson.array_api.sparse import (
+from iverson.array_api.sparse_arrays.sparse_construction import (
     sparse_bsc_tensor,
     sparse_bsr_tensor,
     sparse_coo_tensor,
@@ -29,9 +29,10 @@ from iverson.array_api.sparse import (
     sparse_csr_tensor,
     to_layout,
 )
-from iverson.core import dtypes, locks
+from iverson.core import dtypes
 from iverson.core.dispatch import is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.python import locks
 from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, layouts
 from iverson.masked import MaskedTensor

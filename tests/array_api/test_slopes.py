@@ -16,7 +16,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
-from iverson.core.scalars.special import SPECIAL
+from iverson.core.scalars.special_functions import SPECIAL
 from iverson.ops import F
 from tests.array_api.exact_special import EXACT
 from tests.conformance.product import EXHAUSTIVE, SEED, some

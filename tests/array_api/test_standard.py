@@ -9,7 +9,8 @@ import pytest
 import iverson as iv
 from iverson import te
 from iverson.core.errors import ArgumentError
-from iverson.te import interpret, lower
+from iverson.te.ir import interpret
+from iverson.te.lowering import statement_lowering
 
 INF, NAN = math.inf, math.nan
 #: x1, x2 and floor_divide(x1, x2); with the signs of zeros.
@@ -45,7 +46,7 @@ def compiled(run):
 def test_floor_divide():
     identical(iv.floor_divide(X1, X2).numpy(), QUOTIENT)
     identical((iv.asarray(X1, requires_grad=True) // X2).detach().numpy(), QUOTIENT)
-    for run in (interpret.run, lower.run):
+    for run in (interpret.run, statement_lowering.run):
         identical(compiled(run)[0], QUOTIENT)
     x = iv.asarray(X1)
     x //= iv.asarray(X2)

@@ -13,7 +13,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import Function, grad, no_grad
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.layouts import Bracket, to_strided
 from iverson.ops import F
 from iverson.transforms import jvp

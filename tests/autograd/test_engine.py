@@ -12,7 +12,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import Function, backward, enable_grad, grad, no_grad, set_grad_enabled
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.errors import GradientError, MissingRuleError, ShapeError
 from iverson.ops import override_vjp
 
@@ -389,7 +389,7 @@ def test_a_demand_as_a_pattern_reaches_the_rule_that_can_use_it():
     from iverson.core.op import Op
     from iverson.layouts import CooPattern
     from iverson.ops import F, defined
-    from iverson.ops.entry_maps import SAME
+    from iverson.ops.rules.entry_maps import SAME
 
     stored = np.array([[0, 2, 2], [1, 0, 3]])
     pattern = Stored(CooPattern((3, 4), stored, True))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.autograd import Function, grad, no_grad, watch
+from iverson.autograd import Function, densify_watch, grad, no_grad
 from iverson.autograd.api import variable
 from iverson.autograd.engine import _part
 from iverson.autograd.forward import push
@@ -337,7 +337,7 @@ def test_what_is_computed_whole_is_cut_to_its_part():
 
 
 def test_a_dense_gradient_of_a_large_sparse_leaf_warns(monkeypatch):
-    monkeypatch.setattr(watch, "LARGE_GRADIENT", 1)
+    monkeypatch.setattr(densify_watch, "LARGE_GRADIENT", 1)
     s = iv.to_layout(iv.asarray(STORED), "csr").detach().requires_grad_()
     message = "3, 3\\) with 2 stored entries is nonzero everywhere"
     with pytest.warns(DensifyWarning, match=message):

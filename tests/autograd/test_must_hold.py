@@ -10,7 +10,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import Function, grad
-from iverson.core import work
+from iverson.core.counting import work
 
 rng = np.random.default_rng(0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iverson.codegen import target
+from iverson.codegen.runtime import target
 
 
 @pytest.fixture(scope="session", autouse=True)

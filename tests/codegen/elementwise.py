@@ -8,36 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen import compile as machine_code
-from iverson.codegen import ir
-from iverson.codegen.target import host
-from iverson.codegen.vecmath import FUNCTIONS
+from iverson.codegen.emit import llvm_builder
+from iverson.codegen.emit.vecmath import FUNCTIONS
+from iverson.codegen.execution import object_code as machine_code
+from iverson.codegen.runtime.target import host
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def text(name: str, elem: str, lanes: int, has_fma: bool) -> str:
     """A loop ``out[i] = f(x[i])`` (or ``f(x[i], y[i])``) over whole vectors."""
-    b = ir.Builder(has_fma=has_fma)
-    type = ir.Type(elem, lanes)
+    b = llvm_builder.Builder(has_fma=has_fma)
+    type = llvm_builder.Type(elem, lanes)
     b.br("loop")
     b.start("loop")
-    i = b.emit("phi i64 [0, %body], [%next, %LATCH]", ir.I64, pure=False)
+    i = b.emit("phi i64 [0, %body], [%next, %LATCH]", llvm_builder.I64, pure=False)
     phi = len(b.lines) - 1
 
-    def item(array: str) -> ir.Value:
-        return b.emit(f"getelementptr {elem}, ptr %{array}, i64 {i.ref}", ir.PTR)
+    def item(array: str) -> llvm_builder.Value:
+        return b.emit(f"getelementptr {elem}, ptr %{array}, i64 {i.ref}", llvm_builder.PTR)
 
     arity = 2 if name == "pow" else 1
     args = [b.load(item(a), type, type.bits // 8) for a in "xy"[:arity]]
     b.store(item("out"), FUNCTIONS[name](b, *args), type.bits // 8)
     b.lines.append(f"  %next = add i64 {i.ref}, {lanes}")
     b.lines[phi] = b.lines[phi].replace("%LATCH", f"%{b.block}")
-    b.br_if(b.emit("icmp slt i64 %next, %n", ir.I1), "loop", "done")
+    b.br_if(b.emit("icmp slt i64 %next, %n", llvm_builder.I1), "loop", "done")
     b.start("done")
     b.do("ret void")
     head = "i64 %n, ptr %x, ptr %y, ptr %out"
-    return ir.module_text(b, [ir.function_text(b, "apply", None, head)], "nounwind")
+    return llvm_builder.module_text(b, [llvm_builder.function_text(b, "apply", None, head)], "nounwind")
 
 
 @functools.cache

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen import interpret
-from iverson.codegen.kernel import CompiledKernel, compile_kernel
-from iverson.codegen.nodes import BOOL, INT64, Buffer, Kernel, Load, Var
+from iverson.codegen.execution.kernel import CompiledKernel, compile_kernel
+from iverson.codegen.nests import interpret
+from iverson.codegen.nests.nodes import BOOL, INT64, Buffer, Kernel, Load, Var
 from iverson.expr.nodes import Apply, Cast, Const, Expr
 from tests.codegen.fenced import fenced
 

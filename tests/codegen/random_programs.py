@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from iverson.codegen.nodes import INT64, Buffer, Load
-from iverson.codegen.programs import Branch, Product, Program, Repeat, View, build, whole
+from iverson.codegen.nests.nodes import INT64, Buffer, Load
+from iverson.codegen.nests.task import Task
+from iverson.codegen.programs import Branch, Product, Program, Repeat, View, step_builders, whole
 from iverson.codegen.programs.nodes import Step, c_strides
-from iverson.codegen.task import Task
-from iverson.codegen.walks import boxed
+from iverson.codegen.schedule.exact_walks import boxed
 from iverson.expr.nodes import Apply, Expr
 from tests.codegen.nests import F32, F64, c, f
 
@@ -63,18 +63,18 @@ class Builder:
         return steps
 
     def value(self, x: View, y: View) -> tuple[Expr, dict[str, View]]:
-        at = build.variables(build.axes(x.shape))
-        a, b = Load(build.as_buffer("a", x), at), Load(build.as_buffer("b", y), at)
+        at = step_builders.variables(step_builders.axes(x.shape))
+        a, b = Load(step_builders.as_buffer("a", x), at), Load(step_builders.as_buffer("b", y), at)
         if self.draw(st.booleans()):
             return f(self.one_of(UNARY), a), {"a": x, "b": y}
         if self.draw(st.integers(0, 5)) == 0:
-            row = Load(build.as_buffer("row", whole(self.index)), (at[0],))
-            b = Load(build.as_buffer("b", y), (row, at[1]))
+            row = Load(step_builders.as_buffer("row", whole(self.index)), (at[0],))
+            b = Load(step_builders.as_buffer("b", y), (row, at[1]))
         return f(self.one_of(BINARY), a, b), {"a": x, "b": y, "row": whole(self.index)}
 
     def write(self, out: View) -> Step:
         value, views = self.value(self.operand(), self.operand())
-        return build.elementwise(out, value, views)
+        return step_builders.elementwise(out, value, views)
 
     def map(self, *_: int) -> list[Step]:
         out = whole(self.matrix())
@@ -89,7 +89,7 @@ class Builder:
         shown = out.transposed if self.draw(st.booleans()) else out
         alpha = self.one_of([1, -0.5, whole(self.scale)])
         if self.draw(st.booleans()):
-            return [build.multiplied(shown, left, right)]
+            return [step_builders.multiplied(shown, left, right)]
         return [Product(shown, left, right, alpha)]
 
     def add(self, *_: int) -> list[Step]:
@@ -98,20 +98,24 @@ class Builder:
         left, right = (self.one_of([v for v in self.full if v != out]) for _ in range(2))
         if self.draw(st.booleans()):
             return [Product(out, left, right, 0.5, self.one_of([1, 0.25, whole(self.scale)]))]
-        value = Load(build.as_buffer("a", left), build.variables(build.axes(left.shape)))
-        return [build.elementwise(out, value, {"a": left}, "sum")]
+        value = Load(
+            step_builders.as_buffer("a", left), step_builders.variables(step_builders.axes(left.shape))
+        )
+        return [step_builders.elementwise(out, value, {"a": left}, "sum")]
 
     def rows(self, *_: int) -> list[Step]:
         """The sum of each row, and a matrix less that."""
         x, sums, out = self.operand(), self.buffer((self.n,), "temp", self.dtype), whole(self.matrix())
-        over = build.axes(x.shape)
-        at = build.variables(over)
-        value = Load(build.as_buffer("x", x), at)
-        task = Task(build.as_buffer("sums", whole(sums)), at[:1], value, over, combine="sum", fresh=True)
-        first = build.nest("rows", boxed(task), {"x": x, "sums": whole(sums)}, ("sums",))
-        less = f("subtract", value, Load(build.as_buffer("sums", whole(sums)), at[:1]))
+        over = step_builders.axes(x.shape)
+        at = step_builders.variables(over)
+        value = Load(step_builders.as_buffer("x", x), at)
+        task = Task(
+            step_builders.as_buffer("sums", whole(sums)), at[:1], value, over, combine="sum", fresh=True
+        )
+        first = step_builders.nest("rows", boxed(task), {"x": x, "sums": whole(sums)}, ("sums",))
+        less = f("subtract", value, Load(step_builders.as_buffer("sums", whole(sums)), at[:1]))
         self.full.append(out)
-        return [first, build.elementwise(out, less, {"x": x, "sums": whole(sums)})]
+        return [first, step_builders.elementwise(out, less, {"x": x, "sums": whole(sums)})]
 
     def inside(self, depth: int) -> list[Step]:
         """A block whose own matrices nobody sees outside."""
@@ -136,7 +140,7 @@ class Builder:
         """A state carried through, exchanged after each iteration with what the body makes."""
         state, new = self.matrix(), self.matrix()
         before = list(self.full)
-        first = build.copy(whole(state), self.operand())
+        first = step_builders.copy(whole(state), self.operand())
         self.full.append(whole(state))
         steps = [*self.block(depth - 1), *self.next(whole(state), whole(new))]
         self.full = [*before, whole(state)]
@@ -150,9 +154,9 @@ class Builder:
             return [self.write(new)]
         made = whole(self.matrix())
         product = Product(made, self.operand(), self.operand())
-        at = build.variables(build.axes(new.shape))
-        a, b = Load(build.as_buffer("a", state), at), Load(build.as_buffer("b", made), at)
-        return [product, build.elementwise(new, f("add", a, b), {"a": state, "b": made})]
+        at = step_builders.variables(step_builders.axes(new.shape))
+        a, b = Load(step_builders.as_buffer("a", state), at), Load(step_builders.as_buffer("b", made), at)
+        return [product, step_builders.elementwise(new, f("add", a, b), {"a": state, "b": made})]
 
     def stack(self, depth: int) -> list[Step]:
         """Results of all iterations, and a loop that reads them from the last to the first."""
@@ -164,20 +168,20 @@ class Builder:
         steps = [*self.block(depth - 1), self.write(row.moved(one, n * n))]
         self.full = before
         back = View(stacked, (n, n), c_strides((n, n)), (trips - 1) * n * n, ((other, -n * n),))
-        value = Load(build.as_buffer("a", back), build.variables(build.axes((n, n))))
-        add = build.elementwise(whole(self.total), value, {"a": back}, "sum")
+        value = Load(step_builders.as_buffer("a", back), step_builders.variables(step_builders.axes((n, n))))
+        add = step_builders.elementwise(whole(self.total), value, {"a": back}, "sum")
         return [Repeat(one, trips, tuple(steps)), Repeat(other, trips, (add,))]
 
     def program(self) -> Program:
         steps = self.block(2)
         out = self.matrix("out")
-        steps.append(build.copy(whole(out), self.full[0]))
+        steps.append(step_builders.copy(whole(out), self.full[0]))
         for v in self.full:  # so that all of it matters
-            at = build.variables(build.axes(v.shape))
+            at = step_builders.variables(step_builders.axes(v.shape))
             value: Expr = Apply(
-                "multiply", (Load(build.as_buffer("a", v), at), c(0.5, self.dtype)), self.dtype
+                "multiply", (Load(step_builders.as_buffer("a", v), at), c(0.5, self.dtype)), self.dtype
             )
-            steps.append(build.elementwise(whole(out), value, {"a": v}, "sum"))
+            steps.append(step_builders.elementwise(whole(out), value, {"a": v}, "sum"))
         held = np.linspace(-1, 1, self.n**2).reshape(self.n, self.n).astype(self.dtype)
         return Program("random", tuple(self.buffers), tuple(steps), {self.held.name: held})
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import interpret
-from iverson.codegen.bounds import (
+from iverson.codegen.nests import interpret
+from iverson.codegen.nests.integer_bounds import (
     Ranges,
     Scope,
     affine,
@@ -22,7 +22,7 @@ from iverson.codegen.bounds import (
     never,
     without_division,
 )
-from iverson.codegen.nodes import BOOL, INT64, Buffer, Load, Local, Loop, Size, Var
+from iverson.codegen.nests.nodes import BOOL, INT64, Buffer, Load, Local, Loop, Size, Var
 from iverson.expr.intervals import EVERYTHING, Interval
 from iverson.expr.nodes import Apply, Cast, Expr, Select
 from tests.codegen.nests import F32, F64, add, c, f, i, j, k, ld, mul

@@ -20,9 +20,10 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.codegen import cache, compile, kernel, target
-from iverson.codegen.nodes import Buffer, Kernel, Loop, Store
-from iverson.te import lower
+from iverson.codegen.execution import kernel, object_code
+from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Store
+from iverson.codegen.runtime import kernel_cache, target
+from iverson.te.lowering import statement_lowering
 from tests.codegen.nests import F32, c, f, i, ld
 
 
@@ -49,13 +50,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def compiles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that were really compiled."""
     seen: list[str] = []
-    original = compile.to_object
+    original = object_code.to_object
 
     def spy(text: str, machine: target.Machine) -> bytes:
         seen.append(text)
         return original(text, machine)
 
-    monkeypatch.setattr(compile, "to_object", spy)
+    monkeypatch.setattr(object_code, "to_object", spy)
     return seen
 
 
@@ -100,7 +101,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch
 
 
 def test_different_kernels_have_different_keys() -> None:
-    assert cache.digest("a", target.host()) != cache.digest("b", target.host())
+    assert kernel_cache.digest("a", target.host()) != kernel_cache.digest("b", target.host())
 
 
 def test_a_kernel_is_compiled_for_its_target(folder: Path, compiles: list[str]) -> None:
@@ -137,7 +138,7 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, compile
         return path  # what os.path does for a user whom nobody knows
 
     monkeypatch.setattr(os.path, "expanduser", homeless)
-    assert cache.folder() is None
+    assert kernel_cache.folder() is None
     kernel.forget()
     use("homeless")
     assert len(compiles) == 1
@@ -147,12 +148,12 @@ def test_pruning_drops_old_kernels_and_stale_parts(folder: Path, monkeypatch: py
     folder.mkdir()
     now = time.time()
     a, b, c = (f"{letter * 64}.o" for letter in "abc")
-    files = ((a, 9), (b, 5), (c, 1), ("x.part", 2 * cache.STALE), ("y.part", 1), ("not_ours.o", 9))
+    files = ((a, 9), (b, 5), (c, 1), ("x.part", 2 * kernel_cache.STALE), ("y.part", 1), ("not_ours.o", 9))
     for name, age in files:
         (folder / name).write_bytes(bytes(100))
         os.utime(folder / name, (now - age, now - age))
-    monkeypatch.setattr(cache, "LIMIT", 200)
-    cache._prune(folder)
+    monkeypatch.setattr(kernel_cache, "LIMIT", 200)
+    kernel_cache._prune(folder)
     assert {p.name for p in folder.iterdir()} == {b, c, "y.part", "not_ours.o"}
 
 
@@ -161,12 +162,12 @@ def test_the_folder_is_looked_through_in_proportion_to_what_is_written(
 ) -> None:
     looked: list[Path] = []
     size, share = 100, 64
-    monkeypatch.setattr(cache, "_prune", looked.append)
-    monkeypatch.setattr(cache, "LIMIT", share * size * cache._LOOKS)
+    monkeypatch.setattr(kernel_cache, "_prune", looked.append)
+    monkeypatch.setattr(kernel_cache, "LIMIT", share * size * kernel_cache._LOOKS)
     for drawn in range(256):
         with monkeypatch.context() as m:
             m.setattr(os, "urandom", lambda n, first=drawn: bytes([first, *bytes(n - 1)]))
-            cache.write("0" * 64, bytes(size))
+            kernel_cache.write("0" * 64, bytes(size))
     assert looked == [folder] * (256 // share)
 
 
@@ -178,9 +179,9 @@ def _differentiated(defined_before: int) -> None:
     B = te.compute((4,), lambda i: te.sum(A[i, k], k))
     C = te.compute((4,), lambda i: te.exp(B[i]) * te.prod(A[i, k], k))
     (gradient,) = te.differentiate(C, [A], te.placeholder((4,)))
-    lower._lowered.clear()
+    statement_lowering._lowered.clear()
     program = te.eliminate(gradient)
-    lower.lower(program)(*(np.ones(t.shape) for t in program.inputs))
+    statement_lowering.lower(program)(*(np.ones(t.shape) for t in program.inputs))
 
 
 def test_automatic_names_do_not_make_new_kernels(folder: Path) -> None:
@@ -193,7 +194,7 @@ def test_automatic_names_do_not_make_new_kernels(folder: Path) -> None:
 
 
 def test_a_fork_knows_of_all_locks() -> None:
-    source = Path(cache.__file__).parents[1]
+    source = Path(kernel_cache.__file__).parents[1]
     made = {p.name for p in source.rglob("*.py") if re.search(r"\bR?Lock\(\)", p.read_text())}
     assert made == {"locks.py"}
 
@@ -204,7 +205,7 @@ def test_a_child_forked_while_another_thread_compiles_can_compile() -> None:
     busy, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with target.lock, lower._lock, kernel._lock:
+        with target.lock, statement_lowering._lock, kernel._lock:
             busy.set()
             done.wait(0.2)
 
@@ -304,7 +305,7 @@ def test_what_somebody_else_could_have_put_there_is_not_run(
 def test_files_and_folders_of_others_are_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch, of: Callable[[int], bool]
 ) -> None:
-    cache.write("a" * 64, b"code")
+    kernel_cache.write("a" * 64, b"code")
     original = os.fstat
 
     def of_another(descriptor: int) -> os.stat_result:
@@ -313,11 +314,11 @@ def test_files_and_folders_of_others_are_not_read(
         changed[stat.ST_UID] += of(found.st_mode)
         return os.stat_result(changed)
 
-    assert cache.read("a" * 64) == b"code"
+    assert kernel_cache.read("a" * 64) == b"code"
     with monkeypatch.context() as patch:
         patch.setattr(os, "fstat", of_another)
-        assert cache.read("a" * 64) is None
-    assert cache.read("a" * 64) == b"code"
+        assert kernel_cache.read("a" * 64) is None
+    assert kernel_cache.read("a" * 64) == b"code"
 
 
 @posix
@@ -342,13 +343,13 @@ def test_a_file_that_is_swapped_while_it_is_read_is_the_one_that_was_looked_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch, system: str
 ) -> None:
     key = "b" * 64
-    cache.write(key, b"theirs")
+    kernel_cache.write(key, b"theirs")
     other = (folder / f"{key}.o").rename(folder / "theirs")
-    cache.write(key, b"own")
+    kernel_cache.write(key, b"own")
     if system != "this one":
         monkeypatch.setattr(os, "supports_dir_fd", frozenset())
         monkeypatch.delattr(os, "O_NOFOLLOW")
-        monkeypatch.setattr(cache, "_READING", os.O_RDONLY)
+        monkeypatch.setattr(kernel_cache, "_READING", os.O_RDONLY)
     original = os.fstat
 
     def swapped(descriptor: int) -> os.stat_result:
@@ -359,25 +360,25 @@ def test_a_file_that_is_swapped_while_it_is_read_is_the_one_that_was_looked_at(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fstat", swapped)
-        assert cache.read(key) == (b"own" if system == "this one" else None)
+        assert kernel_cache.read(key) == (b"own" if system == "this one" else None)
     (folder / f"{key}.o").rename(other)
     (folder / f"{key}.o").symlink_to(other)
-    assert cache.read(key) is None
+    assert kernel_cache.read(key) is None
 
 
 def test_what_a_key_has_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is done to a source file, wherever it is, what was compiled before is for another package."""
     package = tmp_path / "package"
     (package / "codegen").mkdir(parents=True)
-    for name in ("__init__.py", "codegen/cache.py", "codegen/emit.py"):
+    for name in ("__init__.py", "codegen/runtime/kernel_cache.py", "codegen/emit.py"):
         (package / name).write_text("x = 1\n")
         os.utime(package / name, (1e9, 1e9))
-    monkeypatch.setattr(cache, "__file__", str(package / "codegen" / "cache.py"))
+    monkeypatch.setattr(kernel_cache, "__file__", str(package / "codegen" / "cache.py"))
 
     def key() -> str:
-        cache._source.cache_clear()
-        cache._environment.cache_clear()
-        return cache.key("text")
+        kernel_cache._source.cache_clear()
+        kernel_cache._environment.cache_clear()
+        return kernel_cache.key("text")
 
     def write(name: str, text: str, time: float = 1e9) -> None:
         (package / name).write_text(text)
@@ -399,8 +400,8 @@ def test_what_a_key_has_of_the_package(tmp_path: Path, monkeypatch: pytest.Monke
         (package / "notes.txt").write_text("no code")
         assert key() == seen[-2]
     finally:
-        cache._source.cache_clear()
-        cache._environment.cache_clear()
+        kernel_cache._source.cache_clear()
+        kernel_cache._environment.cache_clear()
     assert len(set(seen)) == len(seen) - 1
 
 
@@ -408,7 +409,7 @@ def test_a_process_whose_source_was_changed_since_keeps_nothing(
     folder: Path, compiles: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would keep what the old source makes under keys of the new one."""
-    monkeypatch.setattr(cache, "_STARTED", 0)
+    monkeypatch.setattr(kernel_cache, "_STARTED", 0)
     use()
     kernel.forget()
     use()

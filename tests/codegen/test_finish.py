@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
-from iverson.codegen.nodes import Store, statements
-from iverson.te import language as te
-from iverson.te import lower, lowered
-from iverson.te.eliminate import eliminate
-from iverson.te.expressions import Tensor
-from iverson.te.functions import F
-from iverson.te.nodes import program_of
+from iverson.codegen.nests.nodes import Store, statements
+from iverson.te.elimination.zero_elimination import eliminate
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.nodes import program_of
+from iverson.te.ir.scalar_namespace import F
+from iverson.te.language import definitions as te
+from iverson.te.lowering import lowered_program, statement_lowering
 from tests.codegen.test_lower import agree
 from tests.conformance.product import EXHAUSTIVE
 
@@ -98,10 +98,10 @@ STORED = {
 
 
 def buffers_stored(outputs: list[Tensor]) -> set[str]:
-    made = lower.lower(program_of(outputs))
+    made = statement_lowering.lower(program_of(outputs))
     found = set()
     for step in made.steps:
-        if isinstance(step, lowered.Run):
+        if isinstance(step, lowered_program.Run):
             found |= {s.buffer.name for s in statements(step.kernel.phases) if isinstance(s, Store)}
     return found
 
@@ -206,7 +206,7 @@ def test_a_guarded_reduction_of_one_point_gives_zero_where_the_guard_fails() -> 
     k = te.reduce_axis((0, 1))
     x = te.placeholder((4,), "float64", "X")
     r = te.compute((4,), lambda i: te.sum(te.select((i + k) % 2 == 0, x[i], 0.0), axis=k), "R")
-    made = lower.lower(program_of([r]))
+    made = statement_lowering.lower(program_of([r]))
     values = np.array([1.0, 2.0, 3.0, 4.0])
     for _ in range(3):
         np.full(4, np.nan)  # what memory held before must not show

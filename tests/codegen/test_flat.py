@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.nodes import Loop, statements
+from iverson.codegen.nests.nodes import Loop, statements
 from iverson.codegen.programs.nodes import Nest, Product, walk
-from iverson.codegen.rows import parts
-from iverson.graph.lower import lower
+from iverson.codegen.schedule.row_tiling import parts
+from iverson.graph.lowering.graph_lowering import lower
 from iverson.graph.passes import simplified
 
 RNG = np.random.default_rng(0)

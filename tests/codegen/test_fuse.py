@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from iverson.codegen import workspace
-from iverson.codegen.fuse import fuse, joined, without
-from iverson.codegen.interpret import run
-from iverson.codegen.kernel import compile_kernel
-from iverson.codegen.nodes import (
+from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.execution.verify import verify
+from iverson.codegen.nests.interpret import run
+from iverson.codegen.nests.nodes import (
     INT64,
     Buffer,
     Declare,
@@ -21,7 +20,8 @@ from iverson.codegen.nodes import (
     Var,
     statements,
 )
-from iverson.codegen.verify import verify
+from iverson.codegen.runtime import workspaces
+from iverson.codegen.schedule.loop_fusion import fuse, joined, without
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply, Const
 
@@ -121,17 +121,17 @@ def test_a_sum_does_not_pass_the_assignment_it_adds_to():
 
 
 def test_arrays_come_back_from_the_workspace_up_to_its_limit(monkeypatch):
-    workspace.forget()
-    one = workspace.take((4, 5), F32)
-    other = workspace.take((4, 5), F32)
+    workspaces.forget()
+    one = workspaces.take((4, 5), F32)
+    other = workspaces.take((4, 5), F32)
     assert other is not one
-    workspace.give_back([one])
-    assert workspace.held() == one.nbytes
-    assert workspace.take((4, 5), F32) is one
-    monkeypatch.setattr(workspace, "KEEP", 100)
-    workspace.give_back([one, other])
-    assert workspace.held() <= 100
-    workspace.forget()
+    workspaces.give_back([one])
+    assert workspaces.held() == one.nbytes
+    assert workspaces.take((4, 5), F32) is one
+    monkeypatch.setattr(workspaces, "KEEP", 100)
+    workspaces.give_back([one, other])
+    assert workspaces.held() <= 100
+    workspaces.forget()
 
 
 def test_strided_stores_touch_only_their_entries():

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import interpret
-from iverson.codegen.kernel import compile_kernel
-from iverson.codegen.nodes import (
+from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.nests import interpret
+from iverson.codegen.nests.nodes import (
     INT64,
     Buffer,
     Declare,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import interpret, nodes
-from iverson.codegen.kernel import compile_kernel
-from iverson.codegen.target import host
+from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.nests import interpret, nodes
+from iverson.codegen.runtime.target import host
 from iverson.core import dtypes
 from iverson.core.scalars import converted
 from iverson.expr.nodes import Cast, Const

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iverson import te
-from iverson.codegen.ir import I1, I64, PTR, Builder, Type, Value
-from iverson.te.lower import lower
-from iverson.te.lowered import Run
+from iverson.codegen.emit.llvm_builder import I1, I64, PTR, Builder, Type, Value
+from iverson.te.lowering.lowered_program import Run
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import paired, some
 from tests.te.corpus import KERNELS
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen.kernel import compile_kernel
-from iverson.codegen.nodes import (
+from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.nests.nodes import (
     INT64,
     Buffer,
     Declare,
@@ -31,7 +31,7 @@ from iverson.core.errors import (
     IndexingError,
     ShapeError,
 )
-from iverson.expr.functions import identity
+from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Cast, Expr, Select
 from tests.codegen.nests import F32, F64, I32, add, c, check, f, i, j, k, ld, mul, p
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.codegen import compile, kernel, link, target
-from iverson.codegen.link import _SECTION, _Section
-from iverson.codegen.programs import compile as programs
-from iverson.te import lower
+from iverson.codegen.execution import kernel, object_code
+from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.runtime import object_linking, target
+from iverson.codegen.runtime.object_linking import _SECTION, _Section
+from iverson.te.lowering import statement_lowering
 from tests.conformance.product import paired
 
 pytestmark = pytest.mark.skipif(
@@ -31,21 +32,21 @@ FUNCTIONS = ("sin", "exp", "atan2", "fmod", "erfinv", "expi", "log1p", "beta")
 def codes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, tuple[str, ...]]]:
     """Every object that is loaded meanwhile, with its entry points; nothing comes from elsewhere."""
     found: list[tuple[bytes, tuple[str, ...]]] = []
-    plain = link.link
+    plain = object_linking.link
 
     def noting(code: bytes, names: Any, resolve: Any) -> Any:
         found.append((code, names))
         return plain(code, names, resolve)
 
     monkeypatch.setenv("IVERSON_CACHE", "off")
-    monkeypatch.setattr(link, "link", noting)
+    monkeypatch.setattr(object_linking, "link", noting)
     forget()
     return found
 
 
 def forget() -> None:
     """Programs and kernels that are in memory."""
-    lower.forget()
+    statement_lowering.forget()
     kernel.forget()
     programs.forget()
 
@@ -56,7 +57,7 @@ def program(name: str, dtype: str) -> Any:
     given = [te.placeholder((33,), dtype, n) for n in "xy"[: SCALARS[name].arity]]
     k = te.reduce_axis(4, "k")
     made = te.compute((30,), lambda i: te.sum(getattr(te.F, name)(*(p[i + k] for p in given)), k))
-    return lower.lower(te.eliminate(te.program_of([made]))), [
+    return statement_lowering.lower(te.eliminate(te.program_of([made]))), [
         np.linspace(0.1, 0.9, 33, dtype=dtype) for _ in given
     ]
 
@@ -74,8 +75,8 @@ def test_as_llvm_links(
     lowered, arrays = program(name, dtype)
     (found,) = lowered(*arrays)
     assert codes
-    assert all(link.link(*c, compile._address) is not None for c in list(codes))
-    monkeypatch.setattr(link, "link", lambda *_: None)
+    assert all(object_linking.link(*c, object_code._address) is not None for c in list(codes))
+    monkeypatch.setattr(object_linking, "link", lambda *_: None)
     forget()
     lowered, arrays = program(name, dtype)
     np.testing.assert_array_equal(found, lowered(*arrays)[0])
@@ -85,11 +86,11 @@ def test_what_is_not_simple_is_left(codes: list[tuple[bytes, tuple[str, ...]]]) 
     lowered, arrays = program("atan2", "float64")
     lowered(*arrays)
     code, names = codes[0]
-    assert link.link(code, names, compile._address) is not None
-    assert link.link(code, names, lambda _: None) is None  # names a function that is nowhere
-    assert link.link(code, (*names, "no_such_entry"), compile._address) is None
-    assert link.link(code[:-40], names, compile._address) is None  # torn
-    assert link.link(b"", names, compile._address) is None
+    assert object_linking.link(code, names, object_code._address) is not None
+    assert object_linking.link(code, names, lambda _: None) is None  # names a function that is nowhere
+    assert object_linking.link(code, (*names, "no_such_entry"), object_code._address) is None
+    assert object_linking.link(code[:-40], names, object_code._address) is None  # torn
+    assert object_linking.link(b"", names, object_code._address) is None
     (start,) = struct.unpack_from("<Q", code, 40)
     each, count = struct.unpack_from("<HH", code, 58)
     sections = [_Section(*_SECTION.unpack_from(code, start + k * each)) for k in range(count)]
@@ -103,13 +104,13 @@ def test_what_is_not_simple_is_left(codes: list[tuple[bytes, tuple[str, ...]]]) 
             struct.pack_into("<I", other, s.offset + 8, 19)
         else:
             continue
-        assert link.link(bytes(other), names, compile._address) is None
+        assert object_linking.link(bytes(other), names, object_code._address) is None
 
 
 def test_code_runs_when_the_system_forbids_our_pages(
     codes: list[tuple[bytes, tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link.Memory, "hold", lambda self, code: False)
+    monkeypatch.setattr(object_linking.Memory, "hold", lambda self, code: False)
     lowered, arrays = program("exp", "float64")
     found = lowered(*arrays)[0]
     assert codes

@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import contract, kernel, nodes
-from iverson.codegen.target import host
-from iverson.core import work
+from iverson.codegen.execution import kernel
+from iverson.codegen.nests import nodes
+from iverson.codegen.runtime.target import host
+from iverson.codegen.schedule import blas_contraction
+from iverson.core.counting import work
 from iverson.core.errors import IndexingError, IversonError, ShapeError
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import apply
 from iverson.expr.nodes import Apply, Const, Expr, subexpressions
-from iverson.te import interpret, lower, lowered
-from iverson.te import language as te
-from iverson.te.differentiate import differentiate
-from iverson.te.eliminate import eliminate
-from iverson.te.expressions import Tensor
-from iverson.te.nodes import Program, program_of
+from iverson.te.derivatives.reverse_mode import differentiate
+from iverson.te.elimination.zero_elimination import eliminate
+from iverson.te.ir import interpret
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.nodes import Program, program_of
+from iverson.te.language import definitions as te
+from iverson.te.lowering import lowered_program, statement_lowering
 from tests.conformance.product import by_turns, some
 
 F32 = "float32"
@@ -40,10 +43,10 @@ def arrays_for(program: Program, seed: int = 0) -> list[Any]:
     return [one(t) for t in program.inputs]
 
 
-def agree(program: Program) -> lowered.Lowered:
+def agree(program: Program) -> lowered_program.Lowered:
     """Compare with the interpreter on random inputs."""
     inputs = arrays_for(program)
-    compiled = lower.lower(program)
+    compiled = statement_lowering.lower(program)
     want = interpret.run(program, inputs)
     for threads in (1, 2):
         for got, expected in zip(compiled(*inputs, threads=threads), want, strict=True):
@@ -174,7 +177,7 @@ def test_forward(name: str) -> None:
     program = program_of([PROGRAMS[name]()])
     for p in some(name, [program, eliminate(program)]):
         compiled = agree(p)
-        assert not any(isinstance(s, lowered.Interpreted) for s in compiled.steps)
+        assert not any(isinstance(s, lowered_program.Interpreted) for s in compiled.steps)
 
 
 @pytest.mark.parametrize("name", by_turns(SMOOTH, 3))
@@ -212,7 +215,7 @@ def test_products_go_to_blas() -> None:
     for shapes, entry, product, count in cases:
         program = product_program(shapes, entry)
         compiled = agree(program)
-        assert any(isinstance(s, contract.Product) for s in compiled.steps)
+        assert any(isinstance(s, blas_contraction.Product) for s in compiled.steps)
         with work.counting() as counted:
             compiled(*arrays_for(program))
         assert counted.product_shapes == {product: count}
@@ -224,7 +227,7 @@ def test_small_products_do_not() -> None:
         ((5, 4), (4, 6)),
         lambda a, b: te.compute((5, 6), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k)),
     )
-    assert not any(isinstance(s, contract.Product) for s in agree(program).steps)
+    assert not any(isinstance(s, blas_contraction.Product) for s in agree(program).steps)
 
 
 def test_elementwise_stages_are_fused() -> None:
@@ -254,7 +257,7 @@ def test_an_extremum_and_its_position_are_found_in_one_pass(name: str) -> None:
     head = te.placeholder(output.shape, output.dtype, "G")
     gradients = list(differentiate(output, program_of([output]).inputs[:1], head=head))
     compiled = agree(eliminate(program_of([output, *gradients])))
-    runs = [s for s in compiled.steps if isinstance(s, lowered.Run)]
+    runs = [s for s in compiled.steps if isinstance(s, lowered_program.Run)]
     passes = [p for run in runs for p in run.kernel.phases if walks(p, "A")]
     assert len(passes) == 1, "the operand is walked once; what is read again is at the positions found"
 
@@ -274,11 +277,11 @@ def test_what_does_not_compile_is_interpreted() -> None:
     a = te.placeholder((6,), "float64", "A")
     program = program_of([te.compute((6,), lambda i: apply("i0e_order", 1, a[i]), "derivative")])
     compiled = agree(program)
-    assert any(isinstance(s, lowered.Interpreted) for s in compiled.steps)
+    assert any(isinstance(s, lowered_program.Interpreted) for s in compiled.steps)
 
 
 def test_equal_programs_are_compiled_once() -> None:
-    first, second = (lower.lower(program_of([take()])) for _ in range(2))
+    first, second = (statement_lowering.lower(program_of([take()])) for _ in range(2))
     assert first.steps is second.steps
     first(np.zeros(11, "int32"), np.zeros((3, 19), "float32"))
     assert first.whole is not None
@@ -286,7 +289,7 @@ def test_equal_programs_are_compiled_once() -> None:
 
 
 def test_arrays_of_the_call_itself_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled, checks = lower.lower(program_of([softmax()])), []
+    compiled, checks = statement_lowering.lower(program_of([softmax()])), []
     monkeypatch.setattr(kernel, "_bind", lambda *given: checks.append(given))
     packed = np.zeros(6 * 21 * 4 + 1, np.uint8)[1:].view(F32).reshape(6, 21)
     packed[:] = np.random.default_rng(0).normal(size=(6, 21))
@@ -308,7 +311,7 @@ def test_passes_compare_expressions_by_identity(name: str, monkeypatch: pytest.M
     gradients = differentiate(output, inputs, head=te.placeholder(output.shape, output.dtype, "G"))
     monkeypatch.setattr(Apply, "__bool__", refuse)
     monkeypatch.setattr(Const, "__bool__", refuse)
-    lower.lower(eliminate(program_of([output, *gradients])))
+    statement_lowering.lower(eliminate(program_of([output, *gradients])))
 
 
 def test_bad_input() -> None:
@@ -316,7 +319,7 @@ def test_bad_input() -> None:
     a, index = arrays_for(program)
     if a.ndim == 1:
         a, index = index, a
-    compiled = lower.lower(program)
+    compiled = statement_lowering.lower(program)
     order = {2: a, 1: index}
     index[4] = 3
     with pytest.raises(IndexingError, match="expected indices from 0 to 2"):
@@ -331,8 +334,8 @@ def test_an_axis_in_one_block_has_code_for_its_own_number_of_iterations(shape: t
     """Not for groups of vectors, and for what is left of these, of any number."""
     x = te.placeholder(shape, name="x")
     program = eliminate(program_of([te.compute(shape, lambda *i: 1 / x[i], "y")]))
-    (step,) = lower.lower(program).steps
-    assert isinstance(step, lowered.Run)
+    (step,) = statement_lowering.lower(program).steps
+    assert isinstance(step, lowered_program.Run)
     assert step.compiled.text.count("fdiv") <= 2
 
 
@@ -344,9 +347,9 @@ def test_a_long_body_is_written_out_once() -> None:
         n = vectors * lanes
         x = te.placeholder((n,), "float64", "x")
         body = (lambda i: apply("exp", x[i]) + apply("log", x[i])) if long else (lambda i: apply("exp", x[i]))
-        made = lower.lower(eliminate(program_of([te.compute((n,), body, "y")])))
+        made = statement_lowering.lower(eliminate(program_of([te.compute((n,), body, "y")])))
         (step,) = made.steps
-        assert isinstance(step, lower.Run)
+        assert isinstance(step, statement_lowering.Run)
         return step.compiled.text.count("= call")
 
     assert functions(1, long=True) == functions(8, long=True)
@@ -368,7 +371,7 @@ def test_functions_are_computed_for_vectors() -> None:
     assert len(outputs) > 100
     found: set[str] = set()
     for k in range(0, len(outputs), 8):
-        for step in lower.afresh(eliminate(program_of(outputs[k : k + 8]))).steps:
-            if isinstance(step, lowered.Run):
+        for step in statement_lowering.afresh(eliminate(program_of(outputs[k : k + 8]))).steps:
+            if isinstance(step, lowered_program.Run):
                 found.update(re.findall(r"call (?:float|double) @([a-z]\w*)\(", step.compiled.text))
     assert {n for n in found if not n.startswith(("iverson", "llvm"))} == {"hypotf", "nextafterf", "lgammaf"}

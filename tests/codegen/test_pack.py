@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import pack
-from iverson.codegen.kernel import compile_kernel
-from iverson.codegen.nodes import Buffer, Kernel, Load, Stmt, Store, Var, statements, with_buffers
-from iverson.codegen.task import Axis, Task
+from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.nests.nodes import Buffer, Kernel, Load, Stmt, Store, Var, statements, with_buffers
+from iverson.codegen.nests.task import Axis, Task
+from iverson.codegen.schedule import operand_packing
 from iverson.expr.nodes import Apply, Const
-from iverson.te import language as te
-from iverson.te import lower
-from iverson.te.differentiate import differentiate
-from iverson.te.eliminate import eliminate
-from iverson.te.nodes import program_of
+from iverson.te.derivatives.reverse_mode import differentiate
+from iverson.te.elimination.zero_elimination import eliminate
+from iverson.te.ir.nodes import program_of
+from iverson.te.language import definitions as te
+from iverson.te.lowering import statement_lowering
 from tests.codegen.nests import F32, add, c, ld, mul
 from tests.codegen.test_lower import PROGRAMS, SMOOTH, agree, conv
 from tests.conformance.product import EXHAUSTIVE, SEED, some
@@ -37,7 +37,7 @@ def stores(phase: Stmt) -> list[Store]:
 
 
 def test_the_operand_that_costs_less_to_copy_is_copied() -> None:
-    (phase,), task = pack.packed(products(64, 64, 5000, 3))
+    (phase,), task = operand_packing.packed(products(64, 64, 5000, 3))
     (copy,) = stores(phase)
     assert copy.buffer.shape == (5000, 64)
     assert copy.indices == (Var("p1"), Var("p0"))
@@ -55,7 +55,7 @@ def test_the_operand_that_costs_less_to_copy_is_copied() -> None:
     ],
 )
 def test_what_would_not_pay_is_left_alone(task: Task) -> None:
-    assert pack.packed(task) == ([], task)
+    assert operand_packing.packed(task) == ([], task)
 
 
 def test_only_a_plain_move_along_an_axis_is_turned_around() -> None:
@@ -68,17 +68,17 @@ def test_only_a_plain_move_along_an_axis_is_turned_around() -> None:
     ):
         read = Load(x.buffer, (index, add(Var("w"), Var("k"))))
         moved = Task(task.out, task.write, mul(task.loads[0], read), task.axes, combine="sum", fresh=True)
-        phases, _ = pack.packed(moved)
+        phases, _ = operand_packing.packed(moved)
         assert all(s.buffer.name != "X_by0" for p in phases for s in stores(p))
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies made wherever they bring anything, however little work there is, if there is any."""
-    monkeypatch.setattr(pack, "WORTH", 1)
-    monkeypatch.setattr(pack, "COPIED", 0.0)
-    monkeypatch.setattr(pack, "GAIN", 100.0)
-    monkeypatch.setattr(lower, "_lowered", type(lower._lowered)())
+    monkeypatch.setattr(operand_packing, "WORTH", 1)
+    monkeypatch.setattr(operand_packing, "COPIED", 0.0)
+    monkeypatch.setattr(operand_packing, "GAIN", 100.0)
+    monkeypatch.setattr(statement_lowering, "_lowered", type(statement_lowering._lowered)())
 
 
 @pytest.mark.usefixtures("always")
@@ -109,7 +109,7 @@ def test_copies_take_no_tensor_and_each_is_made_once() -> None:
 @pytest.mark.parametrize(("shape", "d"), [((5, 70), 0), ((3, 40, 7), 1), ((2, 3, 33, 5), 0), ((1, 1), 0)])
 def test_a_copy_holds_every_entry(shape: tuple[int, ...], d: int) -> None:
     source = Buffer("source", F32, shape)
-    phase = pack._copying(source, d)
+    phase = operand_packing._copying(source, d)
     (store,) = stores(phase)
     order = [k for k in range(len(shape)) if k != d] + [d]
     out = Buffer(store.buffer.name, F32, tuple(shape[k] for k in order), "out")

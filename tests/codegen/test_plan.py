@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from iverson.codegen.bounds import Ranges, Scope
-from iverson.codegen.nodes import BOOL, INT64, Buffer, If, Kernel, Let, Local, Loop, Size, Stmt, Store
-from iverson.codegen.plan import accesses, follows, index_buffers, is_inside, plan
+from iverson.codegen.nests.access_checks import accesses, follows, index_buffers, is_inside, plan
+from iverson.codegen.nests.integer_bounds import Ranges, Scope
+from iverson.codegen.nests.nodes import BOOL, INT64, Buffer, If, Kernel, Let, Local, Loop, Size, Stmt, Store
 from iverson.expr.nodes import Cast, Expr, Select
 from tests.codegen.nests import F64, I32, add, c, f, i, ld
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import cache
-from iverson.codegen.nodes import INT64, Buffer, Load, Var
+from iverson.codegen.nests.nodes import INT64, Buffer, Load, Var
 from iverson.codegen.programs import (
     Branch,
     Nest,
@@ -22,16 +21,17 @@ from iverson.codegen.programs import (
     Program,
     Repeat,
     View,
-    blas,
-    build,
-    compile,
+    blas_calls,
     compile_program,
+    compiled_program,
     interpret,
+    step_builders,
     whole,
 )
-from iverson.codegen.programs.arena import arena, in_place
+from iverson.codegen.programs.buffer_allocation import arena, in_place
 from iverson.codegen.programs.nodes import c_strides
 from iverson.codegen.programs.verify import verify
+from iverson.codegen.runtime import kernel_cache
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from tests.codegen.nests import F32, F64, c, f
 
@@ -45,8 +45,10 @@ def normal(*shape: int, dtype: Any = F64) -> Any:
 
 
 def unary(name: str, out: Buffer, x: Buffer) -> Nest:
-    at = build.variables(build.axes(whole(out).shape))
-    return build.elementwise(whole(out), f(name, Load(build.as_buffer("x", whole(x)), at)), {"x": whole(x)})
+    at = step_builders.variables(step_builders.axes(whole(out).shape))
+    return step_builders.elementwise(
+        whole(out), f(name, Load(step_builders.as_buffer("x", whole(x)), at)), {"x": whole(x)}
+    )
 
 
 def chain(n: int = 6, name: str = "chain", size: int = 40) -> Program:
@@ -145,23 +147,23 @@ def test_a_forked_child_calls_what_its_parent_compiled() -> None:
 
 def test_equal_structures_share_code_on_disk_and_in_memory(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("IVERSON_CACHE", str(tmp_path))
-    compile.forget()
+    compiled_program.forget()
     first = compile_program(chain(1))
     assert compile_program(chain(1, "other")).library is first.library
     assert len(list(tmp_path.glob("*.o"))) == 1
-    compile.forget()
-    monkeypatch.setattr(compile.compile, "to_object", None)  # nothing is compiled again
+    compiled_program.forget()
+    monkeypatch.setattr(compiled_program.compile, "to_object", None)  # nothing is compiled again
     again = compile_program(chain(1))
     x, w = normal(40, 40), normal(40, 40)
     np.testing.assert_array_equal(again(x, w)[0], first(x, w)[0])
-    assert cache.folder() == tmp_path
+    assert kernel_cache.folder() == tmp_path
 
 
 def test_the_blas_is_an_argument_of_the_code() -> None:
     """The same code calls whatever routine the table of its program names."""
     program = chain(1)
     calls = []
-    gemm = blas.scipy_table().addresses["dgemm"]
+    gemm = blas_calls.scipy_table().addresses["dgemm"]
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
     real = kind(gemm)
 
@@ -171,7 +173,7 @@ def test_the_blas_is_an_argument_of_the_code() -> None:
 
     own = kind(counted)
     address = ctypes.cast(own, ctypes.c_void_p).value
-    made = compile_program(program, table=blas.Table("own", {"dgemm": address or 0}))
+    made = compile_program(program, table=blas_calls.Table("own", {"dgemm": address or 0}))
     plain = compile_program(program)
     assert made.library is plain.library
     x, w = normal(40, 40), normal(40, 40)
@@ -225,7 +227,7 @@ def test_products_of_any_layout(dtype: Any, m: int, k: int, n: int) -> None:
 def test_small_products_are_nests_and_large_ones_are_not() -> None:
     def step(n: int, *, across: bool = False) -> Any:
         a, b, o = (Buffer(x, F64, (n, n), r) for x, r in (("a", "in"), ("b", "in"), ("o", "out")))
-        return build.product(whole(o), whole(a), whole(b).transposed if across else whole(b))
+        return step_builders.product(whole(o), whole(a), whole(b).transposed if across else whole(b))
 
     assert [type(step(n)) for n in (8, 32, 33)] == [Nest, Nest, Product]
     assert [type(step(n, across=True)) for n in (8, 17)] == [Nest, Product]
@@ -240,13 +242,18 @@ def test_a_loop_ends_by_its_condition() -> None:
     now, new, go = (Buffer(n, d, (), "temp") for n, d in (("now", F64), ("new", F64), ("go", BOOL)))
 
     def below(b: Buffer) -> Nest:
-        load = Load(build.as_buffer("x", whole(b)), ())
-        return build.elementwise(whole(go), f("less", load, c(100.0, F64)), {"x": whole(b)})
+        load = Load(step_builders.as_buffer("x", whole(b)), ())
+        return step_builders.elementwise(whole(go), f("less", load, c(100.0, F64)), {"x": whole(b)})
 
-    twice = f("multiply", Load(build.as_buffer("x", whole(now)), ()), c(2.0, F64))
-    body = (build.elementwise(whole(new), twice, {"x": whole(now)}), below(new))
+    twice = f("multiply", Load(step_builders.as_buffer("x", whole(now)), ()), c(2.0, F64))
+    body = (step_builders.elementwise(whole(new), twice, {"x": whole(now)}), below(new))
     loop = Repeat("i", None, body, ((now, new),), whole(go))
-    steps = (build.copy(whole(now), whole(x)), below(now), loop, build.copy(whole(y), whole(now)))
+    steps = (
+        step_builders.copy(whole(now), whole(x)),
+        below(now),
+        loop,
+        step_builders.copy(whole(y), whole(now)),
+    )
     made = compile_program(Program("doubling", (x, y, now, new, go), steps))
     for start in (3.0, 200.0):
         want = start
@@ -257,10 +264,12 @@ def test_a_loop_ends_by_its_condition() -> None:
 
 def gather(n: int) -> Program:
     x, index, y = Buffer("x", F64, (n,)), Buffer("index", INT64, (n,)), Buffer("y", F64, (n,), "out")
-    at = Load(build.as_buffer("index", whole(index)), (Var("i0"),))
-    value = Load(build.as_buffer("x", whole(x)), (at,))
+    at = Load(step_builders.as_buffer("index", whole(index)), (Var("i0"),))
+    value = Load(step_builders.as_buffer("x", whole(x)), (at,))
     return Program(
-        "gather", (x, index, y), (build.elementwise(whole(y), value, {"x": whole(x), "index": whole(index)}),)
+        "gather",
+        (x, index, y),
+        (step_builders.elementwise(whole(y), value, {"x": whole(x), "index": whole(index)}),),
     )
 
 
@@ -292,10 +301,10 @@ def test_arrays_that_do_not_fit_are_named() -> None:
 def written() -> Program:
     a = Buffer("a", F64, (3,), "inout")
     value = f("multiply", Load(Buffer("out", F64, (3,)), (Var("i0"),)), c(2.0, F64))
-    step = build.elementwise(whole(a), value, {})
+    step = step_builders.elementwise(whole(a), value, {})
     roles = tuple(replace(b, role="inout") for b in step.kernel.buffers)
     known = {b.name: b for b in roles}
-    from iverson.codegen.nodes import with_buffers
+    from iverson.codegen.nests.nodes import with_buffers
 
     kernel = replace(
         step.kernel, buffers=roles, phases=tuple(with_buffers(p, known) for p in step.kernel.phases)
@@ -320,27 +329,35 @@ def test_what_is_written_has_memory_of_its_own() -> None:
 X, Y, T, U = (Buffer(n, F64, (4, 4), r) for n, r in (("x", "in"), ("y", "out"), ("t", "temp"), ("u", "temp")))
 FLAG = Buffer("flag", BOOL, ())
 RULES: list[tuple[str, tuple[Any, ...], str]] = [
-    ("a read before a write", (build.copy(whole(Y), whole(T)),), "'t': got a read; expected a write before"),
-    ("a write of an input", (build.copy(whole(X), whole(X)),), "'x': got a write"),
+    (
+        "a read before a write",
+        (step_builders.copy(whole(Y), whole(T)),),
+        "'t': got a read; expected a write before",
+    ),
+    ("a write of an input", (step_builders.copy(whole(X), whole(X)),), "'x': got a write"),
     ("an output that nobody writes", (), "'y': got no step that writes it"),
     (
         "a view outside",
-        (build.copy(whole(Y), View(X, (4, 4), (4, 1), 1)),),
+        (step_builders.copy(whole(Y), View(X, (4, 4), (4, 1), 1)),),
         "'x': got entries 1 to 16; expected 0 to 15",
     ),
     (
         "a move outside",
-        (Repeat("i", 3, (build.copy(View(Y, (2, 4), (4, 1)).moved("i", 8), View(X, (2, 4), (4, 1))),)),),
+        (
+            Repeat(
+                "i", 3, (step_builders.copy(View(Y, (2, 4), (4, 1)).moved("i", 8), View(X, (2, 4), (4, 1))),)
+            ),
+        ),
         "'y': got entries 0 to 23",
     ),
     (
         "a move without a loop",
-        (build.copy(whole(Y), whole(X).moved("i", 0)),),
+        (step_builders.copy(whole(Y), whole(X).moved("i", 0)),),
         "'x': got a move with i; expected a variable",
     ),
     (
         "a product over itself",
-        (build.copy(whole(Y), whole(X)), Product(whole(Y), whole(X), whole(Y))),
+        (step_builders.copy(whole(Y), whole(X)), Product(whole(Y), whole(X), whole(Y))),
         "overlaps",
     ),
     (
@@ -352,8 +369,16 @@ RULES: list[tuple[str, tuple[Any, ...], str]] = [
     ("an endless loop", (Repeat("i", None, ()),), "'i': got None iterations"),
     ("a swap of other things", (Repeat("i", 2, (), ((T, X),)),), "expected two temps of one kind"),
     ("a swap of nothing", (Repeat("i", 2, (), ((T, U),)),), "'t': got a swap of what holds nothing"),
-    ("one branch alone", (Branch(whole(FLAG), (build.copy(whole(Y), whole(X)),)),), "'y': got no step"),
-    ("a loop that may not run", (Repeat("i", 0, (build.copy(whole(Y), whole(X)),)),), "'y': got no step"),
+    (
+        "one branch alone",
+        (Branch(whole(FLAG), (step_builders.copy(whole(Y), whole(X)),)),),
+        "'y': got no step",
+    ),
+    (
+        "a loop that may not run",
+        (Repeat("i", 0, (step_builders.copy(whole(Y), whole(X)),)),),
+        "'y': got no step",
+    ),
     ("a condition of many", (Branch(whole(X), ()),), "'x': got shape .4, 4.; expected one entry"),
     ("a complex scale", (Product(whole(Y), whole(X), whole(X), 1j),), "'scale': got 1j"),
 ]
@@ -367,7 +392,7 @@ def test_a_broken_rule_is_named(steps: tuple[Any, ...], message: str) -> None:
 
 def test_constants_are_those_of_the_buffers() -> None:
     k = Buffer("k", F64, (4, 4), "const")
-    program = Program("held", (k, Y), (build.copy(whole(Y), whole(k)),), {"k": normal(4, 4)})
+    program = Program("held", (k, Y), (step_builders.copy(whole(Y), whole(k)),), {"k": normal(4, 4)})
     np.testing.assert_array_equal(compile_program(program)()[0], program.constants["k"])
     with pytest.raises(ArgumentError, match="'constants'"):
         verify(replace(program, constants={"k": normal(4)}))

@@ -10,10 +10,19 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from iverson.codegen.nodes import Buffer
-from iverson.codegen.programs import Nest, Product, View, build, compile_program, emit, interpret, whole
-from iverson.codegen.programs import compile as compiling
-from iverson.codegen.programs.arena import arena, in_place
+from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.programs import (
+    Nest,
+    Product,
+    View,
+    compile_program,
+    interpret,
+    program_emission,
+    step_builders,
+    whole,
+)
+from iverson.codegen.programs import compiled_program as compiling
+from iverson.codegen.programs.buffer_allocation import arena, in_place
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
 from iverson.codegen.programs.verify import verify
@@ -71,7 +80,7 @@ def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> No
     arrays = data.draw(arguments(program))
     steps = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(emit, "PART", steps)
+        patch.setattr(program_emission, "PART", steps)
         patch.setattr(compiling, "structure", lambda p: f"{structure(p)} by {steps}")
         found = compiled(program, arrays)
     rtol = 1e-3 if arrays[0].dtype == np.float32 else 1e-9
@@ -152,7 +161,7 @@ def test_small_products_with_one_transposed_factor_are_made_after_a_copy() -> No
         shapes = ((m, n), (m, k), (k, n)) if orders[0] else ((n, m), (n, k), (k, m))
         roles = ("inout", "in", "in")
         out, left, right = (lying(*x) for x in zip(shapes, orders, roles, strict=True))
-        made = build.turned(Product(out, left, right), lambda dtype, shape: whole(new(shape, "temp")))
+        made = step_builders.turned(Product(out, left, right), lambda dtype, shape: whole(new(shape, "temp")))
         steps += made
         copies[m, k, n, orders] = sum(isinstance(s, Nest) for s in made)
     slow = {(True, True, False), (False, True, False)}  # of both orders of the result, the same call of BLAS

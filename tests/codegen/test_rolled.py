@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from iverson.codegen.nodes import Buffer, Load, Loop, statements
-from iverson.codegen.programs import Nest, Program, View, build, compile_program, interpret, whole
+from iverson.codegen.nests.nodes import Buffer, Load, Loop, statements
+from iverson.codegen.programs import Nest, Program, View, compile_program, interpret, step_builders, whole
+from iverson.codegen.programs.loop_rolling import FEW, rolled
 from iverson.codegen.programs.print import program_text
-from iverson.codegen.programs.rolled import FEW, rolled
 from iverson.codegen.programs.verify import verify
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import Apply
@@ -23,8 +23,8 @@ X, Y = (Buffer(name, DTYPE, (LENGTH,), role) for name, role in (("x", "in"), ("y
 
 def square(out: View, x: View, combine: str = "assign") -> Nest:
     """out (combine)= x * x."""
-    load = Load(build.as_buffer("x", x), build.variables(build.axes(out.shape)))
-    return build.elementwise(out, Apply("multiply", (load, load), DTYPE), {"x": x}, combine)
+    load = Load(step_builders.as_buffer("x", x), step_builders.variables(step_builders.axes(out.shape)))
+    return step_builders.elementwise(out, Apply("multiply", (load, load), DTYPE), {"x": x}, combine)
 
 
 def part(b: Buffer, start: int, length: int, step: int) -> View:

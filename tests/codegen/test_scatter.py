@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iverson import te
-from iverson.codegen import scatter, threads
-from iverson.codegen.kernel import compile_kernel
-from iverson.codegen.nodes import INT64, Buffer, If, Kernel, Loop, Size, Store, statements
+from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.nests.nodes import INT64, Buffer, If, Kernel, Loop, Size, Store, statements
+from iverson.codegen.runtime import thread_pool as threads
+from iverson.codegen.schedule import parallel_scatter
 from iverson.core.errors import IndexingError
-from iverson.te import interpret
-from iverson.te.lower import lower
-from iverson.te.lowered import Lowered, Run
-from iverson.te.nodes import Program, program_of
+from iverson.te.ir import interpret
+from iverson.te.ir.nodes import Program, program_of
+from iverson.te.lowering.lowered_program import Lowered, Run
+from iverson.te.lowering.statement_lowering import lower
 from tests.codegen.nests import F64, add, c, check, f, i, ld, mul
 from tests.conformance.product import examples
 
@@ -33,16 +34,16 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def taken(way: str, monkeypatch: pytest.MonkeyPatch) -> list[scatter.Choice]:
-    found: list[scatter.Choice] = []
-    choose = scatter.choose
+def taken(way: str, monkeypatch: pytest.MonkeyPatch) -> list[parallel_scatter.Choice]:
+    found: list[parallel_scatter.Choice] = []
+    choose = parallel_scatter.choose
 
-    def chosen(units: Any) -> scatter.Choice:
+    def chosen(units: Any) -> parallel_scatter.Choice:
         plain = choose(units)
-        found.append(scatter.Choice(way if way in plain.units else "alone", plain.units))
+        found.append(parallel_scatter.Choice(way if way in plain.units else "alone", plain.units))
         return found[-1]
 
-    monkeypatch.setattr(scatter, "choose", chosen)
+    monkeypatch.setattr(parallel_scatter, "choose", chosen)
     return found
 
 
@@ -149,7 +150,7 @@ def test_addresses_that_two_loops_make_cannot_be_sorted(way: str) -> None:
     program = program_of([te.scatter((6,), (9, 4), lambda e, j: (index[e, j], x[e, j]), "S")], (index, x))
     rng = np.random.default_rng(1)
     compiled = compare(program, rng.integers(0, 6, (9, 4)), rng.normal(size=(9, 4)))
-    assert scatter.key(phase_of(compiled)) is None
+    assert parallel_scatter.key(phase_of(compiled)) is None
 
 
 def test_loops_that_begin_anywhere(way: str) -> None:
@@ -202,7 +203,7 @@ def test_a_wrong_index_is_found(way: str) -> None:
 def test_sizes_decide(count: int, width: int, entries: int, units: float, way: str) -> None:
     phase = phase_of(lower(segments(40, 3, "float64", "sum", width)))
     long = Loop(phase.var, c(0), c(count), phase.body, mark="parallel")
-    choice = scatter.choose(scatter.estimates(long, units, entries, count, {}, 2))
+    choice = parallel_scatter.choose(parallel_scatter.estimates(long, units, entries, count, {}, 2))
     assert choice.way == way
     assert min(choice.units.values()) == choice.units[way]
 
@@ -225,8 +226,8 @@ def test_without_a_key_large_outputs_are_written_atomically() -> None:
     index, x = te.placeholder((9, 4), "int64", "index"), te.placeholder((9, 4), "float64", "x")
     compiled = lower(program_of([te.scatter((6,), (9, 4), lambda e, j: (index[e, j], x[e, j]))], (index, x)))
     phase = phase_of(compiled)
-    assert scatter.choose(scatter.estimates(phase, 1e7, 10**8, 9, {}, 4)).way == "atomic"
-    atomic = scatter.atomic(Kernel("k", (), (phase,)), phase).phases[0]
+    assert parallel_scatter.choose(parallel_scatter.estimates(phase, 1e7, 10**8, 9, {}, 4)).way == "atomic"
+    atomic = parallel_scatter.atomic(Kernel("k", (), (phase,)), phase).phases[0]
     assert [s.atomic for s in statements((atomic,)) if isinstance(s, Store)] == [True]
 
 
@@ -238,7 +239,7 @@ def test_without_a_key_large_outputs_are_written_atomically() -> None:
 )
 def test_ranges_never_share_a_key(keys: list[int], parts: int, lower_bound: int) -> None:
     found = np.array(keys, np.int64)
-    order, ranges = scatter.order_of(found, lower_bound, parts)
+    order, ranges = parallel_scatter.order_of(found, lower_bound, parts)
     np.testing.assert_array_equal(order, np.argsort(found, kind="stable") + lower_bound)
     assert len(ranges) <= parts
     assert [k for first, last in ranges for k in range(first, last)] == list(range(len(keys)))

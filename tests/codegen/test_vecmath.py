@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import scipy.special
 
-from iverson.codegen import functions, ir, kernel
-from iverson.codegen.vecmath import FUNCTIONS
+from iverson.codegen.emit import llvm_builder, scalar_code
+from iverson.codegen.emit.vecmath import FUNCTIONS
+from iverson.codegen.execution import kernel
 from tests.codegen.elementwise import apply
 from tests.conformance.product import SEED, paired, some
 
@@ -194,7 +195,7 @@ def test_any_width_gives_the_same_bits(name: str) -> None:
 
 def test_tanh_and_its_derivative_share_their_exponential() -> None:
     """In one loop there is one division, as of either alone."""
-    given = ir.Value(b := ir.Builder(has_fma=True), "%x", ir.Type("double", 8))
+    given = llvm_builder.Value(b := llvm_builder.Builder(has_fma=True), "%x", llvm_builder.Type("double", 8))
     made = {name: FUNCTIONS[name](b, given).ref for name in ("tanh", "sech2")}
     assert len(set(made.values())) == 2
     assert sum(" fdiv " in line for line in b.lines) == 1
@@ -259,7 +260,7 @@ def test_pow(dtype: Any) -> None:
 
 
 def test_coefficients_are_those_the_script_prints() -> None:
-    from iverson.codegen.vecmath import coefficients
+    from iverson.codegen.emit.vecmath import coefficients
     from tools import minimax
 
     goals = list(minimax.goals())
@@ -278,7 +279,7 @@ def test_a_function_that_is_called_gives_the_same_bits(
     x = np.array([*SPECIAL, *np.random.default_rng(0).normal(size=59)], dtype)
     args = (x, x[::-1].copy()) if name == "pow" else (x,)
     inside = apply(name, *args)
-    monkeypatch.setattr(functions, "INLINED", 0)
+    monkeypatch.setattr(scalar_code, "INLINED", 0)
     kernel.forget()
     monkeypatch.setenv("IVERSON_CACHE", "off")
     called = apply(name, *args)

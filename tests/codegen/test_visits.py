@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iverson.codegen import interpret
-from iverson.codegen.nodes import Buffer, If, Kernel, Load, Loop, Stmt, Store, Var
-from iverson.codegen.visits import visits
+from iverson.codegen.nests import interpret
+from iverson.codegen.nests.nodes import Buffer, If, Kernel, Load, Loop, Stmt, Store, Var
+from iverson.codegen.schedule.visit_counts import visits
 from iverson.expr.build import apply
 from iverson.expr.nodes import Apply, Const
 

@@ -13,21 +13,23 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from iverson.codegen import contract, cost, one_thread
-from iverson.codegen.nodes import Buffer
+from iverson.codegen.nests import phase_cost
+from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import (
     Product,
     Program,
-    blas,
-    build,
-    compile,
+    blas_calls,
     compile_program,
+    compiled_program,
     interpret,
-    products,
+    product_emission,
+    step_builders,
     whole,
 )
+from iverson.codegen.programs.native_workers import TEAM, Team
 from iverson.codegen.programs.nodes import View
-from iverson.codegen.programs.workers import TEAM, Team
+from iverson.codegen.runtime import blas_threads
+from iverson.codegen.schedule import blas_contraction
 from tests.codegen.nests import F64, c
 from tests.codegen.random_programs import arguments, programs
 from tests.codegen.test_programs import assert_alike, compiled, interpreted
@@ -37,19 +39,19 @@ from tests.codegen.test_programs import assert_alike, compiled, interpreted
 def everything_is_shared_out(monkeypatch: Any) -> Iterator[None]:
     """Loops of any length go to the team, in code that other tests do not meet."""
     monkeypatch.setenv("IVERSON_CACHE", "off")
-    monkeypatch.setattr(cost, "WORTH_THREADS", 0.0)
+    monkeypatch.setattr(phase_cost, "WORTH_THREADS", 0.0)
     for name, value in {"WORTH_THREADS": 0, "PANEL": 1, "TILE": 4}.items():
-        monkeypatch.setattr(products, name, value)
-    compile.forget()
+        monkeypatch.setattr(product_emission, name, value)
+    compiled_program.forget()
     TEAM.start(3)
     yield
-    compile.forget()
+    compiled_program.forget()
 
 
 def counter(rows: int = 37) -> Program:
     """x += 1, thrice."""
     x = Buffer("x", F64, (rows, 5), "inout")
-    step = build.elementwise(whole(x), c(1.0, F64), {}, "sum")
+    step = step_builders.elementwise(whole(x), c(1.0, F64), {}, "sum")
     return Program("counter", (x,), (step, step, step))
 
 
@@ -134,14 +136,14 @@ def test_products_shared_out_are_products(dtype: str) -> None:
 
 
 def threads_of_blas() -> int:
-    alone = blas.scipy_table().alone
+    alone = blas_calls.scipy_table().alone
     assert alone is not None
     return alone._get()
 
 
 def test_a_blas_is_on_one_thread_until_all_calls_have_ended() -> None:
     said = [7]
-    alone = one_thread.OneThread(lambda: said[-1], said.append)
+    alone = blas_threads.OneThread(lambda: said[-1], said.append)
     with alone:
         with alone:
             assert said == [7, 1]
@@ -155,13 +157,15 @@ def test_a_product_that_is_short_for_threads_keeps_numpys_blas_on_one(
 ) -> None:
     """One with 256 x 64 factors: the threads of an OpenBLAS spin longer than it takes."""
     set_to, seen = [2], list[int]()
-    alone = one_thread.OneThread(lambda: set_to[-1], set_to.append)
-    monkeypatch.setattr(contract, "numpys", lambda: alone)
+    alone = blas_threads.OneThread(lambda: set_to[-1], set_to.append)
+    monkeypatch.setattr(blas_contraction, "numpys", lambda: alone)
     matmul = np.matmul
-    monkeypatch.setattr(contract.np, "matmul", lambda *a, **k: seen.append(set_to[-1]) or matmul(*a, **k))
+    monkeypatch.setattr(
+        blas_contraction.np, "matmul", lambda *a, **k: seen.append(set_to[-1]) or matmul(*a, **k)
+    )
     a, b, o = Buffer("a", F64, (rows, 256)), Buffer("b", F64, (256, 64)), Buffer("o", F64, (rows, 64))
     axes = (((), (0,), (1,)), ((), (0,), (1,)), ((), (0,), (1,)))
-    made = contract.Product(o, a, b, *axes, ((), (rows,), (256,), (64,)), True)
+    made = blas_contraction.Product(o, a, b, *axes, ((), (rows,), (256,), (64,)), True)
     arrays = {x.name: np.ones(x.shape) for x in (a, b, o)}
     made.run(arrays)
     assert seen == [threads]
@@ -170,7 +174,7 @@ def test_a_product_that_is_short_for_threads_keeps_numpys_blas_on_one(
 
 
 def test_numpys_blas_is_told_where_it_is_an_openblas() -> None:
-    alone = one_thread.numpys()
+    alone = blas_threads.numpys()
     if np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"].endswith("openblas"):
         assert alone is not None
     if alone is not None:
@@ -183,7 +187,7 @@ def test_numpys_blas_is_told_where_it_is_an_openblas() -> None:
 def test_a_blas_that_cannot_be_told_has_its_products_whole() -> None:
     a, o = Buffer("a", F64, (64, 64), "in"), Buffer("o", F64, (64, 64), "inout")
     program = Program("product", (a, o), (Product(whole(o), whole(a), whole(a)),))
-    table = blas.Table("scipy", blas.scipy_table().addresses)
+    table = blas_calls.Table("scipy", blas_calls.scipy_table().addresses)
     x, y = np.random.default_rng(0).standard_normal((2, 64, 64))
     compile_program(program, table=table)(x, y)
     np.testing.assert_allclose(y, x @ x)

@@ -19,7 +19,7 @@ from iverson.core.errors import ConvergenceWarning, LinearAlgebraError
 from iverson.handles import Tensor
 from iverson.layouts import Sparse, sparse_layouts, to_strided
 from iverson.ops import TABLE
-from iverson.transforms.tracing import TracedFunction
+from iverson.transforms.pytree_tracing import TracedFunction
 from tests.conformance.product import Case, by_turns, dtypes_of, held_and_dense, ops, samples_of, some, stores
 from tests.conformance.test_table import as_tuple, close
 

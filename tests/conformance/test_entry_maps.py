@@ -17,7 +17,7 @@ from iverson.core.entry_map import ANY
 from iverson.core.region import Region
 from iverson.layouts import layouts_by_type, to_strided
 from iverson.ops import TABLE
-from iverson.te.index_maps import IndexMaps, Relation
+from iverson.te.ops.index_maps import IndexMaps, Relation
 from tests.conformance.product import SEED, by_turns, floating, samples_of
 
 BOXES = 6

@@ -15,14 +15,14 @@ import pytest
 
 from iverson.autograd.api import variable
 from iverson.core import dtypes
+from iverson.core.counting.factorisations import FACTORISATIONS
 from iverson.core.dispatch import bind
 from iverson.core.errors import DTypeError
-from iverson.core.factorisations import FACTORISATIONS
 from iverson.handles import Tensor
-from iverson.kernels.registry import in_dtype
+from iverson.kernels.kernel_registry import in_dtype
 from iverson.layouts import layout_of, layouts, to_strided
 from iverson.ops import TABLE
-from iverson.ops.linalg import ITERATIONS
+from iverson.ops.linear_algebra.decomposition_ops import ITERATIONS
 from tests.conformance.product import EXHAUSTIVE, SEED, each, floating, in_layout, ops, samples_of, some
 from tests.conformance.test_table import as_tuple, pull
 

@@ -16,7 +16,8 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.te import interpret, lower
+from iverson.te.ir import interpret
+from iverson.te.lowering import statement_lowering
 from iverson.transforms import jvp
 
 Array = np.ndarray[Any, Any]
@@ -85,7 +86,7 @@ def expressions(names: list[str], run: Callable[..., Any]) -> dict[str, list[Arr
 WAYS = {
     "eager": eager,
     "interpreted": lambda names: expressions(names, interpret.run),
-    "compiled": lambda names: expressions(names, lower.run),
+    "compiled": lambda names: expressions(names, statement_lowering.run),
 }
 
 

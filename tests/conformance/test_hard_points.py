@@ -19,13 +19,14 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen import nodes
+from iverson.codegen.nests import nodes
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.ops import F
-from iverson.te import interpret, lower
-from iverson.te.lowered import Run
-from iverson.te.translate import compiles
+from iverson.te.elimination.nest_translation import compiles
+from iverson.te.ir import interpret
+from iverson.te.lowering import statement_lowering
+from iverson.te.lowering.lowered_program import Run
 from tests.conformance.product import EXHAUSTIVE, some, turn
 
 Array = np.ndarray[Any, Any]
@@ -123,7 +124,7 @@ def eager(dtype: str) -> dict[str, Array]:
 
 
 @functools.cache
-def program(dtype: str, share: int = 1) -> tuple[te.nodes.Program, tuple[Array, ...], list[str]]:
+def program(dtype: str, share: int = 1) -> tuple[te.ir.nodes.Program, tuple[Array, ...], list[str]]:
     """One program of all those functions, or of one in ``share``; its inputs; the names of its outputs."""
     inputs: dict[int, te.Placeholder] = {}
     arrays: list[Array] = []
@@ -151,13 +152,13 @@ def interpreted(dtype: str) -> dict[str, Array]:
 
 def vectors(dtype: str) -> dict[str, Array]:
     made, arrays, names = program(dtype)
-    return dict(zip(names, lower.run(made, arrays), strict=True))
+    return dict(zip(names, statement_lowering.run(made, arrays), strict=True))
 
 
 def one_by_one(dtype: str) -> dict[str, Array]:
     """The same kernels without vectors, of every third function."""
     made, arrays, names = program(dtype, 3)
-    lowered = lower.lower(made)
+    lowered = statement_lowering.lower(made)
 
     def plain(s: nodes.Stmt) -> nodes.Stmt:
         return (
@@ -392,9 +393,11 @@ def test_casts_to_integers(source: str) -> None:
         ways = {
             "eager": [iv.astype(iv.asarray(values), d).numpy() for d in targets],
             "interpreted": interpret.run(made, [values]),
-            "compiled": lower.run(made, [values]),
+            "compiled": statement_lowering.run(made, [values]),
             "alone": [
-                lower.run(_cast_of_one(source, d), [values[k : k + 1]])[0] for d in targets for k in (0, 1)
+                statement_lowering.run(_cast_of_one(source, d), [values[k : k + 1]])[0]
+                for d in targets
+                for k in (0, 1)
             ],
         }
     for k, d in enumerate(targets):
@@ -405,7 +408,7 @@ def test_casts_to_integers(source: str) -> None:
 
 
 @functools.cache
-def _cast_of_one(source: str, target: Any) -> te.nodes.Program:
+def _cast_of_one(source: str, target: Any) -> te.ir.nodes.Program:
     X = te.placeholder((1,), source, "X")
     return te.program_of([te.compute((1,), lambda i: X[i].astype(target))])
 
@@ -439,7 +442,7 @@ def test_python_numbers(dtype: str) -> None:
         assert_close(label, got, want, (x,), APART if label.startswith("pow(") else 0)
     # Code is made of a number alike in all functions: those that are quickly compiled will do.
     some = [c for c in cases if c[0].startswith(("maximum(", "divide(", "less(", "bitwise_and("))]
-    found = lower.run(te.program_of([c[2] for c in some], (X,)), [x])
+    found = statement_lowering.run(te.program_of([c[2] for c in some], (X,)), [x])
     for (label, want, _), got in zip(some, found, strict=True):
         assert_close(label, got, want, (x,), 0)
 

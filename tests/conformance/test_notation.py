@@ -16,10 +16,11 @@ from iverson.core.scalars import SCALARS
 from iverson.core.table import overrides, pushforward_of
 from iverson.handles import Tensor
 from iverson.ops import TABLE, F, defined
-from iverson.ops.notation import lazy_te
-from iverson.te import interpret, operator
-from iverson.te.operator import Expression
-from iverson.te.prefer import notation_of
+from iverson.ops.rules.notation import lazy_te
+from iverson.te.ir import interpret
+from iverson.te.ops import operator
+from iverson.te.ops.operator import Expression
+from iverson.te.ops.preferred_rules import notation_of
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp, vjp
 from tests.conformance.product import (

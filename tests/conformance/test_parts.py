@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iverson.autograd.densify_watch import leaf_of
 from iverson.autograd.engine import _part
 from iverson.autograd.mode import recording
-from iverson.autograd.watch import leaf_of
 from iverson.core.dispatch import make_handle
 from iverson.core.entries import FULL, Box, Stored
 from iverson.core.region import Region

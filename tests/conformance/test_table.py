@@ -16,8 +16,8 @@ import pytest
 from iverson.autograd.api import variable
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
-from iverson.core import work
 from iverson.core.aval import aval_of
+from iverson.core.counting import work
 from iverson.core.dispatch import bind
 from iverson.core.entries import FULL
 from iverson.core.errors import ConvergenceWarning, LinearAlgebraError

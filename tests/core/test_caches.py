@@ -13,116 +13,150 @@ from tests.tools.caches import caches
 COVERED: dict[str, str] = {
     # --- of a process ---
     "nothing: it is the same for a process": """
-        array_api.segments._running_products codegen.arrays.data_offset codegen.arrays.flags_offset
-        codegen.arrays.items_offset codegen.link._libc codegen.one_thread.numpys codegen.peak.peak
-        codegen.programs.blas.scipy_table codegen.programs.workers._library codegen.target.host
-        codegen.target.start codegen.threads._pool codegen.threads._workers core.caller._libraries
-        core.guards._libraries core.scalars.incomplete._bernoulli core.scalars.special._lgamma_series
-        expr.nodes._of_ufunc layouts.counting.loops te.sets._context te.sets._isl transforms.trees._keep_order
+        array_api.reduction.segments._running_products codegen.runtime.array_headers.data_offset
+        codegen.runtime.array_headers.flags_offset
+        codegen.runtime.array_headers.items_offset codegen.runtime.object_linking._libc
+        codegen.runtime.blas_threads.numpys codegen.runtime.machine_peak.peak
+        codegen.programs.blas_calls.scipy_table codegen.programs.native_workers._library
+        codegen.runtime.target.host
+        codegen.runtime.target.start codegen.runtime.thread_pool._pool codegen.runtime.thread_pool._workers
+        core.python.caller._libraries
+        core.surroundings._libraries core.scalars.incomplete._bernoulli
+        core.scalars.special_functions._lgamma_series
+        expr.nodes._of_ufunc layouts.counting_sorts.loops te.ir.integer_sets._context
+        te.ir.integer_sets._isl transforms.trees._keep_order
         transforms.trees._register""",
     "nothing: versions, and the source as it was when the process started; else the disk is not used": """
-        codegen.cache._environment codegen.cache._source""",
+        codegen.runtime.kernel_cache._environment codegen.runtime.kernel_cache._source""",
     "the name: entered as modules are imported, and by extensions": """
         core.dispatch._by_type core.dispatch._default core.dispatch._handle core.float_warnings._relayed
-        core.locks._guarding_libraries core.locks._guarding_python core.table.TABLE dataclasses._known
-        interop.mpi.ranks._given_up kernels.registry._kernels layouts.registry.layouts_by_type
+        core.python.locks._guarding_libraries core.python.locks._guarding_python core.table.TABLE
+        dataclasses._known
+        interop.mpi.ranks._given_up kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
         masked.pytree._known testing.directions._makers""",
-    "what is in progress: entered and left by one call": "autograd.guards._variables core.dispatch.Level",
-    "shape and dtype of memory that nobody uses": "codegen.workspace._spare",
+    "what is in progress: entered and left by one call": """
+        autograd.tracked_guards._variables core.dispatch.Level""",
+    "shape and dtype of memory that nobody uses": "codegen.runtime.workspaces._spare",
     # --- of pure functions ---
     "all arguments, numbers, names and dtypes of which equal ones give the same": """
-        array_api.einsum._greedy array_api.einsum.parse array_api.numpy_functions._ours codegen.ufuncs.address
-        core.caller._own_files core.guards._is_of_users kernels.fused._adam kernels.fused._function
-        kernels.fused._outer kernels.fused._recurrence kernels.fused._sgd kernels.nests.on_union
-        kernels.nests.sampled kernels.nests.scatter_rows kernels.nests.sddmm kernels.nests.segment_softmax
-        kernels.nests.segment_sum kernels.nests.softmax_pullback kernels.nests.spmm layouts.counting.numbered
-        ops.shape._inverse ops.shape._transposed te.prefer._pullback te.prefer._pushforward
-        te.sets._loops_of_text transforms.dependence._KNOWN""",
+        array_api.linear_algebra.einsum._greedy array_api.linear_algebra.einsum.parse
+        array_api.numpy_functions._ours codegen.emit.ufunc_calls.address
+        core.python.caller._own_files core.surroundings._is_of_users kernels.compiled_passes._adam
+        kernels.compiled_passes._function
+        kernels.compiled_passes._outer kernels.compiled_passes._recurrence kernels.compiled_passes._sgd
+        kernels.sparse.entry_loops.on_union
+        kernels.sparse.entry_loops.sampled kernels.sparse.entry_loops.scatter_rows
+        kernels.sparse.entry_loops.sddmm kernels.sparse.entry_loops.segment_softmax
+        kernels.sparse.entry_loops.segment_sum kernels.sparse.entry_loops.softmax_pullback
+        kernels.sparse.entry_loops.spmm layouts.counting_sorts.numbered
+        ops.moves.shape_ops._inverse ops.moves.shape_ops._transposed te.ops.preferred_rules._pullback
+        te.ops.preferred_rules._pushforward
+        te.ir.integer_sets._loops_of_text transforms.jacobians.dependence._KNOWN""",
     "the code itself, equal where its instructions and names are": """
-        core.caller._stored_after core.guards._computes_names core.guards._imports""",
+        core.python.caller._stored_after core.surroundings._computes_names core.surroundings._imports""",
     "the class, op or rule itself, which lives as long": """
-        core.cost._views core.op.Op core.op.reads expr.nodes._defaults expr.nodes._key te.prefer._rules
-        codegen.target.target_machine""",
+        core.counting.cost._views core.op.Op core.op.reads expr.nodes._defaults expr.nodes._key
+        te.ops.preferred_rules._rules
+        codegen.runtime.target.target_machine""",
     # --- of texts ---
-    "the text of the kernel and the processor": "codegen.kernel._kernels",
+    "the text of the kernel and the processor": "codegen.execution.kernel._kernels",
     "a digest of the program without names and constants, which are arguments, of processor and versions": """
-        codegen.programs.compile._libraries""",
+        codegen.programs.compiled_program._libraries""",
     "a digest of the graph with types, which constants are one, what is donated, what users' ops compute": """
-        graph.stored._facts""",
+        graph.lowering.disk_cache._facts""",
     "the text of equations with types, and the ops that others may share a name with": """
-        graph.expressions._known graph.fuse._templates""",
+        graph.native.equation_expressions._known graph.native.expression_fusion._templates""",
     "the text of a graph, ops and patterns themselves, entries of small constants of integers": """
-        graph.bodies._interned""",
-    "a digest of the statements, but for the names of tensors and indices": "te.lower._lowered",
+        graph.control.bodies._interned""",
+    "a digest of the statements, but for the names of tensors and indices": """
+        te.lowering.statement_lowering._lowered""",
     "class and fields, numbers with their types and signs, expressions themselves": "expr.nodes._interned",
-    "shapes, strides and dtypes of views": "codegen.programs.build._products",
+    "shapes, strides and dtypes of views": "codegen.programs.step_builders._products",
     # --- of types and structures ---
     "the name and family of the op and the types of its operands, forgotten when a kernel is registered": """
-        kernels.registry._found""",
+        kernels.kernel_registry._found""",
     "the op, types and dtypes of its operands, and numbers with types and signs": """
-        kernels.sparse_elementwise._known_bounding""",
+        kernels.sparse.sparse_elementwise._known_bounding""",
     "structures whose keys are names, of which equal ones are the same": """
         transforms.trees._OF_NAMES transforms.trees._WITHOUT_WRAPPERS""",
     "ops of the library, parameters with types and signs, shapes, and entries of index arrays": """
-        transforms.sparse_jacobian._plans""",
+        transforms.jacobians.sparse_jacobian._plans""",
     # --- of objects ---
-    "the array itself, while it lives, where nobody can write to it": "layouts.segments._known",
+    "the array itself, while it lives, where nobody can write to it": "layouts.segment_numbers._known",
     "the name of a pattern that was pickled, which no other has, while it lives": "layouts.pattern._by_name",
     "what follows from a pattern, which never changes: by all else, and other patterns themselves": """
         layouts.coo.CooPattern layouts.pattern.Pattern""",
     "what follows from a graph, which never changes: by all else, and by rules in force": """
-        graph.nodes.Graph""",
+        graph.ir.nodes.Graph""",
     "what follows from a mask, which never changes": "masked.mask.Mask",
     "structure, shapes, dtypes, layouts, values with types and signs, which tensors are one, the rules and "
     "the policy in force; and guards of what is read besides": "transforms.jit.Jitted",
     "shapes, dtypes, parameters with types and signs; another expression where what it reads has changed": """
-        te.operator.Expression""",
-    "shapes for one function, ranks, dtypes and parameters": "te.any_shape.AnyShape",
-    "numbers of entries, patterns themselves, which inputs are tracked": "graph.compiled.Compiled",
+        te.ops.operator.Expression""",
+    "shapes for one function, ranks, dtypes and parameters": "te.lowering.shape_polymorphism.AnyShape",
+    "numbers of entries, patterns themselves, which inputs are tracked": "graph.calls.compiled_ops.Compiled",
     "avals, what crosses, what is asked for, whether it is recorded; rules are those of the call": """
-        graph.bodies.Derivatives graph.compiled._Differentiable""",
+        graph.control.bodies.Derivatives graph.calls.compiled_ops._Differentiable""",
     "sizes and ranges of indices by name; variants by kind and phase": """
-        codegen.kernel.CompiledKernel codegen.launch._Shared""",
+        codegen.execution.kernel.CompiledKernel codegen.execution.launch._Shared""",
     "regions, of one program": """
-        te.index_maps.Relation.__init__:cache(lambda:links_of(program))
-        te.index_maps.Relation.__init__:cache(self._place)
-        te.index_maps.Relation.__init__:lru_cache(MANY)(self._image)
-        te.index_maps.Relation.__init__:lru_cache(MANY)(self._preimage)""",
+        te.ops.index_maps.Relation.__init__:cache(lambda:links_of(program))
+        te.ops.index_maps.Relation.__init__:cache(self._place)
+        te.ops.index_maps.Relation.__init__:lru_cache(MANY)(self._image)
+        te.ops.index_maps.Relation.__init__:lru_cache(MANY)(self._preimage)""",
     "the instance, of which all that it is made of never changes": """
-        codegen.kernel.CompiledKernel._indices codegen.kernel.CompiledKernel.careful
-        codegen.link._Object._table codegen.nodes.Kernel codegen.programs.compile.CompiledProgram._entry
-        codegen.programs.compile.CompiledProgram._inputs codegen.programs.compile.CompiledProgram._outputs
-        codegen.programs.compile.CompiledProgram._planned codegen.programs.compile.CompiledProgram.small
-        codegen.rows._Part.axes codegen.rows._Part.tile codegen.rows._Rows.axes codegen.rows._Rows.parts
-        codegen.rows._Rows.size codegen.rows._Rows.stored codegen.rows._Rows.touched
-        core.cached.cached_property
-        graph.compiled.Compiled._on_symbols graph.differentiate.Recorded graph.executable.OnEntries.reused
-        graph.lower.Lowered._direct graph.lower._Again.step kernels.merging.Marked kernels.origins.Origin
-        kernels.merging._meeting:cache(lambda:_places(n,m,pair[1],(starts,indices)))
+        codegen.execution.kernel.CompiledKernel._indices codegen.execution.kernel.CompiledKernel.careful
+        codegen.runtime.object_linking._Object._table codegen.nests.nodes.Kernel
+        codegen.programs.compiled_program.CompiledProgram._entry
+        codegen.programs.compiled_program.CompiledProgram._inputs
+        codegen.programs.compiled_program.CompiledProgram._outputs
+        codegen.programs.compiled_program.CompiledProgram._planned
+        codegen.programs.compiled_program.CompiledProgram.small
+        codegen.schedule.row_tiling._Part.axes codegen.schedule.row_tiling._Part.tile
+        codegen.schedule.row_tiling._Rows.axes codegen.schedule.row_tiling._Rows.parts
+        codegen.schedule.row_tiling._Rows.size codegen.schedule.row_tiling._Rows.stored
+        codegen.schedule.row_tiling._Rows.touched
+        core.python.cached.cached_property
+        graph.calls.compiled_ops.Compiled._on_symbols graph.derivatives.differentiation.Recorded
+        graph.calls.executable.OnEntries.reused
+        graph.lowering.graph_lowering.Lowered._direct graph.lowering.graph_lowering._Again.step
+        kernels.sparse.merging.Marked kernels.pattern_origins.Origin
+        kernels.sparse.merging._meeting:cache(lambda:_places(n,m,pair[1],(starts,indices)))
         layouts.compressed.arrange._rows_in_blocks.source
         layouts.bracket.Once
-        layouts.counting.carried:cache(lambda:take(indptr,indices,np.arange(indices.size))[2])
-        masked.buckets.Lines.bucketed masked.buckets.Lines.buckets masked.buckets.Lines.order
-        masked.buckets.Lines.ranks te.blocked.lowered_in_blocks.of_size te.lowered.Lowered
-        te.lowered.Lowered._rows te.lowered.Lowered._taken te.lowered.Lowered.whole te.lowered.Run.compiled
-        te.operator.Compiled._kinds te.operator.Compiled.has_poles te.operator.Compiled.leaves_out
-        te.operator.Compiled.lowered te.operator.Compiled.picked
-        te.operator.Expression._compile.reached te.operator.Expression._of_sums.counts
+        layouts.counting_sorts.carried:cache(lambda:take(indptr,indices,np.arange(indices.size))[2])
+        masked.line_buckets.Lines.bucketed masked.line_buckets.Lines.buckets masked.line_buckets.Lines.order
+        masked.line_buckets.Lines.ranks te.lowering.block_calls.lowered_in_blocks.of_size
+        te.lowering.lowered_program.Lowered
+        te.lowering.lowered_program.Lowered._rows te.lowering.lowered_program.Lowered._taken
+        te.lowering.lowered_program.Lowered.whole te.lowering.lowered_program.Run.compiled
+        te.ops.operator.Compiled._kinds te.ops.operator.Compiled.has_poles te.ops.operator.Compiled.leaves_out
+        te.ops.operator.Compiled.lowered te.ops.operator.Compiled.picked
+        te.ops.operator.Expression._compile.reached te.ops.operator.Expression._of_sums.counts
         testing.jacobians.Check._nearby testing.numerical.Numerical""",
     "the state of a tensor or an optimizer: no cache": """
         handles.tensor.Tensor interop.dask.gradients._Message optim.base.Optimizer""",
     "one run of a pass, a lowering, a trace, a differentiation or a print: values and nodes themselves": """
-        autograd.accumulate.Sum codegen.ir.Builder codegen.lanes.Machine codegen.link._Object
-        codegen.llvm.Works codegen.programs.arena._InPlace codegen.programs.arena._Uses
-        codegen.programs.emit._Emitter codegen.programs.products.Products codegen.programs.verify._Verifier
-        core.guards._Reached explain.rules.RuleCosts graph.cells.TraceCells graph.lines.Lines
-        graph.lower_grad_of._Lowering graph.memory.Memory graph.opening.Opening graph.opening.Opening.lasting
-        graph.opening.Opening.selects graph.parse._Parser
-        graph.passes.entries._Parts graph.passes.entries._Walk graph.passes.packing._Packing
-        graph.passes.reading._Reader graph.print.Printer graph.recompute._Index graph.scan._Stack
-        graph.scan_derivative.Linear graph.segment.Segment graph.trace.Trace te.blocked._Making
-        te.differentiate._Reverse te.lower._Lowering te.one_call.Steps te.translate.Sizes
-        te.translate.Translation transforms.jit.Chosen""",
+        autograd.accumulate.Sum codegen.emit.llvm_builder.Builder codegen.emit.lane_evaluation.Machine
+        codegen.runtime.object_linking._Object
+        codegen.emit.nest_emission.Works codegen.programs.buffer_allocation._InPlace
+        codegen.programs.buffer_allocation._Uses
+        codegen.programs.program_emission._Emitter codegen.programs.product_emission.Products
+        codegen.programs.verify._Verifier
+        core.surroundings._Reached explain.rule_costs.RuleCosts graph.tracing.captured_state.TraceCells
+        graph.sparse.line_reductions.Lines
+        graph.derivatives.pullback_branches._Lowering graph.native.buffers.Memory
+        graph.sparse.lowering_state.Opening graph.sparse.lowering_state.Opening.lasting
+        graph.sparse.lowering_state.Opening.selects graph.control.parse._Parser
+        graph.passes.support_and_demand._Parts graph.passes.support_and_demand._Walk
+        graph.passes.mask_indices._Packing
+        graph.passes.slice_pushdown._Reader graph.ir.print.Printer graph.lowering.rematerialisation._Index
+        graph.control.scan_loop._Stack
+        graph.control.scan_derivative.Linear graph.lowering.program_segments.Segment
+        graph.tracing.trace.Trace te.lowering.block_calls._Making
+        te.derivatives.reverse_mode._Reverse te.lowering.statement_lowering._Lowering
+        te.lowering.native_call.Steps te.elimination.nest_translation.Sizes
+        te.elimination.nest_translation.Translation transforms.jit.Chosen""",
 }
 
 

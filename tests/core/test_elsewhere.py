@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import iverson as iv
-from iverson.core import elsewhere
+from iverson.core.python import elsewhere
 
 
 def remedies():

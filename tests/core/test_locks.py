@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import iverson as iv
-from iverson.core.cached import cached_property
+from iverson.core.python.cached import cached_property
 
 SOURCES = Path(iv.__file__).parent
 #: What makes a lock, or holds one inside (`functools.cached_property` up to Python 3.11).

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import iverson as iv
-from iverson.codegen import compile as compiler
-from iverson.core import progress
+from iverson.codegen.execution import object_code as compiler
+from iverson.core.python import progress
 
 
 class Terminal(io.StringIO):

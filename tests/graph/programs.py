@@ -10,9 +10,9 @@ import numpy as np
 import iverson as iv
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import bind
-from iverson.graph.nodes import Graph
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.ir.nodes import Graph
+from iverson.graph.ir.verify import check
+from iverson.graph.tracing.trace import trace_flat
 from iverson.layouts import to_strided
 from iverson.ops import TABLE, F
 from tests.conformance.product import samples_of

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
-from iverson.codegen.print import kernel_text
+from iverson.codegen.nests.print import kernel_text
 from iverson.codegen.programs import Nest
 from iverson.codegen.programs.nodes import reads_and_writes, walk
-from iverson.graph.lower import Native, lower
+from iverson.graph.lowering.graph_lowering import Native, lower
 from iverson.graph.passes import simplified
 from tests.conformance.product import examples
 from tests.graph.programs import traced

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.graph.compiled import Compiled
-from iverson.graph.lower import Library
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.lowering.graph_lowering import Library
 from tests.conformance.product import EXHAUSTIVE, some, turn
 from tests.graph.test_on_patterns import (
     BATCHES,

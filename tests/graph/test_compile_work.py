@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen import compile as compiling
-from iverson.codegen.programs import emit
+from iverson.codegen.execution import object_code as compiling
+from iverson.codegen.programs import program_emission
 from tests.conformance.product import EXHAUSTIVE
 
 RNG = np.random.default_rng(0)
@@ -74,4 +74,4 @@ def test_compiling_is_linear(
     sizes = (8, 40, 80, 160) if EXHAUSTIVE else (4, 20, 40, 80)
     _, few, more, many = (compiled_work(*family(n), monkeypatch, gradient=gradient) for n in sizes)
     assert many[0] - more[0] <= 1.25 * 2 * (more[0] - few[0])
-    assert many[1] <= 20 * emit.PART
+    assert many[1] <= 20 * program_emission.PART

@@ -14,7 +14,7 @@ import iverson as iv
 from iverson.codegen.programs import Branch, Nest, Product, Repeat
 from iverson.codegen.programs import interpret as programs
 from iverson.codegen.programs.nodes import walk
-from iverson.graph.lower import Native, lower
+from iverson.graph.lowering.graph_lowering import Native, lower
 from iverson.graph.passes import simplified
 from tests.conformance.product import examples
 from tests.graph.loops import Library, Loop, arguments, loops

@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.autograd import grad
 from iverson.autograd.engine import reverse
-from iverson.core import work
 from iverson.core.aval import Aval, UnknownShape, aval_of
+from iverson.core.counting import work
 from iverson.core.dispatch import slot_of, value_of
 from iverson.core.entries import FULL, Bracket
 from iverson.core.errors import ArgumentError
-from iverson.graph.compiled import Compiled
-from iverson.graph.differentiate import differentiate
-from iverson.graph.interpret import interpret
-from iverson.graph.lower import Native
-from iverson.graph.lower_grad_of import lower_grad_of
-from iverson.graph.nodes import UNDEFINED
-from iverson.graph.operations import is_absent
-from iverson.graph.parse import parse
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.control.parse import parse
+from iverson.graph.derivatives.differentiation import differentiate
+from iverson.graph.derivatives.pullback_branches import lower_grad_of
+from iverson.graph.derivatives.specialization import specialize
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED
+from iverson.graph.ir.operations import is_absent
+from iverson.graph.ir.print import show, text_and_objects
+from iverson.graph.ir.verify import check
+from iverson.graph.lowering.graph_lowering import Native
 from iverson.graph.passes import simplified
-from iverson.graph.print import show, text_and_objects
-from iverson.graph.specialize import specialize
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.tracing.trace import trace_flat
 from iverson.layouts import support_of
 from tests.autograd.test_guards import OF_TWO, W
 from tests.autograd.test_guards import cotangents as held_in_parts

@@ -24,14 +24,14 @@ from iverson.core.aval import aval_of
 from iverson.core.dispatch import make_handle
 from iverson.core.region import Region
 from iverson.core.table import F
-from iverson.graph.interpret import interpret
-from iverson.graph.nodes import values_of
-from iverson.graph.passes.demands import demands
-from iverson.graph.passes.entries import entries
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import values_of
+from iverson.graph.ir.print import show
+from iverson.graph.ir.verify import check
+from iverson.graph.passes.demand_analysis import demands
 from iverson.graph.passes.held import Held, Part, selected
-from iverson.graph.print import show
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.passes.support_and_demand import entries
+from iverson.graph.tracing.trace import trace_flat
 from iverson.layouts import Zero
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.graph.part_programs import key_of

@@ -8,8 +8,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
-from iverson.graph.lower import Native
-from iverson.transforms.tracing import TracedFunction
+from iverson.graph.lowering.graph_lowering import Native
+from iverson.transforms.pytree_tracing import TracedFunction
 from tests.conformance.product import EXHAUSTIVE, by_turns
 
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")

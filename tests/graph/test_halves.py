@@ -10,14 +10,14 @@ import pytest
 import iverson as iv
 from iverson import nn, optim
 from iverson.core import dtypes
-from iverson.core.factorisations import FACTORISATIONS
-from iverson.graph.interpret import interpret
-from iverson.graph.lower import Library, Lowered, Native, lower
+from iverson.core.counting.factorisations import FACTORISATIONS
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.verify import check
+from iverson.graph.lowering.graph_lowering import Library, Lowered, Native, lower
 from iverson.graph.passes import simplified
-from iverson.graph.passes.halves import halves
-from iverson.graph.verify import check
+from iverson.graph.passes.half_precision import halves
 from iverson.layouts import to_strided
-from iverson.ops.linalg import ITERATIONS
+from iverson.ops.linear_algebra.decomposition_ops import ITERATIONS
 from tests.conformance.product import EXHAUSTIVE, SEED, ops, some
 from tests.graph.programs import as_tuple, calls_of, traced
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.core import work
 from iverson.core.aval import aval_of
-from iverson.graph.differentiate import differentiate
-from iverson.graph.interpret import interpret
-from iverson.graph.nodes import UNDEFINED
-from iverson.graph.trace import trace_flat
+from iverson.core.counting import work
+from iverson.graph.derivatives.differentiation import differentiate
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED
+from iverson.graph.tracing.trace import trace_flat
 from tests.conformance.product import EXHAUSTIVE, some
 from tests.graph.fitting import as_real
 from tests.graph.programs import as_tuple

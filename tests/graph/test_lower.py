@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.print import nameless_text
+from iverson.codegen.nests.print import nameless_text
 from iverson.codegen.programs import Nest, Product, Repeat
-from iverson.codegen.programs import compile as compile_module
+from iverson.codegen.programs import compiled_program as compile_module
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
-from iverson.graph import fuse, stored
-from iverson.graph.interpret import interpret
-from iverson.graph.lower import Library, Lowered, Native, lower
-from iverson.graph.nodes import values_of
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import values_of
+from iverson.graph.lowering import disk_cache
+from iverson.graph.lowering.graph_lowering import Library, Lowered, Native, lower
+from iverson.graph.native import expression_fusion
 from iverson.graph.passes import simplified
 from iverson.ops import TABLE, F
 from tests.conformance.product import by_turns, ops
@@ -146,10 +147,10 @@ def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPa
         lowered[-1] += 1
         return plain(program)
 
-    plain = fuse.nests
-    monkeypatch.setattr(fuse, "nests", nests)
-    monkeypatch.setattr(fuse, "_templates", OrderedDict())
-    monkeypatch.setattr(stored, "key_of", lambda *_: None)
+    plain = expression_fusion.nests
+    monkeypatch.setattr(expression_fusion, "nests", nests)
+    monkeypatch.setattr(expression_fusion, "_templates", OrderedDict())
+    monkeypatch.setattr(disk_cache, "key_of", lambda *_: None)
     monkeypatch.setattr(compile_module, "_known", lambda key: object())
     for count in (8, 8, 16, 32):
         graph = simplified(traced(iv.value_and_grad(_recurrent), [np.eye(40), np.ones((count, 3, 40))]))

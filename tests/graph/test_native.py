@@ -14,12 +14,12 @@ import iverson as iv
 from iverson import optim
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.scalars import SCALARS
-from iverson.graph import on_patterns as rules
-from iverson.graph.dead_code import dead_code
-from iverson.graph.kinds import Kinds
-from iverson.graph.lower import Native
-from iverson.graph.on_patterns import on_patterns
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.lowering.graph_lowering import Native
+from iverson.graph.native.step_kinds import Kinds
 from iverson.graph.passes import simplified
+from iverson.graph.sparse import sparse_lowering as rules
+from iverson.graph.sparse.sparse_lowering import on_patterns
 from iverson.layouts import Sparse, to_strided
 from iverson.ops import TABLE
 from tests.conformance.product import (

@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson import optim
-from iverson.codegen.nodes import Store, statements
+from iverson.codegen.nests.nodes import Store, statements
 from iverson.codegen.programs import Nest
 from iverson.codegen.programs.nodes import walk
-from iverson.core import work
 from iverson.core.aval import Aval
+from iverson.core.counting import work
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import Stored
 from iverson.core.region import Region
-from iverson.graph import on_patterns as rules
-from iverson.graph.compiled import Compiled
-from iverson.graph.dead_code import dead_code
-from iverson.graph.interpret import interpret
-from iverson.graph.lower import Native
-from iverson.graph.on_patterns import on_patterns
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.pattern_binding import binding_of
+from iverson.graph.lowering.graph_lowering import Native
 from iverson.graph.passes import simplified
-from iverson.graph.passes.common import common
-from iverson.graph.symbols import binding_of
-from iverson.graph.takes import Along
-from iverson.graph.trace import trace_flat
+from iverson.graph.passes.common_subexpressions import common
+from iverson.graph.sparse import sparse_lowering as rules
+from iverson.graph.sparse.calling_convention import Along
+from iverson.graph.sparse.sparse_lowering import on_patterns
+from iverson.graph.tracing.trace import trace_flat
 from iverson.layouts import Box
-from iverson.transforms.tracing import TracedFunction
+from iverson.transforms.pytree_tracing import TracedFunction
 from tests.conformance.product import EXHAUSTIVE, by_turns, each, some, turn
 
 RNG = np.random.default_rng(0)

@@ -10,9 +10,9 @@ import pytest
 import iverson as iv
 from iverson.codegen.programs.nodes import Product
 from iverson.explain import count
-from iverson.graph.interpret import interpret
-from iverson.graph.lower import lower
-from iverson.graph.orders import in_order_of_reads
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.lowering.graph_lowering import lower
+from iverson.graph.native.layout_assignment import in_order_of_reads
 from iverson.graph.passes import simplified
 from tests.conformance.product import some
 

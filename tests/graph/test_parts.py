@@ -10,13 +10,13 @@ import pytest
 
 import iverson as iv
 from iverson.core.table import TABLE
-from iverson.graph.interpret import interpret
-from iverson.graph.parse import parse
+from iverson.graph.control.parse import parse
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.print import show
+from iverson.graph.ir.verify import check
 from iverson.graph.passes import simplified
-from iverson.graph.passes.demands import demands
-from iverson.graph.passes.entries import entries
-from iverson.graph.print import show
-from iverson.graph.verify import check
+from iverson.graph.passes.demand_analysis import demands
+from iverson.graph.passes.support_and_demand import entries
 from iverson.layouts import Zero
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.graph.programs import calls_of, close, matrices, traced

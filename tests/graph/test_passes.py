@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.core.aval import aval_of
-from iverson.graph.dead_code import dead_code
-from iverson.graph.interpret import interpret
-from iverson.graph.parse import parse
+from iverson.graph.control.parse import parse
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.print import show
+from iverson.graph.ir.verify import check
 from iverson.graph.passes import simplified
-from iverson.graph.passes.algebra import algebra
-from iverson.graph.passes.common import common
-from iverson.graph.passes.demands import demands
-from iverson.graph.print import show
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.passes.algebraic_simplification import algebra
+from iverson.graph.passes.common_subexpressions import common
+from iverson.graph.passes.demand_analysis import demands
+from iverson.graph.tracing.trace import trace_flat
 from tests.graph.part_programs import key_of
 from tests.graph.programs import close, loss_of, matrices, random_program
 from tests.tools.entered import entered_by

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iverson as iv
-from iverson.graph.interpret import interpret
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.print import show
+from iverson.graph.ir.verify import check
 from iverson.graph.passes import simplified
-from iverson.graph.passes.contraction import cheapest, multiply_adds
-from iverson.graph.passes.folding import folding
-from iverson.graph.print import show
-from iverson.graph.verify import check
+from iverson.graph.passes.matrix_chains import cheapest, multiply_adds
+from iverson.graph.passes.product_merging import folding
 from tests.graph.programs import close
 
 RNG = np.random.default_rng(0)

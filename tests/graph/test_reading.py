@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import iverson as iv
-from iverson.graph.lower import Native
+from iverson.graph.lowering.graph_lowering import Native
 from iverson.layouts.symbols import capacity
 from tests.conformance.product import by_turns, paired, some
 from tests.graph.ways import interpreted

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.codegen.programs.nodes import Nest
 from iverson.core.aval import aval_of
-from iverson.graph import segment
-from iverson.graph.interpret import interpret
-from iverson.graph.lower import Native, lower
-from iverson.graph.nodes import Graph, values_of
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import Graph, values_of
+from iverson.graph.ir.verify import check
+from iverson.graph.lowering import program_segments
+from iverson.graph.lowering.graph_lowering import Native, lower
+from iverson.graph.lowering.rematerialisation import CHEAP, recompute, size
 from iverson.graph.passes import simplified
-from iverson.graph.recompute import CHEAP, recompute, size
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.tracing.trace import trace_flat
 from iverson.ops import TABLE
 from tests.conformance.product import examples
 from tests.graph.programs import close, loss_of, matrices, random_program
@@ -183,7 +183,7 @@ def test_what_is_seen_through_strides_is_counted(monkeypatch):
 
     hessians = iv.vmap(iv.hessian(f))
     found, arena = nests(hessians, x)
-    monkeypatch.setattr(segment, "recompute", lambda rounds, *_: (rounds, []))
+    monkeypatch.setattr(program_segments, "recompute", lambda rounds, *_: (rounds, []))
     kept, room = nests(hessians, x)
     assert sum(found) <= sum(kept)
     assert arena <= room

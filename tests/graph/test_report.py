@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.core import cost
 from iverson.core.aval import Aval
-from iverson.core.cost import Cost
+from iverson.core.counting import cost
+from iverson.core.counting.cost import Cost
 from iverson.core.dispatch import bind, make_handle, value_of
 from iverson.core.op import Sampler
 from iverson.core.region import Region

@@ -10,12 +10,12 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.programs import compile as programs
+from iverson.codegen.programs import compiled_program as programs
 from iverson.core.errors import IndexingError
-from iverson.graph import lower as lowering
-from iverson.graph import stored
-from iverson.graph.lower import lower
-from iverson.graph.nodes import Graph
+from iverson.graph.ir.nodes import Graph
+from iverson.graph.lowering import disk_cache
+from iverson.graph.lowering import graph_lowering as lowering
+from iverson.graph.lowering.graph_lowering import lower
 from iverson.graph.passes import simplified
 from tests.graph.programs import traced
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def forget() -> None:
     """Know as little as a new process."""
-    stored.forget()
+    disk_cache.forget()
     programs.forget()
 
 
@@ -88,11 +88,11 @@ def test_constants_are_arguments_and_all_else_is_in_the_key() -> None:
     def scaled(by: Any, axis: int = 0) -> Any:
         return simplified(traced(lambda x: iv.flip(x, axis=axis) * iv.asarray(by), [np.ones((3, 3))]))
 
-    key = stored.key_of(scaled(np.arange(3.0)))
-    assert key == stored.key_of(scaled(np.arange(2.0, 5.0)))
+    key = disk_cache.key_of(scaled(np.arange(3.0)))
+    assert key == disk_cache.key_of(scaled(np.arange(2.0, 5.0)))
     three = np.arange(3.0)
     others = [scaled(three.astype(np.float32)), scaled(three[:, None]), scaled(three, axis=1)]
-    assert len({key, *map(stored.key_of, others)}) == 4
+    assert len({key, *map(disk_cache.key_of, others)}) == 4
 
 
 def test_of_what_users_define_the_key_has_what_it_computes() -> None:
@@ -103,7 +103,7 @@ def test_of_what_users_define_the_key_has_what_it_computes() -> None:
             return made if results == 1 else (made, made)
 
         body = scaled if results == 2 else lambda x: scaled(iv.transforms.checkpoint(scaled)(x))
-        return stored.key_of(traced(body, [np.ones(3)]))
+        return disk_cache.key_of(traced(body, [np.ones(3)]))
 
     assert key(2.0) == key(2.0)
     assert len({None, key(2.0), key(3.0), key(2.0, results=2)}) == 4

@@ -14,11 +14,11 @@ import pytest
 import iverson as iv
 from iverson.core.aval import aval_of
 from iverson.core.dispatch import value_of
-from iverson.graph.interpret import interpret
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.print import show
+from iverson.graph.ir.verify import check
 from iverson.graph.passes import PASSES, simplified
-from iverson.graph.print import show
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.tracing.trace import trace_flat
 from tests.autograd.test_brackets import CASES, PADDED, ROWS, weighted
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns, paired
 from tests.graph.part_programs import held, part_program, read

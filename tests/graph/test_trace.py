@@ -14,11 +14,11 @@ import pytest
 import iverson as iv
 from iverson import te
 from iverson.core.aval import aval_of
-from iverson.graph.interpret import interpret
-from iverson.graph.parse import parse
-from iverson.graph.print import show, text_and_objects
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.control.parse import parse
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.print import show, text_and_objects
+from iverson.graph.ir.verify import check
+from iverson.graph.tracing.trace import trace_flat
 from iverson.ops import TABLE
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns, each
 from tests.graph.programs import as_tuple, calls_of, close, loss_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.graph.lower import lower
+from iverson.graph.lowering.graph_lowering import lower
 from iverson.graph.passes import simplified
 from tests.graph.programs import close
 

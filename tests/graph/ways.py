@@ -12,11 +12,11 @@ import numpy as np
 import iverson as iv
 from iverson.core.aval import aval_of
 from iverson.errors import GradientError, LinearAlgebraError, MissingRuleError
-from iverson.graph.interpret import interpret
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.print import show
+from iverson.graph.ir.verify import check
 from iverson.graph.passes import PASSES
-from iverson.graph.print import show
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
+from iverson.graph.tracing.trace import trace_flat
 from tests.graph.programs import as_tuple, entries, loss_of
 
 Function = Callable[..., Any]

@@ -22,7 +22,7 @@ from iverson.errors import (  # noqa: E402
     TimedOutError,
 )
 from iverson.interop.dask import PartitionedTable, value_and_grad  # noqa: E402
-from iverson.interop.dask.held import initial_rows  # noqa: E402
+from iverson.interop.dask.worker_rows import initial_rows  # noqa: E402
 from tests.interop.cluster import cluster, counted  # noqa: E402
 
 ROWS, WIDTH = 50, 3

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import iverson as iv
 import iverson.interop.torch as bridge
 from iverson import te
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
 from iverson.interop.torch import from_torch, to_torch, wrap
 

@@ -13,10 +13,10 @@ from hypothesis.extra import numpy as hnp
 import iverson as iv
 from iverson.autograd import grad
 from iverson.autograd.accumulate import Sum
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.region import Region
 from iverson.handles import Tensor
-from iverson.kernels import keys, strided
+from iverson.kernels import index_keys, strided
 from iverson.layouts import Box, Zero, layout_of, to_strided
 from iverson.ops import F
 from tests.conformance.product import examples, in_layout, some
@@ -50,19 +50,21 @@ def test_keys_move_regions_and_place_is_the_adjoint(box, data):
     key, axis = [], 0
     for item in (*raw, *[slice(None)] * (len(shape) - used)):
         if isinstance(item, slice):
-            key.append(keys.canonical_slice(item, shape[axis]))
+            key.append(index_keys.canonical_slice(item, shape[axis]))
         else:
             key.append(item if item is None else item % shape[axis])
         axis += item is not None
     key = tuple(key)
     x = dense(box)
     part = x[key]
-    assert keys.key_shape(key, shape) == part.shape
-    region = keys.region_through_key(box.region, key, shape)
+    assert index_keys.key_shape(key, shape) == part.shape
+    region = index_keys.region_through_key(box.region, key, shape)
     if region is None:
         assert not part.any()
     else:
-        np.testing.assert_array_equal(box.inner[keys.key_within(box.region, key, shape)], part[region.slices])
+        np.testing.assert_array_equal(
+            box.inner[index_keys.key_within(box.region, key, shape)], part[region.slices]
+        )
         outside = np.ones(part.shape, bool)
         outside[region.slices] = False
         assert not part[outside].any()

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.dispatch import bind
 from iverson.core.region import Region
-from iverson.kernels import box, box_moves, regions
-from iverson.kernels.registry import run_in_layouts
+from iverson.kernels import box, box_moves, region_images
+from iverson.kernels.kernel_registry import run_in_layouts
 from iverson.layouts import Box, Bracket, Packed, Zero, from_strided, layout_of, to_strided
 from iverson.layouts.bracket import held
 from iverson.ops import TABLE
@@ -367,7 +367,7 @@ def test_a_box_that_only_moves_is_not_copied() -> None:
     ],
 )
 def test_runs_of_a_region(region: Region, shape: Any, starts: list[int], length: int) -> None:
-    found = regions._runs(region, shape)
+    found = region_images._runs(region, shape)
     assert (found[0].tolist(), found[1]) == (starts, length)
 
 
@@ -391,6 +391,6 @@ def test_runs_of_a_region(region: Region, shape: Any, starts: list[int], length:
     ],
 )
 def test_axes_that_hold_the_same_entries(old: Any, new: Any, ends: Any) -> None:
-    found = regions.groups(old, new)
+    found = region_images.groups(old, new)
     starts = [(0, 0), *ends[:-1]]
     assert found == [(range(a, c), range(b, d)) for (a, b), (c, d) in zip(starts, ends, strict=True)]

@@ -17,7 +17,7 @@ from iverson.core import entries
 from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.kernels import bracket
-from iverson.kernels.registry import run
+from iverson.kernels.kernel_registry import run
 from iverson.layouts import Box, Bracket, Packed, Zero, layout_of, support_of, to_strided
 from iverson.layouts.bracket import held, select
 from iverson.ops import TABLE

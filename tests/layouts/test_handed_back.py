@@ -16,7 +16,7 @@ from iverson.autograd import grad
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Sampler
 from iverson.core.region import Region
-from iverson.kernels.registry import run
+from iverson.kernels.kernel_registry import run
 from iverson.layouts import Box, Packed, Zero, can_hold, from_strided, layouts, to_strided
 from iverson.ops import TABLE
 from tests.conformance.product import floating, in_layout, samples_of

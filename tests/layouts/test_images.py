@@ -18,13 +18,13 @@ import iverson as iv
 from iverson.autograd import grad
 from iverson.autograd.engine import reverse
 from iverson.autograd.needs import find_needs
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.dispatch import bind
 from iverson.core.entries import FULL, NOTHING
 from iverson.core.entries import Box as Demand
 from iverson.core.region import Region
 from iverson.handles import Tensor
-from iverson.kernels import keys, regions
+from iverson.kernels import index_keys, region_images
 from iverson.layouts import Box, Bracket, Zero, layout_of, support_of, to_strided
 from iverson.ops import TABLE
 from tests.conformance.product import examples
@@ -108,7 +108,7 @@ def moves(draw):
         key = tuple(
             item
             if item is None
-            else keys.canonical_slice(item, next(extents))
+            else index_keys.canonical_slice(item, next(extents))
             if isinstance(item, slice)
             else item % next(extents)
             for item in (*raw, *[slice(None)] * rest)
@@ -116,7 +116,7 @@ def moves(draw):
         params = {"key": key}
         if name == "embed":
             params["shape"] = shape
-            shape = keys.key_shape(key, shape)
+            shape = index_keys.key_shape(key, shape)
     else:
         assert name in ("gather", "scatter_add"), f"{name}: say how to draw its parameters"
         axes = axes or (0,)
@@ -197,7 +197,7 @@ def test_a_box_stays_the_smallest_box(call, data):
 @settings(max_examples=examples(100), deadline=None)
 def test_groups_hold_the_same_entries_and_are_the_finest(call):
     old, new = call[0], call[1]["shape"]
-    found = regions.groups(old, new)
+    found = region_images.groups(old, new)
     assert [k for own, _ in found for k in own] == list(range(len(old)))
     assert [k for _, own in found for k in own] == list(range(len(new)))
     ends = set(np.cumprod(old).tolist()) & set(np.cumprod(new).tolist()) - {1}

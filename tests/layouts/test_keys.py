@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.region import Region
-from iverson.kernels import keys
+from iverson.kernels import index_keys
 
 CASES = 3000
 
@@ -23,7 +23,9 @@ def drawn(rng: Any) -> tuple[Any, Any, Region]:
             key.append(int(rng.integers(n)))
         else:
             ends = [None if rng.random() < 0.4 else int(rng.integers(-n - 1, n + 2)) for _ in "ab"]
-            key.append(keys.canonical_slice(slice(*ends, int(rng.choice([1, 1, 1, 2, 3, -1, -1, -2]))), n))
+            key.append(
+                index_keys.canonical_slice(slice(*ends, int(rng.choice([1, 1, 1, 2, 3, -1, -1, -2]))), n)
+            )
     key += [None] * int(rng.random() < 0.2)
     corners = [sorted(rng.integers(0, n + 1, 2).tolist()) for n in shape]
     x = np.arange(1, 1 + np.prod(shape, dtype=int)).reshape(shape)
@@ -42,9 +44,9 @@ def test_slices_with_explicit_bounds():
     for n, step in itertools.product(range(5), (None, 1, 2, 5, -1, -2, -5)):
         for start, stop in itertools.product((None, *range(-n - 2, n + 3)), repeat=2):
             item = slice(start, stop, step)
-            found = keys.canonical_slice(item, n)
+            found = index_keys.canonical_slice(item, n)
             assert list(range(n))[found] == list(range(n))[item]
-            assert keys.canonical_slice(found, n) == found
+            assert index_keys.canonical_slice(found, n) == found
             read = range(n)[item]
             if not read:
                 assert found == slice(0, 0, 1)
@@ -60,30 +62,30 @@ def test_what_keys_read():
     for _ in range(CASES):
         x, key, region = drawn(rng)
         y = x[key]
-        assert keys.key_shape(key, x.shape) == y.shape
+        assert index_keys.key_shape(key, x.shape) == y.shape
         if x.size:
             everything = y.shape == x.shape and np.array_equal(x, y)
-            found = keys.reads_everything(key, x.shape)
+            found = index_keys.reads_everything(key, x.shape)
             is_of_slices = all(isinstance(item, slice) for item in key)
             assert found is (everything and is_of_slices)
             seen.add(found)
         own = np.zeros(x.shape, bool)
         own[key] = True
         if own.any():
-            assert keys.key_region(key, x.shape) == hull_of(own)
+            assert index_keys.key_region(key, x.shape) == hull_of(own)
         else:
-            assert not keys.key_region(key, x.shape).size or not x.size
+            assert not index_keys.key_region(key, x.shape).size or not x.size
         steps = {item.step for item in key if isinstance(item, slice)}
-        assert keys.is_dense(key) is (steps <= {1})
+        assert index_keys.is_dense(key) is (steps <= {1})
         inside = np.zeros(x.shape, bool)
         inside[region.slices] = True
-        image = keys.region_through_key(region, key, x.shape)
+        image = index_keys.region_through_key(region, key, x.shape)
         assert image == hull_of(inside[key]) if y.ndim else (image is not None) is bool(inside[key])
         if image is not None:
-            within = keys.key_within(region, key, x.shape)
+            within = index_keys.key_within(region, key, x.shape)
             np.testing.assert_array_equal(x[region.slices][within], y[image.slices])
         of_result = [sorted(rng.integers(0, n + 1, 2).tolist()) for n in y.shape]
         part = Region(tuple(a for a, _ in of_result), tuple(b for _, b in of_result))
         if part.size:
-            np.testing.assert_array_equal(x[keys.cut(key, part)], y[part.slices])
+            np.testing.assert_array_equal(x[index_keys.cut(key, part)], y[part.slices])
     assert seen == {True, False}

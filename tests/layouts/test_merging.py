@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.kernels import merging, sparse_elementwise
-from iverson.kernels.merging import intersection, read_at, union
+from iverson.kernels.sparse import merging, sparse_elementwise
+from iverson.kernels.sparse.merging import intersection, read_at, union
 from iverson.layouts import (
     CompressedPattern,
     CooPattern,
     coalesced,
     convert,
-    counting,
+    counting_sorts,
     from_strided,
     layout_of,
     to_strided,
 )
-from iverson.layouts.parts import part
 from iverson.layouts.pattern import addresses
+from iverson.layouts.pattern_parts import part
 from tests.conformance.product import examples
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "shuffled coo")
@@ -208,7 +208,7 @@ def test_keys_are_put_in_order(bound):
     rng = np.random.default_rng(0)
     for count in (0, 1, 2, 1000):
         keys = rng.integers(0, bound, count)
-        found, order = counting.in_order(keys)
+        found, order = counting_sorts.in_order(keys)
         np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
         np.testing.assert_array_equal(found, keys[order])
 
@@ -219,7 +219,7 @@ def test_keys_that_just_fit_beside_their_position(count):
     for bound in (largest - 1, largest, 2 * largest - 1, 2 * largest):
         keys = np.full(count, min(bound, 2**63 - 1))
         keys[count // 2 :] = 1
-        found, order = counting.in_order(keys)
+        found, order = counting_sorts.in_order(keys)
         np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
         np.testing.assert_array_equal(found, keys[order])
 
@@ -228,13 +228,13 @@ def test_entries_are_taken_by_positions_and_slices():
     rows = np.arange(12.0).reshape(4, 3)
     for entries in (rows, rows[:, 0].copy(), rows.reshape(2, 2, 3)):
         for at in (np.array([1, 0, 1]), slice(0, 2), slice(None, None, -1)):
-            np.testing.assert_array_equal(counting.taken(entries, at), entries[at])
+            np.testing.assert_array_equal(counting_sorts.taken(entries, at), entries[at])
 
 
 def test_a_union_holds_no_more_memory_than_it_needs():
     starts, all_of_them = np.array([0, 100]), np.arange(100)
     for indices, copied in ((all_of_them, True), (all_of_them + 100, False)):
-        found = counting.merged(1, 200, (starts, all_of_them), (starts, indices))[1]
+        found = counting_sorts.merged(1, 200, (starts, all_of_them), (starts, indices))[1]
         assert (found.base is None) is copied
         assert found.size == np.union1d(all_of_them, indices).size
 
@@ -260,7 +260,7 @@ def test_summing_repeated_rows_makes_no_copy_of_them():
     ids, rows = np.arange(1000) % 10, np.ones((1000, 500))
     pattern = CooPattern((10,), ids[None])
     assert not pattern.distinct
-    counting.loops()  # SciPy is imported before memory is counted
+    counting_sorts.loops()  # SciPy is imported before memory is counted
     tracemalloc.start()
     value = coalesced(pattern.value(rows))
     peak = tracemalloc.get_traced_memory()[1]
@@ -396,11 +396,11 @@ def test_entries_in_order_are_not_sorted(name, monkeypatch):
 
         monkeypatch.setattr(np, function, counted)
 
-    def in_order(keys: Any, _plain: Any = counting.in_order) -> Any:
+    def in_order(keys: Any, _plain: Any = counting_sorts.in_order) -> Any:
         given.append(("in_order", keys.size))
         return _plain(keys)
 
-    monkeypatch.setattr(counting, "in_order", in_order)
+    monkeypatch.setattr(counting_sorts, "in_order", in_order)
     n = 100
     (a, x), (b, y) = csr(n, 0), csr(n, 1)
     given.clear()

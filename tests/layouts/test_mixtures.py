@@ -12,7 +12,7 @@ import pytest
 import iverson.handles  # noqa: F401  (the ops and kernels are registered)
 from iverson.core.region import Region
 from iverson.core.table import TABLE
-from iverson.kernels.registry import run
+from iverson.kernels.kernel_registry import run
 from iverson.layouts import Box, Bracket, Packed, Zero, from_strided, layout_of, layouts_by_type, to_strided
 
 pytestmark = pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")

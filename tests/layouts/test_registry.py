@@ -15,7 +15,7 @@ from iverson.core.aval import Aval
 from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ArgumentError, DensifyWarning
 from iverson.core.region import Region
-from iverson.kernels import registry
+from iverson.kernels import kernel_registry
 from iverson.layouts import Box, Bracket, Csr, Sparse, Zero, from_strided, layouts_by_type
 from iverson.ops import TABLE
 
@@ -40,14 +40,14 @@ OP = replace(TABLE["hypot"], name="of no kernel", entry_map=Related("of no kerne
 @pytest.fixture
 def kernels() -> Iterator[list[str]]:
     """No kernels but those that a test registers; the names of those that ran."""
-    known = registry.registered()
-    registry.replace_kernels({})
+    known = kernel_registry.registered()
+    kernel_registry.replace_kernels({})
     yield []
-    registry.replace_kernels(known)
+    kernel_registry.replace_kernels(known)
 
 
 def _register(ran: list[str], family: str, kind: type, *, covers: bool = True) -> None:
-    @registry.register(family, kind)
+    @kernel_registry.register(family, kind)
     def kernel(op: Any, values: Any, params: Any) -> Any:
         ran.append(f"{family} {kind.__name__}")
         return values[0] if covers else NotImplemented
@@ -65,7 +65,7 @@ def test_layouts_go_by_priority_in_whatever_order_they_stand(
     for count in (2, 3, 4):
         for values in itertools.permutations((BOX, SPARSE, BRACKET, ZERO), count):
             kernels.clear()
-            registry.run_in_layouts(OP, values, {})
+            kernel_registry.run_in_layouts(OP, values, {})
             by_priority = sorted((type(v) for v in values), key=lambda kind: -sign * kinds[kind])
             assert kernels == [f"* {kind.__name__}" for kind in by_priority]
 
@@ -76,23 +76,23 @@ def test_kernels_go_from_the_particular_to_the_general(kernels: list[str]) -> No
     for family in families:
         for kind in (Csr, Sparse, Box, Bracket):
             _register(kernels, family, kind, covers=False)
-    assert registry.run_in_layouts(op, (SPARSE, ARRAY), {}) is NotImplemented
+    assert kernel_registry.run_in_layouts(op, (SPARSE, ARRAY), {}) is NotImplemented
     own = [f"{family} {kind}" for kind in ("Csr", "Sparse") for family in families]
     assert kernels == own
     kernels.clear()
-    registry.run_in_layouts(op, (BOX, SPARSE, BRACKET, BOX), {})
+    kernel_registry.run_in_layouts(op, (BOX, SPARSE, BRACKET, BOX), {})
     of = {kind: [f"{family} {kind}" for family in families] for kind in ("Box", "Bracket")}
     assert kernels == [*of["Bracket"], *own, *of["Box"]]  # by the layouts' priorities
     for first, second in ((BOX, SPARSE), (SPARSE, BRACKET), (BOX, BRACKET)):
         kernels.clear()
-        registry.run_in_layouts(op, (first, second), {})
+        kernel_registry.run_in_layouts(op, (first, second), {})
         assert kernels[0].endswith("Csr" if second is SPARSE else "Bracket")
     kernels.clear()
     _register(kernels, "any", Sparse)
-    assert registry.run(op, (SPARSE, 2.0), {}) is SPARSE
+    assert kernel_registry.run(op, (SPARSE, 2.0), {}) is SPARSE
     assert kernels == own[: own.index("any Sparse") + 1]
     kernels.clear()
-    assert registry.run(op, (ARRAY, 2.0), {}).tolist() == np.hypot(ARRAY, 2.0).tolist()
+    assert kernel_registry.run(op, (ARRAY, 2.0), {}).tolist() == np.hypot(ARRAY, 2.0).tolist()
     assert kernels == []
 
 
@@ -107,18 +107,18 @@ def test_a_group_of_zeros_gives_zero_before_any_kernel(kernels: list[str]) -> No
         ((ARRAY, ARRAY, ZERO), False),
     ):
         kernels.clear()
-        found = registry.run_in_layouts(linear, values, {})
+        found = kernel_registry.run_in_layouts(linear, values, {})
         assert (type(found) is Zero) is zero
         assert (kernels == []) is zero
     several = replace(linear, multiple=True, abstract=lambda *a: (a[0], Aval((2,), np.dtype("int64"))))
-    first, second = registry.run_in_layouts(several, (ZERO, ARRAY, ARRAY), {})
+    first, second = kernel_registry.run_in_layouts(several, (ZERO, ARRAY, ARRAY), {})
     assert (first.shape, second.shape, second.dtype) == (SHAPE, (2,), np.dtype("int64"))
     seen: list[Any] = []
     weak = replace(linear, abstract=lambda *a: seen.append(a) or a[0])
-    registry.run_in_layouts(weak, (ZERO, 2.5, ARRAY), {})
+    kernel_registry.run_in_layouts(weak, (ZERO, 2.5, ARRAY), {})
     assert seen[0][1] == 2.5  # a Python number is one: it is weak
     assert [type(a) for a in seen[0]] == [Aval, float, Aval]
-    assert registry.annihilated(replace(OP, linear_in=((),)), (ZERO,)) is None
+    assert kernel_registry.annihilated(replace(OP, linear_in=((),)), (ZERO,)) is None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_making_a_sparse_operand_dense_warns_unless_one_of_its_size_is(other: An
     for values in ((SPARSE, other), (other, SPARSE)):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
-            assert registry.run(op, values, {}).shape == ()
+            assert kernel_registry.run(op, values, {}).shape == ()
         assert [w.category for w in found] == [DensifyWarning] * (
             warns * sum(isinstance(v, Sparse) for v in values)
         )
@@ -152,18 +152,18 @@ def test_making_a_sparse_operand_dense_warns_unless_one_of_its_size_is(other: An
 def test_nothing_warns_of_zeros_and_boxes() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        np.testing.assert_array_equal(registry.run(OP, (ZERO, BOX), {})[:2, :2], np.ones((2, 2)))
+        np.testing.assert_array_equal(kernel_registry.run(OP, (ZERO, BOX), {})[:2, :2], np.ones((2, 2)))
     one = from_strided(np.eye(1), "csr")
     with pytest.warns(DensifyWarning):
-        registry.run(OP, (one, np.array(2.0)), {})
+        kernel_registry.run(OP, (one, np.array(2.0)), {})
     scalar = Zero((), np.dtype("float64"))
     with pytest.warns(DensifyWarning):
-        registry.run(OP, (SPARSE, scalar), {})
+        kernel_registry.run(OP, (SPARSE, scalar), {})
 
 
 def test_an_op_has_one_body_on_strided_operands(kernels: list[str]) -> None:
     with pytest.raises(ArgumentError, match="the strided layout for 'hypot'"):
         _register(kernels, "hypot", np.ndarray)
-    assert registry.registered() == {}
+    assert kernel_registry.registered() == {}
     _register(kernels, "*", np.ndarray)
-    assert list(registry.registered()) == [("*", np.ndarray)]
+    assert list(kernel_registry.registered()) == [("*", np.ndarray)]

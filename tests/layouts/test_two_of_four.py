@@ -24,8 +24,8 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.op import Op, Sampler
 from iverson.core.region import Region
 from iverson.handles import Tensor
+from iverson.kernels import kernel_registry
 from iverson.kernels import register as register_kernel
-from iverson.kernels import registry
 from iverson.layouts import (
     Box,
     CompressedPattern,
@@ -155,8 +155,8 @@ def registered() -> Iterator[list[str]]:
 
     yield ran
     del layouts_by_type[TwoOfFour]
-    registry.replace_kernels(
-        {key: kernel for key, kernel in registry.registered().items() if key[1] is not TwoOfFour}
+    kernel_registry.replace_kernels(
+        {key: kernel for key, kernel in kernel_registry.registered().items() if key[1] is not TwoOfFour}
     )
 
 
@@ -291,7 +291,7 @@ ELEMENTWISE = [op for op in TABLE.values() if op.elementwise or op.family == "el
 
 
 def test_every_op_that_accepts_sparse_layouts_is_called():
-    families = {family for family, kind in registry.registered() if kind in (Sparse, object)}
+    families = {family for family, kind in kernel_registry.registered() if kind in (Sparse, object)}
     assert {op.name for op in TABLE.values() if op.name in families} == set(CALLS)
     # Graphs take any layout, what crosses their borders has any, and results of theirs are put into any.
     assert families - set(TABLE) == {
@@ -307,9 +307,9 @@ def test_every_op_that_accepts_sparse_layouts_is_called():
 def test_every_op_has_a_kernel_for_the_strided_layout():
     """That of its record, and no other."""
     for op in TABLE.values():
-        body = registry.kernels_of(op, np.ndarray)[0]
-        assert body is registry.strided
-        assert registry.registered()[registry.ANY_OP, np.ndarray] is body
+        body = kernel_registry.kernels_of(op, np.ndarray)[0]
+        assert body is kernel_registry.strided
+        assert kernel_registry.registered()[kernel_registry.ANY_OP, np.ndarray] is body
     sample = next(iter(TABLE["sin"].samples(Sampler(0, "float64"))))
     np.testing.assert_array_equal(body(TABLE["sin"], sample.args, {}), np.sin(*sample.args))
     with pytest.raises(ArgumentError, match=r"register.*'sin'.*forward"):

@@ -11,7 +11,7 @@ import scipy.linalg
 
 import iverson as iv
 from iverson.core.scalars import SCALARS
-from iverson.graph.lower import Native
+from iverson.graph.lowering.graph_lowering import Native
 from iverson.testing import gradcheck, gradgradcheck
 from tests.conformance.product import by_turns, paired, some
 from tests.masked.oracle import assert_same, of_numpy, with_garbage

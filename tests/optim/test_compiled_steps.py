@@ -10,8 +10,8 @@ import pytest
 
 import iverson as iv
 from iverson import optim
-from iverson.codegen.loops import constant_extent
-from iverson.codegen.nodes import Loop, statements
+from iverson.codegen.nests.loop_facts import constant_extent
+from iverson.codegen.nests.nodes import Loop, statements
 from iverson.core.errors import GraphError
 from tests.conformance.product import by_turns
 from tests.optim.test_optimizers import CASES, make

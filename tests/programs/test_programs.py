@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.programs import compile as programs
-from iverson.graph import stored
+from iverson.codegen.programs import compiled_program as programs
+from iverson.graph.lowering import disk_cache
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.programs.differential import Outcome, outcome_of_program
 from tests.programs.generator import Program, program_of
@@ -91,7 +91,7 @@ def variants(seed: int) -> list[Program]:
 
 
 def forget() -> None:
-    stored.forget()
+    disk_cache.forget()
     programs.forget()
 
 

@@ -11,8 +11,8 @@ import pytest
 import iverson as iv
 from iverson import explain
 from iverson.autograd import grad
-from iverson.kernels import sparse_loops
-from iverson.ops import matmul
+from iverson.kernels.sparse import sparse_loops
+from iverson.ops.linear_algebra import product_ops
 from tests.conformance.product import paired
 from tests.sparse.common import LAYOUTS, checked, held, holds
 
@@ -80,7 +80,7 @@ def test_peak_memory_to_second_order(name, layout):
 
 @pytest.mark.parametrize(("name", "layout"), paired(PATHS, LAYOUTS, 2))
 def test_the_same_as_dense(name, layout, monkeypatch):
-    monkeypatch.setattr(matmul, "SMALL", 0)
+    monkeypatch.setattr(product_ops, "SMALL", 0)
     rng = np.random.default_rng(3)
     s = held(holds((6, 6)), layout)
     v = s.values().requires_grad_()
@@ -117,8 +117,8 @@ def test_a_product_read_in_part_is_differentiated_there_alone(layout, name, monk
         counts.append(pattern.count)
         return product_at(F, pattern, *rest)
 
-    product_at = matmul.product_at
-    monkeypatch.setattr(matmul, "product_at", spied)
+    product_at = product_ops.product_at
+    monkeypatch.setattr(product_ops, "product_at", spied)
     rng = np.random.default_rng(5)
     s = held(rng.standard_normal((6, 6)), layout)
     v, pattern = s.values().requires_grad_(), s._value.pattern
@@ -194,7 +194,7 @@ READERS = {
 @pytest.mark.parametrize("recorded", [False, True])
 def test_whoever_reads_the_cotangent_of_a_product(name, recorded, dtype, monkeypatch):
     """Gradients to second order, of the values and of the product itself, and what a hook on it is given."""
-    monkeypatch.setattr(matmul, "SMALL", 0)
+    monkeypatch.setattr(product_ops, "SMALL", 0)
     rng = np.random.default_rng(3)
     s = held(holds((6, 6), dtype=dtype), "csr")
     v, pattern = s.values().requires_grad_(), s._value.pattern

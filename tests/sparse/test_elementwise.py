@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from iverson.core.region import Region
-from iverson.kernels import merging
-from iverson.kernels.registry import run
+from iverson.kernels.kernel_registry import run
+from iverson.kernels.sparse import merging
 from iverson.layouts import (
     Box,
     CooPattern,

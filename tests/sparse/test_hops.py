@@ -13,8 +13,8 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.kernels import sparse_loops
-from iverson.kernels.registry import registered, replace_kernels
+from iverson.kernels.kernel_registry import registered, replace_kernels
+from iverson.kernels.sparse import sparse_loops
 from iverson.layouts import from_strided
 from tests.tools.entered import entered_by, python_calls
 

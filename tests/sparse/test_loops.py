@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.autograd import grad
 from iverson.errors import ArgumentError, IndexingError, ShapeError
-from iverson.kernels import nests, sparse_loops, strided
-from iverson.layouts import row_numbers, segment_starts, segments
+from iverson.kernels import strided
+from iverson.kernels.sparse import entry_loops, sparse_loops
+from iverson.layouts import row_numbers, segment_numbers, segment_starts
 from iverson.testing import gradcheck, gradgradcheck
 from tests.conformance.product import some
 from tests.sparse.common import LAYOUTS, held, holds
@@ -161,7 +162,7 @@ def test_where_segments_start_is_kept_for_numbers_that_nobody_writes_to():
     kept = segment_starts(ids, 5)
     assert segment_starts(ids, 5) is kept
     assert kept.tolist() == [0, 1, 2, 3, 4, 4]
-    known, key = segments._known, id(ids)
+    known, key = segment_numbers._known, id(ids)
     assert key in known
     del ids
     assert key not in known
@@ -192,8 +193,12 @@ def test_large_scatters_run_in_a_loop_and_small_ones_need_no_compiler(monkeypatc
 
 
 def test_a_kernel_takes_only_what_its_loops_read():
-    assert [b.name for b in nests.segment_softmax("float32", "int32").kernel.buffers] == ["rows", "x", "out"]
-    assert [b.name for b in nests.scatter_rows("float32", "int32", 4).kernel.buffers] == [
+    assert [b.name for b in entry_loops.segment_softmax("float32", "int32").kernel.buffers] == [
+        "rows",
+        "x",
+        "out",
+    ]
+    assert [b.name for b in entry_loops.scatter_rows("float32", "int32", 4).kernel.buffers] == [
         "columns",
         "g",
         "out",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.kernels import sparse_parts as parts
-from iverson.kernels.merging import read_at
+from iverson.kernels.sparse import sparse_parts as parts
+from iverson.kernels.sparse.merging import read_at
 from iverson.layouts import CooPattern, Sparse, from_strided, layout_of, to_strided
 from iverson.layouts.placement import placements
 

@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse
 
 import iverson as iv
-from iverson.layouts import counting
+from iverson.layouts import counting_sorts
 from tests.conformance.product import EXHAUSTIVE, by_turns, in_short, paired, some, turn
 from tests.sparse import operations
 
@@ -524,14 +524,14 @@ def test_all_places_are_stored_whatever_the_layout_of_the_values(layout: str, ar
 @pytest.mark.parametrize("name", ["entries", "rows", "columns"])
 def test_places_that_a_run_finds_are_in_range(name: str, shape: Any, layout: str, monkeypatch: Any) -> None:
     """What is stored of entries at computed places is found out with places that there are, in any shape."""
-    plain = counting.samples
+    plain = counting_sorts.samples
 
     def checked(extents: Any, indptr: Any, indices: Any, values: Any, at: Any) -> Any:
         for n, x in zip(extents, at, strict=True):
             assert ((np.asarray(x) >= 0) & (np.asarray(x) < n)).all()
         return plain(extents, indptr, indices, values, at)
 
-    monkeypatch.setattr(counting, "samples", checked)
+    monkeypatch.setattr(counting_sorts, "samples", checked)
     dense = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
     dense[:, 1::2] = 0
     s, at = iv.to_layout(iv.asarray(dense), layout), iv.asarray(np.array([0]))

@@ -11,7 +11,7 @@ import pytest
 import iverson as iv
 from iverson.errors import DensifyWarning, LinearAlgebraError, ShapeError
 from iverson.explain import count
-from iverson.kernels import sparse_loops, sparse_products, sparse_triples
+from iverson.kernels.sparse import sparse_loops, sparse_products, sparse_triples
 from iverson.layouts import CooPattern, coalesced, to_strided
 from tests.conformance.product import paired
 from tests.sparse.common import LAYOUTS, checked, held, holds

@@ -164,7 +164,7 @@ def test_a_masked_tensor_names_its_pattern():
 
 def test_a_product_sampled_by_columns_moves_no_entry(monkeypatch):
     """It is the transposed product, sampled by rows: of a matrix by columns nothing is turned."""
-    monkeypatch.setattr("iverson.kernels.sparse_loops.WORTHWHILE", 0)
+    monkeypatch.setattr("iverson.kernels.sparse.sparse_loops.WORTHWHILE", 0)
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((5, 3)), rng.standard_normal((3, 7))
     pattern = iv.asarray(np.where(rng.random((5, 7)) < 0.5, 1.0, 0)).to_layout("csc")._value.pattern

@@ -11,7 +11,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.transforms import jvp
 from tests.conformance.product import EXHAUSTIVE, paired, some, turn
 from tests.sparse.common import LAYOUTS, checked, held
@@ -317,7 +317,7 @@ OTHERS = {
 @pytest.mark.parametrize("few", [False, True])
 def test_others(name, layout, few, monkeypatch):
     """Values, gradients to second order; with cotangents of index arrays stored, and in boxes."""
-    monkeypatch.setattr("iverson.ops.indexing._SMALL", -1 if few else 10**9)
+    monkeypatch.setattr("iverson.ops.moves.indexing_ops._SMALL", -1 if few else 10**9)
     f = OTHERS[name]
     rng = np.random.default_rng(2)
     x, z = (np.where(rng.random((4, 6)) < 0.5, rng.standard_normal((4, 6)), 0) for _ in range(2))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.kernels import sparse_triples
-from iverson.kernels.sparse_triples import Operand
+from iverson.kernels.sparse import sparse_triples
+from iverson.kernels.sparse.sparse_triples import Operand
 from iverson.layouts import CooPattern, from_strided
 from tests.sparse.common import LAYOUTS, held
 

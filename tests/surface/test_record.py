@@ -28,7 +28,7 @@ def test_everything_follows_from_a_record(tmp_path):
     for part in ("src/iverson", "tools", "tests/conformance", "tests/surface"):
         shutil.copytree(ROOT / part, tmp_path / part)
     shutil.copy2(ROOT / "tests/__init__.py", tmp_path / "tests")
-    with (tmp_path / "src/iverson/core/scalars/special.py").open("a") as family:
+    with (tmp_path / "src/iverson/core/scalars/special_functions.py").open("a") as family:
         family.write(RECORD)
     found = subprocess.run(
         (sys.executable, "-m", "tests.surface.new_function"),

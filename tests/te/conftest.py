@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen import workspace
-from iverson.codegen.nodes import (
+from iverson.codegen.execution.verify import verify
+from iverson.codegen.nests.nodes import (
     Kernel,
     Size,
     Stmt,
@@ -20,13 +20,14 @@ from iverson.codegen.nodes import (
     statements,
     with_buffers,
 )
-from iverson.codegen.programs import compile as programs_compile
-from iverson.codegen.verify import verify
+from iverson.codegen.programs import compiled_program as programs_compile
+from iverson.codegen.runtime import workspaces
 from iverson.expr.nodes import subexpressions
-from iverson.te import lower, operator
-from iverson.te.expressions import Tensor
-from iverson.te.nodes import Program, Statement
-from iverson.te.verify import check
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.nodes import Program, Statement
+from iverson.te.ir.verify import check
+from iverson.te.lowering import statement_lowering
+from iverson.te.ops import operator
 from tests.conformance.product import EXHAUSTIVE, turn
 
 from .oracles import Interpreted
@@ -40,18 +41,18 @@ OVER_NESTS = ("phases_of", "phase_of", "finished", "fuse", "without", "by_rows")
 def passes_are_verified() -> Iterator[None]:
     """`check` after each pass on the way to loop nests, on the program it was made for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lower, "_Lowering", _Verified)
+        patch.setattr(statement_lowering, "_Lowering", _Verified)
         for name in PASSES:
-            patch.setattr(lower, name, _verified(getattr(lower, name)))
+            patch.setattr(statement_lowering, name, _verified(getattr(statement_lowering, name)))
         for name in OVER_NESTS:
-            patch.setattr(lower, name, _verified_nests(getattr(lower, name)))
+            patch.setattr(statement_lowering, name, _verified_nests(getattr(statement_lowering, name)))
         yield
 
 
 @pytest.fixture(autouse=True, scope="package")
 def memory_holds_anything() -> Iterator[None]:
     """What a program takes for its results and temporaries holds nan, or numbers that are no index."""
-    take = workspace.take
+    take = workspaces.take
 
     def poisoned(array: Any) -> Any:
         array[...] = np.nan if array.dtype.kind in "fc" else np.array(-77).astype(array.dtype)
@@ -66,8 +67,8 @@ def memory_holds_anything() -> Iterator[None]:
             return getattr(np, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workspace, "take", lambda *shape: poisoned(take(*shape)))
-        patch.setattr(lower, "np", Poisoned())
+        patch.setattr(workspaces, "take", lambda *shape: poisoned(take(*shape)))
+        patch.setattr(statement_lowering, "np", Poisoned())
         patch.setattr(programs_compile, "np", Poisoned())
         yield
 
@@ -92,7 +93,7 @@ class _Current(threading.local):
 _current = _Current()
 
 
-class _Verified(lower._Lowering):
+class _Verified(statement_lowering._Lowering):
     def __init__(self, program: Program, **how: Any) -> None:
         check(program)
         _current.programs.append(program)

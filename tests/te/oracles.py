@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from iverson import te
-from iverson.te.expressions import Tensor
-from iverson.te.interpret import Visits, run
-from iverson.te.verify import check
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.interpret import Visits, run
+from iverson.te.ir.verify import check
 
 Feed = dict[Tensor, Any]
 
@@ -22,7 +22,7 @@ def value(tensor: Tensor, feed: Feed, visits: list[Visits] | None = None) -> Any
 
 
 class Interpreted:
-    """Stands for `te.lowered.Lowered`: a program that is carried out by points."""
+    """Stands for `te.lowering.lowered_program.Lowered`: a program that is carried out by points."""
 
     def __init__(self, program: te.Program) -> None:
         self.program = program

@@ -13,8 +13,8 @@ import numpy as np
 
 from iverson import te
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
-from iverson.te.expressions import Read, Tensor, Var, variables
-from iverson.te.nodes import Compute, Statement
+from iverson.te.ir.expressions import Read, Tensor, Var, variables
+from iverson.te.ir.nodes import Compute, Statement
 
 Point = dict[Var, int]
 Value = Callable[[Point], Any]

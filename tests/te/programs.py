@@ -26,18 +26,19 @@ from unittest import mock
 import numpy as np
 
 from iverson import te
-from iverson.codegen import kernel, workspace
-from iverson.codegen.programs import compile as programs
+from iverson.codegen.execution import kernel
+from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.runtime import workspaces
 from iverson.core.dtypes import is_inexact
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
-from iverson.te import lowered as lowering
-from iverson.te.expressions import Tensor, Var
-from iverson.te.halves import in_single
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.translate import compiles
-from iverson.te.verify import check
+from iverson.te.elimination.nest_translation import compiles
+from iverson.te.ir.expressions import Tensor, Var
+from iverson.te.ir.half_rounding import in_single
+from iverson.te.ir.interpret import run
+from iverson.te.ir.verify import check
+from iverson.te.lowering import lowered_program as lowering
+from iverson.te.lowering.statement_lowering import lower
 from tests.codegen.fenced import fenced
 
 from .pointwise import Pointwise
@@ -246,8 +247,8 @@ def fences(r: random.Random) -> Iterator[_Fenced]:
     with (
         mock.patch.object(lowering, "np", pages),
         mock.patch.object(programs, "np", pages),
-        mock.patch.object(workspace, "take", pages.empty),
-        mock.patch.object(workspace, "give_back"),
+        mock.patch.object(workspaces, "take", pages.empty),
+        mock.patch.object(workspaces, "give_back"),
     ):
         yield pages
 

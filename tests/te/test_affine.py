@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from iverson.expr.build import apply, index
 from iverson.expr.nodes import Expr
 from iverson.expr.print import text
-from iverson.te.affine import affine_of, bounds_under, constraints_of, expr_of, interval
-from iverson.te.expressions import Placeholder, Var
-from iverson.te.injective import is_injective
-from iverson.te.interpret import scalar
-from iverson.te.nodes import Compute, Domain, Statement
-from iverson.te.normalize import normalize
-from iverson.te.pieces import disjoint, index_cases
+from iverson.te.elimination.convex_pieces import disjoint, index_cases
+from iverson.te.ir.expressions import Placeholder, Var
+from iverson.te.ir.index_arithmetic import affine_of, bounds_under, constraints_of, expr_of, interval
+from iverson.te.ir.interpret import scalar
+from iverson.te.ir.nodes import Compute, Domain, Statement
+from iverson.te.language.injectivity import is_injective
+from iverson.te.rewrites.mixed_radix import normalize
 from tests.conformance.product import examples
 
 AXES = (Var("i", 0, 5), Var("j", -2, 4), Var("k", 1, 8))

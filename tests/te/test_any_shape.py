@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson import te
-from iverson.codegen import compile
+from iverson.codegen.execution import object_code
 from iverson.errors import IndexingError
-from iverson.te import any_shape
-from iverson.te.affine import normal_extent, same_extent
-from iverson.te.expressions import at_sizes
-from iverson.te.interpret import run
-from iverson.te.language import bind
+from iverson.te.ir.expressions import at_sizes
+from iverson.te.ir.index_arithmetic import normal_extent, same_extent
+from iverson.te.ir.interpret import run
+from iverson.te.language.definitions import bind
+from iverson.te.lowering import shape_polymorphism
 
 from . import shapes
 
@@ -30,9 +30,9 @@ SHAPES = 200 if os.environ.get("IVERSON_TEST_ALL") else 10
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is compiled, without the cache on disk."""
     made: list[str] = []
-    plain = compile.to_object
+    plain = object_code.to_object
     monkeypatch.setenv("IVERSON_CACHE", "off")
-    monkeypatch.setattr(compile, "to_object", lambda text, m: (made.append(text), plain(text, m))[1])
+    monkeypatch.setattr(object_code, "to_object", lambda text, m: (made.append(text), plain(text, m))[1])
     return made
 
 
@@ -231,7 +231,7 @@ def test_no_entries_and_one() -> None:
 
 @given(st.lists(st.lists(st.integers(1, 30), min_size=3, max_size=3), min_size=2, max_size=5))
 def test_sizes_give_the_last_shape(seen: list[list[int]]) -> None:
-    own, sizes = any_shape._as_sizes([tuple(s) for s in seen])
+    own, sizes = shape_polymorphism._as_sizes([tuple(s) for s in seen])
     values = {v: v.typical for v in sizes}
     assert [at_sizes(n, values) if not isinstance(n, int) else n for n in own] == seen[-1]
     for s in seen:  # and all others, with other values

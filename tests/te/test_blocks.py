@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson import te
-from iverson.codegen import workspace
 from iverson.codegen.programs import CompiledProgram
-from iverson.te import blocks
-from iverson.te.blocked import Blocked, lowered_in_blocks
-from iverson.te.expressions import Tensor
-from iverson.te.interpret import run
-from iverson.te.operator import Expression
+from iverson.codegen.runtime import workspaces
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.block_calls import Blocked, lowered_in_blocks
+from iverson.te.ops.operator import Expression
+from iverson.te.rewrites import axis_blocks
 from tests.conformance.product import EXHAUSTIVE, some
 
 F = te.F
@@ -83,10 +83,10 @@ def softmax_sums(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Bytes of temporaries of calls, while programs are taken to be large from 8 KB on and blocks have 4."""
-    monkeypatch.setattr(blocks, "LARGE", 1 << 13)
-    monkeypatch.setattr(blocks, "BLOCK", 1 << 12)
+    monkeypatch.setattr(axis_blocks, "LARGE", 1 << 13)
+    monkeypatch.setattr(axis_blocks, "BLOCK", 1 << 12)
     found: list[int] = []
-    take = workspace.take
+    take = workspaces.take
 
     def counted(shape: Any, dtype: Any) -> Any:
         found.append(prod(shape) * dtype.itemsize)
@@ -98,7 +98,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(own.calling.arena)
         return run(own, arrays)
 
-    monkeypatch.setattr(workspace, "take", counted)
+    monkeypatch.setattr(workspaces, "take", counted)
     monkeypatch.setattr(CompiledProgram, "run", running)
     return found
 
@@ -271,7 +271,7 @@ def test_in_blocks_as_interpreted(data: st.DataObject, seed: int) -> None:
     feeds[made.at] = rng.integers(0, made.n, made.n)
     feed = [feeds[p] for p in program.inputs]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK", data.draw(st.sampled_from([1, 200, 400])))
+        patch.setattr(axis_blocks, "BLOCK", data.draw(st.sampled_from([1, 200, 400])))
         lowered = lowered_in_blocks(program)
         if lowered is None:
             return

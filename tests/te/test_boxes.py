@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.codegen import nodes
-from iverson.codegen.task import motion
+from iverson.codegen.nests import nodes
+from iverson.codegen.nests.task import motion
 from iverson.expr.nodes import subexpressions
-from iverson.te import interpret, lower
-from iverson.te.boxes import as_box, merged
-from iverson.te.lowered import Fill, Run
+from iverson.te.elimination.guarded_boxes import as_box, merged
+from iverson.te.ir import interpret
+from iverson.te.lowering import statement_lowering
+from iverson.te.lowering.lowered_program import Fill, Run
 
 rng = np.random.default_rng(0)
 
@@ -17,7 +18,7 @@ rng = np.random.default_rng(0)
 def lowered(outputs, inputs):
     """The compiled program; its results are held against the interpreter's."""
     program = te.eliminate(te.program_of(outputs, inputs))
-    made = lower.lower(program)
+    made = statement_lowering.lower(program)
     arrays = [rng.standard_normal(t.shape).astype(t.dtype) for t in program.inputs]
     for got, expected in zip(made(*arrays), interpret.run(program, arrays), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
@@ -31,7 +32,7 @@ def gradients(out, inputs):
 
 
 def kernels(made):
-    return [step.kernel.phases for step in made.steps if isinstance(step, lower.Run)]
+    return [step.kernel.phases for step in made.steps if isinstance(step, statement_lowering.Run)]
 
 
 def fills(made):
@@ -39,7 +40,9 @@ def fills(made):
 
 
 def phases_of(made):
-    return tuple(p for step in made.steps if isinstance(step, lower.Run) for p in step.kernel.phases)
+    return tuple(
+        p for step in made.steps if isinstance(step, statement_lowering.Run) for p in step.kernel.phases
+    )
 
 
 def loads_of(s):
@@ -78,7 +81,7 @@ def test_a_sum_that_reaches_every_entry_comes_before_scatters():
     total = te.compute((n,), lambda i: te.sum(te.exp(x[i, k]), k), "total")
     out = te.compute((n,), lambda i: te.log(total[i]) - x[i, at[i]], "out")
     (dx,) = te.differentiate(out, [x], te.placeholder((n,), name="H"))
-    made = lower.lower(te.eliminate(te.program_of([dx])))
+    made = statement_lowering.lower(te.eliminate(te.program_of([dx])))
     assert fills(made) == 0
     arrays = {"x": rng.standard_normal((n, m)), "at": rng.integers(0, m, n), "H": rng.standard_normal(n)}
     (got,) = made(*(arrays[t.name] for t in made.program.inputs))

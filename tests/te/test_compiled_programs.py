@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iverson import te
-from iverson.codegen import compile
-from iverson.codegen.print import kernel_text
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.lowered import Run
+from iverson.codegen.execution import object_code
+from iverson.codegen.nests.print import kernel_text
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.lowered_program import Run
+from iverson.te.lowering.statement_lowering import lower
 from tests.codegen.fenced import fenced
 from tests.conformance.product import EXHAUSTIVE, SEED
 
@@ -208,9 +208,9 @@ def test_compiling_a_chain_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_choices_inside_choices_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What both sides of choices share is written once: code grows with the expression, not its paths."""
     made: list[int] = []
-    plain = compile.to_object
+    plain = object_code.to_object
     monkeypatch.setenv("IVERSON_CACHE", "off")
-    monkeypatch.setattr(compile, "to_object", lambda text, m: (made.append(len(text)), plain(text, m))[1])
+    monkeypatch.setattr(object_code, "to_object", lambda text, m: (made.append(len(text)), plain(text, m))[1])
     x = te.placeholder((9,), name="x")
     at = te.placeholder((9,), "int64", "at")
 

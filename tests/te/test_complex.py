@@ -10,9 +10,9 @@ import pytest
 from iverson import te
 from iverson.core.scalars import SCALARS
 from iverson.errors import IversonError
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.lowered import Interpreted
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.lowered_program import Interpreted
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import by_turns, paired
 
 K = te.reduce_axis(4, "k")

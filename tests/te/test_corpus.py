@@ -12,13 +12,13 @@ import pytest
 from benchmarks.corpus.cells import WORKLOADS
 from benchmarks.harness import Effort, measure
 from iverson import te
-from iverson.codegen.nodes import Load, Loop, expressions, statements
-from iverson.codegen.task import motion
+from iverson.codegen.nests.nodes import Load, Loop, expressions, statements
+from iverson.codegen.nests.task import motion
 from iverson.expr.nodes import subexpressions
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.lowered import Lowered, Run
-from iverson.te.work import Work, work
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.lowered_program import Lowered, Run
+from iverson.te.lowering.lowered_work import Work, work
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE, by_turns, some, turn
 
 from .corpus import KERNELS, sampled

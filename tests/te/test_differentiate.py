@@ -12,9 +12,9 @@ from iverson import te
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from iverson.core.scalars import SCALARS
 from iverson.expr.nodes import postorder
-from iverson.te.expressions import Tensor
-from iverson.te.lower import lower
-from iverson.te.verify import check
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.verify import check
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE, by_turns, some, turn
 from tests.te.corpus import KERNELS
 from tests.te.oracles import check_derivatives, eliminated_value, value
@@ -213,7 +213,7 @@ def test_strong_zeros() -> None:
     gradient = te.differentiate(output, B, te.placeholder((4,), name="H"))[0]
     program = te.program_of([gradient])
     feed = {"B": np.array([4.0, 0, -1, 9]), "H": np.array([1, np.inf, np.nan, np.inf])}
-    from iverson.te.interpret import run
+    from iverson.te.ir.interpret import run
 
     (found,) = run(te.eliminate(program), [feed[t.name] for t in program.inputs])
     np.testing.assert_array_equal(found, [0.25, 0, 0, 0])

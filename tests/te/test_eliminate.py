@@ -14,13 +14,13 @@ from benchmarks.accesses import CASES, gradients
 from iverson import te
 from iverson.expr.build import apply, index
 from iverson.expr.nodes import Expr
-from iverson.te import sets
-from iverson.te.affine import affine_of, interval
-from iverson.te.expressions import Var
-from iverson.te.interpret import Visits, run
-from iverson.te.lower import lower
-from iverson.te.nodes import Compute, Domain, Statement
-from iverson.te.verify import check
+from iverson.te.ir import integer_sets
+from iverson.te.ir.expressions import Var
+from iverson.te.ir.index_arithmetic import affine_of, interval
+from iverson.te.ir.interpret import Visits, run
+from iverson.te.ir.nodes import Compute, Domain, Statement
+from iverson.te.ir.verify import check
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE
 
 
@@ -103,7 +103,7 @@ def test_loops_visit_every_point_of_a_domain_with_two_strides() -> None:
 @given(scatters())
 def test_fallback_without_isl(out: Compute) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sets, "MAX_DIMENSIONS", 0)
+        patch.setattr(integer_sets, "MAX_DIMENSIONS", 0)
         found = _agree(out)
     for s in found.statements:  # conditions that always hold need no isl
         assert s.walk in (None, ()) or not s.domain.where or "too much" not in s.reason
@@ -112,7 +112,7 @@ def test_fallback_without_isl(out: Compute) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_fallback_of_every_case(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Walking the forward domain, guarded, gives the same numbers and runs at the same points."""
-    monkeypatch.setattr(sets, "MAX_DIMENSIONS", 0)
+    monkeypatch.setattr(integer_sets, "MAX_DIMENSIONS", 0)
     program, wanted = gradients(case)
     found = te.eliminate(program)
     rng = np.random.default_rng(1)

@@ -10,11 +10,12 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.peak import Peak
+from iverson.codegen.runtime.machine_peak import Peak
 from iverson.core.errors import ArgumentTypeError
-from iverson.te import blocks, kernels
-from iverson.te.lower import lower
-from iverson.te.work import Work, work
+from iverson.te.lowering import kernel_report
+from iverson.te.lowering.lowered_work import Work, work
+from iverson.te.lowering.statement_lowering import lower
+from iverson.te.rewrites import axis_blocks
 
 from .corpus import KERNELS
 
@@ -24,7 +25,7 @@ PEAK = Peak(10e9, 10e9, 2)
 
 @pytest.fixture(autouse=True)
 def _known_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "peak", lambda: PEAK)
+    monkeypatch.setattr(kernel_report, "peak", lambda: PEAK)
 
 
 def said(*made: te.Tensor) -> list[str]:
@@ -109,8 +110,8 @@ def test_what_runs_in_blocks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     W = te.compute((50, 50), lambda i, j: te.exp(x[i] * x[j]), "W")
     T = te.compute((50,), lambda i: te.sum(W[i, k] / W[k, i], k), "T")
     U = te.compute((50,), lambda i: te.sum(W[i, k], k) * te.max(W[i, k], k), "U")
-    monkeypatch.setattr(blocks, "LARGE", 1 << 12)
-    monkeypatch.setattr(blocks, "BLOCK", 1 << 12)
+    monkeypatch.setattr(axis_blocks, "LARGE", 1 << 12)
+    monkeypatch.setattr(axis_blocks, "BLOCK", 1 << 12)
     assert "blocks    as an op, 5 places of i at a time, of 50" in te.explain(U)
     assert "blocks" not in te.explain(T), "rows and columns"
 

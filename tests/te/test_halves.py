@@ -11,9 +11,9 @@ import iverson as iv
 from iverson import te
 from iverson.autograd.joint import JointOp
 from iverson.core import dtypes
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.lowered import Interpreted
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.lowered_program import Interpreted
+from iverson.te.lowering.statement_lowering import lower
 
 pytest.importorskip("ml_dtypes")
 

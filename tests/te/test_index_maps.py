@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson import te
 from iverson.autograd import grad
-from iverson.core import work
 from iverson.core.aval import Aval
+from iverson.core.counting import work
 from iverson.core.entries import NOTHING, Box, hull, plain
 from iverson.core.region import Region
 from iverson.expr.nodes import Expr
 from iverson.layouts import support_of
-from iverson.te.expressions import Tensor, Var
-from iverson.te.index_maps import IndexMaps, Relation
-from iverson.te.interpret import run
-from iverson.te.nodes import Compute, Program
+from iverson.te.ir.expressions import Tensor, Var
+from iverson.te.ir.interpret import run
+from iverson.te.ir.nodes import Compute, Program
+from iverson.te.ops.index_maps import IndexMaps, Relation
 from tests.conformance.product import examples
 from tests.layouts.test_box import regions
 

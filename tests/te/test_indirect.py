@@ -16,10 +16,10 @@ import pytest
 from iverson import te
 from iverson.core.errors import IndexingError
 from iverson.expr.nodes import Expr
-from iverson.te.expressions import Tensor
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.verify import check
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.interpret import run
+from iverson.te.ir.verify import check
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import by_turns
 
 F = te.F

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.codegen.contract import Product
-from iverson.te.inline import inline
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.share import shared
-from iverson.te.work import work
+from iverson.codegen.schedule.blas_contraction import Product
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.lowered_work import work
+from iverson.te.lowering.statement_lowering import lower
+from iverson.te.rewrites.common_tensors import shared
+from iverson.te.rewrites.inlining import inline
 
 from .corpus import KERNELS
 

@@ -18,8 +18,8 @@ from iverson.core.errors import (
     IversonError,
     ShapeError,
 )
-from iverson.te.interpret import run
-from iverson.te.lower import lower
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import some
 from tests.te.oracles import eliminated_value, value
 

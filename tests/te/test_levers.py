@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.codegen.launch import sharing
-from iverson.codegen.nodes import Loop, statements
-from iverson.te.inline import inline
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.lowered import Run
-from iverson.te.nodes import Compute, tensors_below
+from iverson.codegen.execution.launch import sharing
+from iverson.codegen.nests.nodes import Loop, statements
+from iverson.te.ir.interpret import run
+from iverson.te.ir.nodes import Compute, tensors_below
+from iverson.te.lowering.lowered_program import Run
+from iverson.te.lowering.statement_lowering import lower
+from iverson.te.rewrites.inlining import inline
 from tests.conformance.product import some
 
 from .corpus import KERNELS

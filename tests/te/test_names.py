@@ -17,15 +17,15 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.print import kernel_text
+from iverson.codegen.nests.print import kernel_text
 from iverson.core.errors import IndexingError
 from iverson.core.scalars import SCALARS
-from iverson.expr.functions import ASSIGN
-from iverson.te.expressions import Tensor, Var
-from iverson.te.interpret import run
-from iverson.te.lower import afresh
-from iverson.te.lowered import Run
-from iverson.te.names import PARTS, meaning, part
+from iverson.expr.function_facts import ASSIGN
+from iverson.te.ir.expressions import Tensor, Var
+from iverson.te.ir.fresh_names import PARTS, meaning, part
+from iverson.te.ir.interpret import run
+from iverson.te.lowering.lowered_program import Run
+from iverson.te.lowering.statement_lowering import afresh
 from tests.conformance.product import EXHAUSTIVE, by_turns, paired
 
 from .corpus import KERNELS
@@ -34,8 +34,15 @@ from .texts import derived, texts
 
 #: What texts say beside names: the strings of the modules that make them, and functions.
 SAID = (
-    *("te/explain", "te/kernels", "te/names", "te/eliminate", "te/inline", "te/guards"),
-    *("codegen/expect", "codegen/launch", "codegen/peak"),
+    *(
+        "te/lowering/explanation",
+        "te/lowering/kernel_report",
+        "te/ir/fresh_names",
+        "te/elimination/zero_elimination",
+        "te/rewrites/inlining",
+        "te/ir/evaluation_guards",
+    ),
+    *("codegen/execution/time_estimates", "codegen/execution/launch", "codegen/runtime/machine_peak"),
 )
 #: Names that te gives: tensors and axes that nobody named, indices of what a gather writes, digits, batches.
 GIVEN = r"[Tkn]\d+|[aboxeip]\d+|[a-z]+[01]|[etpm]"

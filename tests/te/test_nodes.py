@@ -14,9 +14,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, In
 from iverson.expr.build import as_expr, promote, select
 from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
 from iverson.expr.print import text
-from iverson.te.expressions import Var, substitute
-from iverson.te.nodes import Program
-from iverson.te.verify import check
+from iverson.te.ir.expressions import Var, substitute
+from iverson.te.ir.nodes import Program
+from iverson.te.ir.verify import check
 
 
 def test_equal_expressions_are_the_same_object() -> None:
@@ -164,7 +164,7 @@ def test_verifier_refuses_broken_programs() -> None:
         (replace(s, combine="mean"), "combine"),
         (replace(s, write=s.write[:1]), "write indices"),
         (replace(s, body=s.body.astype("float32")), "body of float32"),
-        (replace(s, domain=te.nodes.Domain(s.domain.axes[:2])), "index k"),
+        (replace(s, domain=te.ir.nodes.Domain(s.domain.axes[:2])), "index k"),
         (replace(s, combine="argmax"), "position"),
     ]:
         with pytest.raises(ArgumentError, match=message):

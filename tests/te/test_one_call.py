@@ -9,12 +9,12 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.programs import compile as programs_compile
+from iverson.codegen.programs import compiled_program as programs_compile
+from iverson.core.counting.work import counting
 from iverson.core.errors import IndexingError, ShapeError
-from iverson.core.work import counting
-from iverson.te import lowered as lowering
-from iverson.te.lower import lower
-from iverson.te.lowered import Interpreted, Lowered
+from iverson.te.lowering import lowered_program as lowering
+from iverson.te.lowering.lowered_program import Interpreted, Lowered
+from iverson.te.lowering.statement_lowering import lower
 from tests.tools.entered import python_calls
 
 

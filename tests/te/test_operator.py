@@ -12,13 +12,13 @@ import pytest
 import iverson as iv
 from iverson import te
 from iverson.autograd import grad
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError
 from iverson.core.table import TABLE, op_of
-from iverson.graph.print import show
+from iverson.graph.ir.print import show
 from iverson.ops import override_vjp
-from iverson.te.counting import domain_size, walk_size
+from iverson.te.elimination.point_counts import domain_size, walk_size
 from iverson.testing import gradcheck, gradgradcheck
 from iverson.transforms import jvp
 from tests.conformance.product import in_short, paired

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson import te
 from iverson.errors import ArgumentError, ArgumentTypeError, GradientError, IndexingError
-from iverson.te.interpret import Visits, run
-from iverson.te.lower import lower
-from iverson.te.verify import check
+from iverson.te.ir.interpret import Visits, run
+from iverson.te.ir.verify import check
+from iverson.te.lowering.statement_lowering import lower
 from tests.codegen.fenced import fenced
 from tests.conformance.product import EXHAUSTIVE, examples, in_short, some, turn
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson import te
 from iverson.errors import ArgumentError, IndexingError, ShapeError
-from iverson.te.interpret import Visits, run
-from iverson.te.lower import lower
-from iverson.te.work import work
+from iverson.te.ir.interpret import Visits, run
+from iverson.te.lowering.lowered_work import work
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import examples, in_short, paired
 
 from .oracles import check_derivatives

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from iverson import te
 from iverson.expr.nodes import Expr
-from iverson.te.expressions import Tensor, Var
-from iverson.te.interpret import run
+from iverson.te.ir.expressions import Tensor, Var
+from iverson.te.ir.interpret import run
 from tests.conformance.product import EXHAUSTIVE
 
 F = te.F

@@ -10,20 +10,21 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen import interpret, workspace
-from iverson.codegen.nodes import INT64, Loop, Stmt, Store, rewritten, statements, with_buffers
-from iverson.codegen.programs import compile as programs_compile
-from iverson.codegen.programs.emit import is_shared_out
+from iverson.codegen.execution.verify import verify
+from iverson.codegen.nests import interpret
+from iverson.codegen.nests.nodes import INT64, Loop, Stmt, Store, rewritten, statements, with_buffers
+from iverson.codegen.programs import compiled_program as programs_compile
 from iverson.codegen.programs.nodes import Nest
-from iverson.codegen.rows import by_rows, parts
-from iverson.codegen.verify import verify
+from iverson.codegen.programs.program_emission import is_shared_out
+from iverson.codegen.runtime import workspaces
+from iverson.codegen.schedule.row_tiling import by_rows, parts
 from iverson.expr.nodes import Apply, Const
-from iverson.graph.lower import Native
-from iverson.graph.lower import lower as graph_lower
+from iverson.graph.lowering.graph_lowering import Native
+from iverson.graph.lowering.graph_lowering import lower as graph_lower
 from iverson.graph.passes import simplified
-from iverson.te import lower as lowering
-from iverson.te.lower import lower
-from iverson.te.lowered import Lowered, Run
+from iverson.te.lowering import statement_lowering as lowering
+from iverson.te.lowering.lowered_program import Lowered, Run
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import by_turns
 
 from .corpus import KERNELS
@@ -225,14 +226,14 @@ def test_of_temporaries_there_are_the_rows_at_hand(monkeypatch: pytest.MonkeyPat
     made = code(*softmax_and_gradient((4096, 256)))
     assert held(made) == {"e", "dsoftmax/de"}
     taken: list[int] = []
-    take = workspace.take
+    take = workspaces.take
 
     def counted(shape: tuple[int, ...], dtype: Any) -> Any:
         found = take(shape, dtype)
         taken.append(found.nbytes)
         return found
 
-    monkeypatch.setattr(workspace, "take", counted)
+    monkeypatch.setattr(workspaces, "take", counted)
     given = [np.ones((4096, 256), "float32")] * 2
     made(*given, threads=1)
     assert sum(taken) == 0

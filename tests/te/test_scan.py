@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson import te
-from iverson.codegen import compile
+from iverson.codegen.execution import object_code
 from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, ShapeError
-from iverson.te.affine import affine_of
-from iverson.te.expressions import Var
-from iverson.te.interpret import run
-from iverson.te.lower import lower
-from iverson.te.nodes import Compute, Domain, Recurrence, Statement
-from iverson.te.verify import check
+from iverson.te.ir.expressions import Var
+from iverson.te.ir.index_arithmetic import affine_of
+from iverson.te.ir.interpret import run
+from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement
+from iverson.te.ir.verify import check
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE
 
 from .oracles import check_derivatives
@@ -374,9 +374,9 @@ def test_every_way_of_running() -> None:
 
 def test_a_program_with_a_scan_serves_all_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    plain = compile.to_object
+    plain = object_code.to_object
     monkeypatch.setenv("IVERSON_CACHE", "off")
-    monkeypatch.setattr(compile, "to_object", lambda text, m: (made.append(text), plain(text, m))[1])
+    monkeypatch.setattr(object_code, "to_object", lambda text, m: (made.append(text), plain(text, m))[1])
     op = te.op(gated, name="scan_gated_lengths")
     first = None
     for n in (4, 9, 5, 12, 7):

@@ -11,13 +11,13 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.nodes import expressions, statements
-from iverson.codegen.rows import parts
-from iverson.codegen.visits import visits
+from iverson.codegen.nests.nodes import expressions, statements
+from iverson.codegen.schedule.row_tiling import parts
+from iverson.codegen.schedule.visit_counts import visits
 from iverson.expr.nodes import Apply, subexpressions
-from iverson.te import interpret
-from iverson.te.lower import lower
-from iverson.te.lowered import Lowered, Run
+from iverson.te.ir import interpret
+from iverson.te.lowering.lowered_program import Lowered, Run
+from iverson.te.lowering.statement_lowering import lower
 
 rng = np.random.default_rng(0)
 FRAMES, BINS, WINDOW, HOP = 20, 9, 32, 8

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from iverson import te
-from iverson.te.guards import Guards
+from iverson.te.ir.evaluation_guards import Guards
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 
 from .corpus import KERNELS

@@ -16,16 +16,26 @@ from iverson import te
 from iverson.core.errors import ArgumentError
 from iverson.expr.build import as_expr, const, index, select
 from iverson.expr.nodes import Expr
-from iverson.te.affine import constraints_of
-from iverson.te.eliminate import is_chosen
-from iverson.te.explain import counts
-from iverson.te.expressions import Var
-from iverson.te.interpret import run, scalar
-from iverson.te.loops import exact_loops
-from iverson.te.lower import lower
-from iverson.te.nodes import Compute, Domain, For, If, Program, Recurrence, Statement, Walk, program_of
-from iverson.te.print import program_text
-from iverson.te.verify import check
+from iverson.te.elimination.exact_loops import exact_loops
+from iverson.te.elimination.zero_elimination import is_chosen
+from iverson.te.ir.expressions import Var
+from iverson.te.ir.index_arithmetic import constraints_of
+from iverson.te.ir.interpret import run, scalar
+from iverson.te.ir.nodes import (
+    Compute,
+    Domain,
+    For,
+    If,
+    Program,
+    Recurrence,
+    Statement,
+    Walk,
+    program_of,
+)
+from iverson.te.ir.print import program_text
+from iverson.te.ir.verify import check
+from iverson.te.lowering.explanation import counts
+from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import examples, some
 
 FLOAT = np.dtype("float64")

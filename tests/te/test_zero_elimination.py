@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.accesses import CASES, Case, gradients
 from iverson import te
-from iverson.te.explain import counts
-from iverson.te.interpret import Visits, run
-from iverson.te.lower import lower
-from iverson.te.verify import check, unproven_reads, unproven_writes
+from iverson.te.ir.interpret import Visits, run
+from iverson.te.ir.verify import check, unproven_reads, unproven_writes
+from iverson.te.lowering.explanation import counts
+from iverson.te.lowering.statement_lowering import lower
 
 
 def _feed(program: te.Program) -> list[object]:

@@ -13,15 +13,15 @@ from typing import Any
 from unittest import mock
 
 from iverson import te
-from iverson.codegen.print import nameless_text
-from iverson.codegen.programs.arena import in_place
-from iverson.codegen.programs.by_rows import by_rows
+from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.programs.buffer_allocation import in_place
+from iverson.codegen.programs.loop_rolling import rolled
 from iverson.codegen.programs.print import structure
-from iverson.codegen.programs.rolled import rolled
-from iverson.te import one_call
-from iverson.te.lower import afresh
-from iverson.te.lowered import Run
-from iverson.te.selection import of_selection
+from iverson.codegen.programs.row_fusion import by_rows
+from iverson.te.lowering import native_call
+from iverson.te.lowering.lowered_program import Run
+from iverson.te.lowering.statement_lowering import afresh
+from iverson.te.ops.selected_inputs import of_selection
 
 from .corpus import KERNELS
 from .programs import Programs
@@ -34,7 +34,7 @@ def texts(outputs: Iterable[te.Tensor]) -> Iterator[str]:
     lowered = afresh(program)
     yield from (nameless_text(s.kernel) if isinstance(s, Run) else type(s).__name__ for s in lowered.steps)
     if not program.sizes:
-        with mock.patch.object(one_call, "compile_program", _Known):
+        with mock.patch.object(native_call, "compile_program", _Known):
             whole: Any = lowered.whole
         yield "" if whole is None else whole.compiled.text
 

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from iverson.testing import gradcheck
 from tests.conformance.product import examples

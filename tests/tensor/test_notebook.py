@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 import iverson as iv
 from iverson.core.dispatch import value_of
 from iverson.handles.spy import MOST, SIDE
-from iverson.layouts.registry import sparse_layouts
+from iverson.layouts.layout_registry import sparse_layouts
 from tests.conformance.product import examples
 from tests.graph.test_report_page import Checked
 

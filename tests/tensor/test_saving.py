@@ -16,7 +16,7 @@ import iverson as iv
 from iverson import optim
 from iverson.errors import ArgumentError, ArgumentTypeError
 from iverson.layouts import sparse_layouts
-from iverson.layouts.registry import layout_of
+from iverson.layouts.layout_registry import layout_of
 from tests.array_api.common import draw, dtypes_of
 from tests.conformance.product import some
 

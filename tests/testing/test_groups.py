@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import iverson as iv
 from iverson.testing import GradcheckError, gradcheck
-from iverson.transforms.grouping import disjoint
+from iverson.transforms.jacobians.grouping import disjoint
 
 
 @given(arrays(bool, st.tuples(st.integers(0, 12), st.integers(0, 12))))

@@ -10,7 +10,7 @@ import pytest
 import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.testing import GradcheckError, gradcheck, gradgradcheck
-from iverson.testing.report import OFF_PATTERN, ON_PATTERN
+from iverson.testing.failure_report import OFF_PATTERN, ON_PATTERN
 from tests.testing.mutations import constant
 
 LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")

@@ -84,7 +84,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "delete the guard: if p is q": "a shortcut: an array is the same view of itself",
         "0 -> 1 in conditions.append(Bracket(": "of what a condition is of, nothing is looked at",
     },
-    "iverson.kernels.keys": {
+    "iverson.kernels.index_keys": {
         "indices.step > 0 -> indices.step >= 0": "no step is 0",
         "r.step > 0 -> r.step >= 0": "no step is 0",
         "1 -> 2 in elif item.step == 1": "a shortcut: so are the ends of any slice forwards",
@@ -92,7 +92,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "1 -> 2 in result.append(canonical_slice": "any extent that holds the indices",
         "0 -> 1 in low, high = (min(r[0]": "slices that read nothing have a step of 1",
     },
-    "iverson.kernels.merging": {
+    "iverson.kernels.sparse.merging": {
         "delete the guard: if 8 * indices.size >": "few entries may be looked for, or all passed over",
         "negate: 8 * indices.size >": "few entries may be looked for, or all passed over",
         "drop: 8 * indices.size >": "few entries may be looked for, or all passed over",
@@ -124,11 +124,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "2 -> 3 in at: tuple": "what is not the first is the second",
         "drop: not b.pattern.count": "the union is the other pattern then, which keeps no marks of itself",
     },
-    "iverson.kernels.registry": {
+    "iverson.kernels.kernel_registry": {
         "delete the guard: if Zero not in map(type, values)": "a shortcut: no group is found then",
         "drop: op.linear_in": "a shortcut: an op that is linear in nothing has no groups",
     },
-    "iverson.kernels.sparse_elementwise": {
+    "iverson.kernels.sparse.sparse_elementwise": {
         "drop: first is not None": "where none is sparse, no array is, and nothing is bounded",
         "first is not None -> first is None in if on_one": "a shortcut: computed at the union of one pattern",
         "delete the guard: if getattr(found": "a shortcut: computed at the union of one pattern",
@@ -165,7 +165,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in if all(v.pattern is": "all terms have one pattern",
         "1 -> 2 in probe =": "how many zeros a function is tried at",
     },
-    "iverson.kernels.sparse_products": {
+    "iverson.kernels.sparse.sparse_products": {
         "delete the guard: if x.pattern.layout == layout": "a shortcut: what is in the layout stays so",
         "delete the guard: if len(s.shape) == b.ndim": "a shortcut: a matrix is a batch of one",
         "drop: is_strided(values": "a shortcut: what is strided stays so",
@@ -204,11 +204,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "negate: s.pattern.layout == 'csc'": "a walk over rows, or over columns",
         "False -> True": "whether arrays of the right type are copied",
     },
-    "iverson.kernels.sparse_factors": {
+    "iverson.kernels.sparse.sparse_factors": {
         "drop: a.shape == b.shape": "values of one pattern have one shape",
         "False -> True": "whether arrays of the right type are copied",
     },
-    "iverson.kernels.sparse_parts": {
+    "iverson.kernels.sparse.sparse_parts": {
         "delete the guard: if np.array_equal(own, chosen)": "two arrays of one hash",
         "negate: np.array_equal(own, chosen) in if": "a shortcut: lines are taken again",
         "False -> True in *lead, along": "whether arrays of the right type are copied",
@@ -217,7 +217,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "negate: pattern.axis == 0 in n, m = x.shape": "extents are looked at for negative numbers alone",
         "0 -> 1 in n, m = x.shape": "extents are looked at for negative numbers alone",
     },
-    "iverson.kernels.sparse_reductions": {
+    "iverson.kernels.sparse.sparse_reductions": {
         "delete the guard: if compressed is not None": "a shortcut: lines are found by addresses",
         "drop: pattern.ndim == 2": "a shortcut: patterns of other ranks say that they have no such lines",
         "pattern.ndim == 2 -> pattern.ndim != 2": "a shortcut: lines are found by addresses",
@@ -236,7 +236,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.kernels.zero": {
         "delete the guard: if plain and zero.shape == ()": "a shortcut: nothing is cast or broadcast below",
     },
-    "iverson.graph.differentiate": {
+    "iverson.graph.derivatives.differentiation": {
         "drop: _is_free(e) in if _is_free(e) and e.results[0]": "what made other values is found as well",
         "False -> True in with recorded.level": "more is recorded, and never read",
         "True -> False in equations, _, found, _ = self._pul": "what recorded passes read is computed again",
@@ -267,7 +267,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "0 -> 1 in lines =": "a sum has one operand",
         "0 -> 1 in conditions.append(Held(": "of what a condition is of, nothing is looked at",
     },
-    "iverson.graph.passes.demands": {
+    "iverson.graph.passes.demand_analysis": {
         "False -> True in return False": "what bounds nothing is inferred, too",
         "drop: _may_bound(e, found)": "what bounds nothing is inferred, too",
         "drop: isinstance(found.get(": "what bounds nothing is inferred, too",
@@ -279,7 +279,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.graph.passes.held": {
         "delete the guard: if common == region": "a shortcut: what is placed all over is itself",
     },
-    "iverson.core.guards": {
+    "iverson.core.surroundings": {
         "delete the guard: if isinstance(x, ModuleType)": "what libraries hold does not change",
         "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",
         "drop: isinstance(x, ModuleType)": "only modules have a file",
@@ -305,7 +305,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not plain": "a shortcut: strided arrays are not traced",
         "drop: type(leaf) is Tensor": "a shortcut: a tensor is no array",
     },
-    "iverson.te.eliminate": {
+    "iverson.te.elimination.zero_elimination": {
         "k > 0 -> k >= 0": "no coefficient is 0",
         "len(choices) > 1 -> len(choices) >= 1": "a shortcut: of one choice, none is left out",
         "filling(box.domain) * MOST >= 1 ->": "how much of a box is worth all of it",
@@ -313,14 +313,14 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "c > 0 -> c >= 0": "no coefficient is 0",
         "drop: inside": "the loops over outputs come first",
     },
-    "iverson.codegen.bounds": {
+    "iverson.codegen.nests.integer_bounds": {
         "drop: known_form(e)": "a shortcut: the form is found again",
         "drop: e.name in LINEAR": "a shortcut: other functions have no form",
         "c > 0 -> c >= 0": "no coefficient is 0",
         "sign > 0 -> sign >= 0": "a sign is 1 or -1",
         "4 -> 5": "how many candidates are tried",
     },
-    "iverson.codegen.plan": {
+    "iverson.codegen.nests.access_checks": {
         "drop: x.name in scope.lets": "what has an unknown name is not steady, which is asked first",
         "drop: inside(a, ranges)": "a shortcut: the facts are not asked for",
         "0 -> 1": "any interval with ends; comparisons have operands of one dtype",
@@ -340,7 +340,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not op.entry_map.bounds": "a shortcut: the support is everything",
         "len(op.plans) >= _MANY ->": "how many plans are kept",
     },
-    "iverson.layouts.counting": {
+    "iverson.layouts.counting_sorts": {
         "delete the guard: if starts.size == count": "a shortcut: sums of one term are the terms",
         "sum(extents) <=": "how much is worth counting",
         "1024 -> 1025": "how much is worth counting",

@@ -52,35 +52,35 @@ TESTS = {
         "tests/graph/test_shapes.py",
     ],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
-    "iverson.te.eliminate": [
+    "iverson.te.elimination.zero_elimination": [
         "tests/te/test_walks.py",
         "tests/te/test_eliminate.py",
         "tests/te/test_any_shape.py",
     ],
-    "iverson.codegen.bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
-    "iverson.codegen.plan": ["tests/codegen/test_plan.py"],
+    "iverson.codegen.nests.integer_bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
+    "iverson.codegen.nests.access_checks": ["tests/codegen/test_plan.py"],
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
     "iverson.kernels.box": ["tests/layouts/test_box_tables.py"],
-    "iverson.kernels.keys": ["tests/layouts/test_keys.py"],
-    "iverson.kernels.regions": ["tests/layouts/test_box_tables.py"],
+    "iverson.kernels.index_keys": ["tests/layouts/test_keys.py"],
+    "iverson.kernels.region_images": ["tests/layouts/test_box_tables.py"],
     "iverson.kernels.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
     "iverson.layouts.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
-    "iverson.kernels.merging": [
+    "iverson.kernels.sparse.merging": [
         "tests/sparse/test_elementwise.py",
         "tests/layouts/test_merging.py",
         "tests/graph/test_following_patterns.py",
     ],
-    "iverson.kernels.registry": ["tests/layouts/test_registry.py"],
-    "iverson.kernels.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
-    "iverson.kernels.sparse_factors": ["tests/sparse/test_factorized.py"],
-    "iverson.kernels.sparse_reductions": ["tests/sparse/test_reductions.py"],
-    "iverson.kernels.sparse_products": [
+    "iverson.kernels.kernel_registry": ["tests/layouts/test_registry.py"],
+    "iverson.kernels.sparse.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
+    "iverson.kernels.sparse.sparse_factors": ["tests/sparse/test_factorized.py"],
+    "iverson.kernels.sparse.sparse_reductions": ["tests/sparse/test_reductions.py"],
+    "iverson.kernels.sparse.sparse_products": [
         "tests/sparse/test_product_paths.py",
         "tests/sparse/test_products.py",
     ],
-    "iverson.kernels.sparse_parts": ["tests/sparse/test_parts.py"],
+    "iverson.kernels.sparse.sparse_parts": ["tests/sparse/test_parts.py"],
     "iverson.layouts": ["tests/layouts/test_merging.py", "tests/sparse/test_layouts.py"],
-    "iverson.layouts.counting": [
+    "iverson.layouts.counting_sorts": [
         "tests/layouts/test_merging.py",
         "tests/sparse/test_layouts.py",
         "tests/sparse/test_parts.py",
@@ -94,8 +94,8 @@ TESTS = {
         "tests/graph/test_passes.py",
         "tests/graph/test_strong_zeros.py",
     ],
-    "iverson.graph.specialize": ["tests/graph/test_differentiate.py"],
-    "iverson.graph.differentiate": [
+    "iverson.graph.derivatives.specialization": ["tests/graph/test_differentiate.py"],
+    "iverson.graph.derivatives.differentiation": [
         "tests/graph/test_differentiate.py",
         "tests/graph/test_compiled.py",
         "tests/graph/test_kept.py",
@@ -103,7 +103,7 @@ TESTS = {
         "tests/graph/test_on_patterns.py",
         "tests/autograd/test_brackets.py",
     ],
-    "iverson.core.guards": ["tests/transforms/test_retrace.py"],
+    "iverson.core.surroundings": ["tests/transforms/test_retrace.py"],
     "iverson.transforms.jit": [
         "tests/transforms/test_retrace.py",
         "tests/transforms/test_jit.py",

@@ -10,10 +10,10 @@ import optree
 import pytest
 
 import iverson as iv
-from iverson.graph.interpret import interpret
-from iverson.graph.parse import parse
-from iverson.graph.print import text_and_objects
-from iverson.graph.verify import check
+from iverson.graph.control.parse import parse
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.print import text_and_objects
+from iverson.graph.ir.verify import check
 from tests.conformance.product import some
 from tests.graph.programs import close
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from tests.conformance.product import examples
 

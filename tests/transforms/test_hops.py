@@ -13,7 +13,7 @@ import pytest
 
 import iverson as iv
 from iverson.ops import F
-from iverson.transforms.batch import Batch
+from iverson.transforms.batching.batch_level import Batch
 from iverson.transforms.trees import fresh
 from tests.tools.entered import python_calls
 

@@ -20,7 +20,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.errors import ArgumentError, ArgumentTypeError
-from iverson.graph.compiled import Compiled
+from iverson.graph.calls.compiled_ops import Compiled
 from iverson.layouts import Zero, to_strided
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -3.0]])

@@ -15,10 +15,10 @@ from iverson.autograd.mode import no_grad
 from iverson.core.dispatch import value_of
 from iverson.errors import ArgumentError, LinearAlgebraError, MissingRuleError, ShapeError
 from iverson.ops import TABLE
-from iverson.transforms import sparse_jacobian
-from iverson.transforms.dependence import dependences, structure
 from iverson.transforms.derivatives import Linearization
-from iverson.transforms.sparse_jacobian import plan
+from iverson.transforms.jacobians import sparse_jacobian
+from iverson.transforms.jacobians.dependence import dependences, structure
+from iverson.transforms.jacobians.sparse_jacobian import plan
 from tests.conformance.product import by_turns
 from tests.graph.programs import as_tuple, calls_of, entries
 from tests.tools.entered import python_calls

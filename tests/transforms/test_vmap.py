@@ -14,10 +14,11 @@ from iverson import te
 from iverson.core.aval import Aval, aval_of
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.op import Op
-from iverson.graph.interpret import interpret
-from iverson.graph.trace import trace_flat
-from iverson.graph.verify import check
-from iverson.ops import TABLE, F, batching, defined
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.verify import check
+from iverson.graph.tracing.trace import trace_flat
+from iverson.ops import TABLE, F, defined
+from iverson.ops.rules import batching
 from iverson.transforms import vmap
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns, dtypes_of, floating, samples_of
 from tests.graph.programs import Call, as_tuple, calls_of, close, entries, loss_of

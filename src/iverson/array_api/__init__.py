@@ -9,27 +9,27 @@ import typing as _typing
 from types import ModuleType as _ModuleType
 
 from iverson.array_api import numpy_functions
-from iverson.array_api.constants import *
-from iverson.array_api.contraction import *
-from iverson.array_api.creation import *
-from iverson.array_api.data_types import *
-from iverson.array_api.einsum import *
+from iverson.array_api.conventions.constants import *
+from iverson.array_api.conventions.data_types import *
 from iverson.array_api.elementwise import *
-from iverson.array_api.indexing import *
-from iverson.array_api.joining import *
-from iverson.array_api.manipulation import *
-from iverson.array_api.nan_functions import *
+from iverson.array_api.entries.creation import *
+from iverson.array_api.entries.indexing import *
+from iverson.array_api.entries.joining import *
+from iverson.array_api.entries.manipulation import *
+from iverson.array_api.entries.searching import *
+from iverson.array_api.entries.updates import *
+from iverson.array_api.linear_algebra.contraction import *
+from iverson.array_api.linear_algebra.einsum import *
+from iverson.array_api.linear_algebra.triangular import *
 from iverson.array_api.nn import *
-from iverson.array_api.order_statistics import *
-from iverson.array_api.padding import *
-from iverson.array_api.reductions import *
-from iverson.array_api.scipy import *
-from iverson.array_api.searching import *
-from iverson.array_api.segments import *
-from iverson.array_api.sparse import *
-from iverson.array_api.statistics import *
-from iverson.array_api.triangular import *
-from iverson.array_api.updates import *
+from iverson.array_api.reduction.nan_functions import *
+from iverson.array_api.reduction.order_statistics import *
+from iverson.array_api.reduction.reductions import *
+from iverson.array_api.reduction.segments import *
+from iverson.array_api.signals.edge_padding import *
+from iverson.array_api.signals.statistics import *
+from iverson.array_api.sparse_arrays.scipy_conversion import *
+from iverson.array_api.sparse_arrays.sparse_construction import *
 
 if not _typing.TYPE_CHECKING:  # checkers read the imports
     __all__ = [

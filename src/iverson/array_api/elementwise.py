@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
-from iverson.array_api.arguments import SCALARS as NUMBERS
-from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, in_single, named
-from iverson.array_api.indexing import nonzero
-from iverson.array_api.methods import method
+from iverson.array_api.conventions.methods import method
+from iverson.array_api.conventions.operands import SCALARS as NUMBERS
+from iverson.array_api.conventions.operands import as_operand, as_weak, cast, check_kind, in_single, named
+from iverson.array_api.entries.indexing import nonzero
 from iverson.core import dtypes
-from iverson.core.arguments import checked
 from iverson.core.dispatch import NO_PARAMS, _default
 from iverson.core.errors import ArgumentError, DTypeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor

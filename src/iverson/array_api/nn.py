@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
-from iverson.array_api.creation import ones_like, zero_of
-from iverson.array_api.indexing import take_along_axis
-from iverson.array_api.methods import method
-from iverson.array_api.reductions import entry_count, mean
-from iverson.array_api.reductions import sum as _sum
-from iverson.core.arguments import checked
+from iverson.array_api.conventions.methods import method
+from iverson.array_api.conventions.operands import as_inexact, as_operand, check_kind, in_single
+from iverson.array_api.entries.creation import ones_like, zero_of
+from iverson.array_api.entries.indexing import take_along_axis
+from iverson.array_api.reduction.reductions import entry_count, mean
+from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core.dispatch import Wrapper, has_entries, unwrap
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, as_int, check_choice, normalize_axis
 from iverson.ops import F
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import SCALARS, as_operand, as_tuple, cast
+from iverson.array_api.conventions.operands import SCALARS, as_operand, as_tuple, cast
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
-from iverson.core.elsewhere import NAMES
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
+from iverson.core.python.elsewhere import NAMES
 from iverson.handles.array import Array
 from iverson.layouts.symbols import handed_out
 from iverson.ops import F

@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_weak, cast, check_kind, check_range, given_dtype
-from iverson.array_api.indexing import positions
-from iverson.array_api.joining import take_positions
+from iverson.array_api.conventions.operands import (
+    as_operand,
+    as_weak,
+    cast,
+    check_kind,
+    check_range,
+    given_dtype,
+)
+from iverson.array_api.entries.indexing import positions
+from iverson.array_api.entries.joining import take_positions
 from iverson.core import dtypes
-from iverson.core.arguments import checked
 from iverson.core.dispatch import drawn, levels
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, speaking_as
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import SCALARS as NUMBERS
-from iverson.array_api.arguments import as_inexact, as_operand, as_weak, cast, check_kind, named
+from iverson.array_api.conventions.operands import SCALARS as NUMBERS
+from iverson.array_api.conventions.operands import as_inexact, as_operand, as_weak, cast, check_kind, named
 from iverson.array_api.elementwise import digamma, documented, erf, erfc, exp2, lgamma, sigmoid
 from iverson.array_api.nn import log_softmax as _log_softmax
 from iverson.array_api.nn import softmax as _softmax
-from iverson.array_api.reductions import logsumexp as _logsumexp
+from iverson.array_api.reduction.reductions import logsumexp as _logsumexp
 from iverson.core import dtypes
-from iverson.core.arguments import checked
 from iverson.core.dispatch import bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.inputs.arguments import checked
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.core.shapes import as_int, normalize_axes
 from iverson.ops import TABLE, F
@@ -211,7 +211,7 @@ def multigammaln(a: A | ArrayLike, d: int, /) -> A:
     (x,), d = _read("multigammaln", a=a), as_int(d, "multigammaln", "d")
     if d < 1:
         raise ArgumentError("multigammaln", "d", got=str(d), expected="a dimension, 1 or more")
-    from iverson.array_api.creation import arange
+    from iverson.array_api.entries.creation import arange
 
     shifted = F.lgamma(F.expand_dims(x, axis=(x.ndim,)) - 0.5 * arange(d, dtype=x.dtype))
     return F.sum(shifted, axis=(x.ndim,), keepdims=False) + d * (d - 1) / 4 * math.log(math.pi)

@@ -1,7 +1,7 @@
 """The engine: recording, needs, the reverse pass, the forward walk, and custom Functions."""
 
 from iverson.autograd.api import HookHandle, backward, grad, register_hook
-from iverson.autograd.function import Function, once_differentiable
+from iverson.autograd.functions.function import Function, once_differentiable
 from iverson.autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from iverson.core.table import override_vjp
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.stored import spread
+from iverson.autograd.stored_entries import spread
 from iverson.core.dispatch import LevelValue, make_handle, may_select, value_of
 from iverson.core.entries import FULL, Box, Stored, join
 from iverson.core.region import Region
 from iverson.core.table import TABLE, F
-from iverson.kernels.keys import key_region
+from iverson.kernels.index_keys import key_region
 from iverson.layouts import Packed, Strided, layout_of, support_of
 
 

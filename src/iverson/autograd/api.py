@@ -8,18 +8,19 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from iverson.autograd.densify_watch import leaf_of
 from iverson.autograd.engine import check_seed, reverse
-from iverson.autograd.guards import is_recorded_for, not_tracked
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
-from iverson.autograd.watch import leaf_of
-from iverson.core import dispatch, dtypes, locks
-from iverson.core.aliases import EITHER, Alias, also_called, only
-from iverson.core.arguments import checked
-from iverson.core.arrays import plain
+from iverson.autograd.tracked_guards import is_recorded_for, not_tracked
+from iverson.core import dispatch, dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, has_entries, make_handle, rewrap, unwrap
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
+from iverson.core.inputs.aliases import EITHER, Alias, also_called, only
+from iverson.core.inputs.arguments import checked
+from iverson.core.inputs.arrays import plain
+from iverson.core.python import locks
 from iverson.core.shapes import check_choice
 from iverson.core.table import F
 from iverson.layouts import Zero

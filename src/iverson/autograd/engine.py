@@ -14,6 +14,7 @@ import numpy as np
 
 from iverson.autograd import unrecorded
 from iverson.autograd.accumulate import Sum
+from iverson.autograd.densify_watch import watch
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
 from iverson.autograd.needs import Demands, Needs, Slot, are_differentiated, find_needs, known_inputs
 from iverson.autograd.node import (
@@ -29,10 +30,9 @@ from iverson.autograd.node import (
 )
 from iverson.autograd.plan import Kind, Plan, on_values, parts_of, pullback
 from iverson.autograd.record import selected
-from iverson.autograd.stored import entries_at, with_entries
-from iverson.autograd.watch import watch
-from iverson.core import work
+from iverson.autograd.stored_entries import entries_at, with_entries
 from iverson.core.aval import Aval
+from iverson.core.counting import work
 from iverson.core.dispatch import Handle, LevelValue, alias, levels, make_handle, slot_of, value_of
 from iverson.core.entries import (
     FULL,
@@ -110,7 +110,7 @@ def _walk(
         g = arrived.pop(node, None)
         if g is None:
             if work.active.count:
-                from iverson.autograd.skipped import report_unreached
+                from iverson.autograd.skipped_cotangents import report_unreached
 
                 report_unreached(node, needs)
             continue
@@ -225,7 +225,7 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
         if plan is None:
             plan, parts = _planned(node, op, g, demands, recording)
         if work.active.count:
-            from iverson.autograd.skipped import report_planned
+            from iverson.autograd.skipped_cotangents import report_planned
 
             report_planned(node, demands, plan, parts)
         if plan.on_values:

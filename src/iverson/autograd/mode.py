@@ -8,8 +8,8 @@ from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
-from iverson.core.arguments import as_flag, as_function
 from iverson.core.errors import ArgumentTypeError
+from iverson.core.inputs.arguments import as_flag, as_function
 from iverson.core.table import derived
 
 _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)

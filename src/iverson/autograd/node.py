@@ -16,10 +16,10 @@ from typing import Any
 from weakref import ref
 
 from iverson.core.aval import Aval
-from iverson.core.caller import user_frame
 from iverson.core.dispatch import make_handle
 from iverson.core.entries import FULL, Entries
 from iverson.core.op import Op
+from iverson.core.python.caller import user_frame
 
 #: What rules get of an argument as it is held.
 _GIVEN = frozenset((Aval, int, float, complex, bool, type(None)))

@@ -14,11 +14,11 @@ import numpy as np
 from iverson.autograd import unrecorded
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import UNKNOWN, WHOLE, Node, differentiated, make_node, user_call
-from iverson.core import cost, dispatch, work
+from iverson.core import dispatch
 from iverson.core import entries as entries_of
-from iverson.core.arrays import plain
 from iverson.core.aval import Aval, aval_of, has_shape
-from iverson.core.caller import user_frame
+from iverson.core.counting import cost, work
+from iverson.core.counting.factorisations import FACTORISATIONS, multiply_adds
 from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
 from iverson.core.entries import FULL, Full, Stored
 from iverson.core.errors import (
@@ -29,7 +29,6 @@ from iverson.core.errors import (
     described,
     way_in,
 )
-from iverson.core.factorisations import FACTORISATIONS, multiply_adds
 from iverson.core.float_warnings import (
     UNSET,
     UNSET_RELAYED,
@@ -42,10 +41,12 @@ from iverson.core.float_warnings import (
     reset_error_state,
     set_error_state,
 )
+from iverson.core.inputs.arrays import plain
 from iverson.core.op import Op
+from iverson.core.python.caller import user_frame
 from iverson.core.table import F, overrides
-from iverson.kernels.origins import with_origin
-from iverson.kernels.registry import annihilated, run, zeros_like_result
+from iverson.kernels.kernel_registry import annihilated, run, zeros_like_result
+from iverson.kernels.pattern_origins import with_origin
 from iverson.layouts import Bracket, Pattern, Sparse, Zero, entries, layouts_by_type, new_bytes, select
 
 _SCALARS = frozenset((int, float, complex, bool))
@@ -153,7 +154,7 @@ def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params
     """The op's result as a value of a level, unless operands that are zero make it one of no level."""
     if annihilated(op, tuple(values)) is not None:
         if work.active.count:
-            from iverson.core.notes import Annihilated
+            from iverson.core.counting.notes import Annihilated
 
             where = differentiated.get() or user_call()
             work.note(Annihilated(op, tuple(map(_avals, values)), params, where))

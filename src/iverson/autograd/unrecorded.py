@@ -19,11 +19,11 @@ from weakref import ref
 from iverson.autograd.joint import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, make_node, next_number, reachable, user_call
-from iverson.core import locks
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GradientError
+from iverson.core.python import locks
 
 #: The index of a handle without a node whose value depends on what is differentiated: on a Function's inputs
 #: alone, or (in a rule) on the cotangents or tangents that arrived, too.

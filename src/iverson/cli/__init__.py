@@ -12,14 +12,14 @@ import traceback
 from collections.abc import Sequence
 
 from iverson import __version__
-from iverson.cli import bench, cache, check, demo, explain, info
-from iverson.cli.target import UsageError
+from iverson.cli import bench, cache, check, demo, explain_command, info
+from iverson.cli.command_target import UsageError
 
 COMMANDS = {
     "demo": demo,
     "info": info,
     "check": check,
-    "explain": explain,
+    "explain": explain_command,
     "bench": bench,
     "cache": cache,
 }

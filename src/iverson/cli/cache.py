@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from iverson.codegen import cache as kernels
+from iverson.codegen.runtime import kernel_cache as kernels
 
 
 def add(parser: argparse.ArgumentParser) -> None:

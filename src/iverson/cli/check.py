@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from iverson.cli.target import UsageError, add_target, target_of
+from iverson.cli.command_target import UsageError, add_target, target_of
 from iverson.core.errors import ArgumentError, GradientError
 from iverson.testing import GradcheckError, gradcheck, gradgradcheck
 

@@ -7,9 +7,9 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import iverson
-from iverson.codegen import cache
-from iverson.codegen.target import host
-from iverson.codegen.threads import available
+from iverson.codegen.runtime import kernel_cache
+from iverson.codegen.runtime.target import host
+from iverson.codegen.runtime.thread_pool import available
 
 NEEDED = ("numpy", "scipy", "llvmlite", "islpy", "optree")
 OPTIONAL = ("torch", "jax", "scikit-learn", "matplotlib", "networkx")
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
         "beside": ", ".join(f"{n} {v}" for n in OPTIONAL if (v := _version(n))) or "nothing",
         "processor": f"{machine.cpu}, {machine.triple}",
         "threads": available(),
-        "kernels": cache.folder() or "kept in memory alone",
+        "kernels": kernel_cache.folder() or "kept in memory alone",
     }
     for name, value in facts.items():
         print(f"{name:<10} {value or 'missing'}")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.caller import user_frame
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import GradientError, GraphError
+from iverson.core.python.caller import user_frame
 from iverson.core.shapes import Shape
 
 
@@ -37,7 +37,7 @@ class UnknownShape:
             "graph",
             got=f"a read of the shape of a value that has none yet{_line()}",
             expected="what does not depend on shapes",
-            remedy="give shapes first, by iverson.graph.shapes.with_shapes",
+            remedy="give shapes first, by iverson.graph.derivatives.shape_inference.with_shapes",
         )
 
     __iter__ = __getitem__ = __contains__ = __add__ = __radd__ = __mul__ = _read

@@ -20,9 +20,9 @@ from weakref import ref
 
 import numpy as np
 
-from iverson.core import locks
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.op import Op
+from iverson.core.python import locks
 
 NO_PARAMS: dict[str, Any] = {}
 
@@ -421,8 +421,8 @@ class LevelValue(Operand):
     may_select : whether what it stands for may hold a selection that is not made (a bracket).
     is_sparse : whether what it stands for is sparse.
     pattern : which entries what it stands for stores; None where that is not known, or differs.
-    stored : what says which entries eager code would store (`iverson.kernels.origins`); None of numbers.
-    dense : whether what it stands for is known to be strided: then there is nothing else to ask.
+    stored : what says which entries eager code would store (`iverson.kernels.pattern_origins`); None of
+    numbers. dense : whether what it stands for is known to be strided: then there is nothing else to ask.
     """
 
     __slots__ = ("_level",)

@@ -5,7 +5,7 @@ Python scalars are weak: they take the dtype of the array they meet, within its 
 meeting floating ones, which the standard leaves open, follow NumPy.
 
 float16 and bfloat16 are dtypes of storage: what computes with them computes in float32
-(`iverson.kernels.registry`). bfloat16 is that of the package ml_dtypes, an optional one, imported when
+(`iverson.kernels.kernel_registry`). bfloat16 is that of the package ml_dtypes, an optional one, imported when
 bfloat16 is first asked for. NumPy knows little of it: its ``kind`` is "V", for which `kind_of` says "f", and
 NumPy's own promotion has no rule for it, for which there is `result_type`.
 """

@@ -1,8 +1,8 @@
 """Entry maps: how the entries of an op's inputs correspond to those of its result, in both directions.
 
 From the map of an op follow what its backward reads of a cotangent, where a cotangent may be nonzero, and
-the support of its result. Maps of the ops of the table are in `iverson.ops.entry_maps`; this one, of which
-they are kinds, knows nothing.
+the support of its result. Maps of the ops of the table are in `iverson.ops.rules.entry_maps`; this one, of
+which they are kinds, knows nothing.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from iverson.core.caller import warn
+from iverson.core.python.caller import warn
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,8 +17,8 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
 from iverson.core.entry_map import ANY, EntryMap
-from iverson.core.keys import exact
-from iverson.core.parameters import positional
+from iverson.core.python.keys import exact
+from iverson.core.python.parameters import positional
 from iverson.core.shapes import Shape
 
 Rule = Callable[..., Any]
@@ -107,8 +107,9 @@ class Op:
         as g may be.
     multiple : results come as a tuple.
     as_stored : whether operands of half precision come to the op as they are, and not in float32
-        (`iverson.kernels.registry`): its body runs ops, which see to that, or stores.
-    batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch (`iverson.ops.batching`),
+        (`iverson.kernels.kernel_registry`): its body runs ops, which see to that, or stores.
+    batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch
+    (`iverson.ops.rules.batching`),
         where that does not follow from the op being elementwise or from parameters that count axes.
     te : the op in index notation, where it has been said so. Derivatives follow from it.
     loops : for compiled loops alone (`iverson.graph`), the op by way of intermediate results where its

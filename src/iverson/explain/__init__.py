@@ -1,8 +1,10 @@
-"""Reports of the work done and skipped. Counting itself is in `iverson.core.work` and `iverson.core.cost`."""
+"""Reports of the work done and skipped. Counting itself is in `iverson.core.counting.work` and
+`iverson.core.counting.cost`.
+"""
 
 from __future__ import annotations
 
-from iverson.core.work import Work
+from iverson.core.counting.work import Work
 from iverson.explain.counts import count, table
 from iverson.explain.report import Report, report
 

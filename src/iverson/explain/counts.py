@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from iverson.core.work import Work, counting
+from iverson.core.counting.work import Work, counting
 
 
 def count() -> AbstractContextManager[Work]:

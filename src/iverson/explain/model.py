@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iverson.core.cost import Cost
-from iverson.graph.nodes import Equation, Graph
+from iverson.core.counting.cost import Cost
+from iverson.graph.ir.nodes import Equation, Graph
 
 #: The reasons, and what each means.
 REASONS = {

@@ -12,20 +12,20 @@ from typing import Any
 from iverson.autograd.mode import recording
 from iverson.autograd.node import Node, line_of
 from iverson.core.aval import Aval
-from iverson.core.cost import PRODUCTS, Cost
+from iverson.core.counting.cost import PRODUCTS, Cost
+from iverson.core.counting.notes import Annihilated, Called, Skip, Unspecified
+from iverson.core.counting.work import Work, counting
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Bracket, Stored
-from iverson.core.notes import Annihilated, Called, Skip, Unspecified
-from iverson.core.work import Work, counting
 from iverson.explain.model import Body, Found, Line, Piece, Step
 from iverson.explain.program import called_programs, steps_of
-from iverson.explain.rules import RuleCosts, of_equation
+from iverson.explain.rule_costs import RuleCosts, of_equation
 from iverson.graph import passes
-from iverson.graph.bodies import compiled
-from iverson.graph.interpret import evaluated, interpret
-from iverson.graph.nodes import UNDEFINED, Equation, Graph, Value, values_of
-from iverson.graph.print import Printer, type_text
-from iverson.graph.trace import Traced
+from iverson.graph.control.bodies import compiled
+from iverson.graph.ir.interpret import evaluated, interpret
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, values_of
+from iverson.graph.ir.print import Printer, type_text
+from iverson.graph.tracing.trace import Traced
 from iverson.layouts import entries, layout_of, support_of
 from iverson.transforms.jit import Jitted, jit
 

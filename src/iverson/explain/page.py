@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from iverson.core.cost import Cost
+from iverson.core.counting.cost import Cost
 from iverson.explain.model import REASONS, Found, Line, Step
 from iverson.explain.picture import picture
 from iverson.explain.text import brief, typed

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from iverson.core.cost import PRODUCTS, Cost
+from iverson.core.counting.cost import PRODUCTS, Cost
 from iverson.explain.layered import Point, drawing
 from iverson.explain.model import Found, Line, Piece, Step
 from iverson.explain.text import brief, typed
-from iverson.graph.nodes import Equation, Value, values_of
-from iverson.graph.print import type_text
+from iverson.graph.ir.nodes import Equation, Value, values_of
+from iverson.graph.ir.print import type_text
 
 #: A character, a line of text, and the room around the text, in pixels.
 _CHAR, _LINE, _PAD = 6.65, 16.0, 10.0

@@ -8,17 +8,17 @@ from dataclasses import replace
 from math import prod
 
 from iverson.codegen.programs.nodes import Branch, Nest, Product, Repeat, Step
+from iverson.core.counting.notes import Called
 from iverson.core.dispatch import is_tracked
 from iverson.core.dtypes import is_inexact
 from iverson.core.entries import Stored
-from iverson.core.notes import Called
 from iverson.explain.model import ProgramStep
-from iverson.graph.compiled import Compiled
-from iverson.graph.executable import executable
-from iverson.graph.lower import Native
-from iverson.graph.nodes import UNDEFINED, Graph, Value
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.calls.executable import executable
+from iverson.graph.ir.nodes import UNDEFINED, Graph, Value
+from iverson.graph.ir.pattern_binding import symbol_of
+from iverson.graph.lowering.graph_lowering import Native
 from iverson.graph.passes import simplified
-from iverson.graph.symbols import symbol_of
 
 _WORDS = {Nest: "nests", Product: "products", Repeat: "loops", Branch: "branches"}
 

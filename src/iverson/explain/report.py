@@ -8,8 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from iverson.core.arguments import as_function, checked
-from iverson.core.cost import Cost
+from iverson.core.counting.cost import Cost
+from iverson.core.inputs.arguments import as_function, checked
 from iverson.explain.model import Found
 from iverson.explain.observe import observe
 from iverson.explain.page import as_page
@@ -23,7 +23,7 @@ class Report:
 
     Attributes
     ----------
-    done : the work done (`iverson.core.cost.Cost`: products, multiply_adds, entries, bytes).
+    done : the work done (`iverson.core.counting.cost.Cost`: products, multiply_adds, entries, bytes).
     avoided : the work avoided, by reason.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple
 
-from iverson.core.cost import Cost
+from iverson.core.counting.cost import Cost
 from iverson.explain.model import Found, Piece, Step
 
 _HEAD = f"{'products':>10}{'multiply-adds':>16}{'entries':>14}{'bytes':>14}"

@@ -13,7 +13,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
 from iverson.core.scalars import SCALARS, converted, result_dtype
-from iverson.expr.functions import NEGATED
+from iverson.expr.function_facts import NEGATED
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, Source, is_number, postorder, same
 from iverson.expr.print import text
 

@@ -1,7 +1,7 @@
 """Interval arithmetic: what an integer expression can be, from what its leaves can be.
 
-What leaves and affine forms can be is for the levels above to say: `te.affine` knows ranges of variables,
-`codegen.bounds` the loops around a statement.
+What leaves and affine forms can be is for the levels above to say: `te.ir.index_arithmetic` knows ranges of
+variables, `codegen.nests.integer_bounds` the loops around a statement.
 """
 
 from __future__ import annotations

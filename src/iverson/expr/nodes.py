@@ -28,9 +28,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from iverson.core import dtypes, locks
-from iverson.core.elsewhere import in_notation
+from iverson.core import dtypes
 from iverson.core.errors import ArgumentTypeError
+from iverson.core.python import locks
+from iverson.core.python.elsewhere import in_notation
 from iverson.core.scalars import SCALARS
 
 DType = np.dtype[Any]

@@ -27,18 +27,18 @@ pattern of cotangents; `specialize` leaves out what a pattern does not define or
     >>> graph.interpret(gradient.f, [x, y])[0]
     iverson.Tensor([ 0.14112001, -1.51360499])
 
-The grammar is on one page in `iverson.graph.nodes`. Above `te` and `autograd`, below `transforms`.
+The grammar is on one page in `iverson.graph.ir.nodes`. Above `te` and `autograd`, below `transforms`.
 """
 
-from iverson.graph.differentiate import Gradient, differentiate
-from iverson.graph.interpret import interpret
-from iverson.graph.lower_grad_of import lower_grad_of
-from iverson.graph.nodes import UNDEFINED, Graph
-from iverson.graph.parse import parse
-from iverson.graph.print import show
-from iverson.graph.shapes import with_shapes
-from iverson.graph.specialize import specialize
-from iverson.graph.verify import check
+from iverson.graph.control.parse import parse
+from iverson.graph.derivatives.differentiation import Gradient, differentiate
+from iverson.graph.derivatives.pullback_branches import lower_grad_of
+from iverson.graph.derivatives.shape_inference import with_shapes
+from iverson.graph.derivatives.specialization import specialize
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED, Graph
+from iverson.graph.ir.print import show
+from iverson.graph.ir.verify import check
 
 __all__ = [
     "UNDEFINED",

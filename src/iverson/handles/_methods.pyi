@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from typing import Any, Literal, Self, SupportsIndex, overload
-from iverson.array_api.updates import At
-from iverson.array_api.order_statistics import Extrema
-from iverson.array_api.statistics import HistogramResult
-from iverson.array_api.order_statistics import TopK
-from iverson.array_api.searching import UniqueAll
-from iverson.array_api.searching import UniqueCounts
-from iverson.array_api.searching import UniqueInverse
+from iverson.array_api.entries.updates import At
+from iverson.array_api.reduction.order_statistics import Extrema
+from iverson.array_api.signals.statistics import HistogramResult
+from iverson.array_api.reduction.order_statistics import TopK
+from iverson.array_api.entries.searching import UniqueAll
+from iverson.array_api.entries.searching import UniqueCounts
+from iverson.array_api.entries.searching import UniqueInverse
 
 from iverson.masked.tensor import MaskedTensor
 from iverson.handles.array import Array

@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from iverson.autograd import api
-from iverson.autograd.guards import check_conversion, check_in_place
+from iverson.autograd.tracked_guards import check_conversion, check_in_place
 from iverson.core import dtypes
-from iverson.core.arrays import plain
-from iverson.core.caller import is_assignment, warn
 from iverson.core.dispatch import NO_PARAMS, Operand, _default, bind, unwrap
-from iverson.core.elsewhere import remedy
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -30,10 +27,13 @@ from iverson.core.errors import (
     described,
     way_in,
 )
+from iverson.core.inputs.arrays import plain
 from iverson.core.op import Op
+from iverson.core.python.caller import is_assignment, warn
+from iverson.core.python.elsewhere import remedy
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
-from iverson.handles import indexing, views
+from iverson.handles import subscripts, views
 from iverson.layouts.symbols import handed_out
 from iverson.ops import TABLE
 
@@ -135,17 +135,17 @@ def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
     def forward(self: Any, other: Any) -> Any:
         if type(other) is not type(self) and (other := _operand(other, "matmul")) is NotImplemented:
             return NotImplemented
-        return indexing.matmul(self, other)
+        return subscripts.matmul(self, other)
 
     def reflected(self: Any, other: Any) -> Any:
         other = _operand(other, "matmul")
-        return NotImplemented if other is NotImplemented else indexing.matmul(other, self)
+        return NotImplemented if other is NotImplemented else subscripts.matmul(other, self)
 
     def in_place(self: Any, other: Any) -> Any:
         if (other := _operand(other, "matmul")) is NotImplemented:
             return NotImplemented
         base = views.base_of(self)
-        self._rebind(TABLE["matmul"], indexing.matmul(self, other))
+        self._rebind(TABLE["matmul"], subscripts.matmul(self, other))
         views.write_back(self, base)
         return self
 
@@ -330,12 +330,12 @@ class Array(Operand, Methods):
     # -- indexing ------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Self:
-        return indexing.getitem(self, key)
+        return subscripts.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         check_in_place(unwrap(self), "assignment")
         base = views.base_of(self)
-        indexing.setitem(self, key, value)
+        subscripts.setitem(self, key, value)
         views.write_back(self, base)
         # A call of ``__setitem__`` by name counts as a temporary does: only ``y[...] = v`` is looked at.
         if (

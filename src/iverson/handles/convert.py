@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.arguments import checked
-from iverson.core.arrays import plain
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IversonError, described, way_in
 from iverson.core.float_warnings import at_user_line, is_of_user
-from iverson.core.missing import check_none_missing, is_missing
+from iverson.core.inputs.arguments import checked
+from iverson.core.inputs.arrays import plain
+from iverson.core.inputs.missing import check_none_missing, is_missing
 from iverson.core.shapes import check_choice
 from iverson.handles.tensor import Tensor
 from iverson.ops import TABLE

@@ -8,7 +8,7 @@ from iverson.core.dispatch import has_entries
 from iverson.core.entries import FULL
 from iverson.handles.spy import Picture, of_entries
 from iverson.layouts import layout_of
-from iverson.layouts.registry import entries, support_of
+from iverson.layouts.layout_registry import entries, support_of
 
 
 def show(x: Any) -> str:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.autograd import api, unrecorded
-from iverson.autograd.guards import check_leaves, check_stays, is_differentiated, not_tracked
+from iverson.autograd.densify_watch import leaf_of
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import PausedLeaf, grad_slot, hold_gradient, meta_of
-from iverson.autograd.watch import leaf_of
+from iverson.autograd.tracked_guards import check_leaves, check_stays, is_differentiated, not_tracked
 from iverson.core import dispatch, dtypes
-from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, bind
 from iverson.core.errors import (
     ArgumentError,
@@ -28,12 +27,13 @@ from iverson.core.errors import (
     ShapeError,
 )
 from iverson.core.float_warnings import cast
+from iverson.core.inputs.arguments import checked
 from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
-from iverson.kernels.origins import layout_in_level
+from iverson.kernels.pattern_origins import layout_in_level
 from iverson.layouts import Strided, holds_alone, layout_of, read_only, to_strided
-from iverson.layouts.registry import support_of
+from iverson.layouts.layout_registry import support_of
 from iverson.ops import TABLE
 
 if TYPE_CHECKING:

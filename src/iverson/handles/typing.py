@@ -45,7 +45,8 @@ Device: TypeAlias = Literal["cpu"] | None
 #: The layouts that matrices can be created in.
 Layout: TypeAlias = Literal["strided", "coo", "csr", "csc"]
 Real: TypeAlias = Union[float, "np.integer[Any]", "np.floating[Any]"]
-#: Real numbers above 0, of at least 0, and in [0, 1]: what else is passed is an error (`core.arguments`).
+#: Real numbers above 0, of at least 0, and in [0, 1]: what else is passed is an error
+#: (`core.inputs.arguments`).
 Positive: TypeAlias = float
 NonNegative: TypeAlias = float
 Share: TypeAlias = float

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-from iverson.autograd.guards import check_in_place
 from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.tracked_guards import check_in_place
 from iverson.core.dispatch import bind, is_tracked, unwrap
 from iverson.core.errors import GradientError
 from iverson.core.op import Op

@@ -27,7 +27,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 import iverson as iv
-from iverson.array_api.sparse import sparse_value
+from iverson.array_api.sparse_arrays.sparse_construction import sparse_value
 from iverson.core import dtypes
 from iverson.core.errors import (
     ArgumentError,
@@ -38,7 +38,7 @@ from iverson.core.errors import (
     speaking_as,
 )
 from iverson.core.shapes import as_shape
-from iverson.interop.arrays import leaving
+from iverson.interop.array_checks import leaving
 from iverson.saving import replacing
 
 try:

@@ -24,8 +24,8 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.shapes import check_choice
-from iverson.graph.trace import trace_flat
-from iverson.interop.arrays import closed_over, leaving, returned, supported
+from iverson.graph.tracing.trace import trace_flat
+from iverson.interop.array_checks import closed_over, leaving, returned, supported
 from iverson.transforms.trees import flatten, unflatten
 
 try:

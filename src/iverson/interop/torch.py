@@ -28,7 +28,7 @@ from iverson.autograd.node import next_number, reachable
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, described
-from iverson.interop.arrays import closed_over, leaving, returned, supported
+from iverson.interop.array_checks import closed_over, leaving, returned, supported
 from iverson.layouts.strided import holds_alone
 from iverson.transforms.trees import flatten, unflatten
 

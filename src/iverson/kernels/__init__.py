@@ -8,9 +8,13 @@ from iverson.kernels import (
     box,
     box_moves,
     bracket,
-    iterations,
+    krylov_solvers,
     packed,
-    segments,
+    segment_kernels,
+    zero,
+)
+from iverson.kernels.kernel_registry import register, run
+from iverson.kernels.sparse import (
     sparse_assignments,
     sparse_elementwise,
     sparse_kron,
@@ -18,19 +22,17 @@ from iverson.kernels import (
     sparse_products,
     sparse_reductions,
     sparse_values,
-    zero,
 )
-from iverson.kernels.registry import register, run
 
 __all__ = [
     "box",
     "box_moves",
     "bracket",
-    "iterations",
+    "krylov_solvers",
     "packed",
     "register",
     "run",
-    "segments",
+    "segment_kernels",
     "sparse_assignments",
     "sparse_elementwise",
     "sparse_kron",

@@ -14,8 +14,8 @@ from iverson.core.entries import NOTHING, hull
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.kernels.registry import register, zeros_like_result
-from iverson.layouts import Box, Sparse, Zero, counting, is_strided, support_of
+from iverson.kernels.kernel_registry import register, zeros_like_result
+from iverson.layouts import Box, Sparse, Zero, counting_sorts, is_strided, support_of
 from iverson.layouts.pattern import addresses
 
 Values = tuple[Any, ...]
@@ -48,7 +48,7 @@ def _read_sparse(value: Sparse, region: Region) -> np.ndarray[Any, Any]:
     start, stop = (np.array(corner[:k])[:, None] for corner in (region.start, region.stop))
     inside = ((at >= start) & (at < stop)).all(axis=0)
     keys = addresses(at[:, inside] - start, region.shape[:k])
-    out = counting.added_rows(prod(region.shape[:k]), keys, value.entries[inside])
+    out = counting_sorts.added_rows(prod(region.shape[:k]), keys, value.entries[inside])
     out = out.reshape(*region.shape[:k], *value.dense_shape)
     found: np.ndarray[Any, Any] = out[(slice(None),) * k + region.slices[k:]]
     return found

@@ -12,9 +12,9 @@ from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
-from iverson.kernels import bracket, keys, regions, strided
+from iverson.kernels import bracket, index_keys, region_images, strided
 from iverson.kernels.box import Params, Values, make
-from iverson.kernels.registry import register, zeros_like_result
+from iverson.kernels.kernel_registry import register, zeros_like_result
 from iverson.layouts import Box, Zero, is_strided
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +49,7 @@ INSIDE: dict[str, Callable[..., Params | None]] = {
     "flip": lambda x, image, **same: same,
     "sum": lambda x, image, **same: same,
     "broadcast_to": lambda x, image, *, shape: {"shape": image.shape},
-    "index_basic": lambda x, image, *, key: {"key": keys.key_within(x.region, key, x.shape)},
+    "index_basic": lambda x, image, *, key: {"key": index_keys.key_within(x.region, key, x.shape)},
     "diag_embed": lambda x, image, *, offset, shape: {"offset": 0, "shape": image.shape},
     "reshape": lambda x, image, *, shape: {"shape": image.shape} if image.size == x.region.size else None,
 }
@@ -108,7 +108,7 @@ def triu(x: Box, region: Region, *, k: int) -> Array:
 
 @moving("diagonal")
 def diagonal(x: Box, region: Region, *, offset: int) -> Array:
-    own = regions.on_diagonal(region, region.shape, offset=offset, shape=x.shape)
+    own = region_images.on_diagonal(region, region.shape, offset=offset, shape=x.shape)
     return np.diagonal(x.read(own), 0, -2, -1)
 
 
@@ -132,8 +132,8 @@ def _holding(body: Callable[..., Any], op: Op, values: Values, params: Params) -
 
 
 @holding("embed")
-def embed(x: Box, _region: Region, *, key: keys.Key, shape: Shape) -> Array:
-    embedded = strided.embed(x.inner, keys.cut(key, x.region), shape)
+def embed(x: Box, _region: Region, *, key: index_keys.Key, shape: Shape) -> Array:
+    embedded = strided.embed(x.inner, index_keys.cut(key, x.region), shape)
     return embedded.inner if type(embedded) is Box else np.asarray(embedded)
 
 
@@ -141,10 +141,10 @@ def _reshaped(x: Box, region: Region, *, shape: Shape) -> Array:
     """The entries at their places in an image that holds more than the box."""
     inner = np.zeros(region.size, x.dtype)
     at = np.zeros((1,), np.int64)
-    for source, target in regions.groups(x.shape, shape):
+    for source, target in region_images.groups(x.shape, shape):
         own, image = x.region.permuted(tuple(source)), region.permuted(tuple(target))
         digits = np.unravel_index(
-            regions.addresses(own, tuple(x.shape[k] for k in source)), tuple(shape[k] for k in target)
+            region_images.addresses(own, tuple(x.shape[k] for k in source)), tuple(shape[k] for k in target)
         )
         places = np.zeros((1,), np.int64)
         for n, a, extent in zip(digits, image.start, image.shape, strict=True):

@@ -20,9 +20,9 @@ from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
-from iverson.kernels import box, keys
-from iverson.kernels.registry import ANY_OP, register, run, zeros_like_result
-from iverson.kernels.sparse_forms import read
+from iverson.kernels import box, index_keys
+from iverson.kernels.kernel_registry import ANY_OP, register, run, zeros_like_result
+from iverson.kernels.sparse.sparse_forms import read
 from iverson.kernels.terms import by_terms
 from iverson.layouts import (
     Box,
@@ -332,7 +332,7 @@ def running_sums(op: Op, values: Values, params: Params) -> Any:
 @register("index notation", Box)
 def in_notation(op: Op, values: Values, params: Params) -> Any:
     """A derivative in index notation that is linear in the selection, as it is carried out eagerly."""
-    from iverson.te.operator import expression_of
+    from iverson.te.ops.operator import expression_of
 
     own = expression_of(op)
     if own is None or not own.linear or type(values[0]) not in (Bracket, Box):
@@ -510,13 +510,13 @@ def _there(value: Any) -> Any:
 def overwritten(op: Op, values: Values, params: Params) -> Any:
     """Entries cleared in a box: what is left of it."""
     x, key = values[0], params["key"]
-    if keys.region_through_key(x.region, key, x.shape) is None:
+    if index_keys.region_through_key(x.region, key, x.shape) is None:
         # Another value: the op is not the identity, though here it changes nothing.
         return Box(x.shape, x.region, x.inner)
-    if keys.is_dense(key) and keys.key_region(key, x.shape).intersect(x.region) == x.region:
+    if index_keys.is_dense(key) and index_keys.key_region(key, x.shape).intersect(x.region) == x.region:
         return Zero(x.shape, x.dtype)
     left = np.ones(x.region.shape, bool)
-    left[keys.key_within(x.region, key, x.shape)] = False
+    left[index_keys.key_within(x.region, key, x.shape)] = False
     return Bracket(x, Box(x.shape, x.region, left))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
-from iverson.kernels.registry import in_dtype, register, zeros_like_result
+from iverson.kernels.kernel_registry import in_dtype, register, zeros_like_result
 from iverson.layouts import Box, Packed, Sparse, Zero, is_strided, to_strided
 
 Values = tuple[Any, ...]

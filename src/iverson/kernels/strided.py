@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.float_warnings import trapping
 from iverson.core.shapes import Shape
-from iverson.kernels import fused, sparse_loops
-from iverson.kernels.keys import Key, key_region
-from iverson.layouts import Box, Bracket, Zero, counting, segment_starts
+from iverson.kernels import compiled_passes
+from iverson.kernels.index_keys import Key, key_region
+from iverson.kernels.sparse import sparse_loops
+from iverson.layouts import Box, Bracket, Zero, counting_sorts, segment_starts
 
 Array = np.ndarray[Any, Any]
 
@@ -104,7 +105,7 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool
         if sparse_loops.compiled_for_rows(terms):
             result = sparse_loops.rows_at(addresses, terms, rows)
         else:
-            result = counting.added_rows(rows, addresses, terms)
+            result = counting_sorts.added_rows(rows, addresses, terms)
     return np.moveaxis(result.reshape(lead + rest), range(len(axes)), axes)
 
 
@@ -143,8 +144,8 @@ def _product(multiply: Any, of_entries: Any) -> Callable[[Array, Array], Array]:
     return matmul
 
 
-matmul = _product(np.matmul, fused.outer(np.multiply))
-trapping_matmul = _product(trapping(np.matmul), fused.outer(trapping(np.multiply)))
+matmul = _product(np.matmul, compiled_passes.outer(np.multiply))
+trapping_matmul = _product(trapping(np.matmul), compiled_passes.outer(trapping(np.multiply)))
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
@@ -165,7 +166,7 @@ def _step_by_step(a: Array, b: Array, reverse: bool) -> Array:
     return s
 
 
-_recurrence = fused.recurrence(_step_by_step)
+_recurrence = compiled_passes.recurrence(_step_by_step)
 
 
 #: Up to how many bytes a row is short, from how many rows on that counts.

@@ -8,7 +8,7 @@ import numpy as np
 
 from iverson.core.op import Op
 from iverson.core.scalars import keep_where
-from iverson.kernels.registry import in_dtype, register, zeros_like_result
+from iverson.kernels.kernel_registry import in_dtype, register, zeros_like_result
 from iverson.layouts import Zero, is_strided
 
 

@@ -9,9 +9,7 @@ from iverson.layouts.bracket import Bracket, select
 from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr, arrange
 from iverson.layouts.conversion import can_hold, convert, from_strided, nonzero_indices, to_coo
 from iverson.layouts.coo import Coo, CooPattern, coalesced
-from iverson.layouts.packed import Packed
-from iverson.layouts.pattern import Pattern, Sparse, frozen
-from iverson.layouts.registry import (
+from iverson.layouts.layout_registry import (
     Layout,
     entries,
     layout_named,
@@ -27,8 +25,10 @@ from iverson.layouts.registry import (
     to_strided,
     warn_dense,
 )
-from iverson.layouts.segments import row_numbers
-from iverson.layouts.segments import starts as segment_starts
+from iverson.layouts.packed import Packed
+from iverson.layouts.pattern import Pattern, Sparse, frozen
+from iverson.layouts.segment_numbers import row_numbers
+from iverson.layouts.segment_numbers import starts as segment_starts
 from iverson.layouts.strided import (
     Strided,
     aligned_empty,

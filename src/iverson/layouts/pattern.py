@@ -19,7 +19,7 @@ import numpy as np
 from iverson.core.errors import ShapeError
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.layouts import counting
+from iverson.layouts import counting_sorts
 
 Array = np.ndarray[Any, Any]
 
@@ -123,7 +123,7 @@ class Pattern(ABC):
         keys = self.keys
         if not keys.size or bool((keys[1:] >= keys[:-1]).all()):
             return keys, slice(None)
-        return counting.in_order(keys)
+        return counting_sorts.in_order(keys)
 
     def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
         """The entries of a matrix as rows (axis 0) or columns (1), in order: where each starts, their indices
@@ -300,7 +300,7 @@ def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
 
 def matches(a: Array, b: Array) -> tuple[Array, Array]:
     """All pairs of equal keys: positions in ``a``, increasing, and beside each a position in ``b``."""
-    keys, order = counting.in_order(b)
+    keys, order = counting_sorts.in_order(b)
     first = np.searchsorted(keys, a, side="left")
     counts = np.searchsorted(keys, a, side="right") - first
     left = np.repeat(np.arange(a.size), counts)
@@ -314,9 +314,11 @@ def to_strided(value: Sparse) -> Array:
     rows = pattern.lines_along(0) if pattern.layout == "csr" else None
     if rows is not None and not value.dense_shape:
         extents = rows[0].size - 1, value.shape[-1]
-        return counting.spread(extents, rows[0], rows[1], value.values).reshape(value.shape)
+        return counting_sorts.spread(extents, rows[0], rows[1], value.values).reshape(value.shape)
     if not pattern.distinct:
-        return counting.added_rows(prod(pattern.shape), pattern.keys, value.entries).reshape(value.shape)
+        return counting_sorts.added_rows(prod(pattern.shape), pattern.keys, value.entries).reshape(
+            value.shape
+        )
     out = np.zeros(value.shape, value.dtype)
     out.reshape((prod(pattern.shape), *value.dense_shape))[pattern.keys] = value.entries
     return out

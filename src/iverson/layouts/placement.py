@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.layouts import counting
+from iverson.layouts import counting_sorts
+from iverson.layouts.layout_registry import Blocks, layout_named
 from iverson.layouts.pattern import Array, Pattern, Sparse
-from iverson.layouts.registry import Blocks, layout_named
 from iverson.layouts.weak import ForOthers
 
 
@@ -118,7 +118,7 @@ def reordered(entries: Array, source: Source) -> Array:
         out = np.zeros((source.count, *entries.shape[1:]), entries.dtype)
         out[source.at] = entries
         return out
-    return counting.taken(entries, source)
+    return counting_sorts.taken(entries, source)
 
 
 class Placement:
@@ -140,7 +140,7 @@ class Placement:
         if self.source is not None:
             entries = reordered(entries, self.source)
         if not self.put:
-            return counting.taken(entries, self.at())
+            return counting_sorts.taken(entries, self.at())
         out = np.zeros((count, *entries.shape[1:]), entries.dtype)
         out[self.at()] = entries
         return out

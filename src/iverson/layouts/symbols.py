@@ -21,8 +21,8 @@ from weakref import ref
 
 import numpy as np
 
-from iverson.core.caller import is_of_users
 from iverson.core.errors import GraphError
+from iverson.core.python.caller import is_of_users
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import CompressedPattern

@@ -13,7 +13,7 @@ from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask, read_axes
 from iverson.masked.policies import current
-from iverson.masked.stored import Stored, explicit, joined
+from iverson.masked.sparse_masks import Stored, explicit, joined
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.arguments import addresses_of
-from iverson.array_api.reductions import entry_count
+from iverson.array_api.conventions.operands import addresses_of
+from iverson.array_api.reduction.reductions import entry_count
 from iverson.core import dtypes
-from iverson.core.arrays import repeat, tile
 from iverson.core.dispatch import make_handle, zero_filled
 from iverson.core.errors import ArgumentError
-from iverson.handles.indexing import as_index
+from iverson.core.inputs.arrays import repeat, tile
+from iverson.handles.subscripts import as_index
 from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask
-from iverson.masked.stored import of_coordinates
+from iverson.masked.sparse_masks import of_coordinates
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
 

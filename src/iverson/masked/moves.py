@@ -23,7 +23,7 @@ from iverson.layouts.pattern import addresses, coordinates_of
 from iverson.masked.computed import mask_of, moves_known
 from iverson.masked.computed import moved as moved_with_masks
 from iverson.masked.mask import Array, Mask, taken
-from iverson.masked.stored import Stored, of_coordinates, of_numbers
+from iverson.masked.sparse_masks import Stored, of_coordinates, of_numbers
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import TABLE, F
 

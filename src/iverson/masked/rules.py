@@ -14,22 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.reductions import mean
+from iverson.array_api.reduction.reductions import mean
 from iverson.autograd.node import user_call
-from iverson.core import work
 from iverson.core.aval import aval_of
+from iverson.core.counting import work
+from iverson.core.counting.notes import Unspecified
 from iverson.core.dispatch import LevelValue, bind, has_entries, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError
-from iverson.core.notes import Unspecified
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided, warn_dense
-from iverson.masked import lines, moves, segments, windows
+from iverson.masked import axis_rules as lines
+from iverson.masked import moves, segment_rules, windows
 from iverson.masked.align import common, entries_at
 from iverson.masked.computed import any_computed, mask_of
 from iverson.masked.mask import Mask
 from iverson.masked.policies import current
-from iverson.masked.stored import Stored, of_numbers, united
+from iverson.masked.sparse_masks import Stored, of_numbers, united
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
 
@@ -279,10 +280,10 @@ RULES: dict[str, Rule] = {
     "matmul": matmul,
     "embed": moves.embedded,
     "kron": kron,
-    "scatter_add": segments.scatter_add,
+    "scatter_add": segment_rules.scatter_add,
     "searchsorted": lines.searchsorted,
-    "segment_softmax": segments.softmax,
-    "segment_max": segments.folded,
+    "segment_softmax": segment_rules.softmax,
+    "segment_max": segment_rules.folded,
     "sort": lines.sort,
     "to_layout": moves.to_layout,
     "where": where,

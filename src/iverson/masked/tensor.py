@@ -31,7 +31,7 @@ from iverson.handles.array import Array
 from iverson.handles.spy import Picture
 from iverson.handles.views import read_again
 from iverson.layouts.symbols import handed_out
-from iverson.masked import printing, pytree
+from iverson.masked import masked_printing, pytree
 from iverson.masked.mask import Mask, taken
 from iverson.ops import F
 
@@ -256,13 +256,13 @@ class MaskedTensor(Wrapper, Array):
         return bool(self._equal(value)._inner.any())
 
     def __repr__(self) -> str:
-        return printing.show(self)
+        return masked_printing.show(self)
 
     def __str__(self) -> str:
-        return printing.show(self)
+        return masked_printing.show(self)
 
     def _repr_html_(self) -> str:
-        return printing.page(self, self.spy())
+        return masked_printing.page(self, self.spy())
 
     def spy(self) -> Picture:
         """A small picture of which entries are specified.

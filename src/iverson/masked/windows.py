@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from iverson.array_api.creation import zeros_like
-from iverson.array_api.indexing import take_along_axis
+from iverson.array_api.entries.creation import zeros_like
+from iverson.array_api.entries.indexing import take_along_axis
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.masked.mask import Array

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iverson.array_api.arguments import as_operand, in_single
+from iverson.array_api.conventions.operands import as_operand, in_single
 from iverson.array_api.elementwise import gelu, relu, sigmoid, silu, softplus, tanh
 from iverson.array_api.nn import log_softmax, softmax
-from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import normalize_axis
-from iverson.nn.arguments import real
+from iverson.nn.layer_arguments import real
 from iverson.ops import F
 
 if TYPE_CHECKING:

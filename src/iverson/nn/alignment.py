@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from iverson import te
-from iverson.array_api.arguments import as_operand, check_kind, in_single
-from iverson.array_api.joining import concat, stack
+from iverson.array_api.conventions.operands import as_operand, check_kind, in_single
+from iverson.array_api.entries.joining import concat, stack
 from iverson.array_api.nn import averaged
-from iverson.core.arguments import checked
 from iverson.core.dispatch import has_entries, unwrap
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import check_choice
 from iverson.handles import asarray
-from iverson.nn.arguments import real
+from iverson.nn.layer_arguments import real
 from iverson.ops import F
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
-from iverson.array_api.creation import ones, ones_like
+from iverson.array_api.conventions.operands import as_inexact, as_operand, check_kind, in_single
+from iverson.array_api.entries.creation import ones, ones_like
 from iverson.array_api.nn import softmax
 from iverson.array_api.random import Generator
-from iverson.array_api.reductions import all as _all
-from iverson.array_api.reductions import any as _any
-from iverson.core.arguments import checked
+from iverson.array_api.reduction.reductions import all as _all
+from iverson.array_api.reduction.reductions import any as _any
 from iverson.core.dispatch import has_entries
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import broadcast_shapes
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.nn.layers import dropout

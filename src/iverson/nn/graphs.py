@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iverson.array_api.segments import (
+from iverson.array_api.reduction.segments import (
     segment_max,
     segment_mean,
     segment_min,
@@ -10,7 +10,7 @@ from iverson.array_api.segments import (
     segment_softmax,
     segment_sum,
 )
-from iverson.array_api.sparse import sampled_matmul
+from iverson.array_api.sparse_arrays.sparse_construction import sampled_matmul
 
 __all__ = [
     "sampled_matmul",

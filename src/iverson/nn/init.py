@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from iverson.array_api.creation import zeros as _zeros
-from iverson.array_api.linalg import qr
+from iverson.array_api.entries.creation import zeros as _zeros
+from iverson.array_api.linear_algebra.linalg import qr
 from iverson.array_api.random import Generator
-from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, as_shape, check_choice, check_storable
 from iverson.handles import Tensor, asarray
 from iverson.ops import F

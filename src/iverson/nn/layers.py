@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, check_kind, in_single
-from iverson.array_api.creation import ones_like, zero_of
-from iverson.array_api.einsum import einsum
-from iverson.array_api.indexing import positions
-from iverson.array_api.joining import concat
+from iverson.array_api.conventions.operands import as_inexact, as_operand, check_kind, in_single
+from iverson.array_api.entries.creation import ones_like, zero_of
+from iverson.array_api.entries.indexing import positions
+from iverson.array_api.entries.joining import concat
+from iverson.array_api.entries.searching import searchsorted
+from iverson.array_api.linear_algebra.einsum import einsum
 from iverson.array_api.random import Generator
-from iverson.array_api.reductions import mean
-from iverson.array_api.searching import searchsorted
-from iverson.array_api.segments import embedding, segment_max, segment_mean, segment_sum
-from iverson.core.arguments import checked
+from iverson.array_api.reduction.reductions import mean
+from iverson.array_api.reduction.segments import embedding, segment_max, segment_mean, segment_sum
 from iverson.core.dispatch import Wrapper, has_entries, unwrap, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError, ShapeError, described
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import as_int, check_choice
 from iverson.masked import masked_tensor
 from iverson.ops import F

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, check_kind, check_range, in_single
-from iverson.array_api.creation import zero_of
+from iverson.array_api.conventions.operands import as_operand, check_kind, check_range, in_single
+from iverson.array_api.entries.creation import zero_of
 from iverson.array_api.nn import averaged, class_axis, cross_entropy, of_classes
-from iverson.array_api.norms import vector_norm
-from iverson.array_api.reductions import entry_count
+from iverson.array_api.reduction.norms import vector_norm
+from iverson.array_api.reduction.reductions import entry_count
 from iverson.core import dtypes
-from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import broadcast_shapes, check_choice, normalize_axis
-from iverson.nn.arguments import alike, pair, real, together
+from iverson.nn.layer_arguments import alike, pair, real, together
 from iverson.ops import F
 
 if TYPE_CHECKING:

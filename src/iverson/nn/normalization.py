@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_operand, cast, in_single
-from iverson.array_api.norms import vector_norm
-from iverson.array_api.reductions import entry_count, mean
+from iverson.array_api.conventions.operands import as_inexact, as_operand, cast, in_single
+from iverson.array_api.reduction.norms import vector_norm
+from iverson.array_api.reduction.reductions import entry_count, mean
 from iverson.autograd.mode import no_grad
 from iverson.core import dtypes
-from iverson.core.arguments import checked
 from iverson.core.dispatch import has_entries, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, as_int, as_shape, normalize_axis
 from iverson.handles import Tensor
 from iverson.masked import MaskedTensor, masked_tensor
-from iverson.nn.arguments import real
+from iverson.nn.layer_arguments import real
 from iverson.nn.pooling import along
 from iverson.ops import F
 

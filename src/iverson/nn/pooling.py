@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from iverson import te
-from iverson.array_api.arguments import in_single
-from iverson.array_api.creation import ones_like
-from iverson.array_api.indexing import take_along_axis
-from iverson.array_api.order_statistics import Extrema
+from iverson.array_api.conventions.operands import in_single
+from iverson.array_api.entries.creation import ones_like
+from iverson.array_api.entries.indexing import take_along_axis
+from iverson.array_api.reduction.order_statistics import Extrema
 from iverson.core import dtypes
-from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, as_int
 from iverson.masked import MaskedTensor, masked_tensor
-from iverson.nn.arguments import Extents, extents
 from iverson.nn.convolution import at, existing, images, padded, places, single
+from iverson.nn.layer_arguments import Extents, extents
 from iverson.ops import F
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from iverson.array_api.arguments import as_operand, as_tuple, in_single
-from iverson.array_api.joining import take_positions
-from iverson.array_api.padding import pad as _pad
-from iverson.core.arguments import as_real, checked
+from iverson.array_api.conventions.operands import as_operand, as_tuple, in_single
+from iverson.array_api.entries.joining import take_positions
+from iverson.array_api.signals.edge_padding import pad as _pad
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import as_real, checked
 from iverson.core.shapes import Shape, as_int, check_choice
 from iverson.masked import MaskedTensor
-from iverson.nn.arguments import Extents, extents, real
+from iverson.nn.layer_arguments import Extents, extents, real
 from iverson.nn.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from iverson.ops import F
 

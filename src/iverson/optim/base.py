@@ -3,7 +3,7 @@
 An optimizer is a final class with two methods: ``_start(value)`` makes the state of a parameter, of NumPy
 arrays, and ``_update(value, gradient, state, lr)`` writes a step into ``value`` and ``state``: NumPy arrays
 too, or tensors of a trace (`iverson.optim.traced`). It is handed the part of a parameter that a gradient has
-(`iverson.optim.parts`) and knows nothing of the rest.
+(`iverson.optim.touched_parts`) and knows nothing of the rest.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd.guards import check_leaves
+from iverson.autograd.tracked_guards import check_leaves
 from iverson.core import dtypes
-from iverson.core.arguments import as_real, checked
 from iverson.core.dispatch import (
     Operand,
     Wrapper,
@@ -37,10 +36,11 @@ from iverson.core.errors import (
     NameMissingError,
     ShapeError,
 )
+from iverson.core.inputs.arguments import as_real, checked
 from iverson.core.table import F
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
-from iverson.optim.parts import Part, part_of, part_of_masked, part_of_stored, spread_state, writable
+from iverson.optim.touched_parts import Part, part_of, part_of_masked, part_of_stored, spread_state, writable
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Any]

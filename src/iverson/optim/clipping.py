@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, ValuesView
 from typing import TYPE_CHECKING, Any
 
-from iverson.array_api.joining import stack
-from iverson.array_api.norms import vector_norm
+from iverson.array_api.entries.joining import stack
+from iverson.array_api.reduction.norms import vector_norm
 from iverson.autograd.mode import no_grad
-from iverson.core.arguments import checked
 from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError, GradientError, described
+from iverson.core.inputs.arguments import checked
 from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, Zero
 from iverson.ops import F

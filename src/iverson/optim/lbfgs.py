@@ -13,15 +13,15 @@ from typing import Any, Literal, final
 import numpy as np
 
 from iverson.autograd.mode import enable_grad, no_grad
-from iverson.core.arguments import as_function, as_real, checked
 from iverson.core.dispatch import Wrapper, cells, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, DTypeError, GraphError
+from iverson.core.inputs.arguments import as_function, as_real, checked
 from iverson.core.shapes import as_int, check_choice
 from iverson.core.table import F
 from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, to_strided
 from iverson.optim.optimizers import SGD
-from iverson.transforms.flat import ravel_pytree
+from iverson.transforms.raveling import ravel_pytree
 
 Vector = np.ndarray[Any, Any]
 #: Pairs whose product of steps is not above this say nothing of the curvature.

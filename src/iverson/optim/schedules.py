@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from math import cos, isfinite, pi
 from typing import Any, Literal, final
 
-from iverson.core.arguments import as_function, as_real, as_sequence
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.inputs.arguments import as_function, as_real, as_sequence
 from iverson.core.shapes import as_int, check_choice
 from iverson.optim.base import Optimizer
 

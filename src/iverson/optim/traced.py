@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from iverson.array_api.elementwise import imag, real
-from iverson.array_api.joining import concat, stack
+from iverson.array_api.entries.joining import concat, stack
 from iverson.autograd.mode import recording
 from iverson.autograd.record import selected
 from iverson.core.dispatch import unwrap, value_of
 from iverson.core.entries import NOTHING, Box, Stored
 from iverson.core.errors import GraphError
 from iverson.core.table import F
-from iverson.graph.operations import last_writers
+from iverson.graph.ir.operations import last_writers
 from iverson.layouts import Zero, support_of
 from iverson.masked import MaskedTensor
-from iverson.optim.parts import spread_state
+from iverson.optim.touched_parts import spread_state
 
 #: Ops whose result is their operand.
 SAME = ("identity", "copy", "selected")

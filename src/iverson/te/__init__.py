@@ -23,22 +23,23 @@ Elementwise functions are those of the op table: ``te.exp``, ``te.erf``, ``te.ma
     >>> te.compute((2,), lambda i: te.exp(A[i, 0])).shape
     (2,)
 
-The grammar is on one page in `iverson.te.nodes`. Above `codegen` and `layouts`, below `kernels`.
+The grammar is on one page in `iverson.te.ir.nodes`. Above `codegen` and `layouts`, below `kernels`.
 """
 
 import typing as _typing
 
-from iverson.core.elsewhere import in_notation as _in_notation
+from iverson.core.python.elsewhere import in_notation as _in_notation
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import select
 from iverson.expr.nodes import Expr
-from iverson.te.differentiate import DifferentiationResult, differentiate
-from iverson.te.eliminate import eliminate
-from iverson.te.explain import explain
-from iverson.te.expressions import Placeholder, Tensor
-from iverson.te.forward import jvp
-from iverson.te.functions import F
-from iverson.te.language import (
+from iverson.te.derivatives.forward_mode import jvp
+from iverson.te.derivatives.reverse_mode import DifferentiationResult, differentiate
+from iverson.te.elimination.zero_elimination import eliminate
+from iverson.te.ir.expressions import Placeholder, Tensor
+from iverson.te.ir.nodes import Compute, Program, program_of
+from iverson.te.ir.print import program_text
+from iverson.te.ir.scalar_namespace import F
+from iverson.te.language.definitions import (
     argmax,
     argmin,
     bind,
@@ -55,12 +56,11 @@ from iverson.te.language import (
     sum,
     var,
 )
-from iverson.te.levers import keep, parallel, recompute, unroll
-from iverson.te.nodes import Compute, Program, program_of
-from iverson.te.operator import op
-from iverson.te.prefer import prefer_derived, with_notation
-from iverson.te.print import program_text
-from iverson.te.scan import scan
+from iverson.te.language.scan import scan
+from iverson.te.language.schedule_hints import keep, parallel, recompute, unroll
+from iverson.te.lowering.explanation import explain
+from iverson.te.ops.operator import op
+from iverson.te.ops.preferred_rules import prefer_derived, with_notation
 
 __all__ = [
     "Compute",

@@ -1,8 +1,8 @@
 """Checking gradients: `gradcheck` and `gradgradcheck`."""
 
 from iverson.testing import masked
+from iverson.testing.failure_report import Finding, GradcheckError
 from iverson.testing.gradcheck import gradcheck, gradgradcheck
-from iverson.testing.report import Finding, GradcheckError
 
 __all__ = ["Finding", "GradcheckError", "gradcheck", "gradgradcheck", "masked"]
 

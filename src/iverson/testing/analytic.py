@@ -12,14 +12,14 @@ import numpy as np
 
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
-from iverson.core import work
+from iverson.core.counting import work
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import FULL
 from iverson.core.region import Region
 from iverson.layouts import Box
 from iverson.testing.directions import Space, Vector, split
+from iverson.testing.failure_report import Finding, GradcheckError, blaming
 from iverson.testing.perturbation import Output, Problem, Variable
-from iverson.testing.report import Finding, GradcheckError, blaming
 
 _RANK = {"float32": 1, "complex64": 1, "float64": 2, "complex128": 2}
 

@@ -7,7 +7,7 @@ import numpy as np
 from iverson.layouts import to_strided
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, random_direction
-from iverson.testing.report import Finding, GradcheckError
+from iverson.testing.failure_report import Finding, GradcheckError
 from iverson.testing.settings import Settings
 
 

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd import grad
-from iverson.core.aliases import EITHER, Alias, also_called, flag, only
-from iverson.core.arguments import checked
 from iverson.core.dispatch import Handle, alias, is_tracked, make_handle, slot_of, unwrap
 from iverson.core.errors import ArgumentError
+from iverson.core.inputs.aliases import EITHER, Alias, also_called, flag, only
+from iverson.core.inputs.arguments import checked
 from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
 from iverson.testing.directions import lowest
+from iverson.testing.failure_report import GradcheckError
 from iverson.testing.jacobians import Check, check_slow
 from iverson.testing.masked import as_masked, check_unspecified, other_semantics
 from iverson.testing.numerical import Numerical
 from iverson.testing.perturbation import Problem, flatten_outputs
 from iverson.testing.probes import check_fast
-from iverson.testing.report import GradcheckError
 from iverson.testing.semantics import with_semantics
 from iverson.testing.settings import Settings, Tolerances
 from iverson.testing.subsets import check_subsets

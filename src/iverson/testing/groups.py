@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iverson.testing.directions import Vector
-from iverson.transforms.grouping import Members, disjoint
+from iverson.transforms.jacobians.grouping import Members, disjoint
 
 Matrix = NDArray[np.float64]
 

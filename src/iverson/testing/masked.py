@@ -17,8 +17,8 @@ from iverson.core.dispatch import value_of
 from iverson.layouts import Sparse, to_strided
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.testing.directions import Space, Vector, address_of, register_space
+from iverson.testing.failure_report import OFF_PATTERN, Finding, GradcheckError
 from iverson.testing.perturbation import Output, Problem
-from iverson.testing.report import OFF_PATTERN, Finding, GradcheckError
 
 
 @dataclass(frozen=True)

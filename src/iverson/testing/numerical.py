@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, lowest, power_of_two, scale_of
-from iverson.testing.report import OFF_PATTERN, Finding, GradcheckError
+from iverson.testing.failure_report import OFF_PATTERN, Finding, GradcheckError
 
 #: Per evaluation precision: the rounding unit, the default step, the ratio of a sweep's steps.
 UNIT = {"double": 2.0**-52, "single": 2.0**-23}

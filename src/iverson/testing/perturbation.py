@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from iverson.autograd.mode import enable_grad, no_grad
 from iverson.autograd.node import Node, reachable
 from iverson.core import dtypes
-from iverson.core.arguments import as_function
 from iverson.core.dispatch import (
     Handle,
     Operand,
@@ -30,9 +29,10 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.errors import ArgumentError, DTypeError
+from iverson.core.inputs.arguments import as_function
 from iverson.layouts import layout_of
 from iverson.testing.directions import Space, Vector, space_of
-from iverson.testing.report import Finding, GradcheckError
+from iverson.testing.failure_report import Finding, GradcheckError
 
 Path = tuple[Any, ...]
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iverson.testing.directions import Vector, random_direction
+from iverson.testing.failure_report import Finding, GradcheckError
 from iverson.testing.jacobians import Check
 from iverson.testing.numerical import Quotients, Sweep, by_magnitude
-from iverson.testing.report import Finding, GradcheckError
 
 #: How many output entries along one direction are looked at more closely.
 ROWS = 8

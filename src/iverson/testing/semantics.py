@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from iverson.testing.analytic import Record
+from iverson.testing.failure_report import OFF_PATTERN, ON_PATTERN, Finding, GradcheckError
 from iverson.testing.numerical import Numerical
 from iverson.testing.perturbation import Problem, Variable
-from iverson.testing.report import OFF_PATTERN, ON_PATTERN, Finding, GradcheckError
 
 
 def with_semantics(

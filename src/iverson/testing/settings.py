@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.core.arguments import checked
 from iverson.core.errors import ArgumentError
+from iverson.core.inputs.arguments import checked
 
 if TYPE_CHECKING:
     from iverson.handles.typing import NonNegative, Positive

@@ -14,8 +14,8 @@ import numpy as np
 
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, random_direction, split
+from iverson.testing.failure_report import Finding, GradcheckError
 from iverson.testing.jacobians import Check
-from iverson.testing.report import Finding, GradcheckError
 
 #: Above this number of subsets, a seeded sample is checked; of which, in fast mode.
 LIMIT, FAST_LIMIT = 64, 16

@@ -1,11 +1,11 @@
 """Functions of functions: derivatives `grad vjp jvp value_and_grad jacobian hessian hvp`, compilation `jit`,
 batches `vmap`, and control flow; over pytrees, to any order, in any mixture."""
 
-from iverson.transforms.control import checkpoint, cond, fori_loop, scan, while_loop
+from iverson.transforms.batching.mapping import vmap
+from iverson.transforms.control_flow import checkpoint, cond, fori_loop, scan, while_loop
 from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
-from iverson.transforms.flat import ravel_pytree
 from iverson.transforms.jit import jit
-from iverson.transforms.mapping import vmap
+from iverson.transforms.raveling import ravel_pytree
 
 __all__ = [
     "checkpoint",

@@ -14,21 +14,21 @@ import numpy as np
 
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
-from iverson.autograd.guards import differentiating
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import next_number, reachable
+from iverson.autograd.tracked_guards import differentiating
 from iverson.autograd.unrecorded import looking
-from iverson.core.arguments import checked
 from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, GradientError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
 from iverson.layouts import Zero
 from iverson.masked.facts import jacobian_block
-from iverson.transforms.batch import chunk
-from iverson.transforms.columns import by_columns, by_rows
-from iverson.transforms.sparse_jacobian import blocks, plan, stored_whole
+from iverson.transforms.batching.batch_level import chunk
+from iverson.transforms.jacobians.columns import by_columns, by_rows
+from iverson.transforms.jacobians.sparse_jacobian import blocks, plan, stored_whole
 from iverson.transforms.trees import (
     Function,
     arguments,

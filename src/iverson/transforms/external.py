@@ -19,7 +19,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.op import Op
 from iverson.layouts import to_strided
-from iverson.ops.batching import Examples
+from iverson.ops.rules.batching import Examples
 
 
 @dataclass(frozen=True, eq=False)

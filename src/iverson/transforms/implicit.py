@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from iverson.array_api.linalg import solve as by_factors
-from iverson.array_api.manipulation import matrix_transpose
-from iverson.array_api.sparse import spsolve
-from iverson.autograd.function import Function
+from iverson.array_api.entries.manipulation import matrix_transpose
+from iverson.array_api.linear_algebra.linalg import solve as by_factors
+from iverson.array_api.sparse_arrays.sparse_construction import spsolve
+from iverson.autograd.functions.function import Function
 from iverson.autograd.mode import enable_grad
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, is_tracked
-from iverson.graph.bodies import lifted
-from iverson.graph.compiled import Compiled
-from iverson.graph.interpret import interpret
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.control.bodies import lifted
+from iverson.graph.ir.interpret import interpret
 from iverson.handles import asarray
 from iverson.ops import F
 from iverson.transforms.derivatives import jacobian, vjp
 from iverson.transforms.external import External, external
 from iverson.transforms.jit import jit
-from iverson.transforms.tracing import TracedFunction
+from iverson.transforms.pytree_tracing import TracedFunction
 
 Condition = Callable[[Any], Any]
 

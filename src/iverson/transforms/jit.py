@@ -11,11 +11,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from iverson.autograd.guards import check_in_place
 from iverson.autograd.mode import is_grad_enabled, recording
-from iverson.core import work
-from iverson.core.arguments import as_function, checked
+from iverson.autograd.tracked_guards import check_in_place
 from iverson.core.aval import Aval
+from iverson.core.counting import work
+from iverson.core.counting.notes import Called
 from iverson.core.dispatch import (
     LevelValue,
     Operand,
@@ -32,17 +32,17 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import Box, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described, way_in
-from iverson.core.guards import guards_of
-from iverson.core.keys import exact
-from iverson.core.notes import Called
+from iverson.core.inputs.arguments import as_function, checked
+from iverson.core.python.keys import exact
+from iverson.core.surroundings import guards_of
 from iverson.core.table import overrides, rules_in_force
-from iverson.graph.cells import aval_of
-from iverson.graph.compiled import Compiled
-from iverson.graph.donated import give_away
-from iverson.graph.nodes import Graph
-from iverson.graph.symbols import bounds
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.ir.nodes import Graph
+from iverson.graph.ir.pattern_binding import bounds
+from iverson.graph.tracing.captured_state import aval_of
+from iverson.graph.tracing.donation import give_away
 from iverson.handles import Tensor, asarray, views
-from iverson.kernels.origins import Repeated, origin_of
+from iverson.kernels.pattern_origins import Repeated, origin_of
 from iverson.layouts import (
     Pattern,
     Sparse,
@@ -62,8 +62,8 @@ from iverson.layouts.symbols import (
     symbol_for,
 )
 from iverson.masked.policies import USUAL, current
-from iverson.transforms.any_count import AnyCount, Symbols, stand_ins
-from iverson.transforms.tracing import TracedFunction, differentiates
+from iverson.transforms.entry_counts import AnyCount, Symbols, stand_ins
+from iverson.transforms.pytree_tracing import TracedFunction, differentiates
 from iverson.transforms.trees import flatten, flatten_exactly, handed_out, unflatten
 
 P = ParamSpec("P")

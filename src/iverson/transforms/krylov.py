@@ -1,8 +1,8 @@
 """Linear systems and eigenpairs by Krylov methods, of matrices and of functions of vectors.
 
-Matrices are handed to ops of the table (`iverson.ops.iterations`). A `LinearOperator` is known by its
-products alone: SciPy iterates with these, and what it finds is differentiated as the solution of an equation
-(`iverson.transforms.implicit`), by the same method with the transpose.
+Matrices are handed to ops of the table (`iverson.ops.linear_algebra.krylov_ops`). A `LinearOperator` is known
+by its products alone: SciPy iterates with these, and what it finds is differentiated as the solution of an
+equation (`iverson.transforms.implicit`), by the same method with the transpose.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, final
 
 import numpy as np
 
-from iverson.array_api.arguments import as_inexact, as_plain, check_entries
-from iverson.array_api.contraction import matmul
-from iverson.array_api.creation import asarray, zeros
-from iverson.array_api.factorized import Factorized
-from iverson.array_api.joining import concat, stack
-from iverson.array_api.linalg import EighResult
+from iverson.array_api.conventions.operands import as_inexact, as_plain, check_entries
+from iverson.array_api.entries.creation import asarray, zeros
+from iverson.array_api.entries.joining import concat, stack
+from iverson.array_api.linear_algebra.contraction import matmul
+from iverson.array_api.linear_algebra.linalg import EighResult
+from iverson.array_api.sparse_arrays.factorized import Factorized
 from iverson.autograd.mode import recording
 from iverson.core import dtypes
-from iverson.core.arguments import as_function, checked
 from iverson.core.dispatch import Operand, is_tracked
 from iverson.core.errors import (
     ArgumentError,
@@ -30,9 +29,10 @@ from iverson.core.errors import (
     ShapeError,
     described,
 )
+from iverson.core.inputs.arguments import as_function, checked
 from iverson.core.shapes import as_int, as_shape, check_choice
-from iverson.kernels import iterations
-from iverson.kernels.iterations import Preconditioner
+from iverson.kernels import krylov_solvers
+from iverson.kernels.krylov_solvers import Preconditioner
 from iverson.ops import F
 from iverson.transforms.derivatives import vjp
 from iverson.transforms.implicit import implicit
@@ -218,7 +218,7 @@ def _by_products(a: LinearOperator, b: Any, options: dict[str, Any]) -> Any:
 
     def find() -> Any:
         right = np.array(b.detach().numpy())[:, None]
-        return asarray(iterations.iterated(_on_numbers(a), right, **options)[:, 0])
+        return asarray(krylov_solvers.iterated(_on_numbers(a), right, **options)[:, 0])
 
     m = options["m"]
     turned = {**options, "m": m.turned if m is not None else None}
@@ -403,7 +403,7 @@ def _pairs(name: str, a: Any, k: Any, which: str, method: str) -> EighResult:
         return EighResult(*F.eigsh(a, **options))
     if a.dtype.kind == "c":
         raise DTypeError(name, "a", got=f"a LinearOperator of {a.dtype}", expected="a real one")
-    w, v = iterations.eigenpairs(_on_numbers(a), **options)
+    w, v = krylov_solvers.eigenpairs(_on_numbers(a), **options)
     pairs = [_pair_by_products(a, w[i], v[:, i]) for i in range(count)]
     return EighResult(stack([z[-1] for z in pairs]), stack([z[:-1] for z in pairs], axis=1))
 

@@ -24,7 +24,7 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
-from iverson.core.keys import exact
+from iverson.core.python.keys import exact
 from iverson.handles import Tensor, asarray
 from iverson.masked import masked_tensor
 from iverson.masked.computed import any_computed

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen import interpret
+from iverson.codegen.nests import interpret
 from iverson.codegen.programs.nodes import (
     Branch,
     Nest,

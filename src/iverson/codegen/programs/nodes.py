@@ -49,7 +49,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen.nodes import Buffer, Kernel
+from iverson.codegen.nests.nodes import Buffer, Kernel
 
 Array = np.ndarray[Any, Any]
 ROLES = ("in", "inout", "out", "temp", "const")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iverson.codegen.nodes import Kernel
-from iverson.codegen.print import kernel_text, nameless_text
+from iverson.codegen.nests.nodes import Kernel
+from iverson.codegen.nests.print import kernel_text, nameless_text
 from iverson.codegen.programs.nodes import Branch, Nest, Number, Product, Program, Step, View, extents, walk
 
 Name = Callable[[str], str]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from iverson.codegen.programs import blas
+from iverson.codegen.execution.verify import verify as verify_kernel
+from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.nodes import (
     ROLES,
     Branch,
@@ -20,7 +21,6 @@ from iverson.codegen.programs.nodes import (
     reads_and_writes,
     size,
 )
-from iverson.codegen.verify import verify as verify_kernel
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import DType
@@ -139,15 +139,17 @@ class _Verifier:
         views = (s.out, s.left, s.right)
         name = s.out.buffer.name
         kinds = {v.buffer.dtype.name for v in views}
-        known = len(kinds) == 1 and kinds <= set(blas.LETTERS)
-        self.require(known, name, f"a product of {sorted(kinds)}", f"one of {list(blas.LETTERS)}")
+        known = len(kinds) == 1 and kinds <= set(blas_calls.LETTERS)
+        self.require(known, name, f"a product of {sorted(kinds)}", f"one of {list(blas_calls.LETTERS)}")
         ranks = {len(v.shape) for v in views}
         self.require(len(ranks) == 1 and min(ranks) >= 2, name, f"ranks {ranks}", "one, of at least 2")
         (m, k), (k2, n) = s.left.shape[-2:], s.right.shape[-2:]
         batch = s.out.shape[:-2]
         fits = k == k2 and s.out.shape[-2:] == (m, n) and batch == s.left.shape[:-2] == s.right.shape[:-2]
         self.require(fits, name, str([v.shape for v in views]), "matrices that fit")
-        self.require(blas.call(s) is not None, name, str([v.strides for v in views]), "strides BLAS takes")
+        self.require(
+            blas_calls.call(s) is not None, name, str([v.strides for v in views]), "strides BLAS takes"
+        )
         self.require(max(s.out.shape + s.left.shape) < 2**31, name, "an axis of 2**31", "32-bit extents")
         for x in (s.alpha, s.beta):
             self.scale(x, s.out.buffer.dtype, scope)

@@ -8,18 +8,18 @@ stands for a constant derivative, None in place of a rule for "none".
 """
 
 from iverson.core.scalars.arithmetic import ARITHMETIC, inverse_length
+from iverson.core.scalars.array_bodies import converted, keep_where
 from iverson.core.scalars.bessel import BESSEL
-from iverson.core.scalars.bodies import converted, keep_where
 from iverson.core.scalars.choice import CHOICE
+from iverson.core.scalars.complex_parts import COMPLEX, ROUNDING
 from iverson.core.scalars.distributions import DISTRIBUTIONS
-from iverson.core.scalars.exponential import EXPONENTIAL
-from iverson.core.scalars.functions import FUNCTIONS
+from iverson.core.scalars.exponential_functions import EXPONENTIAL
 from iverson.core.scalars.incomplete import INCOMPLETE
-from iverson.core.scalars.parts import COMPLEX, ROUNDING
 from iverson.core.scalars.predicates import BITWISE, PREDICATES
-from iverson.core.scalars.record import ANY, Scalar, result_dtype
-from iverson.core.scalars.special import SPECIAL
-from iverson.core.scalars.trigonometric import HYPERBOLIC, TRIGONOMETRIC
+from iverson.core.scalars.scalar_record import ANY, Scalar, result_dtype
+from iverson.core.scalars.scipy_functions import FUNCTIONS
+from iverson.core.scalars.special_functions import SPECIAL
+from iverson.core.scalars.trigonometric_functions import HYPERBOLIC, TRIGONOMETRIC
 
 #: All elementwise functions by name.
 SCALARS: dict[str, Scalar] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.scalars.record import ANY, POSITIVE, REAL, TWO, Derivative, Scalar
+from iverson.core.scalars.scalar_record import ANY, POSITIVE, REAL, TWO, Derivative, Scalar
 
 
 def _pow(a: Any, b: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core.scalars.quadrature import by_orders, whole
-from iverson.core.scalars.record import Scalar, Slopes, of_scipy
-from iverson.core.scalars.special import scipy_special
+from iverson.core.scalars.scalar_record import Scalar, Slopes, of_scipy
+from iverson.core.scalars.special_functions import scipy_special
 
 
 def _i0e_order(F: Any, k: int, x: Any) -> Any:

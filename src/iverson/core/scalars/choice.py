@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.scalars.bodies import where
-from iverson.core.scalars.record import ANY, REAL, TWO, Derivative, Scalar
+from iverson.core.scalars.array_bodies import where
+from iverson.core.scalars.scalar_record import ANY, REAL, TWO, Derivative, Scalar
 
 
 def _chosen(wins: str, i: int) -> Derivative:

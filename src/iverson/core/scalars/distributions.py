@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from iverson.core.scalars.quadrature import Total, by_orders, half_line
-from iverson.core.scalars.record import NOT_BELOW_0, POSITIVE, SHARE, Scalar, Slopes, of_scipy
-from iverson.core.scalars.special import mended, near, scipy_special, tail
+from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, SHARE, Scalar, Slopes, of_scipy
+from iverson.core.scalars.special_functions import mended, near, scipy_special, tail
 
 _erfcx, _ndtr = scipy_special("erfcx"), scipy_special("ndtr")
 _SQRT_PI, _SQRT_2PI = math.sqrt(math.pi), math.sqrt(2 * math.pi)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core.scalars.quadrature import Total, by_orders, half_line, of_exponential, whole
-from iverson.core.scalars.record import NOT_BELOW_0, POSITIVE, REAL, SHARE, Scalar, Slopes, of_scipy
-from iverson.core.scalars.special import scipy_special
+from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, REAL, SHARE, Scalar, Slopes, of_scipy
+from iverson.core.scalars.special_functions import scipy_special
 
 
 def _psi(F: Any, n: int, x: Any) -> Any:

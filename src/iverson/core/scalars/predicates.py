@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iverson.core.scalars.record import ANY, INTEGRAL, REAL, TWO, Scalar
+from iverson.core.scalars.scalar_record import ANY, INTEGRAL, REAL, TWO, Scalar
 
 PREDICATES = (
     Scalar(

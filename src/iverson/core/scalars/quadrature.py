@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.scalars.special import digamma, lgamma, polygamma, scipy_special
+from iverson.core.scalars.special_functions import digamma, lgamma, polygamma, scipy_special
 
 
 class _Arrays:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iverson.graph.dead_code import dead_code
-from iverson.graph.nodes import Graph
-from iverson.graph.passes.algebra import algebra
-from iverson.graph.passes.common import common
-from iverson.graph.passes.constants import constants
-from iverson.graph.passes.contraction import contraction
-from iverson.graph.passes.demands import demands
-from iverson.graph.passes.entries import entries, is_of_stored
-from iverson.graph.passes.folding import folding
-from iverson.graph.passes.halves import halves
-from iverson.graph.passes.packing import packing
-from iverson.graph.passes.placing import placing
-from iverson.graph.passes.reading import reading
-from iverson.graph.regions import inline
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import Graph
+from iverson.graph.ir.regions import inline
+from iverson.graph.passes.algebraic_simplification import algebra
+from iverson.graph.passes.common_subexpressions import common
+from iverson.graph.passes.constant_folding import constants
+from iverson.graph.passes.demand_analysis import demands
+from iverson.graph.passes.half_precision import halves
+from iverson.graph.passes.mask_indices import packing
+from iverson.graph.passes.matrix_chains import contraction
+from iverson.graph.passes.placement_sinking import placing
+from iverson.graph.passes.product_merging import folding
+from iverson.graph.passes.slice_pushdown import reading
+from iverson.graph.passes.support_and_demand import entries, is_of_stored
 
 Pass = Callable[[Graph], Graph]
 #: In the order in which they run.

@@ -19,17 +19,17 @@ from iverson.core.entries import Box, Entries, hull, meet, plain
 from iverson.core.op import Op, Params
 from iverson.core.region import Region
 from iverson.core.table import TABLE, F
-from iverson.graph.nodes import Equation
+from iverson.graph.ir.nodes import Equation
 from iverson.graph.passes.held import Held, Part, is_zero, known, part, read, region_of, selected, zero
 from iverson.graph.passes.products import multiplied
-from iverson.kernels import keys
+from iverson.kernels import index_keys
 from iverson.kernels.box import factors
 from iverson.kernels.box_moves import INSIDE
 from iverson.kernels.bracket import clear
 from iverson.layouts import Strided, to_strided
-from iverson.ops.entry_maps import Along
-from iverson.ops.shape import Joined, concat_offsets
-from iverson.te.operator import expression_of
+from iverson.ops.moves.shape_ops import Joined, concat_offsets
+from iverson.ops.rules.entry_maps import Along
+from iverson.te.ops.operator import expression_of
 
 
 def _where(e: Equation, given: Sequence[Any], need: Entries) -> Region:
@@ -102,11 +102,11 @@ def _embed(e: Equation, given: Sequence[Any], need: Entries) -> Any:
     (x,) = given
     key, shape = e.params["key"], e.params["shape"]
     if isinstance(x, Part):
-        key, x = keys.cut(key, x.region), x.inner
-    region = keys.key_region(key, shape)
+        key, x = index_keys.cut(key, x.region), x.inner
+    region = index_keys.key_region(key, shape)
     if not region.size:
         return _zero(e)
-    if keys.is_dense(key):
+    if index_keys.is_dense(key):
         return part(shape, region, _reshaped(x, region.shape))
     place = {"key": key, "shape": shape}
     found = _through(e.op, x, place)
@@ -308,7 +308,7 @@ def _sum(e: Equation, given: Sequence[Any], need: Entries) -> Any:
 def _through(op: Op, x: Any, params: Params) -> Any:
     """A sum, or an op that moves entries, on what is held: the conditions move along."""
     params = dict(params)
-    if op.name == "index_basic" and keys.reads_everything(params["key"], x.shape):
+    if op.name == "index_basic" and index_keys.reads_everything(params["key"], x.shape):
         return x
     if not isinstance(x, Held):
         return bind(op, (x,), params)

@@ -16,7 +16,7 @@ from iverson.core.entries import NOTHING, Box
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import F
-from iverson.graph.trace import Traced
+from iverson.graph.tracing.trace import Traced
 from iverson.layouts import Zero, support_of, to_strided
 
 

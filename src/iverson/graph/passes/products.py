@@ -11,11 +11,11 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, value_of
 from iverson.core.op import Op
 from iverson.core.table import F
-from iverson.graph.nodes import Equation, Graph, values_of
-from iverson.graph.operations import mended
+from iverson.graph.ir.nodes import Equation, Graph, values_of
+from iverson.graph.ir.operations import mended
+from iverson.graph.ir.regions import closed, opened, rewritten
 from iverson.graph.passes.held import Held, selected
-from iverson.graph.regions import closed, opened, rewritten
-from iverson.graph.trace import trace_flat
+from iverson.graph.tracing.trace import trace_flat
 
 
 def multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:

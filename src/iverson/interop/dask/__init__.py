@@ -16,8 +16,8 @@ except ImportError as error:
 
 from iverson.interop.dask.blocks import from_dask, map_blocks, map_blocks_vjp, matmul, to_dask
 from iverson.interop.dask.gradients import ValueAndGrad, value_and_grad
+from iverson.interop.dask.parameter_table import PartitionedTable
 from iverson.interop.dask.partitions import partitions
-from iverson.interop.dask.table import PartitionedTable
 
 __all__ = [
     "PartitionedTable",

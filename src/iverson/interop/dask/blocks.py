@@ -12,11 +12,11 @@ from dask.array.dispatch import concatenate_lookup, numel_lookup, tensordot_look
 from dask.sizeof import sizeof
 
 import iverson as iv
-from iverson.core.arguments import as_function
 from iverson.core.dispatch import unwrap, value_of
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError, described
+from iverson.core.inputs.arguments import as_function
 from iverson.handles import Tensor, asarray
-from iverson.interop.packing import summed
+from iverson.interop.messages import summed
 from iverson.layouts import layout_of
 from iverson.masked import MaskedTensor
 

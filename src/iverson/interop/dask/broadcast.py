@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core import locks
 from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
-from iverson.interop.buffers import Array, Joint, opened, with_buffers
-from iverson.interop.packing import Packed, pack, structures, unpack
+from iverson.core.python import locks
+from iverson.interop.entry_buffers import Array, Joint, opened, with_buffers
+from iverson.interop.messages import Packed, pack, structures, unpack
 from iverson.layouts import Sparse, to_strided
 
 #: What changed: the number of a buffer, the rows of it (None for all of it), and what is there.

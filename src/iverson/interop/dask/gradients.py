@@ -14,16 +14,16 @@ from distributed import Client, Future
 import iverson as iv
 from iverson.autograd.api import variable
 from iverson.core import dtypes
-from iverson.core.arguments import as_function
 from iverson.core.dispatch import alias, make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, DTypeError, IversonError, ShapeError, described
+from iverson.core.inputs.arguments import as_function
 from iverson.core.shapes import check_choice
 from iverson.handles import asarray
 from iverson.interop.dask.broadcast import Broadcast, replica
+from iverson.interop.dask.parameter_table import PartitionedTable, TableRows
 from iverson.interop.dask.partial import added, gradients_of, partial_of, scaled
 from iverson.interop.dask.partitions import Partitions, client_of, waiting
-from iverson.interop.dask.table import PartitionedTable, TableRows
-from iverson.interop.packing import Packed, pack, summed, unpack
+from iverson.interop.messages import Packed, pack, summed, unpack
 from iverson.layouts import Zero
 from iverson.transforms.trees import flatten, tensors, unflatten
 

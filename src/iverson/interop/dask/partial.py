@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from iverson.core.dispatch import make_handle, unwrap, value_of
-from iverson.interop.buffers import Array, Joint, opened, with_buffers
-from iverson.interop.packing import summed
+from iverson.interop.entry_buffers import Array, Joint, opened, with_buffers
+from iverson.interop.messages import summed
 from iverson.layouts import Zero
 
 

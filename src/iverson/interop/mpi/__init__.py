@@ -13,7 +13,7 @@ except (ImportError, RuntimeError) as error:
         "iverson.interop.mpi needs a package of the system (openmpi-bin), and pip install mpi4py"
     ) from error
 
-from iverson.interop.mpi.buckets import Buckets
-from iverson.interop.mpi.ops import all_gather, all_to_all_rows, allreduce, reduce_scatter
+from iverson.interop.mpi.collectives import all_gather, all_to_all_rows, allreduce, reduce_scatter
+from iverson.interop.mpi.gradient_buckets import Buckets
 
 __all__ = ["Buckets", "all_gather", "all_to_all_rows", "allreduce", "reduce_scatter"]

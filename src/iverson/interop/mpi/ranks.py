@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from iverson.core.arguments import as_real
 from iverson.core.errors import ArgumentError, ArgumentTypeError, TimedOutError, described
+from iverson.core.inputs.arguments import as_real
 
 Array = np.ndarray[Any, Any]
 #: Seconds that a call may take, where users say nothing.

@@ -12,9 +12,9 @@ from mpi4py import MPI
 
 from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError
-from iverson.interop.buffers import Joint
+from iverson.interop.entry_buffers import Joint
+from iverson.interop.messages import summed
 from iverson.interop.mpi.ranks import Ranks
-from iverson.interop.packing import summed
 from iverson.layouts import CooPattern, Sparse, Zero, to_strided
 from iverson.layouts.conversion import to_coo, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import iverson as iv
-from iverson.core.caller import warn
 from iverson.core.dispatch import is_tracked
 from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
+from iverson.core.python.caller import warn
 from iverson.core.shapes import check_choice
 from iverson.transforms.implicit import implicit
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 import iverson as iv
-from iverson.array_api.arguments import as_real, check_kind
+from iverson.array_api.conventions.operands import as_real, check_kind
 from iverson.core.dispatch import has_entries
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis

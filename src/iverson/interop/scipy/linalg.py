@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 import iverson as iv
-from iverson.array_api.arguments import as_real
-from iverson.array_api.triangular import hermitian
+from iverson.array_api.conventions.operands import as_real
+from iverson.array_api.linear_algebra.triangular import hermitian
 from iverson.core.errors import ArgumentTypeError, ShapeError
 from iverson.core.shapes import as_int, check_choice
 from iverson.linalg import (

@@ -14,7 +14,7 @@ import numpy as np
 
 import iverson as iv
 from iverson import te
-from iverson.array_api.arguments import as_inexact, as_operand, as_plain, as_real, check_kind
+from iverson.array_api.conventions.operands import as_inexact, as_operand, as_plain, as_real, check_kind
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F

@@ -12,7 +12,7 @@ import numpy as np
 
 import iverson as iv
 from iverson import te
-from iverson.array_api.arguments import as_real
+from iverson.array_api.conventions.operands import as_real
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.interop.scipy.ndimage import correlation

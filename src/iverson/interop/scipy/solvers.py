@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import iverson as iv
-from iverson.core.caller import warn
 from iverson.core.dispatch import has_entries, is_tracked
 from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
+from iverson.core.python.caller import warn
 from iverson.core.shapes import check_choice
 from iverson.interop.scipy.initial_values import solve_ivp
 from iverson.transforms.implicit import implicit, implicit_in_trace

@@ -11,7 +11,7 @@ from typing import Any
 
 import iverson as iv
 from iverson import special
-from iverson.interop.scipy.distributions import Distribution
+from iverson.interop.scipy.distribution_base import Distribution
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _EULER = 0.5772156649015329

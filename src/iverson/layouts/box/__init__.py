@@ -13,7 +13,7 @@ from iverson.core import entries
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern, of_nonzeros
-from iverson.layouts.registry import Layout, layout_of, register
+from iverson.layouts.layout_registry import Layout, layout_of, register
 
 
 class Box:

@@ -18,8 +18,8 @@ from iverson.core import entries
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
 from iverson.layouts.box import Box
+from iverson.layouts.layout_registry import Layout, layout_of, register
 from iverson.layouts.packed import Packed
-from iverson.layouts.registry import Layout, layout_of, register
 
 
 class Once:

@@ -17,7 +17,7 @@ import numpy as np
 
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.layouts import counting
+from iverson.layouts import counting_sorts
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse, coordinates_of, read_only
 
@@ -86,12 +86,12 @@ class CompressedPattern(Pattern):
         return found
 
     def _lines(self) -> Array:
-        return counting.lines_of(self.indptr, np.empty_like(self.indices))
+        return counting_sorts.lines_of(self.indptr, np.empty_like(self.indices))
 
     def _coordinates(self) -> Array:
         if self.ndim == 2 and self.blocks is None:
             found = np.empty((2, self.count), self.index_dtype)
-            counting.lines_of(self.indptr, found[self.axis])
+            counting_sorts.lines_of(self.indptr, found[self.axis])
             found[1 - self.axis] = self.indices
             return found
         batch, lines = self.shape[:-2], self.lines
@@ -116,7 +116,7 @@ class CompressedPattern(Pattern):
 
     def subset(self, at: Array) -> CompressedPattern:
         if 8 * at.size > self.indices.size:
-            indptr = counting.starts_of(self.lines[at], self.indptr.size - 1)
+            indptr = counting_sorts.starts_of(self.lines[at], self.indptr.size - 1)
         else:  # few: the line of each entry is not worth finding out
             indptr = np.searchsorted(at, self.indptr).astype(self.index_dtype)
         return CompressedPattern(self.shape, indptr, self.indices[at], self.axis, self.blocks)
@@ -149,7 +149,7 @@ class CompressedPattern(Pattern):
             made, source = known
             return made.indptr, made.indices, source() if callable(source) else source
         n, m = self.grid[self.axis], self.grid[axis]
-        return counting.turned(n, m, self.indptr, self.indices, np.arange(self.count))
+        return counting_sorts.turned(n, m, self.indptr, self.indices, np.arange(self.count))
 
     def find(self, keys: Array) -> tuple[Array, Array]:
         """As `Pattern.find`. Many are looked for in their lines; that passes over all entries once."""
@@ -163,7 +163,7 @@ class CompressedPattern(Pattern):
     def find_coordinates(self, at: Any) -> Array:
         """Where the entries at rows and columns of a matrix of single entries are stored; -1 for others."""
         n, m = self.grid[self.axis], self.grid[1 - self.axis]
-        return counting.places(n, m, self.indptr, self.indices, at[self.axis], at[1 - self.axis])
+        return counting_sorts.places(n, m, self.indptr, self.indices, at[self.axis], at[1 - self.axis])
 
     @property
     def in_coo(self) -> CooPattern:

@@ -11,11 +11,11 @@ import numpy as np
 
 from iverson.core.entries import Stored
 from iverson.core.shapes import Shape
-from iverson.layouts import counting
+from iverson.layouts import counting_sorts
 from iverson.layouts.compressed import KINDS, NAMES, CompressedPattern
+from iverson.layouts.layout_registry import Blocks, Layout, register
 from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, check, stored, to_strided
 from iverson.layouts.placement import ByPattern, Padded, Source, WithEntries
-from iverson.layouts.registry import Blocks, Layout, register
 
 
 def arranged(axis: int, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Source]:
@@ -31,7 +31,7 @@ def arranged(axis: int, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Sour
         order = pattern.sorted[1]
     else:
         turned = addresses(coordinates[_turned(range(pattern.ndim))], tuple(_turned(pattern.shape)))
-        order = counting.in_order(turned)[1] if (turned[1:] < turned[:-1]).any() else slice(None)
+        order = counting_sorts.in_order(turned)[1] if (turned[1:] < turned[:-1]).any() else slice(None)
     *batch, rows, columns = coordinates
     across, along = (rows, columns) if axis == 0 else (columns, rows)
     lines = across
@@ -58,20 +58,20 @@ def carried(axis: int, pattern: Pattern, blocks: Blocks, entries: Array) -> With
         return _rows_in_blocks(pattern, blocks, entries)
     if blocks or pattern.axis == axis or "turned" in pattern._facts or entries.ndim > 1:
         return None
-    turn = partial(counting.turned, pattern.grid[pattern.axis], pattern.grid[axis])
-    starts, along, values, order = counting.carried(turn, pattern.indptr, pattern.indices, entries)
+    turn = partial(counting_sorts.turned, pattern.grid[pattern.axis], pattern.grid[axis])
+    starts, along, values, order = counting_sorts.carried(turn, pattern.indptr, pattern.indices, entries)
     return CompressedPattern(pattern.shape, starts, along, axis), values, order
 
 
 def _rows_in_blocks(pattern: CompressedPattern, blocks: tuple[int, int], entries: Array) -> WithEntries:
     """Rows as rows of blocks, which are found as entries are met and sorted then."""
-    put = partial(counting.in_blocks, pattern.shape, blocks, pattern.indptr, pattern.indices)
+    put = partial(counting_sorts.in_blocks, pattern.shape, blocks, pattern.indptr, pattern.indices)
     starts, indices, held = put(entries)
     made = CompressedPattern(pattern.shape, starts, indices, 0, blocks)
 
     @cache
     def source() -> Source:
-        numbers = put(counting.numbered(pattern.count, np.dtype(np.int64)))[2].ravel()
+        numbers = put(counting_sorts.numbered(pattern.count, np.dtype(np.int64)))[2].ravel()
         if made.count == pattern.count:
             return numbers - 1
         at = np.empty(pattern.count, np.int64)
@@ -89,7 +89,7 @@ def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Patt
     """
     r, c = blocks
     grid = pattern.shape[-2] // r, pattern.shape[-1] // c
-    keys, order = counting.in_order(_by_block(pattern, axis, blocks, grid))
+    keys, order = counting_sorts.in_order(_by_block(pattern, axis, blocks, grid))
     block = keys // (r * c)
     first = np.ones(keys.size, bool)
     first[1:] = block[1:] != block[:-1]
@@ -130,7 +130,7 @@ def _compress(
 ) -> CompressedPattern:
     """A pattern of sorted lines."""
     count = prod(shape[:-2]) * (shape[-2 + axis] // (blocks[axis] if blocks else 1))
-    indptr = counting.starts_of(np.asarray(lines, dtype), count)
+    indptr = counting_sorts.starts_of(np.asarray(lines, dtype), count)
     return CompressedPattern(shape, indptr, np.ascontiguousarray(indices, dtype), axis, blocks)
 
 

@@ -11,10 +11,11 @@ from weakref import ref
 
 import numpy as np
 
-from iverson.core.arrays import repeat, tile
 from iverson.core.entries import Stored
+from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.shapes import Shape
-from iverson.layouts import counting
+from iverson.layouts import counting_sorts
+from iverson.layouts.layout_registry import Layout, register
 from iverson.layouts.pattern import (
     Array,
     Pattern,
@@ -27,7 +28,6 @@ from iverson.layouts.pattern import (
     to_strided,
 )
 from iverson.layouts.placement import ByPattern
-from iverson.layouts.registry import Layout, register
 
 
 class CooPattern(Pattern):
@@ -114,15 +114,15 @@ class CooPattern(Pattern):
     def _lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
         across, along = self.indices[axis], self.indices[1 - axis]
         n, m = self.shape[axis], self.shape[1 - axis]
-        if not counting.worth_counting(self.count, n, m):
+        if not counting_sorts.worth_counting(self.count, n, m):
             return None
         if axis == 0 and isinstance(self._facts.get("sorted", (None, None))[1], slice):
-            return counting.starts_of(across, n), along, slice(None)
+            return counting_sorts.starts_of(across, n), along, slice(None)
         before, after = across[:-1], across[1:]
         changed = before < after
         if bool((changed | ((before == after) & (along[:-1] <= along[1:]))).all()):
-            return counting.starts_at(across, changed, n), along, slice(None)
-        return counting.compressed(n, m, across, along)
+            return counting_sorts.starts_at(across, changed, n), along, slice(None)
+        return counting_sorts.compressed(n, m, across, along)
 
     def coalescing(self) -> tuple[CooPattern, Array]:
         """The coalesced pattern, and where each run of equal addresses starts in sorted order."""
@@ -184,7 +184,7 @@ def coalesced(value: Any, ordered: bool = False) -> Any:
     if pattern.coalesced if ordered and type(value) is Coo else pattern.distinct:
         return value
     merged, starts = pattern.coalescing()
-    return merged.value(counting.sums_of_runs(value.entries, pattern.sorted[1], starts))
+    return merged.value(counting_sorts.sums_of_runs(value.entries, pattern.sorted[1], starts))
 
 
 def of_nonzeros(x: Array, sparse_axes: int | None = None) -> Coo:

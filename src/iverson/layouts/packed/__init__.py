@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.shapes import Shape
-from iverson.layouts.registry import Layout, layout_of, register
+from iverson.layouts.layout_registry import Layout, layout_of, register
 
 
 class Packed:

@@ -11,7 +11,7 @@ import numpy as np
 
 from iverson.core.dispatch import Plain, plain, value_of
 from iverson.core.shapes import Shape
-from iverson.layouts.registry import Layout, register
+from iverson.layouts.layout_registry import Layout, register
 
 #: The type of its values. Subclasses (memory maps, matrices) are not: they become it on the way in.
 Strided = np.ndarray

@@ -12,14 +12,15 @@ import numpy as np
 from iverson.core.entries import NOTHING
 from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern
+from iverson.layouts.layout_registry import Layout, register
 from iverson.layouts.pattern import index_dtype
-from iverson.layouts.registry import Layout, register
 
 
 class Zero:
     """An array of structural zeros.
 
-    stored : what says which entries it would store if its zeros were numbers (`iverson.kernels.origins`), of
+    stored : what says which entries it would store if its zeros were numbers
+    (`iverson.kernels.pattern_origins`), of
         a product of a sparse tensor and a zero those of the sparse tensor; None where it would not be sparse.
     """
 

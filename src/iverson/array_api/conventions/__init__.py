@@ -1,0 +1,1 @@
+"""What all chapters share: operands, methods, dtypes, constants and inspection."""

@@ -1,0 +1,239 @@
+"""What users hand in, checked and brought to the form ops take: operands, dtypes, devices, counts.
+
+Tensors, NumPy arrays and Python scalars are operands; lists are not (`iverson.asarray` turns one into
+a Tensor). Shapes and axes are in `iverson.core.shapes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import singledispatch, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from iverson.autograd.node import line_of, user_call
+from iverson.core import dtypes
+from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GraphError, described, way_in
+from iverson.core.inputs.arguments import checked
+from iverson.core.inputs.arrays import plain
+from iverson.core.shapes import check_choice
+from iverson.expr.nodes import Expr
+from iverson.handles import asarray
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.typing import A, ArrayLike
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SCALARS = (bool, int, float, complex)
+
+_KINDS = {"b": "bool", "i": "integer", "u": "unsigned integer", "f": "real floating", "c": "complex"}
+
+
+def named(function: Function, name: str, doc: str) -> Function:
+    """A function that a factory made, with the name and docstring it is public under."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return checked(function)
+
+
+def check_entries(operation: str, *xs: Any, decides: str, remedy: str) -> None:
+    """Before a function reads entries: raises GraphError where they are not known, in a trace or a batch."""
+    for x in xs:
+        if not has_entries(unwrap(x)):
+            where = user_call()
+            line = f" (at {line_of(where)})" if where else ""
+            raise GraphError(
+                operation,
+                got=f"entries that are not known in a trace or a batch{line}",
+                expected=f"entries that can be read: they decide {decides}",
+                remedy=remedy,
+            )
+
+
+def check_range(
+    x: Any,
+    operation: str,
+    argument: str,
+    low: float,
+    high: float = np.inf,
+    *,
+    above: bool = False,
+    nan: bool = False,
+    remedy: str = "",
+) -> None:
+    """Raises ArgumentError for entries outside of [low, high], as far as entries are known.
+
+    above : whether ``low`` itself is outside.
+    nan : whether nan may be among them.
+    """
+    plain = unwrap(x) if isinstance(x, Operand) else x
+    if not has_entries(plain):
+        return
+    found = F.to_numpy(as_operand(plain, operation))
+    found = found[~np.isnan(found)] if nan else found
+    if found.size and not ((found.min() > low if above else found.min() >= low) and found.max() <= high):
+        bounds = (
+            f"in [{low:g}, {high:g}]" if high < np.inf else f"{'above' if above else 'of at least'} {low:g}"
+        )
+        least, most = (format(v, "g") for v in (found.min(), found.max()))
+        raise ArgumentError(
+            operation,
+            argument,
+            got=least if least == most else f"entries from {least} to {most}",
+            expected=f"numbers {bounds}",
+            remedy=remedy,
+        )
+
+
+def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
+    """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
+    given: Any = x
+    made: Callable[[Any], Any] = asarray
+    if isinstance(x, Operand):
+        return given
+    if isinstance(x, np.ndarray):
+        return made(plain(x, operation, argument))
+    if isinstance(x, (np.generic, *SCALARS)):
+        return made(x)
+    raise ArgumentTypeError(
+        operation,
+        argument,
+        got=described(x),
+        expected="a Tensor, a NumPy array or a Python scalar",
+        remedy="use functions of expressions, such as te.exp(x)" if isinstance(x, Expr) else way_in(x),
+    )
+
+
+def as_plain(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
+    """As `as_operand`, for what has no meaning where entries do not exist: raises ArgumentTypeError there."""
+    given = as_operand(x, operation, argument)
+    if isinstance(given, Wrapper):
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got=f"a {type(given).__name__}",
+            expected="a Tensor: it has no meaning where entries do not exist",
+            remedy="call to_tensor(fill) first",
+        )
+    return given
+
+
+def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
+    """As `as_operand`, but a Python scalar stays one, so that it takes the dtype of what it meets."""
+    return x if type(x) in SCALARS else as_operand(x, operation, argument)
+
+
+def as_operands(xs: Any, operation: str, argument: str = "arrays") -> list[Any]:
+    """A non-empty sequence of arrays (or one array, taken along its first axis) as handles."""
+    if type(xs) not in (list, tuple) and (
+        isinstance(xs, Operand) or not isinstance(xs, Sequence | np.ndarray)
+    ):
+        raise ArgumentTypeError(
+            operation, argument, got=f"a {type(xs).__name__}", expected="a sequence of arrays"
+        )
+    if len(xs) == 0:
+        raise ArgumentError(operation, argument, got="no arrays", expected="at least one")
+    return [as_operand(x, operation, f"{argument}[{k}]") for k, x in enumerate(xs)]
+
+
+def check_kind(x: Any, kinds: str, operation: str, argument: str = "x", remedy: str = "") -> None:
+    """Raises DTypeError unless the dtype's kind is among ``kinds`` ("b", "i", "u", "f", "c")."""
+    if dtypes.kind_of(x.dtype) not in kinds:
+        raise DTypeError(
+            operation,
+            argument,
+            got=f"dtype {x.dtype}",
+            expected=" or ".join(_KINDS[k] for k in kinds),
+            remedy=remedy or "convert it with astype",
+        )
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """The handle with entries of ``dtype``: itself where they are already."""
+    return x if x.dtype == dtype else F.astype(x, dtype=dtype)
+
+
+def in_common(xs: Sequence[Any], composed: Callable[[list[Any]], Any]) -> Any:
+    """What is composed of products of operands in pairs: all in the dtype that they promote to together.
+
+    In whatever order they are multiplied, no product is in a narrower one. Three halves and more are
+    multiplied in single, and the result is rounded once.
+    """
+    common = dtypes.result_type(*xs)
+    wide = dtypes.widened(common) if len(xs) > 2 else common
+    return cast(composed([cast(x, wide) for x in xs]), common)
+
+
+def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
+    """A floating operand: integers and bools become the default float."""
+    x = as_operand(x, operation, argument)
+    return cast(x, dtypes.to_inexact(x.dtype))
+
+
+def as_real(x: A | ArrayLike, operation: str, argument: str = "x", kinds: str = "f") -> A:
+    """As `as_inexact`, of entries that all exist and whose kind is among ``kinds``."""
+    found = as_inexact(as_plain(x, operation, argument), operation, argument)
+    check_kind(found, kinds, operation, argument)
+    return found
+
+
+def by_columns(solved: Callable[[Any], Any], b: Any) -> Any:
+    """A function of matrices ``b``, or of a vector, which is then a column of one and of the result."""
+    if b.ndim != 1:
+        return solved(b)
+    found = solved(F.expand_dims(b, axis=(1,)))
+    return F.squeeze(found, axis=(found.ndim - 1,))
+
+
+def in_single(function: Function) -> Function:
+    """A composition of ops, whose operands in half precision come to it in float32.
+
+    Its result is rounded once, as that of one op is: to what those operands promote to, unless another one or
+    ``dtype`` decides on something else.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, Operand | np.ndarray)]
+        halves = [dtype for dtype in given if dtypes.is_half(dtype)]
+        if not halves:
+            return function(*args, **kwargs)
+        wide = [_in_single(x) for x in args]
+        found = function(*wide, **{k: _in_single(x) for k, x in kwargs.items()})
+        decided = kwargs.get("dtype") is not None or dtypes.float32 in given or found.dtype != dtypes.float32
+        return found if decided else cast(found, dtypes.result_type(*halves))
+
+    return call  # type: ignore[return-value]
+
+
+def _in_single(x: Any) -> Any:
+    half = isinstance(x, Operand | np.ndarray) and dtypes.is_half(x.dtype)
+    return F.astype(x, dtype=dtypes.float32) if half else x
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """A list or tuple as a tuple; anything else as a tuple of one."""
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def given_dtype(dtype: Any, default: Any, operation: str) -> Any:
+    """The dtype asked for, or the default where none was."""
+    return default if dtype is None else dtypes.as_dtype(dtype, operation)
+
+
+def check_device(device: Any, operation: str) -> None:
+    """Raises ArgumentError for any device but the CPU."""
+    check_choice(device, (None, "cpu"), operation, "device")
+
+
+@singledispatch
+def addresses_of(x: Any) -> Any:
+    """The row-major addresses of the entries that a handle holds as a vector; None where all entries exist.
+
+    Kinds of operands of which some do not register theirs.
+    """
+    return None

@@ -1,0 +1,1 @@
+"""Arrays made, joined, rearranged, searched and changed."""

@@ -1,0 +1,157 @@
+"""Taking entries by integer positions. ``x[key]`` itself is in `iverson.handles.subscripts`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iverson.array_api.conventions.methods import method
+from iverson.array_api.conventions.operands import addresses_of, as_operand, check_entries
+from iverson.array_api.entries.joining import take_positions
+from iverson.array_api.entries.manipulation import as_vector
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
+from iverson.core.errors import DTypeError, IndexingError, ShapeError
+from iverson.core.shapes import broadcast_shapes, normalize_axis
+from iverson.handles.subscripts import as_index
+from iverson.layouts import nonzero_indices
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import A, ArrayLike, Axis
+
+
+def positions(indices: Any, extent: int, operation: str, argument: str = "indices") -> Any:
+    """Integer positions on an axis, negative ones counted from its end: an array, or a handle of a level.
+
+    Raises DTypeError unless they are integers, IndexingError outside the axis.
+    """
+    given = as_operand(indices, operation, argument)
+    plain = as_index(given)
+    known = has_entries(plain)
+    found: Any = F.to_numpy(plain) if known else plain
+    if found.dtype.kind not in "iu":
+        raise DTypeError(
+            operation,
+            argument,
+            got=f"dtype {found.dtype}",
+            expected="integers",
+            remedy="use x[mask] for boolean masks" if found.dtype.kind == "b" else "",
+        )
+    if not known:
+        return F.checked_index(found, extent=extent, operation=operation, argument=argument)
+    found = found.astype(np.intp)  # a copy: what was checked is kept for backward, and the caller may write
+    if not found.size:
+        return found
+    low, high = found.min(), found.max()
+    if low < -extent or high >= extent:
+        raise IndexingError(
+            operation,
+            argument,
+            got=f"position {high if high >= extent else low}",
+            expected=f"one in [{-extent}, {extent})",
+        )
+    return np.where(found < 0, found + extent, found) if low < 0 else found
+
+
+@method
+def take(x: A | ArrayLike, indices: Array | ArrayLike, /, *, axis: Axis | None = None) -> A:
+    """x at integer positions along an axis; the axes of ``indices`` take that axis's place.
+
+    ``axis`` may be left out for vectors. Raises IndexingError for positions outside the axis, DTypeError
+    for indices that are not integers, AxisError.
+
+    >>> from iverson import asarray
+    >>> take(asarray([1., 2., 3.]), asarray([2, 0, -1]))
+    iverson.Tensor([3., 1., 3.])
+    """
+    x = as_operand(x, "take")
+    if axis is None and x.ndim != 1:
+        raise ShapeError("take", "axis", got=f"None for shape {x.shape}", expected="one axis")
+    k = normalize_axis(0 if axis is None else axis, x.ndim, "take")
+    return take_positions(x, positions(indices, x.shape[k], "take"), k)
+
+
+@method
+def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis = -1) -> A:
+    """x at positions along an axis given for each of the other axes' entries, as `argsort` gives them.
+
+    ``indices`` has x's rank and broadcasts with x on the other axes. Raises IndexingError for positions
+    outside the axis, ShapeError where the shapes do not fit, DTypeError, AxisError.
+
+    >>> from iverson import argsort, asarray
+    >>> x = asarray([[3., 1., 2.]])
+    >>> take_along_axis(x, argsort(x))
+    iverson.Tensor([[1., 2., 3.]])
+    """
+    x = as_operand(x, "take_along_axis")
+    k = normalize_axis(axis, x.ndim, "take_along_axis")
+    given: Any = indices
+    if isinstance(given, Wrapper):
+        return _take_at_held(x, given, k)
+    chosen = positions(given, x.shape[k], "take_along_axis")
+    if chosen.ndim != x.ndim:
+        raise ShapeError(
+            "take_along_axis",
+            "indices",
+            got=f"shape {chosen.shape} for an array of shape {x.shape}",
+            expected=f"{x.ndim} axes",
+        )
+    others = tuple(1 if j == k else n for j, n in enumerate(x.shape))
+    shape = broadcast_shapes("take_along_axis", chosen.shape, others)
+    whole = tuple(n if j == k else shape[j] for j, n in enumerate(x.shape))
+    if whole != x.shape:
+        x = F.broadcast_to(x, shape=whole)
+    return F.take_along(x, chosen, k)
+
+
+def _take_at_held(x: Any, indices: Any, k: int) -> Any:
+    """x at the positions that exist, masked as the indices are."""
+    given = unwrap(indices)
+    if not has_entries(given) and given.shape == (indices.size,):  # it may not be known which exist
+        given = F.reshape(zero_filled(indices), shape=given.shape)
+    chosen = positions(given, x.shape[k], "take_along_axis")
+    others = tuple(1 if j == k else n for j, n in enumerate(indices.shape))
+    if indices.ndim != x.ndim or broadcast_shapes("take_along_axis", x.shape, others) != x.shape:
+        raise ShapeError(
+            "take_along_axis",
+            "indices",
+            got=f"shape {indices.shape} for an array of shape {x.shape}",
+            expected="the same extents on the other axes, as some do not exist",
+        )
+    at = list(np.unravel_index(addresses_of(indices), indices.shape))
+    at[k] = chosen
+    return rewrap(indices, F.gather(x, *at, axes=tuple(range(x.ndim))))
+
+
+@method
+def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
+    """The positions of the nonzero entries in row-major order, one int64 tensor per axis.
+
+    Of a MaskedTensor, only specified entries count. Raises ShapeError for rank 0.
+
+    >>> from iverson import asarray
+    >>> nonzero(asarray([0, 3, 0, 4]))
+    (iverson.Tensor([1, 3]),)
+    """
+    x = as_operand(x, "nonzero")
+    if not x.ndim:
+        raise ShapeError("nonzero", "x", got="rank 0", expected="at least one axis")
+    check_entries(
+        "nonzero",
+        x,
+        decides="the shape of the result",
+        remedy="keep the shape: where(x, y, 0) or masked_tensor(y, x != 0) in place of y[nonzero(x)]",
+    )
+    plain: Any = zero_filled(x)
+    return tuple(as_operand(found, "nonzero") for found in nonzero_indices(value_of(plain)))
+
+
+def flat_take(x: Any, chosen: np.ndarray[Any, Any], operation: str) -> Any:
+    """Entries of the flattened array at checked positions."""
+    return F.gather(as_vector(x, operation), chosen, axes=(0,))
+
+
+__all__ = ["nonzero", "take", "take_along_axis"]

@@ -1,0 +1,169 @@
+"""Einstein summation: the subscripts are read here, the products are
+`iverson.array_api.linear_algebra.contraction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iverson.array_api.conventions.operands import as_operands, in_common
+from iverson.array_api.linear_algebra.contraction import Labels, arrange, contract
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.shapes import Shape
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.typing import A, ArrayLike
+
+
+Term = tuple[Any, Labels]
+
+
+def _invalid(got: str, expected: str) -> ArgumentError:
+    return ArgumentError("einsum", "subscripts", got=got, expected=expected)
+
+
+@lru_cache(maxsize=1024)
+def parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], Labels]:
+    """The labels of each operand's axes and of the result's.
+
+    A label is a letter, or a negative integer for an axis under an ellipsis, counted from its end.
+    """
+    text = subscripts.replace(" ", "")
+    before, arrow, after = text.partition("->")
+    terms = before.split(",")
+    if len(terms) != len(ranks):
+        raise _invalid(f"{len(terms)} terms in {subscripts!r}", f"one for each of {len(ranks)} operands")
+    inputs = tuple(_labels(t, n, subscripts) for t, n in zip(terms, ranks, strict=True))
+    used = [label for labels in inputs for label in labels]
+    hidden: Labels = tuple(sorted({label for label in used if isinstance(label, int)}))
+    if not arrow:
+        once = sorted({label for label in used if used.count(label) == 1 and isinstance(label, str)})
+        return inputs, hidden + tuple(once)
+    output = _labels(after, len(after.replace("...", "")) + len(hidden) * ("..." in after), subscripts)
+    if len(set(output)) != len(output) or not set(output) <= set(used):
+        raise _invalid(f"result {after!r} in {subscripts!r}", "each label of the operands at most once")
+    return inputs, output
+
+
+def _labels(term: str, rank: int, subscripts: str) -> Labels:
+    head, dots, tail = term.partition("...")
+    letters = head + tail
+    if not all(c.isalpha() and c.isascii() for c in letters):
+        raise _invalid(f"{term!r} in {subscripts!r}", "letters and at most one ellipsis")
+    hidden = rank - len(letters)
+    if hidden < 0 or (hidden and not dots):
+        raise _invalid(f"{term!r} for an operand of rank {rank}", "a letter for each axis, or an ellipsis")
+    return (*head, *range(-hidden, 0), *tail)
+
+
+def einsum(subscripts: str, /, *operands: A | ArrayLike) -> A:
+    """The Einstein sum: products of entries, summed over every label the result lacks.
+
+    ``subscripts`` names the axes of each operand by letters, an ellipsis for axes that broadcast, and
+    after ``->`` those of the result (by default the letters that occur once, in alphabetical order). A
+    letter twice in one operand takes its diagonal. Operands are contracted in pairs, each pair by one
+    product of matrices; for three and more the order is NumPy's greedy one. Nothing is conjugated.
+
+    Raises ArgumentError for subscripts that do not fit the operands, ShapeError where extents differ.
+
+    >>> from iverson import ones
+    >>> einsum("ij,jk->ik", ones((2, 3)), ones((3, 4))).shape
+    (2, 4)
+    """
+    if not isinstance(subscripts, str):
+        raise _invalid(f"a {type(subscripts).__name__}", "a string such as 'ij,jk->ik'")
+    xs = as_operands(operands, "einsum", "operands")
+    inputs, output = parse(subscripts, tuple(x.ndim for x in xs))
+    return in_common(xs, lambda xs: _contracted(xs, inputs, output))
+
+
+def _contracted(xs: Sequence[Any], inputs: Sequence[Labels], output: Labels) -> Any:
+    extents = _extents(xs, inputs)
+    terms = [_simple(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]
+    for positions in _path(terms, output, extents):
+        chosen = [terms[k] for k in positions]
+        terms = [t for k, t in enumerate(terms) if k not in positions]
+        needed = {label for _, labels in terms for label in labels} | set(output)
+        while len(chosen) > 1:
+            rest = {label for _, labels in chosen[2:] for label in labels} | needed
+            chosen = [_pair(chosen[0], chosen[1], rest), *chosen[2:]]
+        terms.append(chosen[0])
+    x, labels = _summed(terms[0], set(output))
+    x = arrange(x, labels, output)
+    shape = tuple(extents[label] for label in output)
+    return F.broadcast_to(x, shape=shape) if x.shape != shape else x
+
+
+def _extents(xs: Sequence[Any], inputs: Sequence[Labels]) -> dict[Any, int]:
+    """The extent of each label; extents of 1 stretch."""
+    found: dict[Any, int] = {}
+    for k, (x, labels) in enumerate(zip(xs, inputs, strict=True)):
+        for label, n in zip(labels, x.shape, strict=True):
+            if found.setdefault(label, n) == 1:
+                found[label] = n
+            elif n not in (1, found[label]):
+                name = f"'{label}'" if isinstance(label, str) else "an ellipsis"
+                raise ShapeError(
+                    "einsum", f"operands[{k}]", got=f"extent {n} for label {name}", expected=f"{found[label]}"
+                )
+    return found
+
+
+def _simple(x: Any, labels: Labels, extents: dict[Any, int]) -> Term:
+    """The operand with each label once: diagonals taken, axes that stretch squeezed out."""
+    stretched = tuple(
+        k for k, (label, n) in enumerate(zip(labels, x.shape, strict=True)) if n != extents[label]
+    )
+    if stretched:
+        x = F.squeeze(x, axis=stretched)
+        labels = tuple(label for k, label in enumerate(labels) if k not in stretched)
+    while len(set(labels)) != len(labels):
+        label = next(label for label in labels if labels.count(label) > 1)
+        i = labels.index(label)
+        j = labels.index(label, i + 1)
+        rest = tuple(k for k in range(x.ndim) if k not in (i, j))
+        x = F.diagonal(F.permute_dims(x, axes=(*rest, i, j)), offset=0)
+        labels = (*(labels[k] for k in rest), label)
+    return x, labels
+
+
+def _summed(term: Term, needed: set[Any]) -> Term:
+    """The operand summed over the labels that nothing else needs."""
+    x, labels = term
+    axes = tuple(k for k, label in enumerate(labels) if label not in needed)
+    if not axes:
+        return term
+    kept = tuple(label for label in labels if label in needed)
+    return F.sum(x, axis=axes, keepdims=False), kept
+
+
+def _pair(first: Term, second: Term, needed: set[Any]) -> Term:
+    a, of_a = _summed(first, needed | set(second[1]))
+    b, of_b = _summed(second, needed | set(of_a))
+    return contract(a, of_a, b, of_b, tuple(needed))
+
+
+def _path(terms: Sequence[Term], output: Labels, extents: dict[Any, int]) -> tuple[tuple[int, ...], ...]:
+    """Which terms to contract together, in turn; results join at the end."""
+    if len(terms) < 3:
+        return (tuple(range(len(terms))),)
+    letters = {label: chr(ord("A") + k + (6 if k > 25 else 0)) for k, label in enumerate(extents)}
+    left = ",".join("".join(letters[label] for label in labels) for _, labels in terms)
+    right = "".join(letters[label] for label in output if any(label in labels for _, labels in terms))
+    return _greedy(f"{left}->{right}", tuple(x.shape for x, _ in terms))
+
+
+@lru_cache(maxsize=1024)
+def _greedy(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[int, ...], ...]:
+    blank = np.empty(())
+    operands = [np.broadcast_to(blank, shape) for shape in shapes]
+    steps = np.einsum_path(subscripts, *operands, optimize="greedy")[0][1:]
+    return tuple(tuple(sorted(step)) for step in steps)
+
+
+__all__ = ["einsum"]

@@ -1,0 +1,1 @@
+"""Sums, extrema, norms, orders and segments."""

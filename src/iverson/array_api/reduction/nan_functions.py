@@ -1,0 +1,367 @@
+"""Functions that pass over nan, or replace it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iverson.array_api.conventions.methods import method
+from iverson.array_api.conventions.operands import as_inexact, as_operand, as_weak, cast, check_kind
+from iverson.array_api.entries.manipulation import squeeze
+from iverson.array_api.reduction.norms import vector_norm
+from iverson.array_api.reduction.order_statistics import quantiles
+from iverson.array_api.reduction.reductions import argmax as _argmax
+from iverson.array_api.reduction.reductions import argmin as _argmin
+from iverson.array_api.reduction.reductions import cumulative_prod as _cumulative_prod
+from iverson.array_api.reduction.reductions import cumulative_sum as _cumulative_sum
+from iverson.array_api.reduction.reductions import max as _max
+from iverson.array_api.reduction.reductions import min as _min
+from iverson.array_api.reduction.reductions import prod as _prod
+from iverson.array_api.reduction.reductions import sum as _sum
+from iverson.core import dtypes
+from iverson.core.inputs.arguments import checked
+from iverson.core.shapes import normalize_axes
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, DTypeLike, QuantileMethod
+
+
+@method
+def nan_to_num(
+    x: A | ArrayLike, /, *, nan: complex = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> A:
+    """x with nan, inf and -inf replaced by numbers; None stands for the largest of x's dtype, or the lowest.
+
+    What was replaced has a gradient of 0. Raises DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nan_to_num(asarray([1., float("nan"), float("inf")]), posinf=9.0)
+    iverson.Tensor([1., 0., 9.])
+    """
+    x = as_operand(x, "nan_to_num")
+    check_kind(x, "biuf", "nan_to_num")
+    if not dtypes.is_floating(x.dtype):
+        return F.positive(x) if x.dtype.kind != "b" else F.copy(x)
+    most = float(dtypes.finfo(x.dtype).max)
+    for found, number in ((most, posinf), (-most, neginf)):
+        at = F.equal(x, float("inf") if found > 0 else -float("inf"))
+        x = F.where(at, found if number is None else as_weak(number, "nan_to_num"), x)
+    return F.where(F.isnan(x), as_weak(nan, "nan_to_num", "nan"), x)
+
+
+def _filled(x: Any, name: str, value: float) -> tuple[Any, Any]:
+    """x with nan replaced, and where it was."""
+    x = as_operand(x, name)
+    check_kind(x, "biuf", name)
+    if not dtypes.is_floating(x.dtype):
+        return x, None
+    absent = F.isnan(x)
+    return F.where(absent, value, x), absent
+
+
+@method
+@checked
+def nansum(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
+    """The sum over axes (None: all) of the entries that are not nan, 0 without one.
+
+    ``dtype`` is as for `sum`. Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nansum(asarray([1., float("nan"), 2.]))
+    iverson.Tensor(3.)
+    """
+    return _sum(_filled(x, "nansum", 0.0)[0], axis, dtype=dtype, keepdims=keepdims)
+
+
+@method
+@checked
+def nanprod(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
+    """The product over axes (None: all) of the entries that are not nan, 1 without one.
+
+    ``dtype`` is as for `prod`. Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nanprod(asarray([3., float("nan"), 2.]))
+    iverson.Tensor(6.)
+    """
+    return _prod(_filled(x, "nanprod", 1.0)[0], axis, dtype=dtype, keepdims=keepdims)
+
+
+@method
+@checked
+def nancumsum(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> A:
+    """The sums of the entries so far along an axis (None: of x with one axis), of those that are not nan.
+
+    Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nancumsum(asarray([1., float("nan"), 2.]))
+    iverson.Tensor([1., 1., 3.])
+    """
+    return _running(_cumulative_sum, x, "nancumsum", 0.0, axis, dtype)
+
+
+@method
+@checked
+def nancumprod(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> A:
+    """The products of the entries so far along an axis (None: of x with one axis), of those that are not nan.
+
+    Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nancumprod(asarray([3., float("nan"), 2.]))
+    iverson.Tensor([3., 3., 6.])
+    """
+    return _running(_cumulative_prod, x, "nancumprod", 1.0, axis, dtype)
+
+
+def _running(scan: Any, x: Any, name: str, value: float, axis: Any, dtype: Any) -> Any:
+    filled, _ = _filled(x, name, value)
+    if axis is None:
+        filled, axis = F.reshape(filled, shape=(filled.size,)), 0
+    return scan(filled, axis=axis, dtype=dtype)
+
+
+def _counted(x: Any, name: str, axis: Any, keepdims: bool) -> tuple[Any, Any, Any]:
+    """x with nan replaced by 0, where it was, and how many entries over the axes were not nan."""
+    filled, absent = _filled(as_inexact(x, name), name, 0.0)
+    count = _sum(F.astype(F.logical_not(absent), dtype=filled.dtype), axis, keepdims=keepdims)
+    return filled, absent, count
+
+
+def _of_dtype(x: Any, dtype: Any, name: str) -> Any:
+    return x if dtype is None else cast(as_operand(x, name), dtypes.as_dtype(dtype, name))
+
+
+def _over(total: Any, count: Any) -> Any:
+    """total / count, nan where count is not positive."""
+    empty = F.less_equal(count, 0)
+    return F.where(empty, float("nan"), total / F.where(empty, 1.0, count))
+
+
+@method
+@checked
+def nanmean(
+    x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> A:
+    """The mean over axes (None: all) of the entries that are not nan, nan without one.
+
+    ``dtype`` is that of the result; by default x's, float64 of integers. Raises AxisError, DTypeError for
+    complex x.
+
+    >>> from iverson import asarray
+    >>> nanmean(asarray([1., float("nan"), 2.]))
+    iverson.Tensor(1.5)
+    """
+    filled, _, count = _counted(_of_dtype(x, dtype, "nanmean"), "nanmean", axis, keepdims)
+    return _over(_sum(filled, axis, keepdims=keepdims), count)
+
+
+@method
+@checked
+def nanvar(
+    x: A | ArrayLike,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: DTypeLike | None = None,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The variance over axes (None: all) of the n entries that are not nan: sums over n - correction.
+
+    nan where that is not positive. ``ddof`` is NumPy's name of ``correction``, ``dtype`` that of the result,
+    by default x's, float64 of integers. Raises AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> nanvar(asarray([1., float("nan"), 3.]))
+    iverson.Tensor(1.)
+    """
+    given = _of_dtype(x, dtype, "nanvar")
+    distances, count = _distances(given, "nanvar", axis, correction if ddof is None else ddof)
+    found = _over(_sum(F.square(distances), axis, keepdims=True), count)
+    return found if keepdims else squeeze(found, normalize_axes(axis, found.ndim, "nanvar"))
+
+
+def _distances(x: Any, name: str, axis: Any, correction: float) -> tuple[Any, Any]:
+    """Distances from the mean over the axes, 0 of nan, and how many are not nan, less the correction."""
+    filled, absent, count = _counted(x, name, axis, True)
+    mean = _sum(filled, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
+    return F.where(absent, 0.0, filled - mean), count - correction
+
+
+@method
+@checked
+def nanstd(
+    x: A | ArrayLike,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: DTypeLike | None = None,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The standard deviation over axes (None: all) of the entries that are not nan: the root of `nanvar`.
+
+    Where that is 0, so is the derivative. Arguments and errors are those of `nanvar`.
+
+    >>> from iverson import asarray
+    >>> nanstd(asarray([1., float("nan"), 3.]))
+    iverson.Tensor(1.)
+    """
+    given = _of_dtype(x, dtype, "nanstd")
+    distances, count = _distances(given, "nanstd", axis, correction if ddof is None else ddof)
+    length = vector_norm(distances, axis=axis, keepdims=True)
+    found = _over(length, F.sqrt(F.maximum(count, 0.0)))
+    return found if keepdims else squeeze(found, normalize_axes(axis, found.ndim, "nanstd"))
+
+
+@method
+@checked
+def nanquantile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The quantiles of the entries that are not nan over axes (None: all), nan without one.
+
+    Arguments and errors are those of `quantile`.
+
+    >>> from iverson import asarray
+    >>> nanquantile(asarray([3., 1., float("nan"), 2.]), 0.25)
+    iverson.Tensor(1.5)
+    """
+    return quantiles(x, q, axis, keepdims, "nanquantile", method, weights, pass_over_nan=True)
+
+
+@method
+@checked
+def nanpercentile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The percentiles of the entries that are not nan over axes (None: all), nan without one.
+
+    q is in percent, from 0 to 100. Other arguments and errors are those of `quantile`.
+
+    >>> from iverson import asarray
+    >>> nanpercentile(asarray([3., 1., float("nan"), 2.]), 25)
+    iverson.Tensor(1.5)
+    """
+    return quantiles(x, q, axis, keepdims, "nanpercentile", method, weights, pass_over_nan=True, whole=100.0)
+
+
+@method
+@checked
+def nanmedian(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The middle entry in order of those that are not nan over axes (None: all), or the mean of two.
+
+    Errors are those of `median`.
+
+    >>> from iverson import asarray
+    >>> nanmedian(asarray([3., 1., float("nan"), 10.]))
+    iverson.Tensor(3.)
+    """
+    return quantiles(x, 0.5, axis, keepdims, "nanmedian", pass_over_nan=True)
+
+
+def _extremum(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
+    bound = -float("inf") if largest else float("inf")
+    filled, absent = _filled(x, name, bound)
+    found = (_max if largest else _min)(filled, axis, keepdims=keepdims)
+    if absent is None:
+        return found
+    none = F.equal(_sum(F.astype(absent, dtype=dtypes.int64) - 1, axis, keepdims=keepdims), 0)
+    return F.where(none, float("nan"), found)
+
+
+@method
+@checked
+def nanmax(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The largest over axes (None: all) of the entries that are not nan, nan without one.
+
+    Raises AxisError, DTypeError for complex x, ArgumentError where no entries are.
+
+    >>> from iverson import asarray
+    >>> nanmax(asarray([1., float("nan"), 2.]))
+    iverson.Tensor(2.)
+    """
+    return _extremum("nanmax", x, axis, keepdims, True)
+
+
+@method
+@checked
+def nanmin(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The smallest over axes (None: all) of the entries that are not nan, nan without one.
+
+    Raises AxisError, DTypeError for complex x, ArgumentError where no entries are.
+
+    >>> from iverson import asarray
+    >>> nanmin(asarray([1., float("nan"), 2.]))
+    iverson.Tensor(1.)
+    """
+    return _extremum("nanmin", x, axis, keepdims, False)
+
+
+def _position(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
+    bound = -float("inf") if largest else float("inf")
+    filled, absent = _filled(x, name, bound)
+    found = (_argmax if largest else _argmin)(filled, axis, keepdims=keepdims)
+    if absent is None:
+        return found
+    # Where no entry is beyond what stands for nan, all others are equal to it.
+    extremum = (_max if largest else _min)(filled, axis, keepdims=keepdims)
+    first = _argmax(F.astype(F.logical_not(absent), dtype=dtypes.int8), axis, keepdims=keepdims)
+    return F.where(F.equal(extremum, bound), first, found)
+
+
+@method
+@checked
+def nanargmax(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
+    """The position along an axis (None: in the flattened array) of the first largest that is not nan.
+
+    Where all are nan it is 0. Raises AxisError, DTypeError for complex x, ArgumentError where no entries are.
+
+    >>> from iverson import asarray
+    >>> nanargmax(asarray([1., float("nan"), 2.]))
+    iverson.Tensor(2)
+    """
+    return _position("nanargmax", x, axis, keepdims, True)
+
+
+@method
+@checked
+def nanargmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
+    """The position along an axis (None: in the flattened array) of the first smallest that is not nan.
+
+    Where all are nan it is 0. Raises AxisError, DTypeError for complex x, ArgumentError where no entries are.
+
+    >>> from iverson import asarray
+    >>> nanargmin(asarray([float("nan"), 1., 2.]))
+    iverson.Tensor(1)
+    """
+    return _position("nanargmin", x, axis, keepdims, False)
+
+
+__all__ = [
+    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
+    "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
+]  # fmt: skip

@@ -1,0 +1,522 @@
+"""Functions of the entries in order: quantiles, the largest, running extrema, entries carried on.
+
+Orders have no derivative.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from iverson.array_api.conventions.methods import method
+from iverson.array_api.conventions.operands import as_inexact, as_operand, as_plain, as_real, cast, check_kind
+from iverson.array_api.entries.indexing import take_along_axis
+from iverson.array_api.reduction.reductions import entry_count
+from iverson.core import dtypes
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
+from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import checked
+from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
+from iverson.layouts import is_strided
+from iverson.ops import F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import SupportsIndex
+
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Axes, Axis, QuantileMethod
+
+
+def _last(x: Any, axes: tuple[int, ...]) -> Any:
+    """x with these axes as one, which is the last."""
+    kept = [k for k in range(x.ndim) if k not in axes]
+    turned = F.permute_dims(x, axes=(*kept, *axes))
+    shape = tuple(x.shape[k] for k in kept)
+    extent = 1
+    for k in axes:
+        extent *= x.shape[k]
+    return F.reshape(turned, shape=(*shape, extent))
+
+
+def _interpolated(place: Callable[[Any, Any], Any]) -> Any:
+    """A place between two entries, and how far it is from the first."""
+
+    def method(n: Any, q: Any) -> tuple[Any, Any, Any]:
+        at = place(n, q)
+        return F.floor(at), F.ceil(at), at - F.floor(at)
+
+    return method
+
+
+def _of_family(alpha: float, beta: float) -> Any:
+    """The continuous methods of R. J. Hyndman and Y. Fan, The American Statistician 50 (1996)."""
+    return _interpolated(lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1)
+
+
+def _at_one(place: Callable[[Any, Any], Any]) -> Any:
+    """An entry itself."""
+
+    def method(n: Any, q: Any) -> tuple[Any, Any, Any]:
+        at = place(n, q)
+        return at, at, None
+
+    return method
+
+
+def _averaged(n: Any, q: Any) -> tuple[Any, Any, Any]:
+    """The middle of the interval on which the distribution function has the value, if there is one."""
+    at = n * q - 1
+    low = F.floor(at)
+    return low, low + 1, F.where(F.equal(at, low), 0.5, 1.0)
+
+
+def _closest(n: Any, q: Any) -> Any:
+    """Half way, the entry of even number, counted from 1."""
+    at = n * q - 1 - 0.5
+    low = F.floor(at)
+    down = F.logical_and(F.equal(at, low), F.not_equal(F.floor(low / 2) * 2, low))
+    return F.where(down, low, low + 1)
+
+
+def _middle(n: Any, q: Any) -> tuple[Any, Any, Any]:
+    at = (n - 1) * q
+    return F.floor(at), F.ceil(at), 0.5
+
+
+#: By NumPy's name, ``(low, high, part)``: between which of n entries in order a quantile is, and where there
+#: (None where they are one).
+_METHODS: dict[str, Callable[[Any, Any], tuple[Any, Any, Any]]] = {
+    "inverted_cdf": _at_one(lambda n, q: F.ceil(n * q - 1)),
+    "averaged_inverted_cdf": _averaged,
+    "closest_observation": _at_one(_closest),
+    "interpolated_inverted_cdf": _of_family(0, 1),
+    "hazen": _of_family(0.5, 0.5),
+    "weibull": _of_family(0, 0),
+    "linear": _interpolated(lambda n, q: (n - 1) * q),
+    "median_unbiased": _of_family(1 / 3, 1 / 3),
+    "normal_unbiased": _of_family(3 / 8, 3 / 8),
+    "lower": _at_one(lambda n, q: F.floor((n - 1) * q)),
+    "higher": _at_one(lambda n, q: F.ceil((n - 1) * q)),
+    "midpoint": _middle,
+    "nearest": _at_one(lambda n, q: F.round((n - 1) * q)),
+}
+
+
+@method
+@checked
+def quantile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The quantiles of the entries over axes (None: all), by default interpolated between two entries.
+
+    Parameters
+    ----------
+    x : an array of a real dtype; integers become float64.
+    q : numbers in [0, 1], a Python number or an array; its axes come first in the result. Outside, nan.
+    axis : the axes to reduce; None for all.
+    method : which entries a quantile is made of. "inverted_cdf", "averaged_inverted_cdf",
+        "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull", "linear", "median_unbiased"
+        and "normal_unbiased" are the types 1 to 9 of R. J. Hyndman and Y. Fan, The American Statistician 50
+        (1996); "lower", "higher", "midpoint" and "nearest" choose among the two entries of "linear".
+    weights : how much each entry counts, of x's shape or that of the axes alone; finite numbers of at least
+        0, constants under differentiation. For "inverted_cdf" alone, and not of a MaskedTensor.
+    keepdims : whether reduced axes stay, with extent 1.
+
+    Where an entry is nan, so is the result. Differentiable in x and, where it is interpolated, in q. Of a
+    MaskedTensor, over the specified entries. Raises AxisError, DTypeError for complex x, ShapeError where
+    weights do not fit, ArgumentError without entries, for another method, and for weights that are below 0
+    or add up to 0.
+
+    >>> from iverson import asarray
+    >>> quantile(asarray([3., 1., 2., 10.]), asarray([0.5, 1.]))
+    iverson.Tensor([ 2.5, 10. ])
+    >>> quantile(asarray([3., 1., 2., 10.]), 0.5, method="lower")
+    iverson.Tensor(2.)
+    """
+    return quantiles(x, q, axis, keepdims, "quantile", method, weights)
+
+
+@method
+@checked
+def percentile(
+    x: A | ArrayLike,
+    /,
+    q: Array | ArrayLike,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    weights: Array | ArrayLike | None = None,
+    keepdims: bool = False,
+) -> A:
+    """The percentiles of the entries over axes (None: all): `quantile` with q in percent, from 0 to 100.
+
+    Arguments and errors are those of `quantile`.
+
+    >>> from iverson import asarray
+    >>> percentile(asarray([3., 1., 2., 10.]), asarray([50., 100.]))
+    iverson.Tensor([ 2.5, 10. ])
+    """
+    return quantiles(x, q, axis, keepdims, "percentile", method, weights, whole=100.0)
+
+
+def quantiles(
+    x: Any,
+    q: Any,
+    axis: Any,
+    keepdims: bool,
+    name: str,
+    method: str = "linear",
+    weights: Any = None,
+    pass_over_nan: bool = False,
+    whole: float = 1.0,
+) -> Any:
+    """`quantile` or one like it, as errors call it, of shares q of a whole.
+
+    nan comes last in order, and may be left out there.
+    """
+    check_choice(method, tuple(_METHODS), name, "method")
+    x, q = as_inexact(x, name), as_inexact(q, name, "q")
+    for value, argument in ((x, "x"), (q, "q")):
+        check_kind(value, "f", name, argument)
+    dtype = x.dtype
+    x, q = (cast(value, dtypes.float32) if dtypes.is_half(value.dtype) else value for value in (x, q))
+    q = q if whole == 1.0 else q / whole
+    axes = normalize_axes(axis, x.ndim, name)
+    lines = _last(x, axes)
+    if lines.shape[-1] == 0:
+        raise ArgumentError(name, "x", got=f"shape {x.shape}", expected="entries over the axes")
+    last = (lines.ndim - 1,)
+    absent, share = F.isnan(lines), F.reshape(q, shape=(1,) * last[0] + (q.size,))
+    if weights is None:
+        ordered = F.sort(lines, axis=last[0], descending=False)
+        count = entry_count(lines, last, True)
+        if pass_over_nan:
+            count = count - F.sum(F.astype(absent, dtype=q.dtype), axis=last, keepdims=True)
+        found = _between(ordered, count, *_METHODS[method](count, share))
+    else:
+        counts = _weights(weights, x, axes, method, name)
+        found = _weighted(lines, share, F.where(absent, 0.0, counts) if pass_over_nan else counts)
+    absent = (F.all if pass_over_nan else F.any)(absent, axis=last, keepdims=True)
+    outside = F.logical_not(F.logical_and(F.greater_equal(share, 0), F.less_equal(share, 1)))
+    found = F.where(F.logical_or(absent, outside), float("nan"), found)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape)) if keepdims else lines.shape[:-1]
+    moved = F.permute_dims(found, axes=(last[0], *range(last[0])))
+    return cast(F.reshape(moved, shape=q.shape + kept), dtype)
+
+
+def _between(ordered: Any, count: Any, low: Any, high: Any, part: Any) -> Any:
+    """The entries at ``low``, and a part of the way to those at ``high``."""
+    below = _at(ordered, F.clip(low, 0.0, count - 1))
+    if part is None:
+        return below
+    above = _at(ordered, F.clip(high, 0.0, count - 1))
+    part = part if isinstance(part, float) else cast(part, ordered.dtype)
+    same = F.logical_or(F.equal(low, high), F.logical_and(F.isinf(below), F.equal(below, above)))
+    far = F.logical_and(F.logical_not(same), F.logical_or(F.isinf(below), F.isinf(above)))
+    near = F.logical_not(F.logical_or(same, far))
+    gap = F.where(near, above, 0.0) - F.where(near, below, 0.0)
+    beyond = F.where(F.logical_and(far, part < 1.0), below, 0.0) * (1.0 - part)
+    return F.where(far, beyond + F.where(far, above, 0.0) * part, below + gap * part)
+
+
+def _weights(weights: Any, x: Any, axes: tuple[int, ...], method: str, name: str) -> Any:
+    """Weights of the entries of lines, checked."""
+    if method != "inverted_cdf":
+        raise ArgumentError(
+            name, "weights", got=f"weights with method '{method}'", expected="method 'inverted_cdf'"
+        )
+    as_plain(x, name)
+    given: Any = as_real(weights, name, "weights")
+    extents = tuple(x.shape[k] for k in axes)
+    if given.shape not in (x.shape, extents):
+        raise ShapeError(
+            name, "weights", got=f"shape {given.shape}", expected=f"shape {x.shape} or {extents}"
+        )
+    given = cast(given.detach(), dtypes.float64)
+    lines = _last(given, axes) if given.shape == x.shape else F.reshape(given, shape=(given.size,))
+    if has_entries(lines):
+        entries = F.to_numpy(lines)
+        if not ((entries >= 0) & np.isfinite(entries)).all() or not (entries.sum(axis=-1) > 0).all():
+            raise ArgumentError(
+                name,
+                "weights",
+                got="a number below 0, inf or nan, or a sum of 0",
+                expected="finite numbers of at least 0, of which some are above",
+            )
+    return lines
+
+
+def _weighted(lines: Any, q: Any, weights: Any) -> Any:
+    """The first entry in order with which the share of the weights is at least q, and above 0."""
+    axis, n = lines.ndim - 1, lines.shape[-1]
+    order = F.argsort(lines, axis=axis, descending=False, stable=True)
+    sums = F.cumulative_sum(take_along_axis(F.broadcast_to(weights, shape=lines.shape), order), axis=axis)
+    none = F.equal(sums, 0)
+    total = F.where(none, 1.0, F.max(sums, axis=(axis,), keepdims=True))
+    share = F.where(none, -1.0, sums / total)
+    before = F.less(F.expand_dims(cast(share, q.dtype), axis=(axis,)), F.expand_dims(q, axis=(axis + 1,)))
+    place = F.sum(F.astype(before, dtype=dtypes.int64), axis=(axis + 1,), keepdims=False)
+    return take_along_axis(lines, take_along_axis(order, F.minimum(place, n - 1)))
+
+
+def _at(ordered: Any, place: Any) -> Any:
+    """Entries along the last axis at positions, which are floats (nan or out of range: the ends)."""
+    inside = F.clip(F.where(F.isnan(place), 0.0, place), 0.0, float(ordered.shape[-1] - 1))
+    return take_along_axis(ordered, F.astype(inside, dtype=dtypes.int64))
+
+
+@method
+@checked
+def median(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
+    """The middle entry in order over axes (None: all), or the mean of the two in the middle.
+
+    Where an entry is nan, so is the result. Of a MaskedTensor, over the specified entries. Raises AxisError,
+    DTypeError for complex x, ArgumentError without entries.
+
+    >>> from iverson import asarray
+    >>> median(asarray([3., 1., 2., 10.]))
+    iverson.Tensor(2.5)
+    """
+    return quantile(x, 0.5, axis, keepdims=keepdims)
+
+
+class TopK(NamedTuple):
+    """What `topk` and `kthvalue` return: entries, and their positions along the axis."""
+
+    values: Any
+    indices: Any
+
+
+@method
+@checked
+def topk(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, largest: bool = True) -> TopK:
+    """The k largest (or smallest) entries along an axis in order, and their positions.
+
+    Equal entries come in their order in x; nan counts as the largest. Differentiable in the values. Raises
+    ArgumentError for k beyond the axis, AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> topk(asarray([3., 1., 2.]), 2)
+    TopK(values=iverson.Tensor([3., 2.]), indices=iverson.Tensor([0, 2]))
+    """
+    x = as_operand(x, "topk")
+    check_kind(x, "biuf", "topk")
+    along, count = normalize_axis(axis, x.ndim, "topk"), as_int(k, "topk", "k")
+    if not 0 <= count <= x.shape[along]:
+        raise ArgumentError("topk", "k", got=str(count), expected=f"a number in [0, {x.shape[along]}]")
+    return _chosen(x, slice(0, count, 1), along, bool(largest))
+
+
+@method
+@checked
+def kthvalue(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, keepdims: bool = False) -> TopK:
+    """The k-th smallest entry along an axis, counted from 1, and its position.
+
+    nan counts as the largest. Differentiable in the value. Raises ArgumentError for k beyond the axis,
+    AxisError, DTypeError for complex x.
+
+    >>> from iverson import asarray
+    >>> kthvalue(asarray([3., 1., 2.]), 2)
+    TopK(values=iverson.Tensor(2.), indices=iverson.Tensor(2))
+    """
+    x = as_operand(x, "kthvalue")
+    check_kind(x, "biuf", "kthvalue")
+    along, place = normalize_axis(axis, x.ndim, "kthvalue"), as_int(k, "kthvalue", "k")
+    if not 1 <= place <= x.shape[along]:
+        raise ArgumentError("kthvalue", "k", got=str(place), expected=f"a number in [1, {x.shape[along]}]")
+    found = _chosen(x, slice(place - 1, place, 1), along, False)
+    return found if keepdims else TopK(*(F.squeeze(part, axis=(along,)) for part in found))
+
+
+#: A part of an order, and how many times shorter than the axis it is, from which only that part is sorted.
+_FEW = 8
+
+
+def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
+    indices: Any = None
+    if is_strided(value_of(x, None)) and 0 < _FEW * places.stop <= x.shape[axis]:
+        indices = _first_of_order(F.to_numpy(x), places, axis, descending)
+    if indices is None:
+        order = F.argsort(x, axis=axis, descending=descending, stable=True)
+        key = tuple(places if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape))
+        indices = F.index_basic(order, key=key)
+    else:
+        indices = as_operand(indices, "topk")
+    # An order names entries that exist: which they are need not be asked.
+    return TopK(take_along_axis(zero_filled(x), indices, axis=axis), indices)
+
+
+def _first_of_order(x: Any, places: slice, axis: int, descending: bool) -> Any:
+    """Some of the first places of a stable order along an axis, sorting these alone; None where x has a nan
+    or another dtype than NumPy's."""
+    lines = np.moveaxis(x, axis, -1)
+    if lines.dtype.kind not in "biuf" or (lines.dtype.kind == "f" and np.isnan(lines).any()):
+        return None
+    if descending:
+        lines = -lines if lines.dtype.kind == "f" else ~lines
+    count = places.stop
+    last = np.partition(lines, count - 1, axis=-1)[..., count - 1 : count]
+    chosen = lines <= last
+    if np.count_nonzero(chosen) > last.size * count:  # of equal entries the first
+        before, ties = lines < last, lines == last
+        missing = count - np.count_nonzero(before, axis=-1, keepdims=True)
+        chosen = before | (ties & (np.cumsum(ties, axis=-1) <= missing))
+    shape = (*lines.shape[:-1], count)
+    at = np.nonzero(chosen)[-1].reshape(shape)
+    order = np.argsort(lines[chosen].reshape(shape), axis=-1, stable=True)[..., places]
+    return np.moveaxis(np.take_along_axis(at, order, axis=-1), -1, axis)
+
+
+@method
+@checked
+def logcumsumexp(x: A | ArrayLike, /, axis: Axis = -1) -> A:
+    """The logarithm of the sum of exp(x) so far along an axis, without overflow.
+
+    Of complex x the principal logarithm. Of a MaskedTensor, of the specified entries. Raises AxisError.
+
+    >>> from iverson import asarray
+    >>> logcumsumexp(asarray([1000., 1000.]))
+    iverson.Tensor([1000.        , 1000.69314718])
+    """
+    x = as_inexact(x, "logcumsumexp")
+    return F.logcumsumexp(x, axis=normalize_axis(axis, x.ndim, "logcumsumexp"))
+
+
+class Extrema(NamedTuple):
+    """What functions return with ``return_indices``: entries, and where they are."""
+
+    values: Any
+    indices: Any
+
+
+def _running(name: str, x: Any, axis: Any, largest: bool, return_indices: bool) -> Any:
+    x = as_operand(x, name)
+    check_kind(x, "iuf", name)
+    along = normalize_axis(axis, x.ndim, name)
+    # What is specified is taken from what is specified: no unspecified entry is read.
+    positions = F.cumulative_argmax(x, axis=along, largest=largest)
+    values = take_along_axis(zero_filled(x), positions, axis=along)
+    return Extrema(values, positions) if return_indices else values
+
+
+@overload
+def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[False] = False) -> A: ...
+
+
+@overload
+def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[True]) -> Extrema: ...
+
+
+@method
+@checked
+def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: bool = False) -> A | Extrema:
+    """The largest entry so far along an axis; nan from the first nan on.
+
+    With ``return_indices`` also its position, that of the first of equal entries (PyTorch has the last), to
+    which the derivative belongs. Of a MaskedTensor, of the specified entries. Raises AxisError, DTypeError
+    for complex or bool x.
+
+    >>> from iverson import asarray
+    >>> cummax(asarray([1., 3., 2., 5.]))
+    iverson.Tensor([1., 3., 3., 5.])
+    >>> cummax(asarray([1., 3., 2., 5.]), return_indices=True).indices
+    iverson.Tensor([0, 1, 1, 3])
+    """
+    return _running("cummax", x, axis, True, return_indices)
+
+
+@overload
+def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[False] = False) -> A: ...
+
+
+@overload
+def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[True]) -> Extrema: ...
+
+
+@method
+@checked
+def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: bool = False) -> A | Extrema:
+    """The smallest entry so far along an axis; nan from the first nan on.
+
+    As `cummax`.
+
+    >>> from iverson import asarray
+    >>> cummin(asarray([5., 3., 4., 1.]))
+    iverson.Tensor([5., 3., 3., 1.])
+    """
+    return _running("cummin", x, axis, False, return_indices)
+
+
+@method
+@checked
+def ffill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> A:
+    """The entries with those that are missing taken from the last one before them along an axis.
+
+    Parameters
+    ----------
+    x : an array; nan are missing. Of a MaskedTensor, the unspecified entries are, and nan are not.
+    axis : the axis to go along.
+    limit : how far an entry is carried; None for as far as it takes.
+
+    What has nothing to take from stays as it is. As in pandas and xarray. The derivative belongs to the entry
+    that is taken. Raises AxisError, ArgumentError for a limit below 1.
+
+    >>> from iverson import asarray, nan
+    >>> ffill(asarray([nan, 1., nan, nan, 2.]), limit=1)
+    iverson.Tensor([nan,  1.,  1., nan,  2.])
+    """
+    return _carried("ffill", x, axis, limit, False)
+
+
+@method
+@checked
+def bfill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> A:
+    """The entries with those that are missing taken from the next one after them along an axis.
+
+    As `ffill`, the other way round.
+
+    >>> from iverson import asarray, nan
+    >>> bfill(asarray([nan, nan, 1., nan]))
+    iverson.Tensor([ 1.,  1.,  1., nan])
+    """
+    return _carried("bfill", x, axis, limit, True)
+
+
+def _carried(name: str, x: Any, axis: Any, limit: Any, back: bool) -> Any:
+    """Entries from where the largest position so far, of those that are not missing, is."""
+    x = as_operand(x, name)
+    along = normalize_axis(axis, x.ndim, name)
+    if limit is not None and as_int(limit, name, "limit") < 1:
+        raise ArgumentError(name, "limit", got=str(limit), expected="at least 1, or None")
+    own = np.arange(x.shape[along]).reshape([-1 if k == along else 1 for k in range(x.ndim)])
+    if isinstance(x, Wrapper):
+        missing = F.equal(F.to_dense(zero_filled(rewrap(x, np.ones(unwrap(x).shape, np.int8)))), 0)
+    else:
+        missing = F.isnan(F.to_dense(x))
+    if back:
+        turned = F.flip(F.where(missing, x.shape[along], own), axis=(along,))
+        found = F.flip(cummin(turned, along), axis=(along,))
+        distance = found - own
+        kept = F.equal(found, x.shape[along])
+    else:
+        found = cummax(F.where(missing, -1, own), along)
+        distance = own - found
+        kept = F.less(found, 0)
+    if limit is not None:
+        kept = F.logical_or(kept, F.greater(distance, limit))
+    return take_along_axis(x, F.where(kept, own, found), axis=along)
+
+
+__all__ = [
+    "bfill", "cummax", "cummin", "ffill", "kthvalue", "logcumsumexp", "median", "percentile",
+    "quantile", "topk",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Sampled functions: transforms, padding, statistics."""

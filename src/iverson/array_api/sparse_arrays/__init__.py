@@ -1,0 +1,1 @@
+"""Sparse tensors: made, converted, factorised, and handed to SciPy."""

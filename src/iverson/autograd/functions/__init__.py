@@ -1,0 +1,1 @@
+"""Custom ops with a hand-written derivative."""

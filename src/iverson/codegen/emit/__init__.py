@@ -1,0 +1,1 @@
+"""From loop nests to LLVM IR: lanes, memory, scalar and vector mathematics."""

@@ -1,0 +1,433 @@
+"""Evaluating expressions and accesses at a *point*: one iteration of every loop around, or a vector of them.
+
+A point gives each name its value: a scalar where all lanes agree, a vector where they do not, or a
+`Lane`, an integer that grows evenly over the lanes, which keeps its loads contiguous. Statements and
+loops, which make the points, are in `llvm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from iverson.codegen.emit import half_conversion, scalar_code, vector_access
+from iverson.codegen.emit.llvm_builder import I64, Builder, Type, Value, as_type
+from iverson.codegen.emit.vector_access import Address
+from iverson.codegen.nests.access_checks import Plan
+from iverson.codegen.nests.nodes import INT64, Buffer, Load, Local, Size, Store, Var
+from iverson.core import dtypes
+from iverson.expr.affine import LINEAR
+from iverson.expr.nodes import (
+    Apply,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    Select,
+    postorder,
+    producers_first,
+    subexpressions,
+)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """base, base + step, base + 2 step, ... over the lanes."""
+
+    base: Value
+    step: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A variable: stack memory (that LLVM turns into a register) of a type."""
+
+    pointer: Value
+    type: Type
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Wide:
+    """An accumulator while it is vectors: one variable for each vector of a group."""
+
+    copies: tuple[Slot, ...]
+
+
+@dataclass
+class Point:
+    """One iteration, or ``lanes`` at once, of which ``mask`` says which exist (None: all).
+
+    chosen : the conditions of the Selects around an expression, and whether it stands where they hold.
+    known : while an expression is evaluated here, the values of what it is made of.
+    """
+
+    env: dict[str, Value | Lane | Slot | Wide]
+    lanes: int = 1
+    mask: Value | None = None
+    chosen: tuple[tuple[Value, bool], ...] = ()
+    known: dict[Any, Value] | None = None
+
+    def inner(self, mask: Value | None = None, **names: Value | Lane | Slot | Wide) -> Point:
+        """A point inside this one."""
+        return Point({**self.env, **names}, self.lanes, self.mask if mask is None else mask, self.chosen)
+
+    def where(self, condition: Value, holds: bool) -> Point:
+        """This point, for one side of a Select."""
+        return replace(self, chosen=(*self.chosen, (condition, holds)))
+
+
+@dataclass
+class Machine:
+    """What evaluation needs besides a point: the builder, pointers, sizes, and what is known of accesses.
+
+    faults : points to the record that tested accesses write to (`faults`).
+    """
+
+    b: Builder
+    pointers: dict[str, Value]
+    sizes: dict[str, Value]
+    faults: Value
+    plan: Plan
+    _tests: set[tuple[int, str]] = field(default_factory=set)
+    _reporting: dict[Expr, bool] = field(default_factory=dict)
+    _nested: int = 0
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def value(self, e: Expr, p: Point) -> Value:
+        """An expression's value: a scalar where no lane differs. What it shares is evaluated once."""
+        if not e.operands:
+            return self._value(e, p)
+        if p.known is None:
+            p = replace(p, known={})
+        assert p.known is not None
+        key: Any = e
+        if p.chosen and self._reports(e):  # a test is carried out behind the choices around it
+            key = e, tuple((condition.ref, holds) for condition, holds in p.chosen)
+        found = p.known.get(key)
+        if found is None:
+            if self._nested >= NESTED:
+                self._innermost_first(e, p)
+            self._nested += 1
+            found = p.known[key] = self._value(e, p)
+            self._nested -= 1
+        return found
+
+    def _innermost_first(self, e: Expr, p: Point) -> None:
+        """Evaluate what an expression is made of: a long series is deeper than Python's stack."""
+        nested, self._nested = self._nested, 0
+        for x in producers_first([e], _outside_of_choices)[:-1]:
+            self.value(x, p)
+        self._nested = nested
+
+    def _reports(self, e: Expr) -> bool:
+        """Whether an access in an expression is tested where it is carried out."""
+        if not self.plan.tested:
+            return False
+        for x in () if e in self._reporting else postorder([e]):
+            tested = isinstance(x, Load) and any(
+                (id(x), k) in self.plan.tested for k in range(len(x.indices))
+            )
+            self._reporting[x] = tested or any(self._reporting[o] for o in x.operands)
+        return self._reporting[e]
+
+    def _value(self, e: Expr, p: Point) -> Value:
+        b = self.b
+        if isinstance(e, Const):
+            if dtypes.is_half(e.dtype):
+                return half_conversion.constant(b, e.value, e.dtype)
+            return b.const(e.value, as_type(e.dtype))
+        if isinstance(e, (Var, Local)):
+            return self._name(e.name, p)
+        if isinstance(e, Size):
+            return self.sizes[e.name]
+        if isinstance(e, Load):
+            return self.load(e, p)
+        if isinstance(e, Cast):
+            return scalar_code.cast(b, self.value(e.operand, p), e.operand.dtype, e.dtype)
+        if isinstance(e, Select):
+            condition = self.value(e.condition, p)
+            then, other = (
+                self.value(x, p.where(condition, chosen)) for x, chosen in ((e.then, True), (e.other, False))
+            )
+            then, other = self.together(then, other)
+            lanes = max(condition.type.lanes, then.type.lanes)
+            if condition.type.lanes > 1:
+                then, other = b.splat(then, lanes), b.splat(other, lanes)
+            return b.select(condition, then, other)
+        assert isinstance(e, Apply)
+        linear = self._as_linear(e, p)
+        if linear is not None:
+            return self._spread(linear, p.lanes) if linear.step else linear.base
+        args = self.together(*(self.value(a, p) for a in e.args))
+        if e.name == "pow" and isinstance(e.args[1], Const):
+            short = _power(b, args[0], e.args[1].value, e.dtype)
+            if short is not None:
+                return short
+        return scalar_code.emit(b, e.name, e.args[0].dtype, args)
+
+    def together(self, *values: Value) -> tuple[Value, ...]:
+        """All of them as wide as the widest."""
+        lanes = max(v.type.lanes for v in values)
+        return tuple(self.b.splat(v, lanes) for v in values)
+
+    def wide(self, e: Expr, p: Point) -> Value:
+        """A value in every lane of the point."""
+        return self.b.splat(self.value(e, p), p.lanes)
+
+    def _name(self, name: str, p: Point) -> Value:
+        found = p.env[name]
+        if isinstance(found, Slot):
+            return self.b.get(found.pointer, found.type)
+        assert not isinstance(found, Wide), "an accumulator is read after its loop"
+        return self._spread(found, p.lanes) if isinstance(found, Lane) else found
+
+    def _spread(self, lane: Lane, lanes: int) -> Value:
+        return self.b.splat(lane.base, lanes) + self.b.iota(lanes) * lane.step
+
+    # --- integers that grow evenly ----------------------------------------------------------------
+
+    def linear(self, e: Expr, p: Point) -> Lane | None:
+        """An int64 expression as base and step over the lanes, or None where it is neither."""
+        found = self._as_linear(e, p)
+        if found is not None:
+            return found
+        # Asked first: evaluating what then is not even would be evaluated again, at every level.
+        if self._varies(e, p):
+            return None
+        value = self.value(e, p)
+        return Lane(value, 0) if value.type.lanes == 1 else None
+
+    def _varies(self, e: Expr, p: Point) -> bool:
+        """Whether an expression uses a name that lanes disagree on."""
+        for x in subexpressions(e):
+            if isinstance(x, (Var, Local)):
+                found = p.env[x.name]
+                if isinstance(found, Lane):
+                    if found.step:
+                        return True
+                elif isinstance(found, Wide) or found.type.lanes > 1:
+                    return True
+        return False
+
+    def _as_linear(self, e: Expr, p: Point) -> Lane | None:
+        """The same for names and linear functions of such; None for all else."""
+        if isinstance(e, (Var, Local)):
+            found = p.env[e.name]
+            if isinstance(found, Lane):
+                return found
+            if isinstance(found, Value) and found.type == I64:
+                return Lane(found, 0)
+            return None
+        if isinstance(e, Const):
+            return Lane(self.b.const(e.value, I64), 0) if e.dtype == INT64 else None
+        if not isinstance(e, Apply) or e.dtype != INT64 or e.name not in LINEAR:
+            return None
+        if e.name == "multiply" and not any(isinstance(a, Const) for a in e.args):
+            return None
+        parts = [self.linear(a, p) for a in e.args]
+        if any(x is None for x in parts):
+            return None
+        known = [x for x in parts if x is not None]
+        if e.name == "negative":
+            return Lane(self.b.const(0, I64) - known[0].base, -known[0].step)
+        if e.name == "multiply":
+            k = next(a.value for a in e.args if isinstance(a, Const))
+            x = known[1] if isinstance(e.args[0], Const) else known[0]
+            return Lane(x.base * int(k), x.step * int(k))
+        a, c = known
+        if e.name == "add":
+            return Lane(a.base + c.base, a.step + c.step)
+        return Lane(a.base - c.base, a.step - c.step)
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def load(self, e: Load, p: Point) -> Value:
+        """A Load; lanes outside the buffer (where that could not be ruled out) give 0."""
+        line = self._line(e, p)
+        if line is not None:
+            return self._load_line(e, p, *line)
+        return self._load(e, p)
+
+    def _load(self, e: Load, p: Point) -> Value:
+        at = self.address(e, p)
+        varies = at.coefficient != 0
+        type = as_type(e.dtype, p.lanes if varies else 1)
+        if at.mask is not None and not varies:
+            at = self._clamp(at)
+        return vector_access.read(self.b, at, type)
+
+    def _line(self, e: Load, p: Point) -> tuple[Value, Value] | None:
+        """The first and last lane's last index, if it is an evenly growing one held between bounds.
+
+        Such an index grows by 0 or 1 from lane to lane: where it grows by 1 at each, the read is
+        contiguous, and only at an edge it is not.
+        """
+        if p.lanes == 1 or not e.indices or e.buffer.strides is not None:
+            return None
+        index, rest = e.indices[-1], e.indices[:-1]
+        if not (isinstance(index, Apply) and index.name in ("minimum", "maximum") and self._slow(index, p)):
+            return None
+        if not self._varies(index, p):
+            return None
+        reads = (x for x in subexpressions(e) if isinstance(x, Load))
+        if any((id(x), axis) in self.plan.clamped for x in reads for axis in range(len(x.indices))):
+            return None
+        if any((lane := self.linear(i, p)) is None or lane.step for i in rest):
+            return None
+        return self.value(index, _at_lane(p, 0)), self.value(index, _at_lane(p, p.lanes - 1))
+
+    def _slow(self, e: Expr, p: Point) -> bool:
+        """Whether an index surely grows by 0 or 1 from lane to lane."""
+        if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
+            return all(self._slow(a, p) for a in e.args)
+        lane = self._as_linear(e, p)
+        return lane is not None and lane.step in (0, 1)
+
+    def _load_line(self, e: Load, p: Point, first: Value, last: Value) -> Value:
+        b = self.b
+        type = as_type(e.dtype, p.lanes)
+        inner = p.inner(None, **{_LINE: Lane(first, 1)})
+        along = Load(e.buffer, (*e.indices[:-1], Var(_LINE)))
+        is_even = (last - first).eq(p.lanes - 1)
+        if is_even.const is not None:
+            return self._load(along, inner) if is_even.const else self._load(e, p)
+        even, edge, join = b.fresh("even"), b.fresh("edge"), b.fresh("join")
+        slot = b.slot(type)
+        known = b.known
+        b.br_if(is_even, even, edge)
+        b.start(even, known)
+        b.put(slot, self._load(along, inner))
+        b.br(join)
+        b.start(edge, known)
+        b.put(slot, self._load(e, replace(p, known=dict(p.known or {}))))  # of this block alone
+        b.br(join)
+        b.start(join, known)
+        return b.get(slot, type)
+
+    def _clamp(self, at: Address) -> Address:
+        """One entry under a condition on its indices: entry 0 where it does not hold.
+
+        Indices may differ from lane to lane where the entry does not, as on a diagonal: it is there if it is
+        at any lane.
+        """
+        if at.mask is None:
+            return at
+        zero = self.b.const(0, I64)
+        return replace(at, offset=self.b.select(self.b.any(at.mask), at.offset, zero), mask=None)
+
+    def address(self, e: Load | Store, p: Point) -> Address:
+        """Where an access goes at a point. Its mask is the point's and what bounds could not prove."""
+        b = self.b
+        offset, coefficient = b.const(0, I64), 0
+        spread: Value | None = None
+        inside: Value | None = None
+        for axis, index in enumerate(e.indices):
+            stride = self.stride(e.buffer, axis)
+            lane = self.linear(index, p)
+            if (id(e), axis) in self.plan.clamped:
+                at, test = self._inside(lane, index, self.extent(e.buffer, axis), p)
+                inside = test if inside is None else self._both(inside, test)
+                self._report(self.plan.tested.get((id(e), axis)), at, test, p)
+            if lane is not None:
+                offset = offset + lane.base * stride
+                if isinstance(stride, int):
+                    coefficient += lane.step * stride
+                    continue
+                if lane.step == 0:
+                    continue
+                part = b.iota(p.lanes) * lane.step * b.splat(stride, p.lanes)
+            else:
+                vector = b.splat(self.value(index, p), p.lanes)
+                part = vector * (stride if isinstance(stride, int) else b.splat(stride, p.lanes))
+            spread = part if spread is None else spread + part
+        if spread is not None and coefficient:
+            spread = spread + b.iota(p.lanes) * coefficient
+        varies = spread is not None or coefficient != 0
+        mask = inside
+        if varies and p.mask is not None:
+            mask = p.mask if inside is None else self._both(p.mask, inside)
+        type = vector_access.in_memory(as_type(e.buffer.dtype))
+        known = None if spread is not None else coefficient
+        return Address(self.pointers[e.buffer.name], type, offset, known, spread, mask)
+
+    def _inside(self, lane: Lane | None, index: Expr, extent: Value, p: Point) -> tuple[Value, Value]:
+        """An index, and whether it is inside; scalars where no lane differs."""
+        if lane is not None and lane.step == 0:
+            return lane.base, lane.base.compare("lt", extent, unsigned=True)
+        value = self.b.splat(self.value(index, p), p.lanes)
+        return value, value.compare("lt", self.b.splat(extent, p.lanes), unsigned=True)
+
+    def _report(self, number: int | None, at: Value, inside: Value, p: Point) -> None:
+        """If an access is tested: where it is carried out with an index outside, report that and leave.
+
+        At once, as loops whose bounds come from a wrong index may be endless.
+        """
+        if number is None:
+            return
+        b = self.b
+        outside = inside ^ True
+        for condition, holds in p.chosen:
+            outside = self._both(outside, condition if holds else condition ^ True)
+        if p.mask is not None:
+            outside = self._both(outside, p.mask)
+        if (number, outside.ref) in self._tests:
+            return
+        self._tests.add((number, outside.ref))
+        with b.leaving(b.any(outside)):
+            if at.type.lanes > 1:
+                lowest = b.const(-(2**63), at.type)
+                at = b.select(b.splat(outside, at.type.lanes), at, lowest)
+                at = b.call(f"llvm.vector.reduce.smax.{at.type.suffix}", I64, (at,))
+            for k, x in enumerate((b.const(1, I64), at)):
+                item = b.element(self.faults, I64, 2 * number + k)
+                b.store(item, x, 8)
+
+    def _both(self, x: Value, y: Value) -> Value:
+        x, y = self.together(x, y)
+        return x & y
+
+    def extent(self, buffer: Buffer, axis: int) -> Value:
+        n = buffer.shape[axis]
+        return self.b.const(n, I64) if isinstance(n, int) else self.sizes[n]
+
+    def stride(self, buffer: Buffer, axis: int) -> int | Value:
+        """Entries between neighbours along an axis."""
+        if buffer.strides is not None:
+            s = buffer.strides[axis]
+            return s if isinstance(s, int) else self.sizes[s]
+        known, unknown = 1, None
+        for n in buffer.shape[axis + 1 :]:
+            if isinstance(n, int):
+                known *= n
+            else:
+                unknown = self.sizes[n] if unknown is None else unknown * self.sizes[n]
+        return known if unknown is None else unknown * known
+
+
+_LINE = " line"  # a name no program has
+#: Expressions so far inside of others are evaluated before these.
+NESTED = 64
+
+
+def _outside_of_choices(e: Expr) -> Sequence[Expr]:
+    """The operands that are evaluated whatever is chosen."""
+    return (e.condition,) if isinstance(e, Select) else e.operands
+
+
+def _at_lane(p: Point, k: int) -> Point:
+    """The point at which lane ``k`` stands, alone."""
+    env = dict(p.env)
+    env |= {n: x.base + k * x.step for n, x in p.env.items() if isinstance(x, Lane)}
+    return Point(env, chosen=p.chosen)
+
+
+def _power(b: Builder, x: Value, exponent: Any, dtype: DType) -> Value | None:
+    """x to a small constant power by products; None where that would not do."""
+    if dtype.kind != "f" or float(exponent) not in (-2, -1, 1, 2, 3, 4):
+        return None
+    square = x * x
+    size = {1: x, 2: square, 3: square * x, 4: square * square}[abs(int(exponent))]
+    return size if exponent > 0 else b.const(1.0, x.type) / size

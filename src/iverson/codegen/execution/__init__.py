@@ -1,0 +1,1 @@
+"""Kernels that are checked, compiled and called."""

@@ -1,0 +1,250 @@
+"""A compiled kernel: calling it on arrays, everything checked first; and `compile_kernel`, which makes one.
+
+A call checks dtypes, ranks, extents, strides and overlap before any compiled code runs, and every index
+that was not proven when compiling (see `plan`) then or in the loops. `CompiledKernel.run`, for arrays that
+the caller made, checks indices only.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.emit import nest_emission as llvm
+from iverson.codegen.execution import object_code
+from iverson.codegen.execution.launch import launch
+from iverson.codegen.execution.verify import verify
+from iverson.codegen.nests.access_checks import Plan, follows, index_buffers
+from iverson.codegen.nests.access_checks import plan as plan_of
+from iverson.codegen.nests.nodes import Buffer, Kernel
+from iverson.codegen.nests.print import kernel_text, nameless_text
+from iverson.codegen.runtime import kernel_cache
+from iverson.codegen.runtime.target import Machine, host
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.python import locks
+from iverson.core.python.cached import cached_property
+from iverson.expr.intervals import Interval
+
+Array = np.ndarray[Any, Any]
+_KEEP = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledKernel:
+    """Machine code for a kernel; ``compiled(*arrays)`` runs it on its arguments in order.
+
+    entries : the entry point of each phase. target : the processor that the code is for.
+    source, llvm, asm : the loop nest as pseudo-code, LLVM's optimised IR, and the assembly.
+    """
+
+    kernel: Kernel
+    source: str
+    plan: Plan
+    library: object_code.Library
+    entries: tuple[str, ...]
+    target: Machine
+    facts: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None:
+        """Run on the arguments (``kernel.arguments``, in order); ``out`` and ``inout`` ones are written.
+
+        sizes : values for the kernel's sizes that no array's shape or strides gives.
+        threads : at most this many (default: as many as processors, if the work is worth it).
+
+        Raises ArgumentTypeError, DTypeError, ShapeError or ArgumentError for arrays that do not fit, and
+        IndexingError where an index that is used is outside its buffer; what is written to may then hold
+        anything.
+        """
+        self.run(arrays, _bind(self.kernel, arrays, sizes), threads)
+
+    def run(self, arrays: Sequence[Array], sizes: Mapping[str, int], threads: int | None = None) -> None:
+        """As a call, on arrays that the caller made to fit; ``sizes`` gives every size of the kernel.
+
+        Only indices are checked: an array that does not fit is read and written outside its memory.
+        """
+        given = iter(arrays)
+        by_name = {
+            b.name: _temporary(b, sizes) if b.role == "temp" else next(given)
+            for b in self.kernel.buffers
+            if b.role != "row"
+        }
+        runs = self if self._decided(arrays, sizes) else self.careful
+        launch(
+            runs,
+            by_name,
+            sizes,
+            threads,
+            functools.partial(compile_kernel, careful=runs is not self, target=self.target),
+        )
+
+    @property
+    def llvm(self) -> str:
+        """The IR after LLVM's passes."""
+        return object_code.to_llvm(self.text, self.target)
+
+    @property
+    def asm(self) -> str:
+        """The machine's assembly."""
+        return object_code.to_assembly(self.text, self.target)
+
+    @property
+    def text(self) -> str:
+        """The IR as emitted."""
+        return llvm.emit(self.kernel, self.target, self.plan)
+
+    @cached_property
+    def careful(self) -> CompiledKernel:
+        """The same kernel, its loops testing what this one's calls decide."""
+        return compile_kernel(self.kernel, careful=True, target=self.target)
+
+    def _decided(self, arrays: Sequence[Array], sizes: Mapping[str, int]) -> bool:
+        """Whether it follows from sizes and ranges of index buffers that every access is inside."""
+        if not self.plan.checks:
+            return True
+        found: dict[str, Interval] = {name: (n, n) for name, n in sizes.items()}
+        by_name = {b.name: a for b, a in zip(self.kernel.arguments, arrays, strict=True)}
+        for b in self._indices:
+            a = by_name[b.name]
+            # Nothing is loaded from an empty buffer.
+            found[f"[{b.name}]"] = (
+                (int(np.minimum.reduce(a, axis=None)), int(np.maximum.reduce(a, axis=None)))
+                if a.size
+                else (0, -1)
+            )
+        key = "inside", frozenset(found.items())
+        if key not in self.facts:
+            if len(self.facts) > 1000:
+                self.facts.clear()
+            self.facts[key] = follows(self.plan, self.kernel, found)
+        return bool(self.facts[key])
+
+    @cached_property
+    def _indices(self) -> tuple[Buffer, ...]:
+        names = {b.name for b in self.kernel.arguments}
+        return tuple(b for b in index_buffers(self.plan.checks) if b.name in names)
+
+
+# --- arguments --------------------------------------------------------------------------------------
+
+
+def _bind(kernel: Kernel, arrays: tuple[Array, ...], given: Mapping[str, int]) -> dict[str, int]:
+    """The sizes, from shapes and strides, with every array checked against its buffer."""
+    operation = f"codegen: kernel '{kernel.name}'"
+    buffers = kernel.arguments
+    if len(arrays) != len(buffers):
+        raise ArgumentError(operation, got=f"{len(arrays)} arrays", expected=f"{len(buffers)}")
+    known = {name: int(n) for name, n in given.items()}
+    for b, a in zip(buffers, arrays, strict=True):
+        if type(a) is not np.ndarray:
+            raise ArgumentTypeError(operation, b.name, got=type(a).__name__, expected="a NumPy array")
+        if a.dtype != b.dtype:
+            raise DTypeError(operation, b.name, got=a.dtype.name, expected=b.dtype.name)
+        if a.ndim != len(b.shape):
+            raise ShapeError(operation, b.name, got=f"rank {a.ndim}", expected=f"rank {len(b.shape)}")
+        for want, n in zip(b.shape, a.shape, strict=True):
+            if (known.setdefault(want, n) if isinstance(want, str) else want) != n:
+                expected = tuple(known.get(w, w) if isinstance(w, str) else w for w in b.shape)
+                raise ShapeError(operation, b.name, got=f"shape {a.shape}", expected=str(expected))
+        _bind_strides(operation, b, a, known)
+        if b.role != "in" and not a.flags.writeable:
+            raise ArgumentError(operation, b.name, got="a read-only array", expected="one to write")
+    missing = [n for n in kernel.sizes if n not in known]
+    if missing:
+        raise ArgumentError(operation, missing[0], got="no value", expected="a size by keyword")
+    if any(n < 0 for k, n in given.items()):
+        raise ArgumentError(operation, got=str(dict(given)), expected="sizes of at least 0")
+    _check_overlap(operation, buffers, arrays)
+    return known
+
+
+def _bind_strides(operation: str, b: Buffer, a: Array, known: dict[str, int]) -> None:
+    if b.strides is None:
+        if not (a.flags.c_contiguous and a.flags.aligned):
+            raise ArgumentError(
+                operation,
+                b.name,
+                got=f"strides {a.strides}",
+                expected="a C-contiguous, aligned array",
+                remedy="use numpy.ascontiguousarray",
+            )
+        return
+    if not a.flags.aligned or any(s % a.itemsize for s in a.strides):
+        raise ArgumentError(operation, b.name, got="an unaligned array", expected="an aligned one")
+    for want, s in zip(b.strides, a.strides, strict=True):
+        steps = s // a.itemsize
+        if (known.setdefault(want, steps) if isinstance(want, str) else want) != steps:
+            raise ArgumentError(operation, b.name, got=f"stride {steps}", expected=f"stride {want}")
+    if b.role != "in" and 0 in [s for s, n in zip(a.strides, a.shape, strict=True) if n > 1]:
+        raise ArgumentError(operation, b.name, got="a broadcast array", expected="one to write")
+
+
+def _check_overlap(operation: str, buffers: tuple[Buffer, ...], arrays: tuple[Array, ...]) -> None:
+    for k, (b, a) in enumerate(zip(buffers, arrays, strict=True)):
+        if b.role == "in":
+            continue
+        for n, other in enumerate(arrays):
+            if n != k and np.may_share_memory(a, other):
+                raise ArgumentError(
+                    operation,
+                    b.name,
+                    got=f"memory shared with '{buffers[n].name}'",
+                    expected="an output of its own",
+                    remedy="pass a copy",
+                )
+
+
+def _temporary(b: Buffer, sizes: Mapping[str, int]) -> Array:
+    shape = tuple(sizes[n] if isinstance(n, str) else n for n in b.shape)
+    return np.empty(shape, b.dtype)
+
+
+# --- compiling --------------------------------------------------------------------------------------
+
+_kernels: OrderedDict[tuple[str, Machine], CompiledKernel] = OrderedDict()
+_lock = locks.lock()
+
+
+def compile_kernel(kernel: Kernel, *, careful: bool = False, target: Machine | None = None) -> CompiledKernel:
+    """Machine code for a kernel, from memory or disk where it was compiled before.
+
+    careful : test in the loops what calls would otherwise decide from ranges (see `plan`).
+    target : the processor to compile for, one whose code this one runs (default: this one).
+    Raises ArgumentError for a kernel that breaks the rules of the IR.
+    """
+    source = kernel_text(kernel) + ("\ncareful" if careful else "")
+    target = target or host()
+    key = source, target
+    with _lock:
+        found = _kernels.get(key)
+        if found is not None:
+            _kernels.move_to_end(key)
+            return found
+    made = _compile(verify(kernel), source, careful, target)
+    with _lock:
+        _kernels[key] = made
+        while len(_kernels) > _KEEP:
+            _kernels.popitem(last=False)
+    return made
+
+
+def forget() -> None:
+    """Drop the kernels held in memory (those on disk stay)."""
+    with _lock:
+        _kernels.clear()
+
+
+def _compile(kernel: Kernel, source: str, careful: bool, target: Machine) -> CompiledKernel:
+    plan = plan_of(kernel, careful=careful)
+    key = kernel_cache.digest(nameless_text(kernel) + ("\ncareful" if careful else ""), target)
+    entries = llvm.entry_names(kernel, plan)
+    code = kernel_cache.read(key)
+    if code is None:
+        code = object_code.to_object(llvm.emit(kernel, target, plan), target)
+        kernel_cache.write(key, code)
+    library = object_code.load(code, tuple(dict.fromkeys(entries)), object_code.ENTRY)
+    return CompiledKernel(kernel, source, plan, library, entries, target)

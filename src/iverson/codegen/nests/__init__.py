@@ -1,0 +1,1 @@
+"""The loop-nest IR: tasks, loops, integer bounds, checks of accesses, cost."""

@@ -1,0 +1,304 @@
+"""Whether accesses stay inside their buffers: proven when compiling, checked at the call, or in the loop.
+
+What an access is guarded by proves that it is inside where it is carried out; the code may still look at
+both sides of a Select, so a guarded access is *clamped*: it touches memory only where it is inside. For
+the others there are three outcomes:
+
+- proven for every call;
+- it follows from the sizes and from the smallest and largest entries of index buffers, which are looked at
+  once per call, before any loop runs. That is enough for most calls, and costs the loops nothing. Where it
+  does not follow (``A[i[k] + j[k]]``, an entry that no iteration reads), a second kernel runs, in which
+- the loop *tests* the index wherever the access is carried out, and reports one that is outside (`faults`).
+  An index that the kernel itself computes, or makes of floats, is always tested so.
+
+So an error is raised exactly where an index that is used is outside, and no index leaves its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import isinf
+
+from iverson.codegen.nests.integer_bounds import Ranges, Scope, affine, extremes, never, non_negative
+from iverson.codegen.nests.nodes import (
+    BOOL,
+    INT64,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Size,
+    Stmt,
+    Store,
+    expressions,
+)
+from iverson.expr.affine import Affine, difference, single
+from iverson.expr.function_facts import NEGATED
+from iverson.expr.intervals import Interval
+from iverson.expr.nodes import Apply, Const, Expr, Select, subexpressions
+
+#: Sets of choices that accesses of one node are looked at behind, each by itself.
+MANY = 8
+#: An index of an access: the node's id, and the axis. Equal loads are one node: what one needs, all get.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One index of one Load or Store: dimension ``axis`` of ``buffer`` at ``index``."""
+
+    node: Load | Store
+    axis: int
+    index: Affine
+    scope: Scope
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.node.buffer
+
+    @property
+    def key(self) -> Place:
+        return id(self.node), self.axis
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outcome for a kernel.
+
+    checks : accesses that the call decides. clamped : places that touch memory only where they are inside.
+    tested : places whose index the loop reports where it is outside, by number; ``reported`` by number.
+    """
+
+    checks: tuple[Access, ...] = ()
+    clamped: frozenset[Place] = frozenset()
+    tested: Mapping[Place, int] = field(default_factory=dict)
+    reported: tuple[Access, ...] = ()
+
+
+def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
+    """Sort all accesses of a kernel; with ``careful`` the loops test what the call would decide."""
+    checks: list[Access] = []
+    clamped: set[Place] = set()
+    tested: dict[Place, int] = {}
+    reported: list[Access] = []
+    writable = {b.name for b in kernel.buffers if b.role != "in"}
+    for access in accesses(kernel):
+        if inside(access, {}):
+            continue
+        decided = not careful and _decidable(access, writable)
+        if access.scope.guards or not decided:
+            clamped.add(access.key)
+        if inside(access, {}, _facts(access.scope, writable)):
+            continue
+        if decided:
+            checks.append(access)
+        elif access.key not in tested:
+            tested[access.key] = len(reported)
+            reported.append(access)
+    return Plan(tuple(checks), frozenset(clamped), tested, tuple(reported))
+
+
+def follows(plan: Plan, kernel: Kernel, ranges: Ranges) -> bool:
+    """Whether all that a call decides is inside, by its sizes and the entries of its index buffers."""
+    writable = {b.name for b in kernel.buffers if b.role != "in"}
+    return all(inside(a, ranges) or inside(a, ranges, _facts(a.scope, writable)) for a in plan.checks)
+
+
+def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bool:
+    """Whether an access is inside its buffer for all calls with these ranges.
+
+    facts : forms that are not negative where the access is carried out.
+    """
+    extent = access.buffer.shape[access.axis]
+    top = Affine(extent) if isinstance(extent, int) else single(Size(extent))
+    room = top.shift(-1) - access.index
+    scope = access.scope
+
+    def holds(form: Affine) -> bool:
+        return any(non_negative(form - f, scope, ranges) for f in (Affine(), *facts))
+
+    return never(scope, ranges) or (holds(access.index) and holds(room))
+
+
+def is_inside(store: Store, scope: Scope) -> bool:
+    """Whether a store is inside its buffer for every call, in these loops and where these guards hold."""
+    facts = _facts(scope, {store.buffer.name})
+    places = enumerate(store.indices)
+    return all(inside(Access(store, axis, affine(e, scope), scope), {}, facts) for axis, e in places)
+
+
+def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
+    """The integer buffers whose entries' range the checks ask for."""
+    loads = (x for access in checks for e in _asked(access) for x in _loads(e, access.scope))
+    return tuple({x.buffer.name: x.buffer for x in loads if x.dtype.kind in "iu"}.values())
+
+
+def accesses(kernel: Kernel) -> Iterator[Access]:
+    """Every index of every Load and Store, with the scope it stands in."""
+    for phase in kernel.phases:
+        yield from _block((phase,), Scope())
+
+
+# --- walking ----------------------------------------------------------------------------------------
+
+
+def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
+    for s in body:
+        for e in expressions(s):
+            yield from _expression(e, scope)
+        if isinstance(s, Store):
+            for axis, index in enumerate(s.indices):
+                yield Access(s, axis, affine(index, scope), scope)
+        elif isinstance(s, Let):
+            scope = replace(scope, lets={**scope.lets, s.name: s.value})
+        elif isinstance(s, Loop):
+            yield from _block(s.body, replace(scope, loops=(*scope.loops, s)))
+        elif isinstance(s, If):
+            yield from _block(s.body, _guarded(scope, s.condition, True))
+
+
+def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
+    """The accesses in an expression, inner ones first, each once for every set of choices it stands behind.
+
+    A node behind many sets of choices is taken to stand behind what is common to them. Choices by conditions
+    that say nothing of indices are not told apart.
+    """
+    found: list[Access] = []
+    telling: dict[Expr, Expr] = {}
+
+    def told(condition: Expr) -> Expr:
+        if condition not in telling:
+            telling[condition] = condition if _compares(condition, scope) else _SOMETHING
+        return telling[condition]
+
+    seen: dict[Expr, list[frozenset[tuple[Expr, bool]]]] = {}
+    pending = [(root, frozenset[tuple[Expr, bool]]())]
+    while pending:
+        e, behind = pending.pop()
+        known = seen.setdefault(e, [])
+        if len(known) >= MANY:
+            behind = behind.intersection(*known)
+        if behind in known:
+            continue
+        known.append(behind)
+        if isinstance(e, Load):
+            chosen = behind.difference(scope.guards)  # as sets: == of expressions is an expression
+            inner = replace(scope, guards=(*scope.guards, *chosen)) if chosen else scope
+            for axis, index in enumerate(e.indices):
+                found.append(Access(e, axis, affine(index, inner), inner))
+        if isinstance(e, Select):
+            condition = told(e.condition)
+            pending.append((e.condition, behind))
+            pending.append((e.then, behind | {(condition, True)}))
+            pending.append((e.other, behind | {(condition, condition is _SOMETHING)}))
+        else:
+            pending += [(o, behind) for o in e.operands]
+    return reversed(found)
+
+
+def _guarded(scope: Scope, condition: Expr, holds: bool) -> Scope:
+    return replace(scope, guards=(*scope.guards, (condition, holds)))
+
+
+#: What accesses stand behind that need not be carried out, for a reason that says nothing of their indices.
+_SOMETHING = Const(True, BOOL)
+
+
+def _compares(condition: Expr, scope: Scope) -> bool:
+    """Whether a condition says something of integers."""
+    pending = [condition]
+    while pending:
+        e = pending.pop()
+        if isinstance(e, Local) and e.name in scope.lets:
+            pending.append(scope.lets[e.name])
+        elif isinstance(e, Apply) and e.name.startswith("logical_"):
+            pending += e.args
+        elif isinstance(e, Apply) and e.name in NEGATED and e.args[0].dtype == INT64:
+            return True
+    return False
+
+
+# --- what guards say --------------------------------------------------------------------------------
+
+
+def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
+    """The forms that guards say are not negative; of what the kernel changes meanwhile they say nothing."""
+    found: list[Affine] = []
+    pending = list(scope.guards)
+    while pending:
+        e, holds = pending.pop()
+        if isinstance(e, Local) and e.name in scope.lets:
+            pending.append((scope.lets[e.name], holds))
+        if not isinstance(e, Apply):
+            continue
+        if e.name == ("logical_and" if holds else "logical_or"):
+            pending += [(a, holds) for a in e.args]
+        elif e.name == "logical_not":
+            pending.append((e.args[0], not holds))
+        elif (
+            e.name in NEGATED
+            and e.args[0].dtype == INT64
+            and all(_steady(a, scope, writable) for a in e.args)
+        ):
+            a, b = (affine(x, scope) for x in e.args)
+            name = e.name if holds else NEGATED[e.name]
+            form = difference(name, a, b)
+            if form is not None:
+                found += [form, form.scaled(-1)] if name == "equal" else [form]
+    return tuple(found)
+
+
+def _steady(e: Expr, scope: Scope, writable: set[str]) -> bool:
+    """Whether an expression has one value all through an iteration."""
+    return not any(
+        x.buffer.name in writable
+        if isinstance(x, Load)
+        else isinstance(x, Local) and x.name not in scope.lets
+        for x in _parts(e, scope)
+    )
+
+
+def _parts(e: Expr, scope: Scope) -> Iterator[Expr]:
+    """All that an expression is computed from, behind names too."""
+    for x in subexpressions(e):
+        yield x
+        if isinstance(x, Local) and x.name in scope.lets:
+            yield from _parts(scope.lets[x.name], scope)
+
+
+class _Some(dict[str, Interval]):
+    """Ranges for everything: what has none with these never has one."""
+
+    def get(self, _key: str, _default: object = None) -> Interval:
+        return 0, 0
+
+
+def _decidable(access: Access, writable: set[str]) -> bool:
+    """Whether sizes and ranges of index buffers, which a call brings, can decide."""
+    scope = access.scope
+    forms = [access.index]
+    forms += [affine(e, scope) for loop in scope.loops for e in (loop.lower, loop.upper)]
+    atoms = {e for form in forms for e, _ in form.terms}
+    if not all(_steady(e, scope, writable) for e in atoms):
+        return False
+    extent = access.buffer.shape[access.axis]
+    news = isinstance(extent, str) or any(isinstance(e, Size) for e in atoms)
+    news = news or any(True for e in atoms for _ in _loads(e, scope))
+    return news and not any(map(isinf, extremes(access.index, scope, _Some())))
+
+
+def _asked(access: Access) -> Iterator[Expr]:
+    """What the interval of an index is computed from, that of what guards say of it included."""
+    node, scope = access.node, access.scope
+    yield node.indices[access.axis]
+    for loop in scope.loops:
+        yield from (loop.lower, loop.upper)
+    yield from (condition for condition, _ in scope.guards)
+
+
+def _loads(e: Expr, scope: Scope) -> Iterator[Load]:
+    return (x for x in _parts(e, scope) if isinstance(x, Load))

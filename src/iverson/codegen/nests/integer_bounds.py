@@ -1,0 +1,188 @@
+"""The extremes of integer expressions: affine forms over loop variables, sizes and atoms.
+
+An index is an affine form over loop variables, sizes and whatever else is an atom (loads, quotients); its
+extremes follow by putting in the loops' bounds, innermost first, so that what cancels symbolically
+cancels here. What follows for accesses is in `plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from iverson.codegen.nests.nodes import INT64, Load, Local, Loop, Size, Var
+from iverson.expr.affine import LINEAR, Affine, keep_form, known_form, linear, make, single
+from iverson.expr.intervals import Bound, Interval, of_dtype, of_form, of_function
+from iverson.expr.nodes import Apply, Cast, Const, Expr
+
+#: What is known at a call: intervals of sizes by name, and of index buffers' entries by ``"[name]"``.
+Ranges = Mapping[str, Interval]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where a statement stands: loops around it, guards and whether they hold, what names mean."""
+
+    loops: tuple[Loop, ...] = ()
+    guards: tuple[tuple[Expr, bool], ...] = ()
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+
+
+def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:
+    """The smallest and largest value a form can take."""
+    low = _bound(form, scope, ranges, len(scope.loops), upper=False)
+    high = _bound(form, scope, ranges, len(scope.loops), upper=True)
+    return low, high
+
+
+def loop_extremes(loop: Loop, scope: Scope) -> Interval:
+    """The smallest value of a loop's lower bound, and the largest of its upper one."""
+    lows = [
+        _bound(c, scope, {}, len(scope.loops), upper=False) for c in _candidates(loop.lower, scope, "maximum")
+    ]
+    highs = [
+        _bound(c, scope, {}, len(scope.loops), upper=True) for c in _candidates(loop.upper, scope, "minimum")
+    ]
+    return max(lows), min(highs)
+
+
+# --- forms ------------------------------------------------------------------------------------------
+
+
+def affine(e: Expr, scope: Scope) -> Affine:
+    """An integer expression as an affine form."""
+    if scope.lets:
+        return _form(e, scope)
+    return known_form(e) or keep_form(e, _form(e, scope))
+
+
+def _form(e: Expr, scope: Scope) -> Affine:
+    if isinstance(e, Const):
+        return Affine(int(e.value))
+    if isinstance(e, Local) and e.name in scope.lets:
+        return affine(scope.lets[e.name], scope)
+    if isinstance(e, Cast) and e.dtype == INT64 and e.operand.dtype.kind in "iu":
+        # The same number: what int64 can't hold (of uint64) is below 0 and outside every buffer.
+        return affine(e.operand, scope) if e.operand.dtype.itemsize < 8 else single(e)
+    found = None
+    if isinstance(e, Apply) and e.name in LINEAR:
+        found = linear(e.name, [affine(a, scope) for a in e.args])
+    return single(e) if found is None else found
+
+
+def non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
+    return _bound(form, scope, ranges, len(scope.loops), upper=False) >= 0
+
+
+def never(scope: Scope, ranges: Ranges) -> bool:
+    """Whether a loop around is known to be empty."""
+    for k, loop in enumerate(scope.loops):
+        around = replace(scope, loops=scope.loops[:k])
+        length = affine(loop.upper, around) - affine(loop.lower, around)
+        if _bound(length, around, ranges, k, upper=True) <= 0:
+            return True
+    return False
+
+
+def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: bool) -> Bound:
+    """The largest (smallest) value, the innermost ``depth`` loops' variables replaced by their bounds."""
+    form = _without_quotients(form, scope)
+    while depth:
+        depth -= 1
+        loop = scope.loops[depth]
+        term = next((t for t in form.terms if isinstance(t[0], Var) and t[0].name == loop.var), None)
+        if term is None:
+            continue
+        c, rest = term[1], form.without(term[0])
+        at_top = (c > 0) == upper
+        side = loop.upper if at_top else loop.lower
+        found = []
+        for candidate in _candidates(side, scope, "minimum" if at_top else "maximum"):
+            value = _last(candidate, loop, scope) if at_top else candidate
+            found.append(_bound(rest + value.scaled(c), scope, ranges, depth, upper=upper))
+        return min(found) if upper else max(found)
+    return of_form(form, lambda e: _interval(e, scope, ranges))[upper]
+
+
+def _last(end: Affine, loop: Loop, scope: Scope) -> Affine:
+    """The last value before ``end``; with a step it is known where the extent is."""
+    start = affine(loop.lower, scope)
+    length = end - start
+    if length.terms:
+        return end.shift(-1)
+    return start.shift((length.const - 1) // loop.step * loop.step)
+
+
+def _candidates(e: Expr, scope: Scope, choice: str) -> list[Affine]:
+    """Valid bounds a loop's bound gives: each side of a minimum bounds it from above."""
+    if isinstance(e, Local) and e.name in scope.lets:
+        return _candidates(scope.lets[e.name], scope, choice)
+    if isinstance(e, Apply) and e.name == choice:
+        return [c for a in e.args for c in _candidates(a, scope, choice)][:4]
+    if isinstance(e, Apply) and e.name in ("add", "subtract"):
+        sign = 1 if e.name == "add" else -1
+        first = _candidates(e.args[0], scope, choice)
+        second = _candidates(e.args[1], scope, choice if sign > 0 else _OPPOSITE[choice])
+        return [x + y.scaled(sign) for x in first for y in second][:4]
+    return [affine(e, scope)]
+
+
+_OPPOSITE = {"minimum": "maximum", "maximum": "minimum"}
+
+
+def _without_quotients(form: Affine, scope: Scope) -> Affine:
+    """``c (x // d)`` with d dividing c as ``(c / d) (x - x % d)``, which may cancel further."""
+    for e, c in form.terms:
+        if not (isinstance(e, Apply) and e.name == "floor_divide" and isinstance(e.args[1], Const)):
+            continue
+        d = int(e.args[1].value)
+        if d <= 0 or c % d:
+            continue
+        rest = affine(e.args[0], scope) - single(Apply("remainder", e.args, INT64))
+        return _without_quotients(form.without(e) + rest.scaled(c // d), scope)
+    return form
+
+
+def _interval(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
+    """The interval of a size, of a load, or of something that is not affine, from those of its parts."""
+    if isinstance(e, Size):
+        return ranges.get(e.name, (0, inf))
+    if isinstance(e, Load):
+        return ranges.get(f"[{e.buffer.name}]") or of_dtype(e.dtype)
+    return of_function(e, lambda part: extremes(affine(part, scope), scope, ranges))
+
+
+# --- back to expressions ----------------------------------------------------------------------------
+
+
+def from_affine(form: Affine) -> Expr:
+    """An affine form as an expression."""
+    total: Expr | None = None
+    for e, c in form.terms:
+        part = e if c == 1 else Apply("multiply", (e, Const(c)), INT64)
+        total = part if total is None else Apply("add", (total, part), INT64)
+    if total is None:
+        return Const(form.const)
+    return total if form.const == 0 else Apply("add", (total, Const(form.const)), INT64)
+
+
+def without_division(e: Expr) -> Expr:
+    """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand.
+
+    So is what such a remainder is written as: ``d x + c - d x  ->  c``.
+    """
+    e = e.rebuilt([without_division(o) for o in e.operands])
+    if e.dtype.kind == "i" and isinstance(e, Apply) and e.name == "subtract":
+        difference = affine(e, Scope())
+        return e if difference.terms else Const(difference.const, e.dtype)
+    if e.dtype.kind != "i" or not isinstance(e, Apply) or e.name not in ("floor_divide", "remainder"):
+        return e
+    if not isinstance(e.args[1], Const):
+        return e
+    d, form = int(e.args[1].value), affine(e.args[0], Scope())
+    if d <= 0 or any(c % d for _, c in form.terms):
+        return e
+    if e.name == "remainder":
+        return Const(form.const % d)
+    return from_affine(make(form.const // d, {a: c // d for a, c in form.terms}))

@@ -1,0 +1,131 @@
+"""What a phase is to do: ``out[write] (combine)= value`` over a box of axes, and how its accesses move.
+
+How it is done, in which order and with which marks, is `schedule`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from iverson.codegen.nests.integer_bounds import Scope, affine
+from iverson.codegen.nests.loop_facts import depends
+from iverson.codegen.nests.nodes import Buffer, Let, Load, Loop, Size, Stmt, Store, Var
+from iverson.expr.nodes import Apply, Expr, subexpressions
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An index ``lower <= name < upper``; ``lever``: its loop is to be "parallel" or "unroll".
+
+    label : what a user calls it.
+    """
+
+    name: str
+    lower: Expr
+    upper: Expr
+    lever: str = ""
+    label: str = field(default="", compare=False)
+
+    def loop(self, body: tuple[Stmt, ...] = (), mark: str = "", factor: int = 1) -> Loop:
+        """The loop over it."""
+        return Loop(self.name, self.lower, self.upper, body, 1, mark, factor, self.label)
+
+    @property
+    def extent(self) -> int | None:
+        form = affine(self.upper, Scope()) - affine(self.lower, Scope())
+        return None if form.terms else max(form.const, 0)
+
+
+#: What a read costs by its `motion`, in contiguous reads.
+MOTION_COST = {0: 0.3, 1: 1.0, 2: 12.0, 3: 2.5}
+
+
+@dataclass(frozen=True)
+class Task:
+    """``out[write] (combine)= value`` at every point of the axes where all of ``where`` hold.
+
+    fresh : ``out`` holds nothing yet, and the task reaches all of it: its first value need not be read.
+    lets : names for values that are used several times in ``value``, in order.
+    position : for argmax and argmin, what is stored.
+    best : for argmax and argmin, where the value there is stored as well.
+    walk : the reduction's loops, where they are not the box of the axes that the write leaves out: loops and
+        guards without marks, around Points.
+    whole : all loops and guards, where entries are written along axes whose bounds depend on others or data.
+    apart : every point is written by itself, as only its own guards keep the write inside the output.
+    """
+
+    out: Buffer
+    write: tuple[Expr, ...]
+    value: Expr
+    axes: tuple[Axis, ...]
+    where: tuple[Expr, ...] = ()
+    combine: str = "assign"
+    position: Expr | None = None
+    fresh: bool = False
+    lets: tuple[Let, ...] = ()
+    walk: tuple[Stmt, ...] | None = None
+    best: Buffer | None = None
+    apart: bool = False
+    whole: Stmt | None = None
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        extra = () if self.position is None else (self.position,)
+        return (self.value, *extra, *self.where, *(x.value for x in self.lets))
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """The distinct reads."""
+        found = (x for e in self.expressions for x in subexpressions(e) if isinstance(x, Load))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """Axes that are an index of the write by themselves: different values, different entries."""
+        names = {a.name for a in self.axes}
+        forms = [affine(i, Scope()) for i in self.write]
+        alone = [f.terms[0][0] for f in forms if len(f.terms) == 1]
+        return tuple(e.name for e in alone if isinstance(e, Var) and e.name in names)
+
+    @property
+    def levers(self) -> dict[str, str]:
+        """What is asked for of the loop over an axis, by name."""
+        return {a.name: a.lever for a in self.axes if a.lever}
+
+    @property
+    def reduces(self) -> bool:
+        """Whether an entry is a combination of several values."""
+        return self.walk is not None or (bool(self.inner) and self.combine != "assign" and not self.apart)
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """Axes that the write does not move with."""
+        return tuple(a.name for a in self.axes if not any(depends(i, {a.name}) for i in self.write))
+
+
+def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
+    """How an access moves with an axis: 0 not at all, 1 to the next entry, 3 by two to four, 2 otherwise."""
+    scope = Scope(lets={x.name: x.value for x in lets})
+    moves = 0
+    for axis, index in enumerate(access.indices):
+        form = affine(index, scope)
+        own = form.coefficient(Var(name))
+        atoms = [t for t in form.terms if not isinstance(t[0], Var) and depends(t[0], {name})]
+        held = len(atoms) == 1 and atoms[0][1] == 1 and is_held(atoms[0][0], name)
+        hidden = bool(atoms) and (not held or own != 0)
+        c = 1 if held else own
+        if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
+            return 2
+        if c:
+            moves = 1 if c == 1 else 3 if 2 <= c <= 4 else 2
+    return moves
+
+
+def is_held(e: Expr, name: str) -> bool:
+    """Whether an expression is an axis plus constants, held between bounds: its reads are contiguous."""
+    if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
+        moving = [a for a in e.args if depends(a, {name})]
+        return len(moving) == 1 and is_held(moving[0], name)
+    form = affine(e, Scope())
+    return form.coefficient(Var(name)) == 1 and all(isinstance(a, (Var, Size)) for a, _ in form.terms)

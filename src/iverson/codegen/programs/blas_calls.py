@@ -1,0 +1,137 @@
+"""The BLAS that programs call: function pointers, and how a view of matrices is given to it.
+
+The pointers are SciPy's, which hands them out for this purpose (`scipy.linalg.cython_blas`): they take 32-bit
+integers by reference, and matrices in Fortran's order. Another BLAS is another table.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.programs.nodes import Product, View, is_zero
+from iverson.codegen.runtime.blas_threads import OneThread, one_thread
+
+#: BLAS's letter for each dtype it knows.
+LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A BLAS: its name, the address of each routine, and what keeps it on one thread.
+
+    alone : a context in which it is; None where it cannot be told.
+    """
+
+    name: str
+    addresses: dict[str, int]
+    alone: OneThread | None = None
+
+
+@functools.cache
+def scipy_table() -> Table:
+    """The BLAS that SciPy is linked with."""
+    api = ctypes.pythonapi
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", api)
+    )
+    module = _cython_blas()
+    capsules = module.__pyx_capi__
+    wanted = [letter + "gemm" for letter in LETTERS.values()]
+    addresses = {n: pointer_of(capsules[n], name_of(capsules[n])) for n in wanted}
+    return Table("scipy", addresses, one_thread(module))
+
+
+def _cython_blas() -> Any:
+    """The module of that name, without `scipy.linalg`, which takes 0.3 s to import; with it where it is not a
+    file of its own."""
+    package = find_spec("scipy")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("iverson needs SciPy for its BLAS")
+    folder, name = Path(package.origin).parent / "linalg", "scipy.linalg.cython_blas"
+    file = next((f for x in EXTENSION_SUFFIXES if (f := folder / f"cython_blas{x}").is_file()), None)
+    spec = None if file is None else spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        return importlib.import_module(name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def routine(dtype: np.dtype[Any]) -> str:
+    """The routine for products of this dtype."""
+    return LETTERS[dtype.name] + "gemm"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix as BLAS takes one: ``by_rows`` if its rows are contiguous, and the entries between them."""
+
+    by_rows: bool
+    leading: int
+
+
+def matrix(v: View, *, by_rows: bool | None = None) -> Matrix | None:
+    """How the last two axes of a view lie, in the way wanted if given; None if BLAS cannot take it."""
+    (rows, columns), (row, column) = v.shape[-2:], v.strides[-2:]
+    if by_rows is not False and (columns <= 1 or column == 1) and (rows <= 1 or row >= max(columns, 1)):
+        return Matrix(True, row if rows > 1 else max(columns, 1))
+    if by_rows is not True and (rows <= 1 or row == 1) and (columns <= 1 or column >= max(rows, 1)):
+        return Matrix(False, column if columns > 1 else max(rows, 1))
+    return None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A product in BLAS's terms: the factors in its order, each with a letter, and the three sizes."""
+
+    first: View
+    second: View
+    out: View
+    letters: tuple[str, str]
+    sizes: tuple[int, int, int]
+    leading: tuple[int, int, int]
+
+
+def call(s: Product) -> Call | None:
+    """The routine's arguments; None where the matrices do not lie as BLAS needs them.
+
+    Derivation: a matrix by rows is its transpose in Fortran's order. So ``out^T = right^T left^T`` is what is
+    asked for where out lies by rows, in which a factor by rows is not transposed.
+    """
+    out, left, right, conjugate = s.out, s.left, s.right, s.conjugate
+    if matrix(out, by_rows=True) is None:
+        out, left, right = out.transposed, right.transposed, left.transposed
+        conjugate = conjugate[::-1]
+    into = matrix(out, by_rows=True)
+    # A conjugated factor must be transposed; of a matrix with one row or column both are true.
+    factors = [
+        matrix(v, by_rows=False if c else None) for v, c in ((right, conjugate[1]), (left, conjugate[0]))
+    ]
+    if into is None or factors[0] is None or factors[1] is None:
+        return None
+    rows, columns = out.shape[-2:]
+    return Call(
+        right,
+        left,
+        out,
+        (_letter(factors[0], conjugate[1]), _letter(factors[1], conjugate[0])),
+        (columns, rows, left.shape[-1]),
+        (factors[0].leading, factors[1].leading, into.leading),
+    )
+
+
+def _letter(m: Matrix, conjugated: bool) -> str:
+    return "C" if conjugated else "N" if m.by_rows else "T"
+
+
+__all__ = ["LETTERS", "Call", "OneThread", "Table", "call", "is_zero", "matrix", "routine", "scipy_table"]

@@ -1,0 +1,336 @@
+"""Where each temporary lives: a place in one block of memory, shared by those that are never alive together.
+
+    x = f(a); y = g(x); z = h(y)
+    ->  x and y in one place, if g is elementwise (it writes over x); z in another, or where a dead one was
+
+A temp is *local* to the block of steps that first uses it if that use writes it whole and all others are in
+the block. It is alive from its first use to its last; and all through each loop in which it is used, but for
+those around the block that it is local to: what such a loop's last iteration left there, nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.programs.in_place_kernels import is_nothing, is_pointwise, over
+from iverson.codegen.programs.loop_carries import in_one_place
+from iverson.codegen.programs.nodes import (
+    Branch,
+    Nest,
+    Product,
+    Program,
+    Repeat,
+    Step,
+    View,
+    mapped,
+    reads_and_writes,
+    size,
+    uses,
+    walk,
+    writes,
+)
+from iverson.codegen.programs.product_accumulation import accumulated
+
+#: Bytes: a line of the cache, and the widest vector.
+ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A place (in bytes) for each temp, and how many bytes they need in all."""
+
+    places: Mapping[str, int]
+    bytes: int
+
+
+def arena(program: Program) -> Arena:
+    """Places for the temps: the largest first, each at the lowest place that is free while it lives."""
+    lives = lifetimes(program)
+    temps = [b for b in program.of("temp") if b.name in lives]
+    taken = _Taken(len(temps))
+    places: dict[str, int] = {}
+    for b in sorted(temps, key=lambda b: (-size(b) * b.dtype.itemsize, lives[b.name].first)):
+        room = max(-(-size(b) * b.dtype.itemsize // ALIGN), 1) * ALIGN
+        places[b.name] = taken.take(lives[b.name], room)
+    return Arena(places, taken.bytes)
+
+
+class _Taken:
+    """The places taken so far and when, as arrays in the order of the places.
+
+    A long program has thousands, each alive together with most others.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.rows = np.empty((4, count), np.int64)
+        self.count = self.bytes = 0
+
+    def take(self, life: Life, room: int) -> int:
+        """The lowest place with so much room that is free during a life; it is taken then."""
+        n = self.count
+        first, last, start, end = self.rows[:, :n]
+        meets = (first <= life.last) & (last >= life.first)
+        free = np.maximum.accumulate(np.concatenate(([0], end[meets])))
+        fits = np.flatnonzero(free[:-1] + room <= start[meets])
+        place = int(free[fits[0]] if fits.size else free[-1])
+        at = int(np.searchsorted(start, place))
+        self.rows[:, at + 1 : n + 1] = self.rows[:, at:n].copy()
+        self.rows[:, at] = life.first, life.last, place, place + room
+        self.count, self.bytes = n + 1, max(self.bytes, place + room)
+        return place
+
+
+# --- outputs in the memory of inputs ----------------------------------------------------------------
+
+
+def overwritten(program: Program, pairs: Sequence[tuple[Buffer, Buffer]]) -> tuple[Program, dict[str, str]]:
+    """The program with outputs made in the memory of inputs that nobody reads after the call.
+
+    p (in), q (out): q[i] = p[i] - g[i], where p is read no more  ->  p (inout): p[i] = p[i] - g[i]
+
+    pairs : an input, and an output of its shape and dtype that may take its place; the first that fit are
+    taken. The input must be read before the output is written, or by the nest that does so, entry by entry;
+    a step that makes outputs alone is moved behind the last read, where the steps between allow it.
+
+    Returns the program, and the name of the input in whose memory each such output is.
+    """
+    taken: dict[str, str] = {}
+    for source, out in pairs:
+        if source.name in taken.values() or out.name in taken:
+            continue
+        found = _overwritten(program, source, out)
+        if found is not None:
+            program = found
+            taken[out.name] = source.name
+    return program, taken
+
+
+def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | None:
+    program = _sunk(program, source, out)
+    reads = [k for k, s in enumerate(program.steps) if source in uses((s,))]
+    own = [k for k, s in enumerate(program.steps) if out in uses((s,))]
+    if not own or (reads and reads[-1] > own[0]):
+        return None
+    steps = list(program.steps)
+    if reads and reads[-1] == own[0]:
+        merged = _merged(steps[own[0]], source, out)
+        if merged is None:
+            return None
+        steps[own[0]] = merged
+    both = replace(source, role="inout")
+    names = {source: both, out: both}
+    kept = [s for s in steps if not (isinstance(s, Nest) and is_nothing(s.kernel))]
+    moved = [mapped(s, lambda v: replace(v, buffer=names.get(v.buffer, v.buffer))) for s in kept]
+    buffers = tuple(both if b == source else b for b in program.buffers if b != out)
+    return replace(program, buffers=buffers, steps=tuple(moved))
+
+
+def _sunk(program: Program, source: Buffer, out: Buffer) -> Program:
+    """The program with the one step that makes an output behind the last read of an input, if it may be."""
+    steps = list(program.steps)
+    last = max((k for k, s in enumerate(steps) if source in uses((s,))), default=-1)
+    own = [k for k, s in enumerate(steps) if out in uses((s,))]
+    if len(own) != 1 or own[0] >= last:
+        return program
+    (first,) = own
+    step = steps[first]
+    if not isinstance(step, Nest | Product):
+        return program
+    read, written = ({v.buffer for v in views} for views in reads_and_writes(step))
+    between = steps[first + 1 : last + 1]
+    for s in between:
+        if not uses((s,)).keys().isdisjoint(written) or not writes(s).isdisjoint(read):
+            return program
+    return replace(program, steps=(*steps[:first], *between, step, *steps[last + 1 :]))
+
+
+def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:
+    """A nest that reads an input only to make an output at the same place, with one buffer for both."""
+    if not isinstance(s, Nest):
+        return None
+    at = {b: [k for k, v in enumerate(s.views) if v.buffer == b] for b in (source, out)}
+    if any(len(places) != 1 or not s.views[places[0]].whole for places in at.values()):
+        return None
+    (k,), (n,) = at[source], at[out]
+    old, new = s.kernel.buffers[k], s.kernel.buffers[n]
+    alike = (old.shape, old.dtype, old.role, new.role) == (new.shape, new.dtype, "in", "out")
+    if not alike or not is_pointwise(s.kernel, old.name, new.name):
+        return None
+    return Nest(over(s.kernel, old, new), tuple(v for i, v in enumerate(s.views) if i != k))
+
+
+# --- when a buffer is alive ------------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """The first and the last step at which a buffer is alive, numbered in order.
+
+    block : the steps it is local to, by the numbers of the loops and branches around; None where it is to
+    none.
+    """
+
+    first: int
+    last: int
+    block: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class _Use:
+    at: int
+    block: tuple[int, ...]
+    makes: bool
+
+
+@dataclass
+class _Uses:
+    """All uses of each buffer, in order; the span of each loop; and what is swapped."""
+
+    uses: dict[str, list[_Use]] = field(default_factory=dict)
+    loops: dict[int, tuple[int, int]] = field(default_factory=dict)
+    swaps: list[tuple[str, str]] = field(default_factory=list)
+    at: int = 0
+
+    def add(self, name: str, block: tuple[int, ...], makes: bool = False) -> None:
+        self.uses.setdefault(name, []).append(_Use(self.at, block, makes))
+
+    def block(self, steps: tuple[Step, ...], block: tuple[int, ...]) -> None:
+        for s in steps:
+            self.at += 1
+            if isinstance(s, Branch):
+                self.add(s.condition.buffer.name, block)
+                for body in (s.then, s.other):
+                    self.at += 1
+                    self.block(body, (*block, self.at))
+            elif isinstance(s, Repeat):
+                self.repeat(s, block)
+            else:
+                reads, written = reads_and_writes(s)
+                for v in reads:
+                    self.add(v.buffer.name, block)
+                for v in written:
+                    self.add(v.buffer.name, block, v.whole)
+
+    def repeat(self, s: Repeat, block: tuple[int, ...]) -> None:
+        start, inside = self.at, (*block, self.at)
+        swapped = [b.name for pair in s.swaps for b in pair]
+        read = swapped if s.when is None else [*swapped, s.when.buffer.name]
+        for name in read:
+            self.add(name, block)
+        self.block(s.body, inside)
+        self.at += 1
+        for name in read:
+            self.add(name, inside)
+        self.swaps += [(a.name, b.name) for a, b in s.swaps]
+        self.loops[start] = (start, self.at)
+
+
+def lifetimes(program: Program) -> dict[str, Life]:
+    """When each buffer of a program is alive."""
+    found = _Uses()
+    found.block(program.steps, ())
+    lives = {name: _life(uses, found.loops) for name, uses in found.uses.items()}
+    for _ in found.swaps:  # what is exchanged may be in either place; chains of swaps share one life
+        for a, b in found.swaps:
+            first = min(lives[a].first, lives[b].first)
+            last = max(lives[a].last, lives[b].last)
+            lives[a] = lives[b] = Life(first, last, None)
+    return lives
+
+
+def _life(uses: list[_Use], loops: Mapping[int, tuple[int, int]]) -> Life:
+    lead = uses[0]
+    local = lead.makes and all(u.block[: len(lead.block)] == lead.block for u in uses)
+    first, last = uses[0].at, uses[-1].at
+    for u in uses:
+        for body in u.block[len(lead.block) if local else 0 :]:
+            if body in loops:
+                first, last = min(first, loops[body][0]), max(last, loops[body][1])
+    return Life(first, last, lead.block if local else None)
+
+
+# --- writing over what dies ------------------------------------------------------------------------
+
+
+def in_place(program: Program) -> Program:
+    """The program with a temp that dies where an elementwise step reads it written over by that step.
+
+    y[i] = f(x[i]), where x is read no more  ->  x[i] = f(x[i]), under the name y
+
+    So with what loops carry (`carries`), and with sums of products (`accumulate`).
+    """
+    return accumulated(_InPlace(in_one_place(program)).run())
+
+
+class _InPlace:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.lives = lifetimes(program)
+        self.fixed = {b for s in _loops(program.steps) for pair in s.swaps for b in pair}
+        self.names: dict[Buffer, Buffer] = {}
+        self.at = 0
+
+    def run(self) -> Program:
+        steps = self.block(self.program.steps)
+        while any(b in self.names for b in self.names.values()):
+            self.names = {a: self.names.get(b, b) for a, b in self.names.items()}
+        steps = tuple(
+            mapped(s, lambda v: replace(v, buffer=self.names.get(v.buffer, v.buffer))) for s in steps
+        )
+        kept = tuple(b for b in self.program.buffers if b not in self.names)
+        return replace(self.program, buffers=kept, steps=steps)
+
+    def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """The steps, numbered as in `_Uses`."""
+        made: list[Step] = []
+        for s in steps:
+            self.at += 1
+            if isinstance(s, Branch):
+                parts = []
+                for body in (s.then, s.other):
+                    self.at += 1
+                    parts.append(self.block(body))
+                made.append(replace(s, then=parts[0], other=parts[1]))
+            elif isinstance(s, Repeat):
+                made.append(replace(s, body=self.block(s.body)))
+                self.at += 1
+            else:
+                made.append(self.nest(s) if isinstance(s, Nest) else s)
+        return tuple(s for s in made if not (isinstance(s, Nest) and is_nothing(s.kernel)))
+
+    def nest(self, s: Nest) -> Nest:
+        for n, v in enumerate(s.views):
+            b = s.kernel.buffers[n]
+            if b.role != "out" or not self._begins(v):
+                continue
+            for k, old in enumerate(s.views):
+                source = s.kernel.buffers[k]
+                alike = (source.shape, source.dtype) == (b.shape, b.dtype) and source.role == "in"
+                once = sum(x.buffer == old.buffer for x in s.views) == 1
+                if alike and once and self._ends(old) and is_pointwise(s.kernel, source.name, b.name):
+                    self.names[old.buffer] = v.buffer
+                    now, then = self.lives[v.buffer.name], self.lives[old.buffer.name]
+                    self.lives[v.buffer.name] = Life(then.first, now.last, then.block)
+                    views = tuple(x for i, x in enumerate(s.views) if i != k)
+                    return self.nest(Nest(over(s.kernel, source, b), views))
+        return s
+
+    def _begins(self, v: View) -> bool:
+        life = self.lives[v.buffer.name]
+        free = v.buffer.role in ("temp", "out") and v.buffer not in self.fixed
+        return free and v.whole and life.first == self.at and life.block is not None
+
+    def _ends(self, v: View) -> bool:
+        free = v.buffer.role == "temp" and v.buffer not in self.fixed and v.whole
+        return free and self.lives[v.buffer.name].last == self.at
+
+
+def _loops(steps: tuple[Step, ...]) -> list[Repeat]:
+    return [s for s in walk(steps) if isinstance(s, Repeat)]
+
+
+__all__ = ["ALIGN", "Arena", "arena", "in_place", "lifetimes", "overwritten"]

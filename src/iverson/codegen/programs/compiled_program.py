@@ -1,0 +1,380 @@
+"""Compiled programs: checking a call's arrays, its memory, and `compile_program`, which makes one.
+
+A call allocates its outputs; the arena, where temporaries live, and the block of arguments belong to it while
+it runs and are kept for the next. Calls from several threads each have their own, and run at the same time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.execution import object_code
+from iverson.codegen.nests import fault_reports
+from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.programs import blas_calls, program_emission
+from iverson.codegen.programs.buffer_allocation import ALIGN, Arena, arena, in_place
+from iverson.codegen.programs.loop_rolling import rolled
+from iverson.codegen.programs.native_workers import TEAM
+from iverson.codegen.programs.nodes import Program, extents
+from iverson.codegen.programs.print import program_text, structure
+from iverson.codegen.programs.row_fusion import by_rows
+from iverson.codegen.programs.verify import verify
+from iverson.codegen.runtime import kernel_cache, workspaces
+from iverson.codegen.runtime.array_headers import data_offset
+from iverson.codegen.runtime.builtin_calls import builtin
+from iverson.codegen.runtime.target import Machine, host
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.python import locks
+from iverson.core.python.cached import cached_property
+
+Array = np.ndarray[Any, Any]
+#: Arenas up to so many bytes stay with their program; larger ones go back to the workspace after each call.
+SMALL = 2**20
+_KEEP = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """What a call needs to know of a program besides its code: numbers that a file can hold.
+
+    inputs : how many arrays it takes. outputs : the shapes and dtypes of those that it makes. constants : how
+    many it holds. places : in the record of faults.
+    """
+
+    inputs: int
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    constants: int
+    arena: int
+    places: int
+    routines: tuple[str, ...]
+    shared_out: bool
+    shared_products: bool
+
+    @property
+    def objects(self) -> int:
+        """How many arrays stand in the block: inputs, then outputs."""
+        return self.inputs + len(self.outputs)
+
+    @property
+    def made(self) -> int:
+        """The bytes of what a call returns."""
+        return sum(prod(shape) * dtype.itemsize for shape, dtype in self.outputs)
+
+    @property
+    def arena_at(self) -> int:
+        """Where the arena's address stands in the block."""
+        return self.objects + self.constants
+
+    @property
+    def length(self) -> int:
+        """The words of the block."""
+        return self.arena_at + program_emission.FURTHER + len(self.routines)
+
+    def as_json(self) -> list[Any]:
+        """It as what JSON can say; `from_json` reads it back."""
+        outputs = [[shape, dtype.name] for shape, dtype in self.outputs]
+        numbers = self.inputs, outputs, self.constants, self.arena, self.places
+        return [*numbers, self.routines, self.shared_out, self.shared_products]
+
+    @classmethod
+    def from_json(cls, held: Sequence[Any]) -> Calling:
+        inputs, outputs, constants, arena, places, routines, *shared = held
+        made = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
+        return cls(inputs, made, constants, arena, places, tuple(routines), *shared)
+
+
+def _calling(program: Program, places: Arena, known: program_emission.Layout) -> Calling:
+    return Calling(
+        len(program.of("in", "inout")),
+        tuple((extents(b), b.dtype) for b in program.of("out")),
+        len(known.constants),
+        places.bytes,
+        known.places,
+        known.routines,
+        known.shared_out,
+        known.shared_products,
+    )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A program as planned, with steps in place; where its temporaries live, and what its arguments are."""
+
+    program: Program
+    arena: Arena
+    layout: program_emission.Layout
+
+
+class _Frame:
+    """What a call has for itself: the block of arguments, the arena, and the record of faults."""
+
+    __slots__ = ("address", "alone", "arena", "block", "record")
+
+    def __init__(self, made: CompiledProgram) -> None:
+        known = made.calling
+        self.block = (ctypes.c_int64 * known.length)()
+        self.address = ctypes.addressof(self.block)
+        self.record = np.zeros((max(known.places, 1), 2), np.int64)
+        workspaces.announce(known.made)
+        self.arena = np.empty(known.arena + 2 * ALIGN, np.uint8) if made.small else None
+        held = [a.ctypes.data for a in made.constants]
+        place = 0 if self.arena is None else _aligned(self.arena)
+        table = made.table or blas_calls.scipy_table() if known.routines else blas_calls.Table("none", {})
+        routines = [table.addresses[n] for n in known.routines]
+        #: What its products are shared out under; None where they are not.
+        self.alone = table.alone if known.shared_products else None
+        team = (TEAM.address, TEAM.run, 1 if self.alone is None else TEAM.threads)
+        self.block[known.objects :] = [*held, place, self.record.ctypes.data, *team, *routines]
+
+
+def _dense(a: Array) -> Array:
+    """An array's entries in C order and aligned; the array itself where they are."""
+    flags = a.flags
+    return a if flags.c_contiguous and flags.aligned else np.array(a, order="C")
+
+
+def _aligned(a: Array) -> int:
+    return -(-int(a.ctypes.data) // ALIGN) * ALIGN
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledProgram:
+    """Machine code for a program; ``compiled(*arrays)`` takes the in and inout arrays, and returns the
+    outputs.
+
+    calling : what a call needs to know. key : of the code, in memory and on disk.
+    plan : gives the program as planned; of one whose code was kept, the plan is made when it is asked for.
+    table : the BLAS to call (None: SciPy's).
+    source, llvm, asm : it as text, LLVM's optimised IR, and the
+    assembly.
+    """
+
+    calling: Calling
+    key: str
+    plan: Callable[[], Planned]
+    library: object_code.Library
+    target: Machine
+    table: blas_calls.Table | None
+    constants: tuple[Array, ...]
+    _frames: list[_Frame] = field(default_factory=list, repr=False)
+
+    def __call__(self, *arrays: Array) -> tuple[Array, ...]:
+        """Run; inout arrays are written, the outputs are new.
+
+        Raises ArgumentTypeError, DTypeError, ShapeError or ArgumentError for arrays that do not fit, and
+        IndexingError where an index that is used is outside its buffer; what is written to may then hold
+        anything.
+        """
+        self.check(arrays)
+        return self.run(arrays)
+
+    def run(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """As a call, on arrays whose shapes and dtypes fit: others are read and written outside their memory.
+
+        Inputs that are only read may lie in any order: a copy is made of those that the code cannot read.
+        """
+        outputs = tuple(map(np.empty, *self._outputs))
+        if self.calling.shared_out and not TEAM.started:
+            TEAM.start()
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame(self)
+        borrowed = None
+        if frame.arena is None:
+            borrowed = workspaces.take((self.calling.arena + 2 * ALIGN,), _BYTE)
+            frame.block[self.calling.arena_at] = _aligned(borrowed)
+        if frame.alone is None:
+            failed = self._entry(frame.address, arrays, outputs)
+        else:
+            with frame.alone:
+                failed = self._entry(frame.address, arrays, outputs)
+        if borrowed is not None:
+            workspaces.give_back([borrowed])
+        if failed == program_emission.NOT_DENSE:
+            return self.run(tuple(map(_dense, arrays)))
+        if failed:
+            self._raise(frame.record)
+        self._frames.append(frame)
+        return outputs
+
+    def check(self, arrays: tuple[Array, ...]) -> None:
+        """Raises an error for arrays that do not fit the in and inout buffers."""
+        operation = f"codegen: program '{self.program.name}'"
+        buffers = self._inputs
+        if len(arrays) != len(buffers):
+            raise ArgumentError(operation, got=f"{len(arrays)} arrays", expected=f"{len(buffers)}")
+        for b, a in zip(buffers, arrays, strict=True):
+            _check_array(operation, b, a)
+            if b.role == "inout" and sum(np.may_share_memory(a, other) for other in arrays) > 1:
+                raise ArgumentError(
+                    operation, b.name, got="memory shared with another array", expected="memory of its own"
+                )
+
+    def _raise(self, record: Array) -> None:
+        for kernel, plan, start in self.layout.nests.values():
+            found = record[start : start + len(plan.reported)]
+            shapes = {b.name: extents(b) for b in kernel.buffers}
+            fault_reports.check(kernel.name, plan, found, shapes)
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether its arena stays with it."""
+        return self.calling.arena <= SMALL
+
+    @cached_property
+    def _entry(self) -> Any:
+        return self.library.functions[program_emission.ENTRY_NAME]
+
+    @cached_property
+    def _inputs(self) -> tuple[Buffer, ...]:
+        return self.program.of("in", "inout")
+
+    @cached_property
+    def _outputs(self) -> tuple[tuple[Any, ...], ...]:
+        """The shapes of the outputs, and their dtypes."""
+        return tuple(zip(*self.calling.outputs, strict=True)) or ((), ())
+
+    @cached_property
+    def _planned(self) -> Planned:
+        return self.plan()
+
+    @property
+    def program(self) -> Program:
+        """The program as planned."""
+        return self._planned.program
+
+    @property
+    def arena(self) -> Arena:
+        """Where its temporaries live."""
+        return self._planned.arena
+
+    @property
+    def layout(self) -> program_emission.Layout:
+        """What is in the arguments."""
+        return self._planned.layout
+
+    @property
+    def source(self) -> str:
+        """The program as text."""
+        return program_text(self.program)
+
+    @property
+    def text(self) -> str:
+        """The IR as emitted."""
+        return program_emission.emit(self.program, self.arena, self.layout, self.target)
+
+    @property
+    def llvm(self) -> str:
+        """The IR after LLVM's passes."""
+        return object_code.to_llvm(self.text, self.target)
+
+    @property
+    def asm(self) -> str:
+        """The machine's assembly."""
+        return object_code.to_assembly(self.text, self.target)
+
+
+_BYTE = np.dtype(np.uint8)
+
+
+def _check_array(operation: str, b: Buffer, a: Array) -> None:
+    if type(a) is not np.ndarray:
+        raise ArgumentTypeError(operation, b.name, got=type(a).__name__, expected="a NumPy array")
+    if a.dtype != b.dtype:
+        raise DTypeError(operation, b.name, got=a.dtype.name, expected=b.dtype.name)
+    if a.shape != b.shape:
+        raise ShapeError(operation, b.name, got=f"shape {a.shape}", expected=str(b.shape))
+    flags = a.flags
+    if not (flags.c_contiguous and flags.aligned):
+        raise ArgumentError(
+            operation,
+            b.name,
+            got=f"strides {a.strides}",
+            expected="a C-contiguous, aligned array",
+            remedy="use numpy.ascontiguousarray",
+        )
+    if b.role == "inout" and not flags.writeable:
+        raise ArgumentError(operation, b.name, got="a read-only array", expected="one to write")
+
+
+# --- compiling --------------------------------------------------------------------------------------
+
+_libraries: OrderedDict[str, object_code.Library] = OrderedDict()
+_lock = locks.lock()
+
+
+def compile_program(
+    program: Program, *, target: Machine | None = None, table: blas_calls.Table | None = None
+) -> CompiledProgram:
+    """Machine code for a program, from memory or disk where one of its structure was compiled before.
+
+    target : the processor to compile for, one whose code this one runs (default: this one).
+    table : the BLAS to call (default: SciPy's).
+    Raises ArgumentError for a program that breaks the rules of the IR.
+    """
+    target = target or host()
+    program = by_rows(in_place(rolled(verify(program))))
+    planned = Planned(program, arena(program), program_emission.layout(program))
+    key = kernel_cache.digest(f"{data_offset()}\n{structure(program)}", target)
+    library = _known(key)
+    if library is None:
+        code = object_code.to_object(
+            program_emission.emit(program, planned.arena, planned.layout, target), target
+        )
+        kernel_cache.write(key, code)
+        library = _loaded(key, code)
+    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in planned.layout.constants)
+    calling = _calling(program, planned.arena, planned.layout)
+    return CompiledProgram(calling, key, lambda: planned, library, target, table, constants)
+
+
+def compiled_before(
+    calling: Calling, key: str, plan: Callable[[], Planned], constants: Sequence[Array]
+) -> CompiledProgram | None:
+    """A program whose code was kept under a key; None where it is kept no more.
+
+    plan : plans it again, for who asks what it does.
+    """
+    library = _known(key)
+    if library is None:
+        return None
+    held = tuple(map(np.ascontiguousarray, constants))
+    return CompiledProgram(calling, key, plan, library, host(), None, held)
+
+
+def _known(key: str) -> object_code.Library | None:
+    """The code of a key, from memory or disk."""
+    with _lock:
+        library = _libraries.get(key)
+        if library is not None:
+            _libraries.move_to_end(key)
+            return library
+    code = kernel_cache.read(key)
+    return None if code is None else _loaded(key, code)
+
+
+def _loaded(key: str, code: bytes) -> object_code.Library:
+    library = object_code.load(code, (program_emission.ENTRY_NAME,), builtin)
+    with _lock:
+        library = _libraries.setdefault(key, library)
+        while len(_libraries) > _KEEP:
+            _libraries.popitem(last=False)
+    return library
+
+
+def forget() -> None:
+    """Drop the code held in memory (what is on disk stays)."""
+    with _lock:
+        _libraries.clear()
+
+
+__all__ = ["Calling", "CompiledProgram", "Planned", "compile_program", "compiled_before", "forget"]

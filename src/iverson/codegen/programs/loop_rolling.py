@@ -1,0 +1,233 @@
+"""Steps that do the same at places that lie evenly, as one nest: a Python loop over rows, written out.
+
+#0(x[0], y[0]); #0(x[20], y[20]); ...; #0(x[20 n], y[20 n])   ->   #1(x, y): for r in range(n): #0(x[r], y[r])
+#0(x[0], s); #0(x[20], t); ...                                ->   the same; s, t, ... are rows of one temp
+
+Each by itself may be too short to be shared by threads, and the code is as long as that of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from iverson.codegen.nests.nodes import (
+    Buffer,
+    Kernel,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    Var,
+    bound,
+    mapped,
+    rewritten,
+    statements,
+)
+from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.programs.nodes import (
+    Branch,
+    Nest,
+    Program,
+    Repeat,
+    Step,
+    View,
+    c_strides,
+    extents,
+    size,
+    walk,
+)
+from iverson.codegen.programs.nodes import mapped as with_views
+from iverson.codegen.programs.program_emission import is_shared_out
+from iverson.codegen.schedule.loop_fusion import fresh
+from iverson.expr.nodes import Const, Expr, changed
+
+#: As few steps stay as they are.
+FEW = 4
+
+
+def rolled(program: Program) -> Program:
+    """The program with such runs of steps as loops."""
+    if sum(isinstance(s, Nest) for s in program.steps) < FEW and not any(
+        isinstance(s, Repeat | Branch) for s in program.steps
+    ):
+        return program
+    found = _Rolled(program)
+    steps = found.block(program.steps)
+    if found.count == 0:
+        return program
+    buffers = [b for b in program.buffers if b not in found.rows]
+    buffers += dict.fromkeys(one for one, _ in found.rows.values())
+    return replace(program, buffers=tuple(buffers), steps=tuple(with_views(s, found.moved) for s in steps))
+
+
+class _Rolled:
+    """The steps of a program, gone through in order.
+
+    temps : those that may be put into one. rows : of those that were, that one, and which row of it each is.
+    count : how many runs there are.
+    """
+
+    def __init__(self, program: Program) -> None:
+        swapped = {b for s in walk(program.steps) if isinstance(s, Repeat) for pair in s.swaps for b in pair}
+        self.temps = set(program.of("temp")) - swapped
+        self.rows: dict[Buffer, tuple[Buffer, int]] = {}
+        self.count = 0
+
+    def moved(self, v: View) -> View:
+        """A view of a temp as one of the temp that it is a row of."""
+        if v.buffer not in self.rows:
+            return v
+        one, row = self.rows[v.buffer]
+        return replace(v, buffer=one, offset=v.offset + row * size(v.buffer))
+
+    def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """The steps, with runs of them as one."""
+        found: list[Step] = []
+        k = 0
+        while k < len(steps):
+            s = steps[k]
+            k += 1
+            if isinstance(s, Nest):
+                run = self.run(steps, k - 1)
+                made = self.nest(run) if len(run) >= FEW else None
+                found += run if made is None else [made]
+                k += len(run) - 1
+                continue
+            if isinstance(s, Repeat):
+                s = replace(s, body=self.block(s.body))
+            elif isinstance(s, Branch):
+                s = replace(s, then=self.block(s.then), other=self.block(s.other))
+            found.append(s)
+        return tuple(found)
+
+    def run(self, steps: Sequence[Step], k: int) -> list[Nest]:
+        """The steps from one on that run its kernel, at places that move by equal steps."""
+        found: list[Nest] = []
+        way: list[int | None] = []
+        for s in steps[k:]:
+            if not isinstance(s, Nest) or (found and not _is_like(found[0], s)):
+                break
+            if found:
+                pairs = zip(map(self.moved, found[-1].views), map(self.moved, s.views), strict=True)
+                own = [b.offset - a.offset if a.buffer == b.buffer else None for a, b in pairs]
+                if way and own != way:
+                    break
+                way = own
+            found.append(s)
+        # What ends an uneven pair may begin a run.
+        return found[:1] if len(found) == 2 else found
+
+    def nest(self, run: Sequence[Nest]) -> Nest | None:
+        """A run as one step; None where one of it may touch what another writes, where its places do not lie
+        evenly, and where threads share each."""
+        kernel = run[0].kernel
+        if not _is_plain(kernel) or any(map(is_shared_out, kernel.phases)):
+            return None
+        views: list[View] = []
+        rows: dict[Buffer, tuple[Buffer, int]] = {}
+        for p, b in enumerate(kernel.buffers):
+            own = [self.moved(s.views[p]) for s in run]
+            apart = [v.buffer for v in own]
+            if b.role == "out" and len(set(apart)) == len(run) and self.temps.issuperset(apart):
+                if not all(v.whole for v in own):
+                    return None
+                like = apart[0]
+                one = Buffer(f"{like.name}_{len(run)}", like.dtype, (len(run), *extents(like)), "temp")
+                rows |= {temp: (one, n) for n, temp in enumerate(apart)}
+                own = [replace(v, buffer=one, offset=n * size(like)) for n, v in enumerate(own)]
+            view = _stacked(own)
+            if view is None or (b.role != "in" and (view is own[0] or not _is_injective(view))):
+                return None
+            views.append(view)
+        for n, (b, v) in enumerate(zip(kernel.buffers, views, strict=True)):
+            if b.role != "in" and any(_meet(v, x) for k, x in enumerate(views) if k != n):
+                return None
+        self.temps.difference_update(rows)
+        self.rows |= rows
+        self.count += 1
+        moving = {
+            b.name: v
+            for b, v, s in zip(kernel.buffers, views, run[0].views, strict=True)
+            if len(v.shape) > len(s.shape)
+        }
+        return Nest(_looped(kernel, moving, len(run)), tuple(views))
+
+
+def _is_like(a: Nest, b: Nest) -> bool:
+    if nameless_text(a.kernel) != nameless_text(b.kernel):
+        return False
+    pairs = zip(a.views, b.views, strict=True)
+    return all((x.shape, x.strides, x.moves) == (y.shape, y.strides, y.moves) for x, y in pairs)
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    """Whether no two iterations of its loops write one entry, and it has no buffers of its own."""
+    stores = [s for s in statements(kernel.phases) if isinstance(s, Store)]
+    return not kernel.sizes and not any(s.shared or s.atomic for s in stores)
+
+
+def _stacked(views: Sequence[View]) -> View | None:
+    """Views as the rows of one; the first where all are one view, None where they do not lie evenly."""
+    first = views[0]
+    by = {b.offset - a.offset for a, b in pairwise(views)}
+    if len(by) != 1 or any(v.buffer != first.buffer for v in views):
+        return None
+    (step,) = by
+    if step == 0:
+        return first
+    inner = c_strides(first.shape) if first.contiguous else first.strides
+    return replace(first, shape=(len(views), *first.shape), strides=(step, *inner))
+
+
+def _is_injective(v: View) -> bool:
+    """Whether no two entries of a view are one of the buffer."""
+    reach = 0
+    for by, n in sorted((abs(s), n) for s, n in zip(v.strides, v.shape, strict=True) if n > 1):
+        if by <= reach:
+            return False
+        reach += by * (n - 1)
+    return True
+
+
+def _meet(a: View, b: View) -> bool:
+    """Whether two views may have an entry in common."""
+    if a.buffer != b.buffer or 0 in a.shape or 0 in b.shape:
+        return False
+    (low, high), (first, last) = a.reach, b.reach
+    return a.moves != b.moves or (low <= last and first <= high)
+
+
+def _looped(kernel: Kernel, moving: dict[str, View], count: int) -> Kernel:
+    """The kernel in a loop, with an axis more of the buffers that move with it."""
+    row = Var(fresh("row", {name for phase in kernel.phases for name in bound(phase)}))
+    made = {
+        b.name: replace(b, shape=v.shape, strides=None if v.contiguous else v.strides)
+        if (v := moving.get(b.name))
+        else b
+        for b in kernel.buffers
+    }
+
+    def load(e: Expr) -> Expr:
+        if not isinstance(e, Load):
+            return e
+        b = made[e.buffer.name]
+        return Load(b, (row, *e.indices) if b.name in moving else e.indices)
+
+    def store(s: Stmt) -> Stmt:
+        if isinstance(s, Loop) and s.mark == "parallel":
+            return replace(s, mark="", factor=1)
+        if not isinstance(s, Store):
+            return s
+        b = made[s.buffer.name]
+        return replace(s, buffer=b, indices=(row, *s.indices) if b.name in moving else s.indices)
+
+    def phase(s: Stmt) -> Stmt:
+        inner = rewritten(mapped(s, lambda e: changed(e, load)), store)
+        return Loop(row.name, Const(0), Const(count), (inner,), mark="parallel")
+
+    return Kernel(kernel.name, tuple(made.values()), tuple(map(phase, kernel.phases)))
+
+
+__all__ = ["rolled"]

@@ -1,0 +1,82 @@
+"""Products that are added to something as they are made, by BLAS.
+
+t = a @ b; x = x + t   ->   x = a @ b + 1 * x
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from iverson.codegen.nests.nodes import Buffer, Kernel, Load, Store, statements
+from iverson.codegen.programs.nodes import Branch, Nest, Product, Program, Repeat, Step, is_zero, uses, writes
+from iverson.expr.nodes import Apply, same
+
+
+def accumulated(program: Program) -> Program:
+    """The program with such products, where nothing else reads what was made."""
+    if not any(isinstance(s, Product) for s in program.steps) and not any(
+        isinstance(s, Repeat | Branch) for s in program.steps
+    ):
+        return program
+    used = uses(program.steps)
+    steps = _block(program.steps, used)
+    gone = used.keys() - uses(steps).keys()
+    return replace(program, buffers=tuple(b for b in program.buffers if b not in gone), steps=steps)
+
+
+def _block(steps: tuple[Step, ...], used: Counter[Buffer]) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for s in steps:
+        if isinstance(s, Branch):
+            s = replace(s, then=_block(s.then, used), other=_block(s.other, used))
+        elif isinstance(s, Repeat):
+            s = replace(s, body=_block(s.body, used))
+        elif isinstance(s, Nest):
+            s = _added(s, found, used)
+        found.append(s)
+    return tuple(found)
+
+
+def _added(s: Nest, before: list[Step], used: Counter[Buffer]) -> Step:
+    """The sum as a product, which is taken from the steps before; the step itself if it is none."""
+    if len(s.views) != 2 or not all(v.whole for v in s.views):
+        return s
+    for x, t in (s.views, s.views[::-1]):
+        roles = {v.buffer: b.role for b, v in zip(s.kernel.buffers, s.views, strict=True)}
+        if roles[x.buffer] != "inout" or t.buffer.role != "temp" or used[t.buffer] != 2:
+            continue
+        makers = [k for k, p in enumerate(before) if isinstance(p, Product) and p.out.buffer == t.buffer]
+        if not makers or not _is_sum(s.kernel) or x.buffer.shape != t.buffer.shape:
+            continue
+        p = before[k := makers[0]]
+        assert isinstance(p, Product)
+        factors = {p.left.buffer, p.right.buffer, t.buffer}
+        if not is_zero(p.beta) or x.buffer in factors or not factors.isdisjoint(_written(before[k + 1 :])):
+            continue
+        del before[k]
+        return replace(p, out=replace(p.out, buffer=x.buffer), beta=1)
+    return s
+
+
+def _is_sum(kernel: Kernel) -> bool:
+    """Whether a kernel of two buffers adds one to the other, entry by entry."""
+    stores = [s for phase in kernel.phases for s in statements((phase,)) if isinstance(s, Store)]
+    if len(stores) != 1 or stores[0].combine != "assign":
+        return False
+    value = stores[0].value
+    return (
+        isinstance(value, Apply)
+        and value.name == "add"
+        and len({x.buffer.name for x in value.args if isinstance(x, Load)}) == 2
+        and all(isinstance(x, Load) and same(x.indices, stores[0].indices) for x in value.args)
+    )
+
+
+def _written(steps: list[Step]) -> Iterator[Buffer]:
+    for s in steps:
+        yield from writes(s)
+
+
+__all__ = ["accumulated"]

@@ -1,0 +1,262 @@
+"""Machine code for the products of a program: calls of BLAS, alone, in loops over a batch, or shared out.
+
+A product that is long enough is shared out to the team (`workers`): a batch by its matrices, a single product
+in panels of the rows or the columns of its result, one for each thread. Each part is one call of a BLAS that
+runs on one thread (`codegen.runtime.blas_threads`), as two sets of threads on the same processors wait for
+each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from iverson.codegen.emit.llvm_builder import I32, I64, PTR, Builder, Type, Value, function_text, literal
+from iverson.codegen.programs import blas_calls
+from iverson.codegen.programs.nodes import Number, Product, View, c_strides
+from iverson.expr.nodes import DType
+
+#: Multiply-adds from which a product is shared out: some 20 microseconds of a processor.
+WORTH_THREADS = 2**20
+#: Matrices of a batch from which they are the shares, and entries of a panel's edge that it has at least.
+MATRICES, PANEL = 4, 32
+#: Panels begin at multiples of this: the width of BLAS's tiles.
+TILE = 16
+
+
+def is_shared_out(s: Product) -> bool:
+    """Whether threads share a product."""
+    return sharing(s) is not None
+
+
+def sharing(s: Product) -> str | None:
+    """What of a product is shared out: "matrices", "rows" or "columns"; None where nothing is."""
+    (*batch, rows, columns), inner = s.out.shape, s.left.shape[-1]
+    each = rows * columns * inner
+    if each * prod(batch) < WORTH_THREADS:
+        return None
+    if prod(batch) >= MATRICES:
+        return "matrices"
+    if each < WORTH_THREADS or max(rows, columns) < 2 * PANEL:
+        return None
+    return "rows" if rows >= columns else "columns"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a call is about: addresses, in registers of the function that calls."""
+
+    routine: Value
+    first: Value
+    second: Value
+    out: Value
+    alpha: Value
+    beta: Value
+
+    @property
+    def all(self) -> tuple[Value, ...]:
+        return self.routine, self.first, self.second, self.out, self.alpha, self.beta
+
+
+class Texts(list[str]):
+    """The functions of a module that its steps call. names : of those of products, by what they do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[Any, str] = {}
+
+
+class Products:
+    """The products of one program.
+
+    pointer : emits the address of a view. run : emits the call of a function on shares: its name, its
+    arguments, and how many iterations it has. threads : their number. texts : the functions of the module.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        routines: dict[str, Value],
+        pointer: Callable[[View], Value],
+        run: Callable[[str, list[Value], Value], None],
+        threads: Value,
+        texts: Texts,
+    ) -> None:
+        self.b, self.routines, self.pointer, self.run, self.threads = b, routines, pointer, run, threads
+        self.texts = texts
+
+    def step(self, s: Product) -> None:
+        """Emit a product."""
+        if 0 in s.out.shape:
+            return
+        call = blas_calls.call(s)
+        assert call is not None, "verified"
+        batch, dtype = s.out.shape[:-2], s.out.buffer.dtype
+        first, second, out = (self.pointer(v) for v in (call.first, call.second, call.out))
+        alpha, beta = (self._scale(x, dtype) for x in (s.alpha, s.beta))
+        given = Given(self.routines[blas_calls.routine(dtype)], first, second, out, alpha, beta)
+        way = sharing(s)
+        if way == "matrices":
+            name = self._function(call, f"matrices {batch}", lambda e, own: _matrices(e, call, own, batch))
+            self.run(name, list(given.all), self.b.const(prod(batch), I64))
+            return
+
+        def one(at: Value) -> None:
+            own = _moved(self.b, call, given, _item(self.b, batch, at), batch)
+            if way is None:
+                _gemm(self.b, call, own, {})
+            else:
+                self._panels(call, own, way)
+            self.b.wrote()
+
+        counted(self.b, prod(batch), one)
+
+    def _panels(self, call: blas_calls.Call, given: Given, way: str) -> None:
+        name = self._function(call, way, lambda e, own: _panel(e, call, own, way))
+        self.run(name, [*given.all, self.threads], self.threads)
+
+    def _function(self, call: blas_calls.Call, way: str, body: Callable[[Builder, Given], None]) -> str:
+        """``void name(i64 first, i64 last, ptr arguments)`` for such calls."""
+        views = tuple((v.buffer.dtype, v.shape, v.strides) for v in (call.first, call.second, call.out))
+        key = way, call.letters, call.sizes, call.leading, views
+        if key not in self.texts.names:
+            name = self.texts.names[key] = f"iverson_product_{len(self.texts)}"
+            e = self.b.nested()
+            body(e, Given(*(_argument(e, n) for n in range(6))))
+            e.do("ret void")
+            self.texts.append(function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments"))
+        return self.texts.names[key]
+
+    def _scale(self, x: Number | View, dtype: DType) -> Value:
+        if isinstance(x, View):
+            return self.pointer(x)
+        elem = Type("float" if dtype.name in ("float32", "complex64") else "double")
+        if dtype.kind != "c":
+            return _constant(self.b, str(elem), literal(x, elem))
+        parts = ", ".join(f"{elem} {literal(p, elem)}" for p in (complex(x).real, complex(x).imag))
+        return _constant(self.b, f"[2 x {elem}]", f"[{parts}]")
+
+
+# --- loops ------------------------------------------------------------------------------------------
+
+
+def counted(b: Builder, count: int, body: Callable[[Value], None]) -> None:
+    """A loop whose variable is less than ``count``; none where that is 1."""
+    if count == 1:
+        body(b.const(0, I64))
+    else:
+        _loop(b, b.const(0, I64), b.const(count, I64), body)
+
+
+def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) -> None:
+    """A loop from first to last, which is more."""
+    before, head = b.fresh("before"), b.fresh("batch")
+    b.br(before)
+    b.start(before)
+    b.br(head)
+    b.start(head)
+    i = b.emit(f"phi i64 [{first.ref}, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
+    body(i)
+    b.br(f"{head}.latch")
+    b.start(f"{head}.latch")
+    b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
+    b.br_if(b.emit(f"icmp slt i64 %{head}.next, {last.ref}", I64.of("i1")), head, f"{head}.done")
+    b.start(f"{head}.done")
+
+
+# --- one call ---------------------------------------------------------------------------------------
+
+
+def _matrices(b: Builder, call: blas_calls.Call, given: Given, batch: tuple[int, ...]) -> None:
+    """The calls of a share of a batch."""
+
+    def one(at: Value) -> None:
+        _gemm(b, call, _moved(b, call, given, _item(b, batch, at), batch), {})
+
+    _loop(b, Value(b, "%first", I64), Value(b, "%last", I64), one)
+
+
+def _panel(b: Builder, call: blas_calls.Call, given: Given, way: str) -> None:
+    """The call of a share of one product: some of its rows, or of its columns."""
+    total = b.emit(f"ptrtoint ptr {_argument(b, 6).ref} to i64", I64)
+    axis = -2 if way == "rows" else -1
+    extent = call.out.shape[axis]
+
+    def bound(name: str) -> Value:
+        k = Value(b, name, I64)
+        low = b.emit(f"udiv i64 {(k * extent).ref}, {total.ref}", I64) & -TILE
+        return b.select(k.eq(total), b.const(extent, I64), low)
+
+    low, high = bound("%first"), bound("%last")
+    some, done = b.fresh("some"), b.fresh("done")
+    b.br_if(low < high, some, done)
+    b.start(some)
+
+    def moved(place: Value, v: View) -> Value:
+        return _shifted(b, place, low * (v.strides[axis] * v.buffer.dtype.itemsize))
+
+    own = replace(given, out=moved(given.out, call.out))
+    if way == "rows":
+        own = replace(own, second=moved(given.second, call.second))
+    else:
+        own = replace(own, first=moved(given.first, call.first))
+    count = b.slot(I32)
+    b.put(count, b.cast("trunc", high - low, I32))
+    _gemm(b, call, own, {1 if way == "rows" else 0: count})
+    b.br(done)
+    b.start(done)
+
+
+def _gemm(b: Builder, call: blas_calls.Call, given: Given, sizes: dict[int, Value]) -> None:
+    """One call; ``sizes`` are the addresses of those that are not the call's own."""
+    letters = [_constant(b, "i8", str(ord(x))) for x in call.letters]
+    extents = [sizes.get(k) or _constant(b, "i32", str(n)) for k, n in enumerate(call.sizes)]
+    leading = [_constant(b, "i32", str(n)) for n in call.leading]
+    actual = [*letters, *extents, given.alpha, given.first, leading[0], given.second, leading[1]]
+    actual += [given.beta, given.out, leading[2]]
+    b.do(f"call void {given.routine.ref}({', '.join(f'ptr {x.ref}' for x in actual)})")
+
+
+def _item(b: Builder, batch: tuple[int, ...], at: Value) -> list[Value]:
+    """The indices of a matrix of a batch, from its number."""
+    found = []
+    for n, stride in zip(batch, c_strides(batch), strict=True):
+        whole = b.emit(f"udiv i64 {at.ref}, {stride}", I64) if stride > 1 else at
+        outermost = stride * n == prod(batch)
+        found.append(whole if outermost else b.emit(f"urem i64 {whole.ref}, {n}", I64))
+    return found
+
+
+def _moved(b: Builder, call: blas_calls.Call, given: Given, at: list[Value], batch: tuple[int, ...]) -> Given:
+    """The addresses of a matrix of a batch."""
+
+    def moved(place: Value, v: View) -> Value:
+        for i, n, stride in zip(at, batch, v.strides[:-2], strict=True):
+            if n > 1 and stride:
+                place = _shifted(b, place, i * (stride * v.buffer.dtype.itemsize))
+        return place
+
+    first, second = moved(given.first, call.first), moved(given.second, call.second)
+    return replace(given, first=first, second=second, out=moved(given.out, call.out))
+
+
+def _argument(b: Builder, n: int) -> Value:
+    return b.load(b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
+
+
+def _shifted(b: Builder, base: Value, by: Value) -> Value:
+    return b.emit(f"getelementptr i8, ptr {base.ref}, i64 {by.ref}", PTR)
+
+
+def _constant(b: Builder, type: str, value: str) -> Value:
+    """The address of a number in the module."""
+    known = b.functions
+    key = f"{type} {value}"
+    name = f"@iverson_number_{list(known).index(key) if key in known else len(known)}"
+    known.setdefault(key, f"{name} = private unnamed_addr constant {type} {value}, align 8")
+    return Value(b, name, PTR)
+
+
+__all__ = ["Products", "Texts", "is_shared_out"]

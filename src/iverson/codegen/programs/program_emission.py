@@ -1,0 +1,433 @@
+"""From a program to one LLVM function: ``i64 iverson_run_program(ptr arguments, ptr given, ptr made)``, 0
+where all indices were inside; and to one that Python calls, ``iverson_program``, with the GIL released in it.
+
+``arguments`` holds, in 64 bits each (see `layout`): the in and inout arrays and then the out arrays, as the
+addresses of the Python objects, whose data pointers and flags the function reads itself; the constants' data;
+the arena; the record of faults; and the routines of the BLAS. So the machine code holds no address and can be
+kept on disk. The function fills in the arrays itself, from two tuples of Python: ``given`` and ``made``.
+
+Each phase of a kernel is a function inside the module, shared by equal phases. What a nest reports
+(`faults`) ends the program at once, since loops that depend on it may be endless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from iverson.codegen.emit.llvm_builder import (
+    I32,
+    I64,
+    PTR,
+    Builder,
+    Value,
+    as_type,
+    function_text,
+    module_text,
+)
+from iverson.codegen.emit.nest_emission import ATTRIBUTES, Works
+from iverson.codegen.emit.vector_access import in_memory
+from iverson.codegen.execution.launch import iterations
+from iverson.codegen.nests.access_checks import Plan
+from iverson.codegen.nests.access_checks import plan as plan_of
+from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Stmt, arguments_of
+from iverson.codegen.nests.phase_cost import cost, is_worth_threads
+from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.programs import blas_calls, product_emission
+from iverson.codegen.programs.buffer_allocation import Arena
+from iverson.codegen.programs.nodes import (
+    Branch,
+    Nest,
+    Product,
+    Program,
+    Repeat,
+    Step,
+    View,
+    moving,
+    uses,
+    walk,
+)
+from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
+from iverson.codegen.runtime.target import Machine
+from iverson.codegen.schedule.parallel_scatter import shared
+
+#: What Python calls (METH_FASTCALL), with the address of the arguments and two tuples: it gives what the
+#: program returns, or raises what the handler of a signal raised. ctypes takes half a microsecond for this.
+ENTRY_NAME = "iverson_program"
+_RUN = "iverson_run_program"
+#: Steps of one function at most: what LLVM takes to make code of one grows with the square of its length.
+PART = 128
+#: Iterations of a long loop between looks at the clock, and cycles (some 50 ms) between questions to Python.
+_OFTEN, _CYCLES = 16, 1 << 27
+
+
+#: Of an array that a program reads: in C order, and aligned.
+_DENSE = 0x1 | 0x100
+#: What a program returns besides 0: an index was outside, or an array is not dense, before anything ran.
+FAULT, NOT_DENSE = 1, 2
+#: Or the handler of a signal raised.
+_RAISED = 3
+#: The words from the arena's address to the routines: it, the record of faults, the team, `iverson_run`, and
+#: the number of threads of a product.
+FURTHER = 5
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is in the arguments: buffers given as objects, constants, and routines; and what the nests may
+    report.
+
+    nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
+    faults. shared_products : whether threads take part in products.
+    """
+
+    objects: tuple[Buffer, ...]
+    constants: tuple[Buffer, ...]
+    routines: tuple[str, ...]
+    nests: dict[str, tuple[Kernel, Plan, int]]
+    shared_products: bool
+
+    @property
+    def places(self) -> int:
+        """How many places the record of faults has."""
+        return sum(len(plan.reported) for _, plan, _ in self.nests.values())
+
+    @property
+    def arena(self) -> int:
+        return len(self.objects) + len(self.constants)
+
+    @property
+    def length(self) -> int:
+        return self.arena + FURTHER + len(self.routines)
+
+    @property
+    def shared_out(self) -> bool:
+        """Whether threads take part."""
+        phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases)
+        return self.shared_products or any(map(is_shared_out, phases))
+
+
+def layout(program: Program) -> Layout:
+    """The arguments of a program."""
+    routines: dict[str, None] = {}
+    kernels: dict[str, Kernel] = {}
+    for s in walk(program.steps):
+        if isinstance(s, Product):
+            routines[blas_calls.routine(s.out.buffer.dtype)] = None
+        elif isinstance(s, Nest):
+            kernels.setdefault(nameless_text(s.kernel), s.kernel)
+    plans = [plan_of(k, careful=True) for k in kernels.values()]
+    starts = accumulate((len(p.reported) for p in plans), initial=0)
+    nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
+    shared = any(isinstance(s, Product) and product_emission.is_shared_out(s) for s in walk(program.steps))
+    objects = *program.of("in", "inout"), *program.of("out")
+    return Layout(objects, program.of("const"), tuple(routines), nests, shared)
+
+
+def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
+    """The LLVM module of a verified and planned program."""
+    shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
+    works = Works("iverson_nest", target, shared)
+    made = _Emitter(program, arena, known, works, shared.nested())
+    run, called = made.function(), _called(shared.nested())
+    return module_text(shared, [*works.texts, *made.texts, run, called], ATTRIBUTES)
+
+
+def _called(b: Builder) -> str:
+    """What Python calls."""
+    words = [b.load(b.emit(f"getelementptr ptr, ptr %items, i64 {k}", PTR), PTR, 8) for k in range(3)]
+    block = b.call("PyLong_AsVoidPtr", PTR, (words[0],), pure=False)
+    state = b.call("PyEval_SaveThread", PTR, (), pure=False)
+    given = ", ".join(f"ptr {w.ref}" for w in (block, *words[1:]))
+    ended = b.emit(f"call i64 @{_RUN}({given})", I64, pure=False)
+    b.declarations["PyEval_RestoreThread"] = "declare void @PyEval_RestoreThread(ptr)"
+    b.do(f"call void @PyEval_RestoreThread(ptr {state.ref})")
+    with b.leaving(ended.eq(_RAISED), "ptr null"):
+        pass
+    b.do(f"ret ptr {b.call('PyLong_FromLongLong', PTR, (ended,), pure=False).ref}")
+    return function_text(b, ENTRY_NAME, PTR, "ptr %self, ptr %items, i64 %count")
+
+
+def is_shared_out(phase: Stmt) -> bool:
+    """Whether threads share a phase: it is long, and no two of its iterations write one entry."""
+    several = isinstance(phase, Loop) and phase.mark == "parallel" and iterations(phase, {}) > 1
+    return several and not shared(phase) and is_worth_threads(phase, cost(phase, {}))
+
+
+class _Emitter:
+    """The steps of one program, or some of them in a function of their own (`part`).
+
+    texts : the functions that they call. products : of the products among them, by what makes each.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        arena: Arena,
+        known: Layout,
+        works: Works,
+        b: Builder,
+        texts: product_emission.Texts | None = None,
+    ) -> None:
+        self.program, self.places, self.known, self.works, self.b = program, arena, known, works, b
+        self.texts = product_emission.Texts() if texts is None else texts
+        self.at: dict[str, Value] = {}
+        self.swapped: dict[str, Value] = {}
+
+    def function(self) -> str:
+        b = self.b
+        self.take_arrays()
+        self.return_unless_dense(
+            [self.argument(n) for n, x in enumerate(self.known.objects) if x.role != "out"]
+        )
+        self.begin(self.program.steps)
+        for s in walk(self.program.steps):
+            for x in (b for pair in s.swaps for b in pair) if isinstance(s, Repeat) else ():
+                if x.name not in self.swapped:
+                    place = self._base(x)
+                    self.swapped[x.name] = b.slot(PTR)
+                    b.put(self.swapped[x.name], place)
+        self.block(self.program.steps)
+        b.do("ret i64 0")
+        return function_text(b, _RUN, I64, "ptr %arguments, ptr %given, ptr %made")
+
+    def part(self, steps: tuple[Step, ...]) -> None:
+        """Some steps as a call of a function of their own, which is given the loops' variables and where
+        exchanged buffers are."""
+        b, at = self.b, {x: self.at[x] for x in moving(steps)}
+        inner = _Emitter(self.program, self.places, self.known, self.works, b.nested(), self.texts)
+        inner.begin(steps)
+        for given, kept, type in ((self.swapped, inner.swapped, PTR), (at, inner.at, I64)):
+            for x in given:
+                n = len(inner.swapped) + len(inner.at)
+                kept[x] = inner.b.load(inner.b.emit(f"getelementptr i64, ptr %own, i64 {n}", PTR), type, 8)
+        inner.swapped = {x: inner.b.slot_at(v, PTR) for x, v in inner.swapped.items()}
+        inner.block(steps)
+        inner.b.do("ret i64 0")
+        name = f"iverson_part_{len(self.texts)}"
+        self.texts.append(function_text(inner.b, name, I64, "ptr %arguments, ptr %own"))
+        own = self.packed([*self.swapped.values(), *at.values()])
+        ended = b.emit(f"call i64 @{name}(ptr %arguments, ptr {own.ref})", I64, pure=False)
+        b.wrote()
+        with b.leaving(ended.ne(0), f"i64 {ended.ref}"):
+            pass
+
+    def argument(self, n: int) -> Value:
+        return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Read those of the arguments that steps ask for."""
+        b, used = self.b, {x.name for x in uses(steps)}
+        self.bases: dict[str, Value] = {}
+        for n, x in enumerate((*self.known.objects, *self.known.constants)):
+            if x.name in used:
+                place = self.argument(n)
+                if n < len(self.known.objects):
+                    place = b.load(
+                        b.emit(f"getelementptr i8, ptr {place.ref}, i64 {data_offset()}", PTR), PTR, 8
+                    )
+                self.bases[x.name] = place
+        more = [self.argument(self.known.arena + k) for k in range(FURTHER + len(self.known.routines))]
+        self.arena, self.faults, self.team, self.run, threads = more[:FURTHER]
+        self.products = product_emission.Products(
+            b,
+            dict(zip(self.known.routines, more[FURTHER:], strict=True)),
+            self.pointer,
+            lambda function, given, total: self.run_shares(function, self.packed(given), total),
+            b.cast("ptrtoint", threads, I64),
+            self.texts,
+        )
+
+    def take_arrays(self) -> None:
+        """Copy the addresses of the arrays from the tuples that hold them."""
+        copy = "llvm.memcpy.inline.p0.p0.i64"
+        self.b.declarations[copy] = f"declare void @{copy}(ptr, ptr, i64, i1)"
+        made = sum(x.role == "out" for x in self.known.objects)
+        given = len(self.known.objects) - made
+        for items, start, count in (("%given", 0, given), ("%made", given, made)):
+            to = self.b.emit(f"getelementptr i64, ptr %arguments, i64 {start}", PTR)
+            held = self.b.emit(f"getelementptr i8, ptr {items}, i64 {items_offset()}", PTR)
+            self.b.do(f"call void @{copy}(ptr {to.ref}, ptr {held.ref}, i64 {8 * count}, i1 false)")
+
+    def return_unless_dense(self, objects: list[Value]) -> None:
+        """Ends the program where the entries of an array are not in C order, or not aligned."""
+        b, flags = self.b, self.b.const(_DENSE, I32)
+        for a in objects:
+            flags = flags & b.load(
+                b.emit(f"getelementptr i8, ptr {a.ref}, i64 {flags_offset()}", PTR), I32, 4
+            )
+        with b.leaving(flags.ne(_DENSE), f"i64 {NOT_DENSE}"):
+            pass
+
+    # --- views ------------------------------------------------------------------------------------
+
+    def _base(self, x: Buffer) -> Value:
+        if x.name in self.swapped:
+            return self.b.get(self.swapped[x.name], PTR)
+        if x.name in self.bases:
+            return self.bases[x.name]
+        return self._shifted(self.arena, self.places.places[x.name])
+
+    def _shifted(self, base: Value, by: int | Value) -> Value:
+        if isinstance(by, int) and by == 0:
+            return base
+        amount = by.ref if isinstance(by, Value) else by
+        return self.b.emit(f"getelementptr i8, ptr {base.ref}, i64 {amount}", PTR)
+
+    def pointer(self, v: View) -> Value:
+        """Where a view begins; somewhere that may be read if it has no entries."""
+        if 0 in v.shape:
+            return self.arena
+        each = v.buffer.dtype.itemsize
+        place = self._shifted(self._base(v.buffer), v.offset * each)
+        for var, by in v.moves:
+            place = self._shifted(place, self.at[var] * (by * each))
+        return place
+
+    def scalar(self, v: View) -> Value:
+        """Whether a view's one entry is not 0."""
+        type = in_memory(as_type(v.buffer.dtype))
+        value = self.b.emit(
+            f"load {type}, ptr {self.pointer(v).ref}, align {type.bits // 8}", type, pure=False
+        )
+        return value.ne(0.0 if type.is_float else 0)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def block(self, steps: tuple[Step, ...]) -> None:
+        if len(steps) > PART:
+            for k in range(0, len(steps), PART):
+                self.part(steps[k : k + PART])
+            return
+        for s in steps:
+            if isinstance(s, Nest):
+                self.nest(s)
+            elif isinstance(s, Product):
+                self.products.step(s)
+            elif isinstance(s, Repeat):
+                self.repeat(s)
+            else:
+                self.branch(s)
+
+    def nest(self, s: Nest) -> None:
+        b = self.b
+        text = nameless_text(s.kernel)
+        kernel, plan, start = self.known.nests[text]
+        faults = self._shifted(self.faults, 16 * start)
+        pointers = {x.name: self.pointer(v) for x, v in zip(kernel.arguments, s.views, strict=True)}
+        for k, phase in enumerate(kernel.phases):
+            total = iterations(phase, {})
+            given = [*(pointers[x.name] for x in arguments_of(kernel, k)), faults]
+            if is_shared_out(phase):
+                share = self.works.share(kernel, k, plan)
+                self.run_shares(share, self.packed(given), b.const(total, I64))
+            else:
+                work = self.works.function(kernel, k, plan)
+                arguments = ", ".join(f"ptr {p.ref}" for p in given)
+                b.do(f"call void @{work}(i64 0, i64 {total}, {arguments})")
+            b.wrote()
+        if plan.reported:
+            self.leave_if_reported(faults, len(plan.reported))
+
+    def run_shares(self, function: str, block: Value, total: Value) -> None:
+        """Share out a function's iterations."""
+        arguments = f"ptr {self.team.ref}, ptr @{function}, ptr {block.ref}, i64 {total.ref}"
+        self.b.do(f"call void {self.run.ref}({arguments})")
+
+    def packed(self, given: list[Value]) -> Value:
+        """A block of arguments on the stack."""
+        b = self.b
+        block = b.slot(PTR, len(given))
+        for n, p in enumerate(given):
+            b.store(self._shifted(block, 8 * n), p, 8)
+        return block
+
+    def leave_if_reported(self, faults: Value, count: int) -> None:
+        b = self.b
+        any_of = b.const(0, I64)
+        for k in range(count):
+            any_of = any_of | b.load(self._shifted(faults, 16 * k), I64, 8)
+        with b.leaving(any_of.ne(0), f"i64 {FAULT}"):
+            pass
+
+    def branch(self, s: Branch) -> None:
+        b = self.b
+        then, other, after = b.fresh("then"), b.fresh("else"), b.fresh("after")
+        b.br_if(self.scalar(s.condition), then, other)
+        for label, body in ((then, s.then), (other, s.other)):
+            b.start(label)
+            self.block(body)
+            b.br(after)
+        b.start(after)
+
+    def repeat(self, s: Repeat) -> None:
+        """before: head: i < trips and when -> inside; inside: body, exchanges; -> head with i + 1."""
+        b = self.b
+        asked = self.asking() if s.trips is None or s.trips > _OFTEN else None
+        before, head, test = b.fresh("before"), b.fresh("head"), b.fresh("test")
+        inside, done = b.fresh("inside"), b.fresh("done")
+        b.br(before)
+        b.start(before)
+        b.br(head)
+        b.start(head)
+        i = b.emit(f"phi i64 [0, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
+        if s.trips is None:
+            b.br(test)
+        else:
+            b.br_if(i < s.trips, test, done)
+        b.start(test)
+        if s.when is None:
+            b.br(inside)
+        else:
+            b.br_if(self.scalar(s.when), inside, done)
+        b.start(inside)
+        self.at[s.var] = i
+        self.block(s.body)
+        for x, y in s.swaps:
+            first, second = (b.get(self.swapped[z.name], PTR) for z in (x, y))
+            b.put(self.swapped[x.name], second)
+            b.put(self.swapped[y.name], first)
+        if asked is not None:
+            self.ask(asked, i)
+        b.br(f"{head}.latch")
+        b.start(f"{head}.latch")
+        b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
+        b.br(head)
+        b.start(done)
+
+    # --- signals ----------------------------------------------------------------------------------
+
+    def asking(self) -> Value:
+        """Where the time stands at which a loop asked Python for signals last."""
+        slot = self.b.slot(I64)
+        self.b.put(slot, self._time())
+        return slot
+
+    def ask(self, last: Value, i: Value) -> None:
+        """Now and then ask Python for signals (Ctrl-C), and end the program where a handler raised.
+
+        This needs the GIL, which another thread may hold for milliseconds: so the clock is looked at first.
+        """
+        b = self.b
+        look, old, done = b.fresh("look"), b.fresh("old"), b.fresh("asked")
+        b.br_if((i & (_OFTEN - 1)).eq(_OFTEN - 1), look, done)
+        b.start(look)
+        now = self._time()
+        b.br_if((now - b.get(last, I64)) > _CYCLES, old, done)
+        b.start(old)
+        b.put(last, now)
+        held = b.call("PyGILState_Ensure", I32, (), pure=False)
+        raised = b.call("PyErr_CheckSignals", I32, (), pure=False)
+        b.declarations["PyGILState_Release"] = "declare void @PyGILState_Release(i32)"
+        b.do(f"call void @PyGILState_Release(i32 {held.ref})")
+        left = b.fresh("left")
+        b.br_if(raised.ne(0), left, done)
+        b.start(left)
+        b.do(f"ret i64 {_RAISED}")
+        b.start(done)
+
+    def _time(self) -> Value:
+        return self.b.call("llvm.readcyclecounter", I64, (), pure=False)
+
+
+__all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "emit", "layout"]

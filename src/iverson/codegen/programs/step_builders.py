@@ -1,0 +1,178 @@
+"""Short ways to make steps: nests from tasks, and products, by BLAS or, if they are small, by a nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from iverson.codegen.nests.nodes import (
+    Buffer,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    expressions,
+    statements,
+    with_buffers,
+)
+from iverson.codegen.nests.task import Axis, Task
+from iverson.codegen.programs import blas_calls
+from iverson.codegen.programs.nodes import Nest, Number, Product, Step, View
+from iverson.codegen.schedule.exact_walks import boxed
+from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
+
+#: Products whose extents are at most this are nests of our own, which cost less than a call of BLAS: where
+#: lanes run along the columns of a right factor by rows, and otherwise. Measured: at 16 a nest takes 0.7 of
+#: the time; at 32 it takes 0.4 to 1.1 along columns, and 1.3 to 2.5 otherwise.
+OWN_ALONG, OWN = 32, 16
+#: Multiply-adds up to which OpenBLAS takes factors as they lie, and how often each entry of a copy is read
+#: that pays, by its bytes. Measured, 64 x 64 by 64 x 64: float32 takes 8.5 us, 3.9 after a copy of 1.8;
+#: float64 16.2 us, 9.3 after a copy of 3.9; at 96 x 96 both are even.
+SMALL_PRODUCT, OFTEN = 2**19, 16
+#: Columns that fill the lanes.
+COLUMNS = 8
+
+
+def axes(shape: Sequence[int], prefix: str = "i") -> tuple[Axis, ...]:
+    """An axis for each extent."""
+    return tuple(Axis(f"{prefix}{k}", Const(0), Const(n)) for k, n in enumerate(shape))
+
+
+def variables(of: Sequence[Axis]) -> tuple[Expr, ...]:
+    """Their variables, as indices."""
+    return tuple(Var(a.name) for a in of)
+
+
+def as_buffer(name: str, v: View) -> Buffer:
+    """How a kernel sees a view."""
+    return Buffer(name, v.buffer.dtype, v.shape, "in", None if v.contiguous else v.strides)
+
+
+def nest(name: str, phases: Sequence[Stmt], views: Mapping[str, View], fresh: Sequence[str] = ()) -> Nest:
+    """A step of phases over buffers that are named in ``views``.
+
+    fresh : those that the phases write before they read them, as far as they are read.
+    """
+    written: dict[str, Buffer] = {}
+    used: dict[str, Buffer] = {}
+    for s in statements(tuple(phases)):
+        if isinstance(s, Store):
+            written[s.buffer.name] = used[s.buffer.name] = s.buffer
+        for e in expressions(s):
+            used |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
+    roles = {n: "in" if n not in written else "out" if n in fresh else "inout" for n in used}
+    final = {n: replace(b, role=roles[n]) for n, b in used.items()}
+    kernel = Kernel(name, tuple(final.values()), tuple(with_buffers(p, final) for p in phases))
+    return Nest(kernel, tuple(views[n] for n in final))
+
+
+def elementwise(
+    out: View, value: Expr, views: Mapping[str, View], combine: str = "assign", name: str = "elementwise"
+) -> Nest:
+    """``out[i0, i1, ...] (combine)= value``, an expression of loads at `variables` of `axes`."""
+    over = axes(out.shape)
+    task = Task(
+        as_buffer("out", out), variables(over), value, over, combine=combine, fresh=combine == "assign"
+    )
+    return nest(name, boxed(task), {**views, "out": out}, ("out",) if combine == "assign" else ())
+
+
+def copy(out: View, source: View) -> Nest:
+    """``out = source``."""
+    return elementwise(out, Load(as_buffer("x", source), variables(axes(out.shape))), {"x": source})
+
+
+def product(
+    out: View,
+    left: View,
+    right: View,
+    alpha: Number = 1,
+    beta: Number = 0,
+) -> Step:
+    """``out = alpha * left @ right + beta * out``, by the faster of both ways.
+
+    Raises ArgumentError (in `verify`) where the strides are not for BLAS and a nest cannot say it.
+    """
+    found = Product(out, left, right, alpha, beta)
+    along = right.strides[-1] == 1 and out.shape[-1] >= COLUMNS
+    small = max(*left.shape[-2:], out.shape[-1]) <= (OWN_ALONG if along else OWN)
+    small |= left.shape[-1] == 1  # one multiplication an entry: BLAS would copy the factors first
+    plain = alpha == 1 and beta in (0, 1) and out.buffer.dtype.kind in "fc"
+    if plain and (small or blas_calls.call(found) is None):
+        return multiplied(out, left, right, fresh=beta == 0)
+    return found
+
+
+def turned(s: Step, temp: Callable[[DType, tuple[int, ...]], View]) -> tuple[Step, ...]:
+    """A product and, where that is faster, a copy before it of the factor whose rows do not lie in order.
+
+    OpenBLAS multiplies small matrices as they lie. Where its first factor alone is transposed, that takes
+    twice the time of all other ways; a copy takes as long as some thirty products of each entry.
+    """
+    if not isinstance(s, Product):
+        return (s,)
+    found = blas_calls.call(s)
+    if found is None or found.letters != ("T", "N") or prod(found.out.shape[:-2]) > 1:
+        return (s,)
+    columns, rows, inner = found.sizes
+    often = rows >= OFTEN * found.first.buffer.dtype.itemsize
+    if not often or min(columns, inner) < 2 or columns * rows * inner > SMALL_PRODUCT:
+        return (s,)
+    copied = temp(found.first.buffer.dtype, found.first.shape)
+    is_right = found.first == s.right
+    product = replace(s, right=copied) if is_right else replace(s, left=copied.transposed)
+    return copy(copied.transposed, found.first.transposed), product
+
+
+def multiplied(out: View, left: View, right: View, *, fresh: bool = True) -> Nest:
+    """``out = left @ right``, or ``out += left @ right``, as a nest; those that are alike are one kernel."""
+    key = _as_passed(out), _as_passed(left), _as_passed(right), fresh
+    made = _products.get(key)
+    if made is None:
+        if len(_products) >= _KEPT:
+            _products.clear()
+        made = _products[key] = _multiplied(out, left, right, fresh)
+    names = [b.name for b in made.kernel.buffers]
+    views = {"out": out, "left": left, "right": right}
+    return Nest(made.kernel, tuple(views[n] for n in names))
+
+
+_products: dict[object, Nest] = {}
+_KEPT = 1024
+
+
+def _multiplied(out: View, left: View, right: View, fresh: bool) -> Nest:
+    *batch, row, column = axes(out.shape)
+    inner = Axis("k", Const(0), Const(left.shape[-1]))
+    at = variables(batch)
+    value = Apply(
+        "multiply",
+        (
+            Load(as_buffer("left", left), (*at, Var(row.name), Var("k"))),
+            Load(as_buffer("right", right), (*at, Var("k"), Var(column.name))),
+        ),
+        out.buffer.dtype,
+    )
+    task = Task(
+        as_buffer("out", out),
+        (*at, Var(row.name), Var(column.name)),
+        value,
+        (*batch, row, column, inner),
+        combine="sum",
+        fresh=fresh,
+    )
+    views = {"out": out, "left": left, "right": right}
+    return nest("product", boxed(task), views, ("out",) if fresh else ())
+
+
+def _as_passed(v: View) -> tuple[object, ...]:
+    """What a kernel depends on of a view."""
+    return v.buffer.dtype, v.shape, None if v.contiguous else v.strides
+
+
+__all__ = [
+    "OWN", "OWN_ALONG", "as_buffer", "axes", "copy", "elementwise", "multiplied", "nest", "product",
+    "turned", "variables",
+]  # fmt: skip

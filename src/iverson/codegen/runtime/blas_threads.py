@@ -1,0 +1,69 @@
+"""Keeping an OpenBLAS on the thread that calls it: its own threads spin for milliseconds, and are waited for.
+
+SciPy's and NumPy's are libraries of their own, each with its number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+from iverson.core.python import locks
+
+
+class OneThread:
+    """A context in which a BLAS runs on the thread that calls it, in whichever threads.
+
+    The last of those that are in it puts back what was set before the first.
+    """
+
+    def __init__(self, get: Callable[[], int], put: Callable[[int], object]) -> None:
+        self._get, self._put = get, put
+        self._lock = locks.lock()
+        self._inside = self._before = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = self._get()
+                self._put(1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._put(self._before)
+
+    def forget(self) -> None:
+        """In a child process, where no other thread is left that would put it back."""
+        if self._inside:
+            self._inside = 0
+            self._put(self._before)
+
+
+def one_thread(module: Any) -> OneThread | None:
+    """How an OpenBLAS that a module is linked with is told; None where it is another BLAS."""
+    try:
+        library = ctypes.PyDLL(module.__file__)
+    except OSError:
+        return None
+    for prefix in ("scipy_openblas", "openblas"):
+        for suffix in ("", "64_"):
+            get, put = (getattr(library, f"{prefix}_{x}_num_threads{suffix}", None) for x in ("get", "set"))
+            if get is not None and put is not None:
+                made = OneThread(get, put)
+                if hasattr(os, "register_at_fork"):
+                    os.register_at_fork(after_in_child=made.forget)
+                return made
+    return None
+
+
+@functools.cache
+def numpys() -> OneThread | None:
+    """That of `numpy.matmul`."""
+    return one_thread(importlib.import_module("numpy._core._multiarray_umath"))

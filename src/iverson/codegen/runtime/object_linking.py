@@ -1,0 +1,205 @@
+"""Objects into memory, without LLVM: a process that finds its kernels on disk needs no more of it.
+
+LLVM's library takes longer to load than all else at a first call. What the code generator makes is simple:
+code and constants, no data that is written, and three kinds of places to fill in. An object with anything
+else, or for another machine or system, is left to LLVM (`compile.load`).
+
+Formats: System V Application Binary Interface, AMD64 Architecture Processor Supplement, chapter 4.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import platform
+import struct
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from iverson.core.python.cached import cached_property
+
+_SECTION, _SYMBOL, _PLACE = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
+#: An object (type 1) of 64 bits, little-endian, for x86-64 (machine 62).
+_HEAD, _KIND = b"\x7fELF\x02\x01\x01", struct.pack("<HH", 1, 62)
+_RELOCATIONS, _UNWINDING = 4, 0x70000001  # types of sections
+_WRITTEN, _IN_MEMORY, _OF_THREADS = 0x1, 0x2, 0x400  # flags of sections
+_RELATIVE, _CALL, _SLOTS = 2, 4, (9, 41, 42)  # places: PC32, PLT32, and GOTPCREL with what it relaxes to
+_LARGEST_INDEX = 0xFF00
+
+
+class Memory:
+    """Pages that hold machine code; they are given back with this object, but not as the process ends.
+
+    Threads may be in the code then.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        found = _libc().mmap(None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        self.address: int | None = None if found in (None, ctypes.c_void_p(-1).value) else found
+
+    def hold(self, code: bytes) -> bool:
+        """Put code there, to be run and no more written; whether the system lets us."""
+        assert self.address is not None
+        ctypes.memmove(self.address, code, len(code))
+        return not _libc().mprotect(self.address, self.size, mmap.PROT_READ | mmap.PROT_EXEC)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.address is not None and not is_finalizing():  # the module's names may be gone by then
+            _libc().munmap(self.address, self.size)
+
+
+@functools.cache
+def _libc() -> Any:
+    found = ctypes.CDLL(None)
+    found.mmap.restype = ctypes.c_void_p
+    numbers = ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    found.mmap.argtypes = (ctypes.c_void_p, *numbers)
+    found.mprotect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    found.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+    return found
+
+
+class _Unknown(Exception):
+    """Something that is left to LLVM."""
+
+
+def link(
+    code: bytes, names: Iterable[str], resolve: Callable[[str], int | None]
+) -> tuple[Memory, dict[str, int]] | None:
+    """Memory with an object's code, and the addresses of its functions of these names; None where it is to be
+    left to LLVM. ``resolve`` gives the addresses of what is not in the object."""
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return None
+    try:
+        return _Object(code).linked(names, resolve)
+    except (_Unknown, struct.error, IndexError, ValueError):
+        return None
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    each: int
+
+
+@dataclass
+class _Object:
+    """An object that is being laid out: its sections, then slots that hold addresses, then jumps to these."""
+
+    code: bytes
+    sections: list[_Section] = field(init=False)
+    at: dict[int, int] = field(default_factory=dict)  # a section's place
+    slots: dict[int, int] = field(default_factory=dict)  # a symbol's slot, by number
+
+    def __post_init__(self) -> None:
+        if not self.code.startswith(_HEAD) or self.code[16:20] != _KIND:
+            raise _Unknown
+        (start,) = struct.unpack_from("<Q", self.code, 40)
+        each, count = struct.unpack_from("<HH", self.code, 58)
+        self.sections = [_Section(*_SECTION.unpack_from(self.code, start + k * each)) for k in range(count)]
+
+    def linked(
+        self, names: Iterable[str], resolve: Callable[[str], int | None]
+    ) -> tuple[Memory, dict[str, int]]:
+        end = 0
+        for k, s in enumerate(self.sections):
+            if s.flags & _IN_MEMORY and s.type != _UNWINDING:
+                if s.flags & (_WRITTEN | _OF_THREADS) or s.type != 1:
+                    raise _Unknown
+                end = self.at[k] = -(-end // max(s.align, 1)) * max(s.align, 1)
+                end += s.size
+        places = list(self._places())
+        for _, kind, symbol, _ in places:
+            if kind in _SLOTS or self._symbol(symbol)[3] == 0:
+                self.slots.setdefault(symbol, len(self.slots))
+        first = -(-end // 8) * 8
+        jumps = first + 8 * len(self.slots)
+        memory = Memory(jumps + 8 * len(self.slots))
+        if memory.address is None:
+            raise _Unknown
+        image = bytearray(jumps + 8 * len(self.slots))
+        for k, at in self.at.items():
+            s = self.sections[k]
+            image[at : at + s.size] = self.code[s.offset : s.offset + s.size]
+        for symbol, k in self.slots.items():
+            struct.pack_into("<Q", image, first + 8 * k, self._address(symbol, memory.address, resolve))
+            # jmp *slot(%rip)
+            struct.pack_into("<HiH", image, jumps + 8 * k, 0x25FF, first - jumps - 6, 0)
+        for at, kind, symbol, addend in places:
+            if kind in _SLOTS:
+                target = first + 8 * self.slots[symbol]
+            elif self._symbol(symbol)[3]:
+                target = self._inside(symbol)
+            elif kind == _CALL:
+                target = jumps + 8 * self.slots[symbol]
+            else:
+                raise _Unknown
+            struct.pack_into("<i", image, at, target + addend - at)
+        if not memory.hold(bytes(image)):
+            raise _Unknown
+        return memory, self._found(names, memory.address)
+
+    def _places(self) -> Iterable[tuple[int, int, int, int]]:
+        """(where, kind, symbol's number, what is added) of all that is to be filled in."""
+        for s in self.sections:
+            if s.type == _RELOCATIONS and s.info in self.at:
+                for k in range(s.size // _PLACE.size):
+                    offset, info, addend = _PLACE.unpack_from(self.code, s.offset + k * _PLACE.size)
+                    kind = info & 0xFFFFFFFF
+                    if kind not in (_RELATIVE, _CALL, *_SLOTS):
+                        raise _Unknown
+                    yield self.at[s.info] + offset, kind, info >> 32, addend
+
+    @cached_property
+    def _table(self) -> _Section:
+        """The symbols."""
+        found = [s for s in self.sections if s.type == 2]
+        if len(found) != 1:
+            raise _Unknown
+        return found[0]
+
+    def _symbol(self, k: int) -> tuple[int, int, int, int, int, int]:
+        """(name, what it is, who sees it, its section, its place there, its size)."""
+        name, kind, other, section, value, size = _SYMBOL.unpack_from(
+            self.code, self._table.offset + k * _SYMBOL.size
+        )
+        return name, kind, other, section, value, size
+
+    def _name(self, k: int) -> str:
+        start = self.sections[self._table.link].offset + self._symbol(k)[0]
+        return self.code[start : self.code.index(b"\0", start)].decode()
+
+    def _inside(self, k: int) -> int:
+        """A symbol's place, of one that is in the object."""
+        _, _, _, section, value, _ = self._symbol(k)
+        if section >= _LARGEST_INDEX or section not in self.at:
+            raise _Unknown
+        return self.at[section] + value
+
+    def _address(self, k: int, base: int, resolve: Callable[[str], int | None]) -> int:
+        if self._symbol(k)[3]:
+            return base + self._inside(k)
+        found = resolve(self._name(k))
+        if found is None:
+            raise _Unknown
+        return found
+
+    def _found(self, names: Iterable[str], base: int) -> dict[str, int]:
+        count = self._table.size // _SYMBOL.size
+        own = {self._name(k): k for k in range(count) if self._symbol(k)[3]}
+        if not own.keys() >= (wanted := set(names)):
+            raise _Unknown
+        return {name: base + self._inside(own[name]) for name in wanted}

@@ -1,0 +1,136 @@
+"""Tasks that are matrix products, given to BLAS through `numpy.matmul` after transposes and reshapes.
+
+A sum of products of two reads whose indices are all plain axes is a batched matrix product: axes in both
+reads and the output are the batch, axes in one read and the output rows or columns, axes in both reads
+only are contracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nests.nodes import Buffer, Load, Var
+from iverson.codegen.nests.task import Task
+from iverson.codegen.runtime.blas_threads import numpys
+from iverson.core.counting import work
+from iverson.expr.nodes import Apply, is_number
+
+Array = np.ndarray[Any, Any]
+#: Products with fewer multiplications than this are left to compiled loops.
+WORTH_BLAS = 32**3
+SMALLEST = 8
+#: Multiply-adds from which an OpenBLAS has threads share a product, and up to which that does not pay.
+SHARED, WORTH_TWO = 1 << 17, 1 << 20
+
+
+@dataclass(frozen=True)
+class Product:
+    """``out (combine)= left @ right``: which axis of each array is which, in the order of the groups.
+
+    left, right, out : the buffers. left_axes etc. : for batch, rows, inner and columns, the positions
+    of the axes in that array. extents : of batch, rows, inner, columns.
+    """
+
+    out: Buffer
+    left: Buffer
+    right: Buffer
+    left_axes: tuple[tuple[int, ...], ...]  # batch, rows, inner
+    right_axes: tuple[tuple[int, ...], ...]  # batch, inner, columns
+    out_axes: tuple[tuple[int, ...], ...]  # batch, rows, columns
+    extents: tuple[tuple[int, ...], ...]  # batch, rows, inner, columns
+    fresh: bool
+
+    def run(self, arrays: Mapping[str, Array]) -> None:
+        """Carry it out."""
+        batch, rows, inner, columns = (prod(e) for e in self.extents)
+        a = self._grouped(arrays[self.left.name], self.left_axes, (batch, rows, inner))
+        b = self._grouped(arrays[self.right.name], self.right_axes, (batch, inner, columns))
+        order = [k for group in self.out_axes for k in group]
+        view = arrays[self.out.name].transpose(order)
+        shape = (batch, rows, columns)
+        work.product(rows, inner, columns, batch)
+        with _threads(rows * inner * columns):
+            if self.fresh and view.flags.c_contiguous:
+                np.matmul(a, b, out=view.reshape(shape))
+                return
+            result = np.matmul(a, b).reshape(view.shape)
+        if self.fresh:
+            view[...] = result
+        else:
+            np.add(view, result, out=view)
+
+    @staticmethod
+    def _grouped(array: Array, groups: tuple[tuple[int, ...], ...], shape: tuple[int, ...]) -> Array:
+        return array.transpose([k for group in groups for k in group]).reshape(shape)
+
+
+def _threads(points: int) -> AbstractContextManager[None]:
+    """One thread for a product that takes others longer to start than to carry out."""
+    alone = numpys() if SHARED <= points <= WORTH_TWO else None
+    return nullcontext() if alone is None else alone
+
+
+def product(task: Task, *, any_size: bool = False) -> Product | None:
+    """The task as a matrix product, or None where it is none, or too small or thin to gain from BLAS.
+
+    any_size : also where it gains nothing.
+    """
+    e = task.value
+    plain = (
+        task.combine == "sum"
+        and not (task.where or task.lets or task.walk or task.whole)
+        and task.out.dtype.kind == "f"
+    )
+    if not (plain and isinstance(e, Apply) and e.name == "multiply"):
+        return None
+    left, right = e.args
+    if not (isinstance(left, Load) and isinstance(right, Load)):
+        return None
+    extents = {a.name: a.extent for a in task.axes}
+    if any(n is None or not is_number(a.lower, 0) for a, n in zip(task.axes, extents.values(), strict=True)):
+        return None
+    names = [_names(x.indices, x.buffer, extents) for x in (left, right)]
+    target = _names(task.write, task.out, extents)
+    if names[0] is None or names[1] is None or target is None:
+        return None
+    a, b, o = names[0], names[1], target
+    batch = [n for n in o if n in a and n in b]
+    rows = [n for n in o if n in a and n not in b]
+    columns = [n for n in o if n in b and n not in a]
+    inner = [n for n in a if n in b and n not in o]
+    covered = {*batch, *rows, *columns, *inner}
+    if covered != set(extents) or covered != {*a, *b} or len(o) != len(batch + rows + columns):
+        return None
+    sizes = tuple(tuple(extents[n] or 0 for n in g) for g in (batch, rows, inner, columns))
+    _, m, k, n = (prod(s) for s in sizes)
+    if not any_size and (m * k * n < WORTH_BLAS or min(m, k, n) < SMALLEST):
+        return None
+
+    def places(order: list[str], *groups: list[str]) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(order.index(n) for n in g) for g in groups)
+
+    return Product(
+        task.out,
+        left.buffer,
+        right.buffer,
+        places(a, batch, rows, inner),
+        places(b, batch, inner, columns),
+        places(o, batch, rows, columns),
+        sizes,
+        task.fresh,
+    )
+
+
+def _names(indices: tuple[Any, ...], buffer: Buffer, extents: Mapping[str, int | None]) -> list[str] | None:
+    """The axes an access runs over, one per dimension and each over all of it; None if it is not so."""
+    names = [i.name for i in indices if isinstance(i, Var) and i.name in extents]
+    if len(names) != len(indices) or len(set(names)) != len(names):
+        return None
+    whole = all(extents[n] == d for n, d in zip(names, buffer.shape, strict=True))
+    return names if whole else None

@@ -1,0 +1,100 @@
+"""What is made of each result of a reduction, made where that is still in a register.
+
+for i: acc = 0; for j: acc += f(i, j); R[i] = acc
+for i: U[i] = g(R[i], i)
+->  for i: acc = 0; for j: acc += f(i, j); U[i] = g(acc, i)
+"""
+
+from __future__ import annotations
+
+from iverson.codegen.nests.nodes import (
+    Buffer,
+    Let,
+    Load,
+    Local,
+    Stmt,
+    Store,
+    Var,
+    bound,
+    expressions,
+    replaced,
+    statements,
+)
+from iverson.codegen.nests.task import Task
+from iverson.codegen.schedule.loop_fusion import expanded, fresh, shapes_in
+from iverson.expr.nodes import Expr, changed, same, subexpressions
+
+#: Parts of a nest at most: LLVM's work grows faster than they do.
+LARGEST = 400
+
+
+def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
+    """The phase with the task's value stored where it stores what the task reads; None where that is not all.
+
+    phase : stores every entry of ``read``, whole, and nothing reads them but the task.
+    task : assigns each entry of its buffer from the entry of ``read`` at the same place.
+    """
+    own = [s for s in statements((phase,)) if isinstance(s, Store) and s.buffer.name == read.name]
+    if not own or any(s.combine != "assign" or s.shared or s.atomic for s in own):
+        return None
+    if any(s.buffer.shape != task.out.shape for s in own):  # entries beyond those would not be stored
+        return None
+    names = [i.name for i in task.write if isinstance(i, Var)]
+    plain = task.combine == "assign" and not (
+        task.where or task.walk or task.whole or task.position or task.best
+    )
+    if not plain or len(names) != len(task.write) or {a.name for a in task.axes} != set(names):
+        return None
+    if (
+        sum(_size(e) for s in statements((phase,)) for e in expressions(s)) + sum(map(_size, _all(task)))
+        > LARGEST
+    ):
+        return None
+    loads = task.loads
+    if not all(same(x.indices, task.write) for x in loads if x.buffer.name == read.name):
+        return None
+    seen = shapes_in(phase)
+    if any(seen.get(x.buffer.name, x.buffer.shape) != x.buffer.shape for x in loads):
+        return None
+    below = {x.buffer.name for s in statements((phase,)) for e in expressions(s) for x in _loads(e)}
+    stored = {s.buffer.name for s in statements((phase,)) if isinstance(s, Store)}
+    others = {x.buffer.name for x in loads} - {read.name}
+    if {read.name, task.out.name} & below or others & stored or task.out.name in stored:
+        return None
+
+    taken = set(bound(phase))
+
+    def store(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Store) or s.buffer.name != read.name:
+            return (s,)
+        at = dict(zip(names, s.indices, strict=True))
+        # Of its own for each: there may be several in one block.
+        names_of = {x.name: fresh(x.name, taken) for x in task.lets}
+        made = s.value if isinstance(s.value, Local) else Local(fresh("made", taken), s.value.dtype)
+
+        def final(e: Expr) -> Expr:
+            if isinstance(e, Local):
+                return Local(names_of.get(e.name, e.name), e.dtype)
+            return made if isinstance(e, Load) and e.buffer.name == read.name else e
+
+        # The indices first: what is stored has names of its own.
+        own = [Let(names_of[x.name], changed(replaced(x.value, at), final)) for x in task.lets]
+        first = () if made is s.value else (Let(made.name, s.value),)
+        return (*first, *own, Store(task.out, s.indices, changed(replaced(task.value, at), final)))
+
+    return expanded(phase, store)
+
+
+def _all(task: Task) -> list[Expr]:
+    return [task.value, *(x.value for x in task.lets)]
+
+
+def _size(e: Expr) -> int:
+    return sum(1 for _ in subexpressions(e))
+
+
+def _loads(e: Expr) -> list[Load]:
+    return [x for x in subexpressions(e) if isinstance(x, Load)]
+
+
+__all__ = ["finished"]

@@ -1,0 +1,471 @@
+"""Loop nests along a given walk: exact loops that elimination found, with accumulators and marks put in.
+
+A walk is plain loops and guards around Points. Axes that are read under ``// d`` are cut into d phases first,
+in each of which the quotient is an axis of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from math import lcm
+
+from iverson.codegen.nests.access_checks import is_inside
+from iverson.codegen.nests.integer_bounds import Scope, affine, from_affine, loop_extremes, without_division
+from iverson.codegen.nests.loop_facts import depends, has_loop, is_short, sides
+from iverson.codegen.nests.nodes import (
+    BOOL,
+    COMMUTING,
+    INT64,
+    Declare,
+    If,
+    Let,
+    Local,
+    Loop,
+    Point,
+    Stmt,
+    Store,
+    Update,
+    UpdateArg,
+    Var,
+    expressions,
+    mapped,
+    replaced,
+    rewritten,
+    statements,
+)
+from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion
+from iverson.codegen.schedule.loop_schedule import (
+    ASKED,
+    Choice,
+    fused,
+    is_written_out,
+    schedule,
+    unrolled,
+    with_shared,
+)
+from iverson.codegen.schedule.operand_packing import packed
+from iverson.expr.affine import Affine, make, single
+from iverson.expr.function_facts import identity
+from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
+
+
+def nest(task: Task, walk: Stmt, strategy: str) -> tuple[Stmt, ...]:
+    """Phases that run the task along the walk.
+
+    Where the outermost loops are a box of the written axes, they are scheduled like any box, with the
+    rest of the walk as the reduction inside.
+    """
+    boxes = peeled(task, walk)
+    if boxes is not None:
+        return tuple(schedule(pinned(t)) for t in boxes)
+    phase = _Walk(task, strategy).build(walk, Scope(), False)
+    if len(phase) == 1 and isinstance(phase[0], Loop):
+        return phase
+    return (Loop("once", Const(0), Const(1), _by_one_thread(phase)),)
+
+
+def _by_one_thread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements under a guard on sizes alone, or of several loops: threads share an outermost loop."""
+    result: list[Stmt] = []
+    for s in body:
+        if isinstance(s, (Loop, If)):
+            s = replace(s, body=_by_one_thread(s.body))
+        if isinstance(s, Loop) and s.mark == "parallel":
+            s = replace(s, mark="", factor=1)
+        result.append(s)
+    return tuple(result)
+
+
+def pinned(task: Task) -> Task:
+    """The task without axes that take a single value: the value stands in their place.
+
+    A guarded reduction stays one: where its guard fails, an entry gets what the accumulator starts with.
+    """
+    single: dict[str, Expr] = {
+        a.name: a.lower for a in task.axes if a.extent == 1 and isinstance(a.lower, Const)
+    }
+    inner = task.inner
+    if task.where and inner and single.keys() >= set(inner):
+        del single[inner[-1]]
+    if not single:
+        return task
+
+    def put(e: Expr) -> Expr:
+        return replaced(e, single)
+
+    made = _mapped(replace(task, axes=tuple(a for a in task.axes if a.name not in single)), put)
+    position = None if task.position is None else put(task.position)
+    return replace(made, where=tuple(put(c) for c in task.where), position=position)
+
+
+def boxed(task: Task) -> tuple[Stmt, ...]:
+    """Phases that run a task over its box: one, or where its last axis is read under ``// d`` d, fused."""
+    if task.whole is not None:
+        return nest(task, task.whole, "scatter")
+    phases: list[Stmt] = []
+    for t in _by_residues(task):
+        copies, t = packed(pinned(t))
+        phases += copies
+        phase = schedule(t)
+        both = fused(phases[-1], phase) if phases else None
+        phases[-1:] = [both] if both is not None else [*phases[-1:], phase]
+    return tuple(phases)
+
+
+def _by_residues(task: Task) -> list[Task]:
+    """The task, or where its last axis is read under ``// d`` and is for lanes then, one for each residue."""
+    last = task.write[-1] if task.write else None
+    axis = next((a for a in task.axes if isinstance(last, Var) and a.name == last.name), None)
+    fits = task.reduces or task.combine == "assign"
+    if not fits or axis is None or axis.extent is None or task.where or task.position is not None:
+        return [task]
+    made = _phases(task, axis.name, 1)
+    if len(made) == 1 or not task.reduces:
+        return made
+    whole, part = Choice(pinned(task)), Choice(pinned(made[0]))
+    if part.vector is None or part.vector.name != axis.name:
+        return [task]
+    better = whole.vector is None or part.weight(part.vector) < whole.weight(whole.vector)
+    return made if better else [task]
+
+
+def peeled(task: Task, walk: Stmt) -> list[Task] | None:
+    """The task over a box of its written axes, the rest of the walk inside; None if it is not so."""
+    if task.position is not None or task.combine not in COMMUTING:
+        return None
+    own = [i.name for i in task.write if isinstance(i, Var)]
+    axes: list[Axis] = []
+    rest: tuple[Stmt, ...] = (walk,)
+    steps: dict[str, int] = {}
+    while len(rest) == 1 and isinstance(s := rest[0], Loop):
+        if s.var not in own or not isinstance(s.lower, Const) or not isinstance(s.upper, Const):
+            break
+        axes.append(Axis(s.var, s.lower, s.upper, task.levers.get(s.var, ""), s.label))
+        steps[s.var] = s.step
+        rest = s.body
+    points = _points(rest)
+    if not axes or set(own) != set(steps) or len(own) != len(task.write):
+        return None
+    if len(points) != 1 or points[0].at:
+        return None
+    loops = tuple(a.loop() for a in axes)
+    if not is_inside(Store(task.out, task.write, task.value), Scope(loops)):
+        return None  # only the walk's guards keep the writes inside
+    inner = None if isinstance(rest[0], Point) else rest
+    levers = {n: lever for n, lever in task.levers.items() if n not in steps}
+    inner = None if inner is None else tuple(unrolled(s, levers) for s in inner)
+    made = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
+    for a in axes:
+        made = [split for t in made for split in _phases(t, a.name, steps[a.name])]
+    return [_aligned(t) for t in made]
+
+
+def _phases(task: Task, name: str, step: int) -> list[Task]:
+    """An axis with a step, or under ``// d``, as one task for each residue, over whole steps.
+
+    ``for a in range(lo, hi): ... (a + c) // d ...  ->  for q: ... q + (r + c) // d ...`` with a = d q + r.
+    """
+    axis = next(a for a in task.axes if a.name == name)
+    low, high = affine(axis.lower, Scope()).const, affine(axis.upper, Scope()).const
+    if low >= high:
+        return [task]
+    found = {d for e in _all_expressions(task) for d in _divisors(e, name)}
+    if step > 1:
+        starts, d = [low], step
+        if any(step % other for other in found):
+            return [_stepped(task, name, low, step, -(-(high - low) // step))]
+    elif found and lcm(*found) <= 8 and _is_last(task, name):
+        d = lcm(*found)
+        starts = [low + r for r in range(d) if low + r < high]
+    else:
+        return [task]
+    made = [_stepped(task, name, first, d, -(-(high - first) // d)) for first in starts]
+    if step == 1 and _reads_cost(_aligned(made[0]), name) >= _reads_cost(_aligned(task), name):
+        return [task]
+    return made
+
+
+def _is_last(task: Task, name: str) -> bool:
+    """Whether the output is contiguous along an axis: the one that could run in lanes."""
+    return motion(Store(task.out, task.write, task.value), name) == 1
+
+
+def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
+    """The task with ``name = first + step * name`` for 0 <= name < count."""
+    whole, residue = divmod(first, step)
+    value = Apply("add", (Apply("multiply", (Var(name), Const(step)), INT64), Const(residue)), INT64)
+    moved = {name: value}
+
+    def changed(e: Expr) -> Expr:
+        return without_division(replaced(e, moved))
+
+    axes = tuple(
+        replace(a, lower=Const(whole), upper=Const(whole + count)) if a.name == name else a for a in task.axes
+    )
+    return _mapped(replace(task, axes=axes), changed)
+
+
+def _mapped(task: Task, f: Callable[[Expr], Expr]) -> Task:
+    return replace(
+        task,
+        write=tuple(f(w) for w in task.write),
+        value=f(task.value),
+        lets=tuple(Let(x.name, f(x.value)) for x in task.lets),
+        walk=None if task.walk is None else tuple(mapped(s, f) for s in task.walk),
+    )
+
+
+def _aligned(task: Task) -> Task:
+    """Inner loops counted from where an axis stands, if that keeps more reads in place.
+
+    ``for h in range(q - 1, q + 2): A[h] B[q - h]  ->  for h in range(-1, 2): A[q + h] B[-h]``
+    """
+    task = _by_ones(task)
+    for axis in task.axes:
+        for loop in _loops_of(task.walk, axis.name):
+            var = loop.var
+            if loop.step != 1:
+                continue
+            shifted = {var: Apply("add", (Var(var), Var(axis.name)), INT64)}
+            moved = _mapped(task, lambda e, s=shifted: replaced(e, s))  # type: ignore[misc]
+            moved = _rebounded(moved, var, partial(_shifted, by=axis.name))
+            if _reads_cost(moved, axis.name) < _reads_cost(task, axis.name):
+                task = moved
+    return task
+
+
+def _by_ones(task: Task) -> Task:
+    """Inner loops with a step that always start at the same residue, as loops by one.
+
+    ``for w in range(max(1, 2 q - 1), u, 2): A[w]  ->  for w in range(max(0, q - 1), u // 2): A[2 w + 1]``
+    """
+    for loop in _loops_of(task.walk):
+        if loop.step == 1:
+            continue
+        scope = Scope()
+        lows, highs = (sides(e, how, scope) for e, how in ((loop.lower, "maximum"), (loop.upper, "minimum")))
+        residues = {f.const % loop.step for f in lows}
+        if len(residues) > 1 or any(c % loop.step for f in (*lows, *highs) for _, c in f.terms):
+            continue
+        (first,) = residues
+        bounds = [[from_affine(_divided(f.shift(-first), loop.step)) for f in side] for side in (lows, highs)]
+        low, high = (_nested(side, how) for side, how in zip(bounds, ("maximum", "minimum"), strict=True))
+        value = Apply(
+            "add", (Apply("multiply", (Var(loop.var), Const(loop.step)), INT64), Const(first)), INT64
+        )
+        moved = {loop.var: value}
+        task = _mapped(task, lambda e, m=moved: without_division(replaced(e, m)))  # type: ignore[misc]
+        task = _rebounded(task, loop.var, partial(replace, lower=low, upper=high, step=1))
+    return task
+
+
+def _divided(f: Affine, by: int) -> Affine:
+    """A form over a step that divides its terms, rounded up."""
+    return make(-(-f.const // by), {a: c // by for a, c in f.terms})
+
+
+def _nested(sides: list[Expr], how: str) -> Expr:
+    total, *rest = sides
+    for e in rest:
+        total = Apply(how, (total, e), INT64)
+    return total
+
+
+def _rebounded(task: Task, var: str, f: Callable[[Loop], Loop]) -> Task:
+    """The task with other bounds for a loop of its walk."""
+
+    def bounds(s: Stmt) -> Stmt:
+        return f(s) if isinstance(s, Loop) and s.var == var else s
+
+    return replace(task, walk=tuple(rewritten(s, bounds) for s in task.walk or ()))
+
+
+def _shifted(s: Loop, by: str) -> Loop:
+    return replace(s, lower=_less(s.lower, by), upper=_less(s.upper, by))
+
+
+def _loops_of(walk: tuple[Stmt, ...] | None, name: str | None = None) -> list[Loop]:
+    """The loops (those whose bounds depend on a name, if given)."""
+    loops = [s for s in statements(walk or ()) if isinstance(s, Loop)]
+    return [s for s in loops if name is None or depends(s.lower, {name}) or depends(s.upper, {name})]
+
+
+def _less(e: Expr, by: str) -> Expr:
+    """``e - by``, inside minima and maxima, with what cancels left out."""
+    if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
+        return Apply(e.name, tuple(_less(a, by) for a in e.args), INT64)
+    if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
+        return Apply("add", (_less(e.args[0], by), e.args[1]), INT64)
+    return from_affine(affine(e, Scope()) - single(Var(by)))
+
+
+def _reads_cost(task: Task, name: str) -> float:
+    """What the reads cost with the axis in vector lanes.
+
+    A loop whose bounds differ between lanes runs over all their values, and under ``// d`` only one lane
+    in d takes part.
+    """
+    idle = max((d for e in _bounds_of(task.walk) for d in _divisors(e, name)), default=1)
+    scope = Scope(tuple(a.loop() for a in task.axes))
+    spans = 1
+    for loop in _loops_of(task.walk, name):
+        low, high = loop_extremes(loop, scope)
+        spans *= int(max(1, min(high - low, 64)))
+    return idle * spans * sum(MOTION_COST[motion(x, name, task.lets)] for x in task.loads)
+
+
+def _all_expressions(task: Task) -> list[Expr]:
+    return [*task.expressions, *_bounds_of(task.walk)]
+
+
+def _bounds_of(walk: tuple[Stmt, ...] | None) -> list[Expr]:
+    """The bounds and guards of a walk."""
+    return [e for s in statements(walk or ()) for e in expressions(s)]
+
+
+def _divisors(e: Expr, name: str) -> set[int]:
+    """The divisors of quotients and remainders of an expression in which a name stands."""
+    return {
+        int(x.args[1].value)
+        for x in subexpressions(e)
+        if isinstance(x, Apply)
+        and x.name in ("floor_divide", "remainder")
+        and x.dtype == INT64
+        and isinstance(x.args[1], Const)
+        and depends(x.args[0], {name})
+    }
+
+
+class _Walk:
+    def __init__(self, task: Task, strategy: str) -> None:
+        self.task, self.strategy = task, strategy
+
+    def build(self, walk: Stmt, around: Scope, inside: bool) -> tuple[Stmt, ...]:
+        """Statements for a walk inside the loops ``around``; ``inside`` an accumulator or not.
+
+        A guard stands outside of the accumulator: only it may keep the store inside the output.
+        """
+        if isinstance(walk, If):
+            guarded = replace(around, guards=(*around.guards, (walk.condition, True)))
+            return (replace(walk, body=self._all(walk.body, guarded, inside)),)
+        if not inside and self._accumulates(walk, around):
+            return self._accumulated(walk, around)
+        if isinstance(walk, Point):
+            return self._point(walk, inside)
+        assert isinstance(walk, Loop)
+        inner = self._all(walk.body, replace(around, loops=(*around.loops, walk)), inside)
+        mark, factor = self._mark(walk.var, inner, around, inside)
+        if mark == "vector" and is_short(walk, around):
+            mark, factor = "", 1
+        lever = self.task.levers.get(walk.var)
+        if lever == "unroll" and mark != "parallel" and is_written_out(walk):
+            mark, factor = "unroll", 1
+        elif lever == "parallel" and mark == "parallel":
+            factor = ASKED
+        if mark == "parallel" and not self._owns(walk.var):
+            inner = with_shared(inner)
+        return (replace(walk, body=inner, mark=mark, factor=factor),)
+
+    def _all(self, body: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[Stmt, ...]:
+        return tuple(s for w in body for s in self.build(w, around, inside))
+
+    # --- points -----------------------------------------------------------------------------------
+
+    def _point(self, point: Point, inside: bool) -> tuple[Stmt, ...]:
+        task = self.task
+        lets = tuple(Let(x.name, replaced(x.value, point.at)) for x in task.lets)
+        value = replaced(task.value, point.at)
+        if task.position is not None:
+            best = UpdateArg("best", "at", task.combine, value, replaced(task.position, point.at))
+            return (*lets, best)
+        if inside:
+            return (*lets, Update("acc", task.combine, value))
+        return (*lets, Store(task.out, self._write(point), value, task.combine))
+
+    def _write(self, point: Point) -> tuple[Expr, ...]:
+        return tuple(replaced(w, point.at) for w in self.task.write)
+
+    # --- accumulators -----------------------------------------------------------------------------
+
+    def _accumulates(self, walk: Stmt, around: Scope) -> bool:
+        """Whether the written entry is known here and loops remain: a reduction starts."""
+        if isinstance(walk, Point) or self.task.combine == "assign":
+            return self.task.position is not None
+        free = {s.var for s in _loops_of((walk,))}
+        writes = [self._write(p) for p in _points((walk,))]
+        one = all(same(w, writes[0]) for w in writes)
+        if not one or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
+            return False
+        # Where guards on the terms keep the write inside, or that there is one, each is written by itself.
+        guarded = any(isinstance(s, If) for s in statements((walk,))) or _unless_empty(walk) is None
+        return not guarded or self._is_inside(writes[0], around)
+
+    def _is_inside(self, write: tuple[Expr, ...], around: Scope) -> bool:
+        return is_inside(Store(self.task.out, write, self.task.value), around)
+
+    def _accumulated(self, walk: Stmt, around: Scope) -> tuple[Stmt, ...]:
+        task = self.task
+        body = self.build(walk, around, True)
+        write = self._write(_points((walk,))[0])
+        if task.position is not None:
+            dtype = task.value.dtype
+            first = Const(identity(task.combine, dtype), dtype)
+            return (
+                Declare("best", dtype, first),
+                Declare("at", task.out.dtype, Const(2**63 - 1)),
+                *body,
+                Store(task.out, write, Local("at", task.out.dtype)),
+            )
+        dtype = task.out.dtype
+        made: tuple[Stmt, ...] = (
+            Declare("acc", dtype, Const(identity(task.combine, dtype), dtype)),
+            *body,
+            Store(task.out, write, Local("acc", dtype), task.combine),
+        )
+        for condition in () if self._is_inside(write, around) else _unless_empty(walk) or ():
+            made = (If(condition, made),)
+        return made
+
+    # --- marks ------------------------------------------------------------------------------------
+
+    def _owns(self, var: str) -> bool:
+        """Whether different values of a loop's variable write different entries."""
+        return self.strategy == "injective" or any(w is Var(var) for w in self.task.write)
+
+    def _mark(self, var: str, inner: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[str, int]:
+        stores = [s for s in statements(inner) if isinstance(s, Store)]
+        innermost = not any(isinstance(s, Loop) and s.mark == "vector" for s in statements(inner))
+        if not around.loops and not inside and stores and self._parallel(var):
+            return "parallel", 1
+        if inside:
+            contiguous = not any(isinstance(s, Loop) for s in inner) and self._reads_along(var)
+            return ("vector", 2) if contiguous and self.task.position is None else ("", 1)
+        along = innermost and stores and all(motion(s, var) == 1 for s in stores)
+        return ("vector", 2) if along else ("", 1)
+
+    def _parallel(self, var: str) -> bool:
+        return self._owns(var) or self.task.combine in COMMUTING
+
+    def _reads_along(self, var: str) -> bool:
+        lets = self.task.lets
+        return all(motion(x, var, lets) < 2 for x in self.task.loads)
+
+
+def _unless_empty(walk: Stmt) -> tuple[Expr, ...] | None:
+    """Conditions under which loops that may be empty are not; None where they depend on other loops."""
+    loops = _loops_of((walk,))
+    own = {s.var for s in loops}
+    found: list[Expr] = []
+    for s in loops:
+        if isinstance(s.lower, Const) and isinstance(s.upper, Const) and s.lower.value < s.upper.value:
+            continue
+        if any(depends(e, own) for e in (s.lower, s.upper)):
+            return None
+        found.append(Apply("less", (s.lower, s.upper), BOOL))
+    return tuple(found)
+
+
+def _points(walk: tuple[Stmt, ...]) -> list[Point]:
+    return [s for s in statements(walk) if isinstance(s, Point)]

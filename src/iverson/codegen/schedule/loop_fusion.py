@@ -1,0 +1,289 @@
+"""Two phases over the same loops as one: what both read is loaded, and what both compute is computed, once.
+
+    for i: acc = 0; for j: acc += f(i, j); P[i] = acc
+    for i: acc = 0; for j: acc += g(i, j); Q[i] = acc
+    ->  for i: acc = 0; acc_1 = 0; for j: acc += f(i, j); acc_1 += g(i, j); P[i] = acc; Q[i] = acc_1
+
+    for i: T[i] = f(i)
+    for i: U[i] = g(T[i], i)
+    ->  for i: t = f(i); T[i] = t; U[i] = g(t, i)
+
+Only where neither reads what the other writes, but for entries that the first writes in the same iteration.
+Values that are computed twice become one in `llvm`; who knows that
+nobody else reads them drops the stores (`without`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import replace
+
+from iverson.codegen.nests.nodes import (
+    Declare,
+    If,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Stmt,
+    Store,
+    Update,
+    UpdateArg,
+    Var,
+    alike,
+    bound,
+    expressions,
+    mapped,
+    rewritten,
+    statements,
+)
+from iverson.expr.nodes import Const, Expr, changed, same, subexpressions
+
+#: Vector accumulators of a fused nest at most: more than that do not fit in registers.
+ACCUMULATORS = 24
+#: Statements in a fused nest at most, so that it compiles in reasonable time.
+STATEMENTS = 80
+
+
+def fuse(phases: list[Stmt], new: Stmt) -> list[Stmt]:
+    """The phases with one more: joined to one of them that shares its loops and a read, or at the end."""
+    for k in reversed(range(len(phases))):
+        found = joined(phases[k], new)
+        if found is not None:
+            return [*phases[:k], found, *phases[k + 1 :]]
+        if not independent(phases[k], new) or _stored(phases[k]).keys() & _stored(new).keys():
+            break  # what comes later in time may not pass it
+    return [*phases, new]
+
+
+def joined(first: Stmt, second: Stmt) -> Stmt | None:
+    """The two phases as one; None where their loops differ, one iteration depends on another, or they share
+    no entry."""
+    made = _stored(first).keys() & _loaded(second)
+    if made:
+        chained = _chained(first, second, made)
+        if chained is None:
+            return None
+        first, second = chained
+    if not independent(first, second) or not (made or _loaded(first) & _loaded(second)):
+        return None
+    seen = shapes_in(first)
+    if any(seen.get(name, shape) != shape for name, shape in shapes_in(second).items()):
+        return None  # one of them has seen axes as one (`flat`), the other has not
+    found = _merged(first, apart(second, set(bound(first))))
+    if (
+        found is None
+        or not _in_step(found)
+        or len(list(statements((found,)))) > STATEMENTS
+        or _pressure(found) > ACCUMULATORS
+    ):
+        return None
+    return found
+
+
+def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | None:
+    """The phases where the second reads what the first made in the same iteration as values, not as entries.
+
+    None where it reads entries of other iterations, or what is made in parts.
+    """
+    stores = {s.buffer.name: s for s in _innermost(first) if isinstance(s, Store) and s.buffer.name in made}
+    all_of_them = [s for s in statements((first,)) if isinstance(s, Store) and s.buffer.name in made]
+    if len(stores) != len(made) or len(all_of_them) != len(made) or made & _stored(second).keys():
+        return None
+    loops = list(_loops(first))
+    blocks = {x.lower.name for x in loops if isinstance(x.lower, Var)}  # their loops run inside
+    variables = {x.var for x in loops} - blocks
+    if not all(_is_own(s.indices, variables) for s in all_of_them):
+        return None
+    if any(
+        s.combine != "assign" or s.shared or s.atomic or s.value.dtype != s.buffer.dtype for s in all_of_them
+    ):
+        return None
+    loads = [x for s in statements((second,)) for e in expressions(s) for x in subexpressions(e)]
+    if not all(
+        same(x.indices, stores[x.buffer.name].indices)
+        for x in loads
+        if isinstance(x, Load) and x.buffer.name in made
+    ):
+        return None
+    taken = {*bound(first), *bound(second)}
+    values = {n: Local(fresh("made", taken), s.value.dtype) for n, s in stores.items()}
+
+    def value(e: Expr) -> Expr:
+        return values[e.buffer.name] if isinstance(e, Load) and e.buffer.name in made else e
+
+    def kept(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Store) or s.buffer.name not in made:
+            return (s,)
+        known = values[s.buffer.name]
+        return Let(known.name, s.value), replace(s, value=known)
+
+    return expanded(first, kept), mapped(second, lambda e: changed(e, value))
+
+
+def _loops(s: Stmt) -> Iterator[Loop]:
+    if isinstance(s, (Loop, If)):
+        if isinstance(s, Loop):
+            yield s
+        for x in s.body:
+            yield from _loops(x)
+
+
+def _is_own(indices: tuple[Expr, ...], variables: Set[str]) -> bool:
+    """Whether no two iterations of loops have an entry in common."""
+    names = [x.name for x in indices if isinstance(x, Var)]
+    rest = [x for x in indices if not isinstance(x, (Var, Const))]
+    return not rest and set(names) == variables
+
+
+def without(phase: Stmt, dropped: Set[str]) -> Stmt:
+    """The phase without stores to some buffers."""
+    return expanded(phase, lambda s: () if isinstance(s, Store) and s.buffer.name in dropped else (s,))
+
+
+def expanded(s: Stmt, f: Callable[[Stmt], tuple[Stmt, ...]]) -> Stmt:
+    """A loop or guard with, for each statement in its innermost bodies, what ``f`` makes of it."""
+    assert isinstance(s, (Loop, If))
+    parts = [(expanded(x, f),) if isinstance(x, (Loop, If)) else f(x) for x in s.body]
+    return replace(s, body=tuple(x for part in parts for x in part))
+
+
+def _innermost(s: Stmt) -> Iterator[Stmt]:
+    """The statements of bodies without loops and guards in them."""
+    if isinstance(s, (Loop, If)):
+        nests = [x for x in s.body if isinstance(x, (Loop, If))]
+        for x in nests or s.body:
+            yield from _innermost(x) if nests else (x,)
+
+
+def independent(first: Stmt, second: Stmt) -> bool:
+    """Whether neither phase reads what the other writes, and both share what they both write, or neither."""
+    a, b = _stored(first), _stored(second)
+    same = all(a[n] == b[n] for n in a.keys() & b.keys())
+    return same and not (a.keys() & _loaded(second)) and not (b.keys() & _loaded(first))
+
+
+def _in_step(phase: Stmt) -> bool:
+    """Whether stores to one buffer go, in each iteration, to entries of that iteration's own.
+
+    So it is where their indices are the same, constants aside. Sums may go to any entries where lanes and
+    threads have no part in it: in loops that are in order but for one that keeps its entries apart.
+    """
+    found: dict[str, list[Store]] = {}
+    for s in statements((phase,)):
+        if isinstance(s, Store):
+            found.setdefault(s.buffer.name, []).append(s)
+    return all(_same_entries(own) or _in_order(phase, own) for own in found.values())
+
+
+def _same_entries(stores: list[Store]) -> bool:
+    first, *others = [tuple(Const(0) if isinstance(i, Const) else i for i in s.indices) for s in stores]
+    return all(same(first, moving) for moving in others)
+
+
+def _in_order(phase: Stmt, stores: list[Store]) -> bool:
+    loops = list(_loops(phase))
+    if any(x.mark in ("vector", "tile") for x in loops) or any(s.combine != "sum" for s in stores):
+        return False
+    apart = [x.var for x in loops if x.mark == "parallel"]
+    shared = all(s.shared for s in stores)
+    return shared or all(
+        any(_is_var_of_all(stores, k, v) for k in range(len(stores[0].indices))) for v in apart
+    )
+
+
+def _is_var_of_all(stores: list[Store], axis: int, name: str) -> bool:
+    at = [s.indices[axis] for s in stores if len(s.indices) > axis]
+    return len(at) == len(stores) and all(isinstance(e, Var) and e.name == name for e in at)
+
+
+def _stored(phase: Stmt) -> dict[str, bool]:
+    found = [s for s in statements((phase,)) if isinstance(s, Store)]
+    return {s.buffer.name: s.shared for s in found}
+
+
+def _loaded(phase: Stmt) -> set[str]:
+    inside = (e for s in statements((phase,)) for e in expressions(s))
+    return {x.buffer.name for e in inside for x in subexpressions(e) if isinstance(x, Load)}
+
+
+def shapes_in(phase: Stmt) -> dict[str, tuple[int | str, ...]]:
+    """The shapes in which a phase sees its buffers."""
+    found = {s.buffer.name: s.buffer.shape for s in statements((phase,)) if isinstance(s, Store)}
+    for s in statements((phase,)):
+        for e in expressions(s):
+            found |= {x.buffer.name: x.buffer.shape for x in subexpressions(e) if isinstance(x, Load)}
+    return found
+
+
+def _merged(a: Stmt, b: Stmt) -> Stmt | None:
+    if not alike(a, b):
+        return None
+    assert isinstance(a, (Loop, If))
+    assert isinstance(b, (Loop, If))
+    nests = [[s for s in x.body if isinstance(s, (Loop, If))] for x in (a, b)]
+    if not nests[0] and not nests[1]:
+        return replace(a, body=(*a.body, *b.body))
+    if len(nests[0]) != 1 or len(nests[1]) != 1:
+        return None
+    inner = _merged(nests[0][0], nests[1][0])
+    if inner is None:
+        return None
+    (before, after), (before_b, after_b) = _rewrap(a.body, nests[0][0]), _rewrap(b.body, nests[1][0])
+    return replace(a, body=(*before, *before_b, inner, *after, *after_b))
+
+
+def _rewrap(body: tuple[Stmt, ...], inner: Stmt) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
+    at = next(k for k, s in enumerate(body) if s is inner)
+    return body[:at], body[at + 1 :]
+
+
+def _pressure(phase: Stmt, copies: int = 1) -> int:
+    """Vector accumulators that are alive at once."""
+    total = 0
+    if isinstance(phase, (Loop, If)):
+        if isinstance(phase, Loop) and phase.mark in ("vector", "tile"):
+            copies *= phase.factor
+        names = {s.name for s in statements(phase.body) if isinstance(s, Update)}
+        own = sum(isinstance(s, Declare) for s in phase.body)
+        inner = [_pressure(s, copies) for s in phase.body if isinstance(s, (Loop, If))]
+        vectors = [s.factor for s in statements(phase.body) if isinstance(s, Loop) and s.mark == "vector"]
+        total = max([own * copies * max(vectors, default=1) if names else 0, *inner])
+    return total
+
+
+# --- names -----------------------------------------------------------------------
+
+
+def apart(s: Stmt, taken: set[str]) -> Stmt:
+    """The statement, its values and variables called as nothing in ``taken``; adds their names to it."""
+    own = dict.fromkeys(x.name for x in statements((s,)) if isinstance(x, (Let, Declare)))
+    taken.update(x.var for x in statements((s,)) if isinstance(x, Loop))
+    names = {name: fresh(name, taken) for name in own}
+    return renamed(s, names) if any(name != new for name, new in names.items()) else s
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """A name that is not taken, which it then is."""
+    found, n = name, 0
+    while found in taken:
+        n += 1
+        found = f"{name}_{n}"
+    taken.add(found)
+    return found
+
+
+def renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:
+    """The statement with other names for values and variables."""
+
+    def local(e: Expr) -> Expr:
+        return Local(names.get(e.name, e.name), e.dtype) if isinstance(e, Local) else e
+
+    def named(item: Stmt) -> Stmt:
+        if isinstance(item, UpdateArg):
+            return replace(item, best=names.get(item.best, item.best), at=names.get(item.at, item.at))
+        if isinstance(item, (Let, Declare, Update)):
+            return replace(item, name=names.get(item.name, item.name))
+        return item
+
+    return rewritten(mapped(s, lambda e: changed(e, local)), named)

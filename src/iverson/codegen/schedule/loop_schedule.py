@@ -1,0 +1,512 @@
+"""From a task, ``out[write] (combine)= value`` over a box of axes, to a loop nest: order, marks, tiles.
+
+The choices, in order: which axis runs in vector lanes (the one along which reads are contiguous or do not
+move), which is tiled (the one whose neighbours share most reads), which is cut into ranges for threads
+(one that no two iterations of write to the same entry). Reduction axes go inside, into accumulators that
+live in registers. What a nest means does not depend on any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf, isinf, prod
+
+import numpy as np
+
+from iverson.codegen.nests.access_checks import is_inside
+from iverson.codegen.nests.integer_bounds import Scope
+from iverson.codegen.nests.loop_facts import constant_extent, depends, is_short, most_iterations
+from iverson.codegen.nests.nodes import (
+    BOOL,
+    COMMUTING,
+    INT64,
+    Declare,
+    If,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Point,
+    Stmt,
+    Store,
+    Update,
+    UpdateArg,
+    Var,
+    alike,
+    block_of,
+    expressions,
+    rewritten,
+    statements,
+)
+from iverson.codegen.nests.phase_cost import WORTH_THREADS, cost
+from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion
+from iverson.codegen.runtime.thread_pool import available
+from iverson.expr.function_facts import identity
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, subexpressions
+
+#: Lanes assumed when axes are weighed; the real width is the emitter's.
+LANES = 16
+#: Points that make a reduction long, and the updates written out at most in a long and in a short one.
+MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
+#: Iterations of plain innermost loops that are written out.
+SHORT = 8
+#: Rows of a register tile of two vectors.
+TILE = 8
+#: How many times fewer terms are written out where reads are strided: each is several vectors and a shuffle.
+STRIDED = 8
+#: Iterations of a loop that are written out at most, where a user asks for it.
+MOST_WRITTEN = 64
+#: The factor of a parallel loop that a user asked for.
+ASKED = 2
+#: Entries a thread takes at a time where the only axis left is the vector's.
+BLOCK = 4096
+
+
+def fused(first: Stmt, second: Stmt) -> Stmt | None:
+    """Two nests over one loop, as far as their loops are the same and plain; None where none is.
+
+    For tasks that may run in any order, such as those that write different entries of one output.
+    """
+    if not (isinstance(first, Loop) and isinstance(second, Loop)) or first.mark not in ("", "parallel"):
+        return None
+    if not alike(first, second):
+        return None
+    body = (*first.body, *second.body)
+    if any(isinstance(s, (Let, Declare)) for s in body):
+        return None
+    if len(first.body) == len(second.body) == 1:
+        inner = fused(first.body[0], second.body[0])
+        body = body if inner is None else (inner,)
+    return replace(first, body=body)
+
+
+def schedule(task: Task) -> Stmt:
+    """A phase that carries out the task."""
+    return Choice(_apart(task)).phase()
+
+
+def _apart(task: Task) -> Task:
+    """The task, its points apart if guards that differ between terms of a sum keep its store inside."""
+    outer, inner = _guards(task)
+    if not inner or not task.reduces or task.fresh or task.position is not None or task.walk is not None:
+        return task
+    return (
+        task
+        if is_inside(Store(task.out, task.write, task.value), _scope(task, outer))
+        else replace(task, apart=True)
+    )
+
+
+def _guards(task: Task) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The guards that all terms of an entry share, and the others."""
+    own = set(task.inner)
+    return tuple(c for c in task.where if not depends(c, own)), tuple(
+        c for c in task.where if depends(c, own)
+    )
+
+
+def _scope(task: Task, guards: tuple[Expr, ...] = ()) -> Scope:
+    """Where the store of a reduction stands."""
+    loops = tuple(a.loop() for a in task.axes if a.name not in task.inner)
+    return Scope(loops, tuple((c, True) for c in guards))
+
+
+def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
+    """The order in which the axes first appear in the write, so that stores run through memory."""
+
+    def appears(a: Axis) -> int:
+        return min((n for n, i in enumerate(task.write) if depends(i, {a.name})), default=len(task.write))
+
+    return sorted(axes, key=appears)
+
+
+class Choice:
+    """The choices for one task, and the nest they make."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.reduced = [] if task.apart else [a for a in task.axes if a.name in task.inner]
+        self.outer = _in_write_order(task, [a for a in task.axes if a not in self.reduced])
+        self.store = Store(task.out, task.write, task.value)
+        self.walked = self._walked()
+        self.plain = [a for a in self.outer if a.name in task.owned]
+        self.asked = next((a for a in self.plain if a.lever == "parallel"), None)
+        self.vector = self._vector_axis()
+        self.factor, self.tile = 1, 1
+        self.second: tuple[Axis, int] | None = None
+        self.tiled = self._tile_axis()
+
+    # --- weighing ---------------------------------------------------------------------------------
+
+    def weight(self, a: Axis, known: Mapping[Load, float] | None = None) -> float:
+        """What an entry costs if this axis is the vector's, some reads at a known cost; lower is better."""
+        cost, known = MOTION_COST, known or {}
+        total = 0.5 + sum(
+            known.get(x, cost[motion(x, a.name, self.task.lets)]) / self.terms(x) for x in self.task.loads
+        )
+        if a in self.outer:
+            total += cost[motion(self.store, a.name)] / (16 if self.task.reduces else 1)
+        else:
+            total += 1.5  # lanes must be combined at the end
+        extent = self.walked.get(a, inf if a.extent is None else a.extent)
+        used = 1.0 if isinf(extent) else extent / (-(-extent // LANES) * LANES or 1)
+        return total / max(used, 1e-3)
+
+    def _walked(self) -> dict[Axis, float]:
+        """Loops of the walk that could run in lanes, and how often each runs at most.
+
+        Innermost ones along which every read is contiguous or stands still.
+        """
+        task, found = self.task, dict[Axis, float]()
+
+        def look(s: Stmt, around: Scope) -> None:
+            if isinstance(s, Loop):
+                innermost = all(isinstance(x, Point) for x in s.body)
+                even = all(motion(x, s.var, task.lets) < 2 for x in task.loads)
+                if innermost and even and s.step == 1 and not s.mark and not is_short(s, around):
+                    found[Axis(s.var, s.lower, s.upper, label=s.label)] = most_iterations(s, around)
+                around = replace(around, loops=(*around.loops, s))
+            if isinstance(s, (Loop, If)):
+                for x in s.body:
+                    look(x, around)
+
+        for s in task.walk or ():
+            look(s, _scope(task))
+        return found
+
+    def terms(self, x: Load) -> int:
+        """How many terms of an entry share a read that stands outside of their loops; from 1 to LANES."""
+        own = [a for a in self.reduced if motion(x, a.name, self.task.lets) == 0]
+        if not self.reduced or len(own) < len(self.reduced) or self.task.walk is not None:
+            return 1
+        return max(1, min(prod(LANES if a.extent is None else a.extent for a in own), LANES))
+
+    def _vector_axis(self) -> Axis | None:
+        walk = self.task.walk
+        even = [
+            a
+            for a in self.outer
+            if not ends_by_data(walk, a.name)
+            and (a in self.plain or self.task.combine == "assign")
+            and motion(self.store, a.name)
+        ]
+        candidates = [*even, *(self.reduced if self.task.combine != "assign" else ()), *self.walked]
+        usable = [a for a in candidates if (a.extent is None or a.extent > 1) and a.lever != "unroll"]
+        usable = [a for a in usable if a is not self.asked] or usable
+        best = min(usable, key=self.weight, default=None)
+        if best is not None and not self.task.reduces and self._only_scattered(best):
+            return None
+        return best
+
+    def _only_scattered(self, a: Axis) -> bool:
+        """Whether no access with the axis in lanes would be contiguous: then memory order is better."""
+        accesses: tuple[Load | Store, ...] = (self.store, *self.task.loads)
+        return all(motion(x, a.name, self.task.lets) in (0, 2) for x in accesses)
+
+    def _tile_axis(self) -> Axis | None:
+        """The axis whose iterations share the most reads, with the factors for it and the vector."""
+        v, task = self.vector, self.task
+        if not task.reduces or v is None or task.combine.startswith("arg"):
+            self.factor = 4 if v in self.reduced and not task.combine.startswith("arg") else 2
+            return None
+
+        def shared(a: Axis) -> float:
+            still = [x for x in task.loads if not motion(x, a.name, task.lets)]
+            return sum(1.0 if motion(x, v.name, task.lets) else 0.4 for x in still)
+
+        choices = [
+            a
+            for a in self.plain
+            if a is not v
+            and (a.extent is None or a.extent > 1)
+            and not moves_walk(task.walk, a.name)
+            and not a.lever
+        ]
+
+        def steps(a: Axis) -> float:
+            return sum(MOTION_COST[motion(x, a.name, task.lets)] for x in task.loads)
+
+        choices.sort(key=lambda a: (-shared(a), -min(a.extent or TILE, TILE), steps(a)))
+        best = choices[0] if choices else None
+        if v in self.reduced or v in self.walked:
+            self.factor = 2 if best else 4
+            self.tile = 4
+            if len(choices) > 1 and shared(choices[1]) > 0:
+                self.factor = 1
+                self.second = (choices[1], _divisor(choices[1].extent or 4, 4))
+        else:
+            self.factor = 2 if v.extent is None or v.extent > LANES else 1
+            self.tile = TILE if self.factor == 2 else 12
+        if best is None or shared(best) == 0:
+            strided = any(motion(x, v.name, task.lets) == 3 for x in task.loads)
+            self.factor, self.tile = 4, STRIDED if strided else 1
+            return None
+        if best.extent is not None:
+            whole = _divisor(best.extent, self.tile)
+            if best.extent % whole and v in self.outer:
+                whole = _divisor(best.extent, 12)
+            self.tile = whole
+        return best
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def phase(self) -> Stmt:
+        v, t = self.vector, self.tiled
+        rest = [a for a in self.outer if a is not v and a is not t]
+        body = self._inside()
+        if self.second is not None:
+            a, size = self.second
+            rest = [x for x in rest if x is not a]
+            body = (a.loop(body, "tile", size),)
+        if t is not None:
+            split = not self._has_own(rest) and t in self.plain
+            if split:
+                return self._split(t, self.tile, rest, body, "tile", self.tile)
+            body = (t.loop(body, "tile", self.tile),)
+        if v is not None and v in self.outer:
+            whole = (v.loop(body, "vector", self.factor),)
+            if not self._has_own(rest) and t is None and _wide(v):
+                if rest and self._is_small(rest, whole) and v is not self.asked:
+                    return Loop("once", Const(0), Const(1), _loops(rest, whole))
+                size = _share(v.extent) if rest else _block(v.extent)
+                return self._split(v, size, rest, body, "vector", self.factor)
+            body = whole
+        return self._rewrap(rest, body)
+
+    def _has_own(self, rest: list[Axis]) -> bool:
+        """Whether one of the axes is the threads': it has the iterations, or is asked for."""
+        return any(a in self.plain and (_wide(a) or a is self.asked) for a in rest)
+
+    def _is_small(self, rest: list[Axis], body: tuple[Stmt, ...]) -> bool:
+        """Whether a scatter is surely too little work for threads: each would read the addresses anew."""
+        known = all(a.extent is not None for a in self.task.axes) and self.task.walk is None
+        scatters = any(a not in self.plain for a in rest)
+        return known and scatters and sum(cost(s, {}) for s in _loops(rest, body)) < WORTH_THREADS
+
+    def _split(
+        self, a: Axis, size: int, rest: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
+    ) -> Stmt:
+        """Blocks of an axis for the threads, and inside a block its loop with a mark."""
+        start = block_of(a.name)
+        end: Expr = Apply("add", (Var(start), Const(size)), INT64)
+        if a.extent is None or a.extent % size:
+            end = Apply("minimum", (end, a.upper), INT64)
+        begin: Expr = Var(start)
+        if a.extent is not None and a.extent <= size:
+            begin, end = a.lower, a.upper  # one block, of a known number of iterations: no code for others
+        v = self.vector
+        body = (replace(a, lower=begin, upper=end).loop(body, mark, factor),)
+        if v is not None and v in self.outer and v is not a:
+            body = (v.loop(body, "vector", self.factor),)
+        how = ASKED if a is self.asked else 1
+        blocks = replace(a, name=start).loop(_loops(rest, body), "parallel", how)
+        return replace(blocks, step=size)
+
+    def _rewrap(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
+        """The remaining loops, one that owns its entries outermost."""
+        first = max((a for a in rest if a in self.plain), key=_reach, default=None)
+        if not self.task.reduces:  # the first with work for all threads: each then writes one stretch
+            enough = 4 * available()
+            many = (a for a in rest if a in self.plain and (a.extent is None or a.extent >= enough))
+            first = next(many, first)
+        first = next((a for a in rest if a is self.asked), first)
+        if first is None and not self.task.owned and self.task.combine == "assign" and rest:
+            first = rest[0]
+        shared = None
+        if first is None and self.task.combine in COMMUTING and rest:
+            shared = next((a for a in rest if a.lever == "parallel"), rest[0])
+        lead = first or shared
+        body = _loops([a for a in rest if a is not lead], body)
+        if lead is None:
+            return Loop("once", Const(0), Const(1), body)
+        if shared is not None:
+            body = with_shared(body)
+        how = ASKED if lead.lever == "parallel" else 1
+        return lead.loop(body, "parallel", how)
+
+    def _inside(self) -> tuple[Stmt, ...]:
+        """What happens at one entry of the output (or, in a scatter, at one point)."""
+        task = self.task
+        how = "assign" if task.fresh else task.combine
+        if task.position is not None:
+            return self._inside_arg()
+        if not task.reduces:
+            body: tuple[Stmt, ...] = (*task.lets, Store(task.out, task.write, task.value, how))
+            return self._reduction(_guarded(task.where, body))
+        dtype = task.out.dtype
+        outer, inner = self._guards()
+        update: tuple[Stmt, ...] = (*task.lets, Update("acc", task.combine, task.value))
+        body = (
+            Declare("acc", dtype, Const(identity(task.combine, dtype), dtype)),
+            *self._reduction(_guarded(inner, update)),
+            Store(task.out, task.write, Local("acc", dtype), how),
+        )
+        return _guarded(outer, body)
+
+    def _in_lanes(self, s: Stmt) -> Stmt:
+        """The walk with the loop that is the vector's marked.
+
+        Where data bounds it of one vector at a time: rows are short as a rule.
+        """
+        if isinstance(s, Loop) and self.vector in self.walked and s.var == self.vector.name:
+            by_data = any(isinstance(x, Load) for e in (s.lower, s.upper) for x in subexpressions(e))
+            return replace(s, mark="vector", factor=1 if by_data else self.factor)
+        return replace(s, body=tuple(map(self._in_lanes, s.body))) if isinstance(s, (Loop, If)) else s
+
+    def _guards(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Guards around a reduction, where only they keep its store inside the output, and inside it."""
+        if self.task.fresh or is_inside(self.store, _scope(self.task)):
+            return (), self.task.where
+        return _guards(self.task)
+
+    def _inside_arg(self) -> tuple[Stmt, ...]:
+        task = self.task
+        assert task.position is not None
+        dtype, kind = task.value.dtype, self._position_dtype()
+        position = task.position if kind == INT64 else Cast(task.position, kind)
+        update = UpdateArg("best", "at", task.combine, task.value, position)
+        at, nowhere = Local("at", kind), Const(np.iinfo(kind).max, kind)
+        place: Expr = Select(Apply("equal", (at, nowhere), BOOL), Const(-1, kind), at)
+        value = () if task.best is None else (Store(task.best, task.write, Local("best", dtype)),)
+        outer, inner = self._guards()
+        body = (
+            Declare("best", dtype, Const(identity(task.combine, dtype), dtype)),
+            Declare("at", kind, nowhere),
+            *self._reduction(_guarded(inner, (*task.lets, update))),
+            Store(task.out, task.write, place if kind == INT64 else Cast(place, INT64)),
+            *value,
+        )
+        return _guarded(outer, body)
+
+    def _position_dtype(self) -> DType:
+        """Positions in registers are as wide as the values they belong to, if that is enough."""
+        points = prod(2**31 if a.extent is None else a.extent for a in self.reduced)
+        narrow = self.task.value.dtype.itemsize <= 4 and self.task.walk is None and points < 2**31
+        return np.dtype("int32") if narrow else INT64
+
+    def _reduction(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The reduction loops, the vector's innermost and small constant ones written out."""
+        if self.task.walk is not None:
+            return along(tuple(map(self._in_lanes, self.task.walk)), body)
+        v = self.vector
+        axes = [a for a in self.reduced if a is not v]
+        points = prod(2 * MANY if a.extent is None else a.extent for a in self.reduced)
+        budget = (WRITTEN if points > MANY else ALL_WRITTEN) // (self.factor * self.tile)
+        if v in self.reduced and v is not None:
+            body = (v.loop(body, "vector", self.factor),)
+            budget = 1
+        for a in reversed(axes):
+            extent = a.extent
+            small = extent is not None and (1 < extent <= min(budget, 8) or _is_asked(a))
+            if small and extent is not None:
+                budget //= max(extent, 1)
+            else:
+                budget = 1
+            body = (a.loop(body, "unroll" if small else ""),)
+        return body
+
+
+def ends_by_data(walk: tuple[Stmt, ...] | None, name: str) -> bool:
+    """Whether loops of a walk have data as bounds that differ along an axis: no work for its lanes."""
+    loops = [s for s in statements(walk or ()) if isinstance(s, Loop)]
+    bounds = [e for s in loops for e in (s.lower, s.upper) if depends(e, {name})]
+    return any(isinstance(x, Load) for e in bounds for x in subexpressions(e))
+
+
+def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Loops around a body, the first axis outermost; the innermost are written out if they are short."""
+    budget = 1 if any(isinstance(s, Loop) for s in statements(body)) else SHORT
+    for a in reversed(axes):
+        n = a.extent
+        budget = budget // n if n else 0
+        written = (budget and n != 1) or _is_asked(a)
+        body = (a.loop(body, "unroll" if written else ""),)
+    return body
+
+
+def _is_asked(a: Axis) -> bool:
+    """Whether a user asks for the loop over an axis written out."""
+    return a.lever == "unroll" and a.extent is not None and a.extent <= MOST_WRITTEN
+
+
+def is_written_out(s: Loop) -> bool:
+    """Whether a loop can be written out, if a user asks for it."""
+    count = constant_extent(s)
+    return count is not None and count <= MOST_WRITTEN
+
+
+def unrolled(s: Stmt, levers: Mapping[str, str]) -> Stmt:
+    """A walk with loops marked that a user asks to have written out."""
+
+    def marked(x: Stmt) -> Stmt:
+        asked = isinstance(x, Loop) and levers.get(x.var) == "unroll" and is_written_out(x)
+        return replace(x, mark="unroll") if asked else x  # type: ignore[arg-type]
+
+    return rewritten(s, marked)
+
+
+def along(walk: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The walk's loops and guards around a body; its points must be where they are."""
+    result: list[Stmt] = []
+    for s in walk:
+        if isinstance(s, Point):
+            result += body
+        elif isinstance(s, (Loop, If)):
+            result.append(replace(s, body=along(s.body, body)))
+    return tuple(result)
+
+
+def moves_walk(walk: tuple[Stmt, ...] | None, name: str) -> bool:
+    """Whether a walk's bounds or guards depend on an axis."""
+    return any(depends(e, {name}) for s in statements(walk or ()) for e in expressions(s))
+
+
+def _guarded(where: tuple[Expr, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    for condition in reversed(where):
+        body = (If(condition, body),)
+    return body
+
+
+def with_shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The block with what it combines into marked as shared between threads."""
+    result: list[Stmt] = []
+    for s in body:
+        if isinstance(s, (Loop, If)):
+            result.append(replace(s, body=with_shared(s.body)))
+        elif isinstance(s, Store) and s.combine in COMMUTING:
+            result.append(replace(s, shared=True))
+        else:
+            result.append(s)
+    return tuple(result)
+
+
+def _divisor(extent: int, most: int) -> int:
+    """The largest divisor that is at most ``most`` and more than half of it, or ``most`` itself."""
+    if extent <= most:
+        return extent
+    fits = [d for d in range(most, most // 2, -1) if extent % d == 0]
+    return fits[0] if fits else most
+
+
+def _reach(a: Axis) -> int:
+    return 2**40 if a.extent is None else min(a.extent, 64)
+
+
+def _wide(a: Axis) -> bool:
+    """Whether an axis has enough iterations to share among threads."""
+    return a.extent is None or a.extent >= 8
+
+
+def _share(extent: int | None) -> int:
+    """Whole vectors, so that each thread gets a block (other loops run inside it, for every block)."""
+    if extent is None:
+        return BLOCK
+    return max(1, -(-extent // (LANES * available()))) * LANES
+
+
+def _block(extent: int | None) -> int:
+    """Entries per turn of a thread: at most `BLOCK`, at least a few vectors."""
+    if extent is None:
+        return BLOCK
+    return min(BLOCK, max(4 * LANES, -(-extent // (16 * 4 * LANES)) * 4 * LANES))

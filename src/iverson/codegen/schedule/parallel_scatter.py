@@ -1,0 +1,210 @@
+"""Iterations that may write the same entries, run by several threads: what keeps them safe, chosen by size.
+
+    alone     one thread
+    private   each range of iterations combines into a copy of the output; the copies are combined in order
+    sorted    iterations go in the order of the entry they write, and threads get ranges between which that
+              entry changes: each entry takes its terms in the order of the loop
+    atomic    each write is one indivisible read-modify-write
+
+Alone and sorted give the same bits in every run, and private does for the same number of threads. Atomic
+sums of floats take their terms in any order, so their last bits may differ; atomic sums of integers do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nests.loop_facts import depends
+from iverson.codegen.nests.nodes import (
+    BOOL,
+    INT64,
+    Buffer,
+    Kernel,
+    Load,
+    Local,
+    Loop,
+    Size,
+    Stmt,
+    Store,
+    Var,
+    mapped,
+    replaced,
+    rewritten,
+    statements,
+)
+from iverson.codegen.nests.phase_cost import trips
+from iverson.core.scalars import SCALARS
+from iverson.expr.function_facts import COMBINE, identity
+from iverson.expr.nodes import Apply, Const, Expr, Select, changed, subexpressions
+
+Array = np.ndarray[Any, Any]
+Range = tuple[int, int]
+
+#: Units of work (see `cost`) for an entry of a private copy: to start it, and to combine it at the end.
+COPY = 2.0
+#: ... for an iteration: its key, its place in the order, and reading it from there.
+SORT = 150.0
+#: ... for a write that is atomic.
+ATOMIC = 60.0
+
+ORDER, COUNT = "order.", "iterations."
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The way taken, and what each that is possible was estimated to cost, in units of work."""
+
+    way: str
+    units: Mapping[str, float]
+
+    def __str__(self) -> str:
+        others = (f"{name} {u / 1e6:.3g}" for name, u in self.units.items() if name != self.way)
+        return f"{self.way}, {self.units[self.way] / 1e6:.3g} million units of work ({', '.join(others)})"
+
+
+def shared(phase: Stmt) -> dict[str, Store]:
+    """A store for each buffer whose entries several iterations of a parallel phase may combine into."""
+    found = [s for s in statements((phase,)) if isinstance(s, Store) and s.shared]
+    return {s.buffer.name: s for s in found}
+
+
+def estimates(
+    phase: Loop, units: float, entries: int, iterations: int, sizes: Mapping[str, int], threads: int
+) -> dict[str, float]:
+    """What each possible way costs for so many units of work into outputs of so many entries."""
+    costs = {"alone": units, "private": units / threads + COPY * threads * entries}
+    if key(phase) is not None:
+        costs["sorted"] = units / threads + SORT * iterations
+    if all(_can_be_atomic(s) for s in shared(phase).values()):
+        writes = trips(phase, sizes, lambda s: isinstance(s, Store) and s.shared)
+        costs["atomic"] = (units + ATOMIC * writes) / threads
+    return costs
+
+
+def choose(units: Mapping[str, float]) -> Choice:
+    """The cheapest way."""
+    return Choice(min(units, key=lambda way: units[way]), units)
+
+
+def _can_be_atomic(s: Store) -> bool:
+    return s.combine == "sum" and s.buffer.dtype.kind in "iuf"
+
+
+# --- private ---------------------------------------------------------------------
+
+
+def private(phase: Stmt, by_name: Mapping[str, Array], count: int) -> list[dict[str, Array]]:
+    """For each range after the first: copies of the shared outputs, at the identity of their combine."""
+    stores = shared(phase).values()
+    return [{s.buffer.name: _empty(s, by_name[s.buffer.name]) for s in stores} for _ in range(count - 1)]
+
+
+def _empty(s: Store, like: Array) -> Array:
+    return np.full(like.shape, identity(s.combine, like.dtype), like.dtype)
+
+
+def combine(phase: Stmt, by_name: Mapping[str, Array], copies: Iterable[Mapping[str, Array]]) -> None:
+    """Bring the copies together in the outputs, in order."""
+    stores = shared(phase)
+    with np.errstate(all="ignore"):
+        for copy in copies:
+            for name, array in copy.items():
+                body = SCALARS[COMBINE[stores[name].combine]].body
+                body(by_name[name], array, out=by_name[name])
+
+
+# --- atomic ----------------------------------------------------------------------
+
+
+def atomic(kernel: Kernel, phase: Loop) -> Kernel:
+    """A kernel of that phase with its shared sums atomic."""
+
+    def whole(s: Stmt) -> Stmt:
+        return replace(s, atomic=True) if isinstance(s, Store) and s.shared else s
+
+    return replace(kernel, phases=(rewritten(phase, whole),))
+
+
+# --- sorted ----------------------------------------------------------------------
+
+
+def key(phase: Loop) -> Expr | None:
+    """An index that says where an iteration writes: iterations of different keys never collide.
+
+    It must stand at one place of every shared store, and depend on nothing else inside the loop.
+    """
+    stores = [s for s in statements((phase,)) if isinstance(s, Store) and s.shared]
+    inner = {s.var for s in statements(phase.body) if isinstance(s, Loop)}
+    for axis, e in enumerate(stores[0].indices if stores and phase.step == 1 else ()):
+        alone = depends(e, {phase.var}) and not depends(e, inner)
+        own = not any(isinstance(x, Local) for x in subexpressions(e))
+        if alone and own and all(len(s.indices) > axis and s.indices[axis] is e for s in stores):
+            return e
+    return None
+
+
+def in_order(kernel: Kernel, phase: Loop) -> Kernel:
+    """A kernel of that phase whose n-th iteration is number ``order.[n]``."""
+    order = Buffer(ORDER, INT64, (COUNT,))
+    at = f"{phase.var}.at"
+    moved: dict[str, Expr] = {phase.var: Load(order, (Var(at),))}
+    body = tuple(mapped(s, lambda e: replaced(e, moved)) for s in phase.body)
+    loop = replace(phase, var=at, lower=Const(0), upper=Size(COUNT), body=body)
+    return replace(kernel, buffers=(*kernel.buffers, order), sizes=(*kernel.sizes, COUNT), phases=(loop,))
+
+
+def keys(kernel: Kernel, phase: Loop) -> Kernel:
+    """A kernel that finds the key of each iteration of a phase; the last argument takes them.
+
+    An iteration that does not write (a guard fails) may have a key that cannot be read: any will do.
+    """
+    e = key(phase)
+    assert e is not None
+    out = Buffer("keys.", INT64, (COUNT,), "out")
+    at = Apply("subtract", (Var(phase.var), phase.lower), INT64)
+    reads = {x.buffer for x in subexpressions(e) if isinstance(x, Load)}
+    inputs = tuple(replace(b, role="in") for b in kernel.buffers if b in reads)
+    known = {b.name: b for b in inputs}
+
+    def as_input(x: Expr) -> Expr:
+        return _where_inside(Load(known[x.buffer.name], x.indices)) if isinstance(x, Load) else x
+
+    body = (Store(out, (at,), changed(e, as_input)),)
+    loop = replace(phase, body=body, mark="parallel")
+    return Kernel("keys", (*inputs, out), (loop,), (*kernel.sizes, COUNT))
+
+
+def _where_inside(load: Load) -> Expr:
+    """What a load gives where it is inside its buffer; 0 elsewhere."""
+    result: Expr = load
+    for i, n in zip(load.indices, load.buffer.shape, strict=True):
+        extent = Size(n) if isinstance(n, str) else Const(n)
+        low = Apply("greater_equal", (i, Const(0)), BOOL)
+        fits = Apply("logical_and", (low, Apply("less", (i, extent), BOOL)), BOOL)
+        result = Select(fits, result, Const(load.dtype.type(0), load.dtype))
+    return result
+
+
+def order_of(found: Array, lower: int, parts: int) -> tuple[Array, list[Range]]:
+    """The iterations in the order of their keys, each key's in the order of the loop; and ranges of it.
+
+    found : the key of each iteration, of which the first is number ``lower``.
+    The ranges are at most ``parts`` of about the same length, and no key is in two of them.
+    """
+    bits = max(1, int(found.size - 1).bit_length())
+    if found.size and int(found.min()) >= 0 and int(found.max()).bit_length() + bits < 63:
+        packed = (found << bits) | np.arange(found.size)  # sorting pairs of numbers is stable, and fast
+        packed.sort()
+        order, ranked = packed & ((1 << bits) - 1), packed >> bits
+    else:
+        order = np.argsort(found, kind="stable")
+        ranked = found[order]
+    middle = np.array([found.size * k // parts for k in range(1, parts)], np.int64)
+    cuts = np.searchsorted(ranked, ranked[middle]) if found.size else middle
+    edges = np.unique([0, *cuts.tolist(), found.size]).tolist()
+    return order + lower, list(pairwise(edges))

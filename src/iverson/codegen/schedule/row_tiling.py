@@ -1,0 +1,307 @@
+"""Phases over the same rows as one loop over blocks of rows: what is made of rows is read while in cache.
+
+    for i: for j: E[i, j] = f(x[i, j])                for r in range(0, n, 8):
+    for i: acc = 0; for j: acc += E[i, j]; S[i] = acc   for i in r: r + 8: for j: E[i, j] = f(x[i, j])
+    for i: for j: P[i, j] = E[i, j] / S[i]       ->     for i in r: r + 8: acc = 0; ...; S[i] = acc
+                                                        for i in r: r + 8: for j: P[i, j] = E[i, j] / S[i]
+
+Only where no row reads or writes what another one writes: what one phase writes and another one touches has
+the row as its index on one axis. Threads share the rows once, not in each phase. In machine code each part is
+a function of its own, as the phase was (`parts`, `llvm`): every entry is computed as before, to the bit, by
+loops that keep the registers to themselves.
+
+Of what only these parts touch, row by row, there need be no more than the rows of a block (`held`): it stays
+in cache, and no memory is written that nobody reads again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+from math import inf, lcm, prod
+
+from iverson.codegen.nests.loop_facts import constant_extent
+from iverson.codegen.nests.nodes import (
+    INT64,
+    Buffer,
+    Kernel,
+    Loop,
+    Stmt,
+    Store,
+    Var,
+    block_of,
+    bound,
+    buffers_of,
+    expressions,
+    loads_and_stores,
+    rewritten,
+    statements,
+    with_buffers,
+)
+from iverson.codegen.schedule.loop_fusion import STATEMENTS, apart, fresh, shapes_in
+from iverson.core.python.cached import cached_property
+from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
+
+#: Rows of a block, if so many blocks are left for threads.
+ROWS, BLOCKS = 8, 16
+#: Bytes at most that each row reads anew: they are to stay in a cache from one row to the next.
+COMMON = 2**17
+#: Bytes of stack for the rows of a block that only its parts touch.
+STACK = 2**16
+#: An extent that a call gives.
+TYPICAL = 64
+
+
+def by_rows(phases: Sequence[Stmt]) -> list[Stmt]:
+    """The phases, with those over the same rows as one where that changes no result."""
+    groups: list[_Rows] = []
+    for phase in phases:
+        new, place = _Rows((phase,)), len(groups)
+        for k in reversed(range(len(groups))):
+            if groups[k].fits(new):
+                place = k
+                break
+            if not groups[k].lets_pass(new):
+                break
+        groups[place : place + 1] = [groups[place].and_then(new) if place < len(groups) else new]
+    k = 0
+    while k + 1 < len(groups):
+        if groups[k].fits(groups[k + 1]):
+            groups[k : k + 2] = [groups[k].and_then(groups[k + 1])]
+            k = max(k - 1, 0)
+        else:
+            k += 1
+    return [g.phase() for g in groups]
+
+
+def alike(first: Stmt, second: Stmt) -> bool:
+    """Whether two phases are loops for threads over the same rows."""
+    return (
+        isinstance(first, Loop)
+        and isinstance(second, Loop)
+        and first.mark == second.mark == "parallel"
+        and same((first.lower, first.upper), (second.lower, second.upper))
+    )
+
+
+def parts(phase: Stmt) -> tuple[tuple[Loop, int], ...]:
+    """What such a loop does for a block of rows: phases, and how often each runs; of other loops nothing.
+
+    One that does a row in an iteration is the phase that it was.
+    """
+    if not isinstance(phase, Loop) or phase.mark != "parallel" or len(phase.body) < 2:
+        return ()
+    loops = [[x for x in statements((s,)) if isinstance(x, Loop)] for s in phase.body]
+    if not all(any(same((x.lower,), (Var(phase.var),)) for x in own) for own in loops):
+        return ()
+    found: list[tuple[Loop, int]] = []
+    for s, own in zip(phase.body, loops, strict=True):
+        one = own[0] is s and s.mark == "" and same((s.lower,), (Var(phase.var),))
+        if one:
+            whole = replace(own[0], lower=phase.lower, upper=phase.upper, mark="parallel")
+            found.append((whole, phase.step))
+        else:
+            found.append((replace(phase, body=(s,)), 1))
+    return tuple(found)
+
+
+def held(phase: Stmt, names: Container[str]) -> frozenset[str]:
+    """Which of the arrays named, written before they are read and touched by this phase alone, need memory
+    for the rows of a block only: each row is touched by its own iteration, and there is stack for them."""
+    axes: dict[str, frozenset[int]] = {}
+    buffers: dict[str, Buffer] = {}
+    for loop, _ in parts(phase):
+        part = _part(loop)
+        if part is None:
+            return frozenset()
+        buffers |= {x.buffer.name: x.buffer for x in loads_and_stores(loop)}
+        axes |= {n: own & axes.get(n, own) for n, own in part.axes.items()}
+    found, room = set(), STACK
+    for n, b in buffers.items():
+        if n in names and 0 in axes[n] and b.strides is None and all(isinstance(k, int) for k in b.shape[1:]):
+            size = row_bytes(b) * phase.step  # type: ignore[union-attr]
+            if size <= room:
+                found.add(n)
+                room -= size
+    return frozenset(found)
+
+
+def with_rows(kernel: Kernel, names: Container[str]) -> Kernel:
+    """The kernel with memory for the rows of a block alone where that is enough for arrays so named."""
+    touched = Counter(b.name for k in range(len(kernel.phases)) for b in buffers_of(kernel, k))
+    alone = {n for n, count in touched.items() if count == 1 and n in names}
+    found = frozenset[str]().union(*(held(p, alone) for p in kernel.phases))
+    if not found:
+        return kernel
+    buffers = {b.name: replace(b, role="row") if b.name in found else b for b in kernel.buffers}
+    phases = tuple(with_buffers(p, buffers) for p in kernel.phases)
+    return replace(kernel, buffers=tuple(buffers.values()), phases=phases)
+
+
+def row_bytes(b: Buffer) -> int:
+    """Of one row of an array whose other extents are known."""
+    return prod(n for n in b.shape[1:] if isinstance(n, int)) * b.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A phase by rows.
+
+    phase : its loop over rows, or over blocks of them. row : the variable of rows. block : the loop over a
+    block of rows, if there is one.
+    """
+
+    phase: Loop
+    row: str
+    block: Loop | None
+
+    @cached_property
+    def axes(self) -> dict[str, frozenset[int]]:
+        """By buffer: the axes on which all of its accesses have the row as index."""
+        found: dict[str, frozenset[int]] = {}
+        for x in loads_and_stores(self.phase):
+            own = frozenset(k for k, e in enumerate(x.indices) if isinstance(e, Var) and e.name == self.row)
+            name = x.buffer.name
+            found[name] = found[name] & own if name in found else own
+        return found
+
+    @cached_property
+    def tile(self) -> int:
+        """How many rows it takes at a time: any number is 1."""
+        return self.phase.step if self.block is not None and self.block.mark == "tile" else 1
+
+    def over(self, first: str, end: Expr) -> Stmt:
+        """It for the rows from one on up to an end."""
+        if self.block is None:
+            return replace(self.phase, lower=Var(first), upper=end, mark="")
+
+        def bounded(s: Stmt) -> Stmt:
+            mine = isinstance(s, Loop) and s.var == self.row
+            return replace(s, lower=Var(first), upper=end) if mine else s  # type: ignore[arg-type]
+
+        (body,) = self.phase.body
+        return rewritten(body, bounded)
+
+
+def _part(phase: Stmt) -> _Part | None:
+    """A phase by rows; None where it is something else, where a user asks for threads, and where several
+    rows may write one entry."""
+    if not isinstance(phase, Loop) or phase.mark != "parallel" or phase.factor > 1:
+        return None
+    if any(isinstance(s, Store) and (s.shared or s.atomic) for s in statements(phase.body)):
+        return None
+    if phase.step == 1:
+        return _Part(phase, phase.var, None)
+    inner = [s for s in statements(phase.body) if isinstance(s, Loop)]
+    used = [s for s in statements(phase.body) for e in expressions(s) if _uses(e, phase.var)]
+    if used:
+        blocks = [s for s in inner if s.step == 1 and same((s.lower,), (Var(phase.var),))]
+    else:  # one block, over all rows
+        blocks = [s for s in inner if same((s.lower, s.upper), (phase.lower, phase.upper))]
+        blocks = [s for s in blocks if block_of(s.var) == phase.var and s.step == 1]
+    if len(blocks) != 1 or any(s is not blocks[0] for s in used) or len(phase.body) != 1:
+        return None
+    return _Part(phase, blocks[0].var, blocks[0])
+
+
+def _uses(e: Expr, name: str) -> bool:
+    return any(isinstance(x, Var) and x.name == name for x in subexpressions(e))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Phases that one loop may stand for."""
+
+    phases: tuple[Stmt, ...]
+
+    def and_then(self, other: _Rows) -> _Rows:
+        return _Rows((*self.phases, *other.phases))
+
+    @cached_property
+    def parts(self) -> tuple[_Part, ...]:
+        """Each by rows; none where one of them is something else."""
+        found = [_part(p) for p in self.phases]
+        return () if None in found else tuple(p for p in found if p is not None)
+
+    @cached_property
+    def stored(self) -> frozenset[str]:
+        return frozenset(s.buffer.name for s in statements(self.phases) if isinstance(s, Store))
+
+    @cached_property
+    def touched(self) -> dict[str, Buffer]:
+        return {x.buffer.name: x.buffer for p in self.phases for x in loads_and_stores(p)}
+
+    @cached_property
+    def axes(self) -> dict[str, frozenset[int]]:
+        """By buffer: the axes on which all accesses have the row as index."""
+        found: dict[str, frozenset[int]] = {}
+        for part in self.parts:
+            found |= {n: own & found.get(n, own) for n, own in part.axes.items()}
+        return found
+
+    def lets_pass(self, other: _Rows) -> bool:
+        """Whether others may run before these."""
+        return self.stored.isdisjoint(other.touched) and other.stored.isdisjoint(self.touched)
+
+    def fits(self, other: _Rows) -> bool:
+        """Whether others may run after these in each row, and read there what these have in cache."""
+        if not self.parts or not other.parts:
+            return False
+        both = _Rows((*self.phases, *other.phases))
+        common = self.touched.keys() & other.touched.keys()
+        if not alike(self.phases[0], other.phases[0]) or not any(both.axes[n] for n in common):
+            return False
+        if not all(both.axes[n] for n in common & (self.stored | other.stored)):
+            return False
+        shapes = [dict[str, object](s for p in x.phases for s in shapes_in(p).items()) for x in (self, other)]
+        if any(shapes[0][n] != shapes[1][n] for n in common):
+            return False
+        if both.blocks < min(max(self.blocks, other.blocks), BLOCKS):
+            return False  # fewer threads would have a part in it
+        anew = sum(_bytes(x) for n, x in both.touched.items() if not both.axes[n])
+        return anew <= COMMON and len(list(statements(both.phases))) <= STATEMENTS
+
+    def phase(self) -> Stmt:
+        """One loop for all of them."""
+        if len(self.phases) == 1:
+            return self.phases[0]
+        first, size = self.parts[0], self.size
+        name = fresh(
+            block_of(first.row), {n for p in self.parts for s in p.phase.body for n in (p.row, *bound(s))}
+        )
+        end: Expr = Apply("add", (Var(name), Const(size)), INT64)
+        if self.extent is None or self.extent % size:
+            end = Apply("minimum", (end, first.phase.upper), INT64)
+        taken = {name}
+        body = tuple([apart(p.over(name, end), taken) for p in self.parts])
+        return replace(first.phase, var=name, body=body, step=size)
+
+    @property
+    def extent(self) -> int | None:
+        """How many rows there are, where that is known."""
+        return constant_extent(replace(self.parts[0].phase, step=1))
+
+    @cached_property
+    def size(self) -> int:
+        """Rows of a block."""
+        if len(self.phases) == 1:
+            return self.parts[0].phase.step
+        if all(p.block is not None and p.tile == 1 for p in self.parts):
+            return min(p.phase.step for p in self.parts)
+        size = lcm(*(p.tile for p in self.parts))
+        while 2 * size <= ROWS and (self.extent is None or self.extent >= 2 * size * BLOCKS):
+            size *= 2
+        return size
+
+    @property
+    def blocks(self) -> float:
+        """How many there are for threads."""
+        return inf if self.extent is None else self.extent / self.size
+
+
+def _bytes(b: Buffer) -> int:
+    return prod(n if isinstance(n, int) else TYPICAL for n in b.shape) * b.dtype.itemsize
+
+
+__all__ = ["alike", "by_rows", "held", "parts", "row_bytes", "with_rows"]

@@ -1,0 +1,1 @@
+"""Work that is counted, and what it costs."""

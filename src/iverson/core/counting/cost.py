@@ -1,0 +1,171 @@
+"""What ops cost, from shapes and supports: products, multiply-adds, entries, bytes. No op is carried out.
+
+It is what `core.counting.work` counts while ops run. There is one table of the ops that are products, and one
+of factorisations (`core.counting.factorisations`); what other ops cost follows from their records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core import entries
+from iverson.core.aval import Aval
+from iverson.core.counting.factorisations import multiply_adds
+from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work that is done, or not.
+
+    products : matrix products, a batch counted by its size.
+    multiply_adds : of the products, and of factorisations and solves (`core.counting.factorisations`).
+    entries : entries computed, or read one by one in a reduction, by other ops.
+    bytes : of new memory.
+
+    >>> Cost(products=1, multiply_adds=24) + Cost(1, 6, bytes=8)
+    Cost(products=2, multiply_adds=30, entries=0, bytes=8)
+    """
+
+    products: int = 0
+    multiply_adds: int = 0
+    entries: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __mul__(self, times: int) -> Cost:
+        return Cost(*(n * times for n in (self.products, self.multiply_adds, self.entries, self.bytes)))
+
+    def beyond(self, other: Cost) -> Cost:
+        """By how much this is more than another, in each respect."""
+        return Cost(*(max(a - b, 0) for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+
+def entrywise(op: Any, operands: Iterable[int], held: int) -> int:
+    """How many entries an op computes or reads one by one, from how many its operands and results hold.
+
+    An op that runs graphs computes none of its own: their equations do.
+    """
+    if op.name in PRODUCTS or op.entry_map.moves or op.family in RUN_GRAPHS:
+        return 0
+    return held if op.elementwise else max((held, *operands))
+
+
+#: Families of ops that run graphs.
+RUN_GRAPHS = ("control", "compiled")
+#: Ops whose result is their operand, in a layout that says which entries it has.
+DEFERRED = ("bracket", "embed")
+
+
+def of(
+    op: Any, operands: Sequence[Any], results: Sequence[Aval], params: Any, *, dense: bool = False
+) -> Cost:
+    """The cost of a call on operands of which an Aval is known (or numbers), in their supports.
+
+    Ops that may give a view of their operand (`gives_view`) are taken to cost nothing.
+
+    dense : of the same call with every entry.
+    """
+    if dense:
+        operands, results = list(map(_dense, operands)), list(map(_dense, results))
+    if gives_view(op) or (not dense and op.name in DEFERRED):
+        return Cost()
+    held = sum(map(_held, results))
+    new = sum(_held(r) * r.dtype.itemsize for r in results)
+    if op.name in PRODUCTS:
+        return Cost(*PRODUCTS[op.name](*operands, **params), 0, new)
+    if steps := multiply_adds(op.name, operands):
+        return Cost(0, steps, 0, new)
+    sizes = [_held(x) for x in operands if isinstance(x, Aval)]
+    return Cost(entries=entrywise(op, sizes, held), bytes=new)
+
+
+def _dense(aval: Any) -> Any:
+    """The same with every entry; a number as it is."""
+    return Aval(aval.shape, aval.dtype) if isinstance(aval, Aval) else aval
+
+
+_views: dict[Any, bool] = {}
+
+
+def gives_view(op: Any) -> bool:
+    """Whether an op may give a view of its operand: whether it does in its samples."""
+    found = _views.get(op)
+    if found is None:
+        found = _views[op] = bool(op.entry_map.moves and op.samples and _shares(op))
+    return found
+
+
+def _shares(op: Any) -> bool:
+    from iverson.core.op import Sampler
+
+    for sample in op.samples(Sampler()):
+        arrays = [a for a in sample.args if isinstance(a, np.ndarray)]
+        out = op.forward(*sample.args, **sample.params)
+        if isinstance(out, np.ndarray) and any(np.may_share_memory(out, a) for a in arrays):
+            return True
+    return False
+
+
+def _matmul(a: Any, b: Any) -> tuple[int, int]:
+    """(..., m, k) times (..., k, n): each entry of a meets n of b, each of b meets m of a."""
+    batch = prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    products = 1 if len(b.shape) == 2 else batch
+    if NOTHING in (a.support, b.support):
+        return 0, 0
+    if isinstance(a.support, Stored) and isinstance(b.support, Stored) and len(a.shape) == len(b.shape) == 2:
+        return products, _pairs(a.support.pattern, b.support.pattern)
+    of_a = _held(a) * n * batch // max(prod(a.shape[:-2]), 1)
+    of_b = _held(b) * m * batch // max(prod(b.shape[:-2]), 1)
+    if isinstance(a.support, Box) and isinstance(b.support, Box):
+        (low, high), (first, last) = (_along(x, axis) for x, axis in ((a, -1), (b, -2)))
+        inner = max(min(high, last) - max(low, first), 0)
+        return products, of_a * of_b * inner // max((high - low) * (last - first) * m * n * batch, 1)
+    return products, min(of_a, of_b, m * k * n * batch)
+
+
+def _along(x: Aval, axis: int) -> tuple[int, int]:
+    region = entries.hull(x.support, x.shape)
+    return region.start[axis], region.stop[axis]
+
+
+def _held(x: Aval) -> int:
+    """How many entries are computed of a value: a bracket's are, wherever its condition holds."""
+    return entries.size(FULL if isinstance(x.support, Bracket) else x.support, x.shape)
+
+
+def _pairs(p: Any, q: Any) -> int:
+    """How many entries of p and q meet: as many in each column of p as in that row of q."""
+    if p.ndim != 2 or q.ndim != 2:
+        return int(min(p.count * prod(q.shape[1:]), q.count * p.shape[0]))
+    columns = np.bincount(p.coordinates[1], minlength=p.shape[1])
+    rows = np.bincount(q.coordinates[0], minlength=p.shape[1])
+    return sum((columns * rows).tolist())
+
+
+def _sampled(a: Any, b: Any, *at: Any, pattern: Any = None) -> tuple[int, int]:
+    """Entries of a product at a pattern, or index arrays: sums over what a row of a holds, on average."""
+    if NOTHING in (a.support, b.support):
+        return 0, 0
+    held = min(_held(a) * a.shape[-1] // max(prod(a.shape), 1), a.shape[-1])
+    across = min(_held(b) * b.shape[-2] // max(prod(b.shape), 1), b.shape[-2])
+    return 1, (at[0].shape[0] if at else pattern.count) * min(held, across)
+
+
+#: The ops that are products: from operands and parameters to how many there are, and their multiply-adds.
+PRODUCTS: dict[str, Callable[..., tuple[int, int]]] = {
+    "matmul": _matmul,
+    "product_at": _sampled,
+    "sampled_product": _sampled,
+}

@@ -1,0 +1,79 @@
+"""Notes of work that was not done, and of calls meanwhile, for counters that keep notes
+(`core.counting.work`).
+
+Apart from the counters, as most programs keep none: what makes a note imports this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from iverson.core.entries import NOTHING, Entries
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A cotangent that a reverse pass does not compute, or computes in part.
+
+    node : the recorded call whose input it is of.
+    position : which input.
+    reason : "undefined" (no cotangent arrived at the call, or one that is zero there), "not needed" (nobody
+        asked), "box" or "pattern" (nobody asked elsewhere, or it is zero elsewhere).
+    part : which entries of it are computed.
+    beside : inputs whose cotangents are computed, or noted before this one: what the rule shares with theirs
+        is not saved, or not saved again.
+    """
+
+    node: Any
+    position: int
+    reason: str
+    part: Entries = NOTHING
+    beside: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Annihilated:
+    """A call that is not carried out while a function is traced, since operands that are zero make it zero.
+
+    operands : what is known of each, or numbers.
+    where : the user's call.
+    """
+
+    op: Any
+    operands: tuple[Any, ...]
+    params: Any
+    where: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Unspecified:
+    """A call on masked tensors, which computes specified entries alone.
+
+    name : the op's.
+    size : how many entries the largest of its operands and results has.
+    specified : how many of them are specified.
+    itemsize : the bytes of an entry.
+    where : the user's call.
+    """
+
+    name: str
+    size: int
+    specified: int
+    itemsize: int
+    where: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call of a compiled function while another is traced, whose equations become part of that.
+
+    function : what is called.
+    args, kwargs : arguments of the same types, without their entries.
+    tracked : which tensors among them are differentiated in.
+    """
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tracked: tuple[bool, ...]

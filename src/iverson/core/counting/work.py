@@ -1,0 +1,181 @@
+"""Counting work: matrix products, elementwise ops, bytes and skipped cotangents, per context.
+
+One *product* is one 2-D matrix product, thin ones included; a batch counts its size. Kernels report
+here; `iverson.explain` only formats. While nobody counts, a report costs one comparison. What was not done,
+and why, is noted for counters that keep notes (`core.counting.notes`); what it would have cost is worked out
+later (`core.counting.cost`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+ProductShape = tuple[int, int, int]
+Cast = tuple[str, str, str, tuple[str, ...]]
+
+
+@dataclass
+class Work:
+    """What was done while counting.
+
+    ``product_shapes`` maps (rows, inner, columns) to how many such products ran; ``elementwise`` and
+    ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory, in any layout, with the
+    places of entries; ``entries`` maps them to how many entries results hold; ``rules`` maps op names
+    to visits of the reverse pass; ``undefined_of`` and ``unneeded_of`` map op names to cotangents of their
+    inputs that were not computed, because none arrived at the op or because nobody asked. ``casts`` counts
+    cotangents that came from a rule in another dtype than their input's, as (the forward call, dtype given,
+    dtype of the input, dtypes of the cotangents the rule was handed). ``factorisations`` counts
+    those of sparse matrices. ``factorisation_multiply_adds`` maps names of factorisations and solves of
+    full matrices to theirs (`core.counting.factorisations`). ``sparse_products`` counts products that walk
+    stored entries, which have no shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps
+    names of other ops to how many entries they computed, or read one by one (reductions); what only moves
+    entries has none. ``notes``, if kept, are `Skip`, `Annihilated`, `Unspecified` and `Called`.
+    """
+
+    product_shapes: Counter[ProductShape] = field(default_factory=Counter)
+    elementwise: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    entries: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    casts: Counter[Cast] = field(default_factory=Counter)
+    undefined_of: Counter[str] = field(default_factory=Counter)
+    unneeded_of: Counter[str] = field(default_factory=Counter)
+    factorisations: int = 0
+    factorisation_multiply_adds: Counter[str] = field(default_factory=Counter)
+    sparse_products: int = 0
+    sparse_multiply_adds: int = 0
+    entrywise: Counter[str] = field(default_factory=Counter)
+    notes: list[Any] | None = None
+
+    @property
+    def products(self) -> int:
+        return sum(self.product_shapes.values())
+
+    @property
+    def multiply_adds(self) -> int:
+        """Of all products, those on stored entries included, and of factorisations and solves."""
+        dense = sum(m * k * n * times for (m, k, n), times in self.product_shapes.items())
+        return dense + self.sparse_multiply_adds + self.factorisation_multiply_adds.total()
+
+    @property
+    def undefined(self) -> int:
+        return sum(self.undefined_of.values())
+
+    @property
+    def unneeded(self) -> int:
+        return sum(self.unneeded_of.values())
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.bytes.values())
+
+    @property
+    def total_entrywise(self) -> int:
+        return sum(self.entrywise.values())
+
+    @property
+    def total_entries(self) -> int:
+        return sum(self.entries.values())
+
+
+_current: ContextVar[tuple[Work, ...]] = ContextVar("iverson_work", default=())
+
+
+class _Active:
+    """How many counters are open in any thread; zero makes reports free."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+active = _Active()
+
+
+@contextmanager
+def counting(*, notes: bool = False) -> Iterator[Work]:
+    """Count the work of this context until the block ends. Counters nest; each sees everything.
+
+    notes : whether to keep notes of what is not done. They keep the recorded calls alive that they are of.
+    """
+    work = Work(notes=[] if notes else None)
+    token = _current.set((*_current.get(), work))
+    active.count += 1
+    try:
+        yield work
+    finally:
+        active.count -= 1
+        _current.reset(token)
+
+
+def product(rows: int, inner: int, columns: int, batch: int = 1) -> None:
+    """Report ``batch`` matrix products of the given shape."""
+    if active.count:
+        for work in _current.get():
+            work.product_shapes[rows, inner, columns] += batch
+
+
+def sparse_product(multiply_adds: int) -> None:
+    """Report a product that walks stored entries, and how many terms it has."""
+    for work in _current.get():
+        work.sparse_products += 1
+        work.sparse_multiply_adds += multiply_adds
+
+
+def note(what: Any) -> None:
+    """Note something that is not done, or done in part."""
+    for work in _current.get():
+        if work.notes is not None:
+            work.notes.append(what)
+
+
+def op(name: str, elementwise: bool, new_bytes: int, entries: int, entrywise: int = 0) -> None:
+    """Report one op, the memory its results needed, how many entries they hold, and how many it computed or
+    read one by one."""
+    for work in _current.get():
+        work.calls[name] += 1
+        work.entries[name] += entries
+        if entrywise:
+            work.entrywise[name] += entrywise
+        if elementwise:
+            work.elementwise[name] += 1
+        if new_bytes:
+            work.bytes[name] += new_bytes
+
+
+def factorisation(name: str, multiply_adds: int) -> None:
+    """Report a factorisation or a solve of full matrices."""
+    for work in _current.get():
+        work.factorisation_multiply_adds[name] += multiply_adds
+
+
+def factorised() -> None:
+    """A sparse matrix was factorised."""
+    for counter in _current.get():
+        counter.factorisations += 1
+
+
+def rule(name: str) -> None:
+    """Report that a gradient rule of the named op ran."""
+    for work in _current.get():
+        work.rules[name] += 1
+
+
+def skipped(name: str, undefined: int = 0, unneeded: int = 0) -> None:
+    """Report cotangents of an op's inputs that were not computed."""
+    for work in _current.get():
+        work.undefined_of[name] += undefined
+        work.unneeded_of[name] += unneeded
+
+
+def cast(where: str, given: str, asked: str, arrived: tuple[str, ...]) -> None:
+    """Report a cotangent that a rule gave in another dtype than its input's."""
+    for work in _current.get():
+        work.casts[where, given, asked, arrived] += 1

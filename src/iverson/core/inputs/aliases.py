@@ -1,0 +1,89 @@
+"""Names that other libraries have for the arguments of a function: one table says what each means here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from iverson.core.errors import ArgumentError
+from iverson.core.inputs.arguments import as_flag
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Alias:
+    """What an argument of another name means.
+
+    own : the argument that it stands for ("": none; the function always does what it asks for).
+    flags : for a flag, what own gets for each value that is allowed; None for what is passed on as it is.
+    remedy : what to do where a value is not allowed.
+    """
+
+    own: str = ""
+    flags: Mapping[bool, Any] | None = None
+    remedy: str = ""
+
+
+def also_called(**table: Alias) -> Callable[[Callable[P, R]], Callable[..., R]]:
+    """A function that takes arguments by other names too, each as ``table`` says.
+
+    A flag that is None is not given. Where several stand for one argument, the last in the table is taken.
+    Raises ArgumentError where such a name and its own are given both, or a flag has a value not allowed.
+
+    >>> from iverson.core.inputs.aliases import Alias, also_called
+    >>> also_called(turned=Alias("reverse", {True: True, False: False}))(sorted)([1, 2], turned=True)
+    [2, 1]
+    """
+
+    def named(function: Callable[P, R]) -> Callable[..., R]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> R:
+            if kwargs and not table.keys().isdisjoint(kwargs):
+                kwargs = _own(function.__name__, table, kwargs)
+            return function(*args, **kwargs)
+
+        return call
+
+    return named
+
+
+def _own(operation: str, table: Mapping[str, Alias], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by the function's own names."""
+    own = {name: value for name, value in kwargs.items() if name not in table}
+    found: dict[str, Any] = {}
+    for name, alias in table.items():
+        value = kwargs.get(name)
+        if name not in kwargs or (value is None and alias.flags is not None):
+            continue
+        if alias.own in own:
+            raise ArgumentError(
+                operation, name, got=f"{alias.own} as well", expected="one of them: they are the same"
+            )
+        if alias.flags is not None:
+            flag = as_flag(value, operation, name)
+            if flag not in alias.flags:
+                raise ArgumentError(
+                    operation, name, got=str(flag), expected=str(not flag), remedy=alias.remedy
+                )
+            value = alias.flags[flag]
+        if alias.own and (value is not None or alias.flags is None):
+            found[alias.own] = value
+    return own | found
+
+
+def flag(own: str) -> Alias:
+    """A flag that stands for one of the function's own."""
+    return Alias(own, {True: True, False: False})
+
+
+#: A flag that changes nothing: the function serves either value.
+EITHER = Alias(flags={True: None, False: None})
+
+
+def only(value: bool, remedy: str) -> Alias:
+    """A flag of which one value is what the function does."""
+    return Alias(flags={value: None}, remedy=remedy)

@@ -1,0 +1,128 @@
+"""Arguments that are no arrays, checked in one place by what their annotation says: flags and functions.
+
+Shapes, axes, integers and choices are in `iverson.core.shapes`, arrays in `iverson.core.inputs.arrays`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.python.parameters import positional
+from iverson.core.shapes import as_int
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+def as_flag(value: Any, operation: str, argument: str) -> bool:
+    """True or False; raises ArgumentTypeError for anything else (0 and 1 count as flags)."""
+    if value is True or value is False:
+        return bool(value)
+    if isinstance(value, np.bool_) or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    raise ArgumentTypeError(
+        operation, argument, got=described(value), expected="True or False", remedy="convert it with bool()"
+    )
+
+
+def as_function(value: Any, operation: str, argument: str) -> Any:
+    """A callable; raises ArgumentTypeError for anything else."""
+    if not callable(value):
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got=described(value),
+            expected="a function",
+            remedy="pass the function itself, not its result",
+        )
+    return value
+
+
+def as_sequence(value: Any, operation: str, argument: str) -> tuple[Any, ...]:
+    """A list or tuple as a tuple; raises ArgumentTypeError for anything else."""
+    if not isinstance(value, (list, tuple)):
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got=described(value),
+            expected="a list or tuple",
+            remedy="put a single one in a tuple",
+        )
+    return tuple(value)
+
+
+def as_real(value: Any, operation: str, argument: str) -> Any:
+    """A real number, as it is; raises ArgumentTypeError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ArgumentTypeError(operation, argument, got=described(value), expected="a real number")
+    return value
+
+
+#: By the name of a range (`handles.typing`): whether a number is in it, and what errors call such numbers.
+_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "Positive": (lambda x: x > 0, "a number above 0"),
+    "NonNegative": (lambda x: x >= 0, "a number of at least 0"),
+    "Share": (lambda x: 0 <= x <= 1, "a number in [0, 1]"),
+}
+
+
+def _in_range(name: str) -> Callable[[Any, str, str], Any]:
+    """The check of a real number by its range."""
+    inside, words = _RANGES[name]
+
+    def check(value: Any, operation: str, argument: str) -> Any:
+        if not inside(as_real(value, operation, argument)):
+            raise ArgumentError(operation, argument, got=str(value), expected=words)
+        return value
+
+    return check
+
+
+def _or_none(check: Callable[[Any, str, str], Any]) -> Callable[[Any, str, str], Any]:
+    return lambda value, operation, argument: None if value is None else check(value, operation, argument)
+
+
+#: What a parameter's annotation asks of its argument.
+CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
+    "bool": as_flag,
+    "bool | None": _or_none(as_flag),
+    "float": as_real,
+    "float | None": _or_none(as_real),
+    "int": as_int,
+    "Function": as_function,
+    "Callable[[Any], Any]": as_function,
+    "Callable[P, Any]": as_function,
+    "Sequence[Any]": as_sequence,
+    **{name: _in_range(name) for name in _RANGES},
+    **{f"{name} | None": _or_none(_in_range(name)) for name in _RANGES},
+}
+
+
+def checked(function: AnyFunction, name: str = "") -> AnyFunction:
+    """The function with those of its arguments checked whose annotation says what they must be.
+
+    ``name`` is what errors call it; by default its own name. A function without such parameters is returned
+    as it is.
+    """
+    annotations = function.__annotations__.items()
+    named = {p: CHECKS[a] for p, a in annotations if a in CHECKS and p != "return"}
+    if not named:
+        return function
+    operation = name or function.__name__.strip("_")
+    placed = [(k, p, named[p]) for k, p in enumerate(positional(function)[0]) if p in named]
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for key, value in kwargs.items():
+            if key in named:
+                kwargs[key] = named[key](value, operation, key)
+        for k, key, check in placed:
+            if k < len(args):
+                args = (*args[:k], check(args[k], operation, key), *args[k + 1 :])
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]

@@ -1,0 +1,59 @@
+"""NumPy arrays as users hold them, brought to NumPy's own type, and what NumPy does not check of sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, described
+from iverson.core.inputs.missing import check_none_missing
+
+
+def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
+    """An array of any subclass (memory maps, matrices, ...), or nested sequences, as NumPy's own type.
+
+    Raises ArgumentTypeError for one of `numpy.ma`: what its mask hides would be read; ArgumentError for what
+    is no array.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        raise ArgumentTypeError(
+            operation,
+            argument,
+            got="an array of numpy.ma, some of whose entries may be masked",
+            expected="an array all of whose entries exist",
+            remedy="use iverson.masked_tensor, which reads its mask, or call its filled(value) first",
+        )
+    check_none_missing(array, operation, argument)
+    try:
+        return np.asarray(array)
+    except (IversonError, MemoryError):
+        raise
+    except Exception as error:  # sequences of different lengths, or whatever a foreign ``__array__`` raises
+        raise ArgumentError(
+            operation,
+            argument,
+            got=f"{described(array)} that is no array",
+            expected="an array, or nested sequences of one length on each axis",
+            remedy=str(error),
+        ) from error
+
+
+def repeat(array: np.ndarray[Any, Any], times: int, axis: int = 0) -> np.ndarray[Any, Any]:
+    """`numpy.repeat`, which does not check whether the size of the result overflows.
+
+    Raises MemoryError for a result that no memory holds.
+    """
+    _check_size(array, times)
+    return np.repeat(array, times, axis=axis)
+
+
+def tile(array: np.ndarray[Any, Any], times: int) -> np.ndarray[Any, Any]:
+    """`numpy.tile`, with the check of `repeat`."""
+    _check_size(array, times)
+    return np.tile(array, times)
+
+
+def _check_size(array: np.ndarray[Any, Any], times: int) -> None:
+    if array.nbytes * times >= 2**63:
+        raise MemoryError(f"{array.size * times} entries of {array.dtype} are more than memory can address")

@@ -1,0 +1,1 @@
+"""Plain Python that the package needs: it imports nothing of the package."""

@@ -1,0 +1,297 @@
+"""Special functions and what neural networks make of them; bodies within a few units in the last place.
+
+SciPy's are used where they are that exact. Elsewhere (results that are nearly or really subnormal, the
+surroundings of zeros and poles) the entries in question are computed again by the methods named below.
+SciPy is imported when a function is first called. lgamma and digamma are less exact next to their zeros at
+negative x: the error is that of values of size 1 (lgamma) and 4 (digamma).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.core.scalars.scalar_record import POSITIVE, Scalar, Slopes
+
+
+def scipy_special(name: str) -> Callable[..., Any]:
+    """SciPy's function of that name, imported when it is called.
+
+    Its loops take a Python number for one of double precision: here it takes that of the arrays.
+    """
+
+    def body(*args: Any) -> Any:
+        import scipy.special
+
+        if any(isinstance(x, (int, float)) for x in args):
+            dtype = np.result_type(*args)
+            args = tuple(np.asarray(x, dtype) if isinstance(x, (int, float)) else x for x in args)
+        return getattr(scipy.special, name)(*args)
+
+    body.__name__ = name
+    return body
+
+
+_erfc, _erfcx, _ndtr, _gammaln, _psi = map(scipy_special, ("erfc", "erfcx", "ndtr", "gammaln", "digamma"))
+
+
+def mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
+    """y with ``better(x)`` in its place at hard entries."""
+    if not np.any(hard):
+        return y
+    mended = np.array(y)
+    mended[hard] = better(np.asarray(x)[hard])
+    return mended
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x); for negative x as e^x / (1 + e^x), so that it may be subnormal."""
+    if x.dtype.kind == "c":
+        negative = x.real < 0
+        e = np.exp(np.where(negative, x, -x))
+        return np.where(negative, e, np.ones((), x.dtype)) / (1 + e)
+    return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
+
+
+def silu(x: Any) -> Any:
+    """x sigmoid(x); for negative x, (x h / (1 + h^2)) h with h = e^(-|x|/2), rounded once if subnormal."""
+    if x.dtype.kind == "c":
+        return np.where(x.real < -4000, -4000 + 1j * x.imag, x).astype(x.dtype) * sigmoid(x)
+    x = np.maximum(x, -4000)  # beyond, the result is -0
+    h = np.exp(-0.5 * np.abs(x))
+    part = np.where(x < 0, h, np.ones((), x.dtype))
+    return x * part / (1 + h * h) * part
+
+
+def erfc(x: Any) -> Any:
+    """1 - erf(x), where it is small by its scaled form."""
+    return mended(_erfc(x), x > 1, lambda v: tail(v, 1.0, 30.0, _erfcx), x)
+
+
+def gelu(x: Any) -> Any:
+    """x erfc(-x / sqrt(2)) / 2; x is multiplied in before a result may become subnormal."""
+
+    def scaled(b: Any) -> Any:
+        return -0.5 * b * _erfcx(b * math.sqrt(0.5))
+
+    return mended(np.maximum(x, -1) * _ndtr(x), x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
+
+
+def gelu_derivative(x: Any) -> Any:
+    """cdf(x) + x pdf(x) of the standard normal distribution; the tail as exp(-x^2 / 2) times what is left."""
+
+    def scaled(b: Any) -> Any:
+        return 0.5 * _erfcx(b * math.sqrt(0.5)) - b * _PDF_AT_0
+
+    t = np.clip(x, -1, 45)
+    middle = _ndtr(t) + t * np.exp(-0.5 * t * t) * _PDF_AT_0
+    return mended(middle, x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
+
+
+def tail(a: Any, factor: float, last: float, scaled: Callable[[Any], Any]) -> Any:
+    """exp(-factor a^2) scaled(a), for a >= 1.
+
+    The rounding of a^2 would be that of the result: with h the leading bits of a, exp(-factor h^2) is of an
+    exact square and exp(-factor (a - h) (a + h)) near 1 (W. Cody, Math. Comp. 23, 1969). Beyond ``last`` the
+    result is 0.
+    """
+    b = np.minimum(a, last).astype(np.float64)
+    h = b.astype(np.float32).astype(np.float64)
+    near = np.exp(-factor * (b - h) * (b + h))
+    return (scaled(b) * near * np.exp(-factor * h * h)).astype(a.dtype)
+
+
+def lgamma(x: Any) -> Any:
+    """log |gamma(x)|; inf at both infinities, as in C."""
+    y = mended(_gammaln(x), np.isinf(x), np.abs, x)
+    if y.dtype == np.float32:  # computed in double
+        return y
+    y = mended(y, np.abs(x) < 1e-300, lambda v: -np.log(np.abs(v)), x)
+    return mended(y, (x > 0.5) & (x < 2.5), _lgamma_near_zeros, x)
+
+
+def _lgamma_near_zeros(x: Any) -> Any:
+    """lgamma in (1/2, 5/2), where it has the zeros 1 and 2.
+
+    lgamma(2 + t) = (1 - gamma) t + sum of (zeta(k) - 1) (-t)^k / k over k >= 2 (Abramowitz and Stegun
+    6.1.33), and lgamma(1 + t) is log(1 + t) less.
+    """
+    first = x < 1.5
+    t = x - np.where(first, 1.0, 2.0)
+    series = np.zeros_like(t)
+    for c in _lgamma_series():
+        series = (series + c) * t
+    return np.where(first, series - np.log1p(np.where(first, t, 0.0)), series)
+
+
+@functools.cache
+def _lgamma_series() -> tuple[float, ...]:
+    """Coefficients of t^30, ..., t^2, t."""
+    zeta_less_1 = scipy_special("zetac")
+    return (*(float(zeta_less_1(k)) * (-1) ** k / k for k in range(30, 1, -1)), 1 - np.euler_gamma)
+
+
+def digamma(x: Any) -> Any:
+    """The derivative of lgamma; nan at negative integers, -inf at 0 and inf at -0.
+
+    Near its poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent.
+    """
+    return mended(_psi(x), (x < 0) & (np.abs(x - np.rint(x)) <= 0.25), _reflected_digamma, x)
+
+
+def _reflected_digamma(x: Any) -> Any:
+    fraction = x - np.rint(x)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = _psi(1 - x) - np.pi / np.tan(np.pi * fraction)
+    return np.where(fraction == 0, np.nan, found).astype(x.dtype)
+
+
+def polygamma(n: Any, x: Any) -> Any:
+    """The n-th derivative of digamma. SciPy's is always in double precision."""
+    return np.asarray(scipy_special("polygamma")(n, x), np.result_type(n, x))
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x, np.zeros((), x.dtype))
+
+
+def near(F: Any, x: Any) -> Any:
+    """x, brought near where exp(-|x|) is 0 all the same: in products with that, 0 * inf must not arise."""
+    return F.clip(x, -1e4, 1e4)
+
+
+def _sigmoid_d(F: Any, y: Any, x: Any) -> Any:
+    return y * F.sigmoid(-x)  # 1 - y would cancel
+
+
+def _silu_d(F: Any, _y: Any, x: Any) -> Any:
+    t = x if x.dtype.kind == "c" else near(F, x)
+    return F.sigmoid(x) * (1 + t * F.sigmoid(-x))
+
+
+def _gelu_dd(F: Any, _y: Any, x: Any) -> Any:
+    square = F.square(near(F, x))
+    return (2 - square) * F.exp(-0.5 * square) * _PDF_AT_0
+
+
+def _erf_d(F: Any, _y: Any, x: Any) -> Any:
+    return _TWO_OVER_SQRT_PI * F.exp(-F.square(near(F, x)))
+
+
+_TWO_OVER_SQRT_PI, _PDF_AT_0 = 2 / math.sqrt(math.pi), 1 / math.sqrt(2 * math.pi)
+
+SPECIAL = (
+    Scalar(
+        "sigmoid",
+        sigmoid,
+        (_sigmoid_d,),
+        result="float",
+        complex_ok=True,
+        summary="1 / (1 + exp(-x)).",
+        example=("[0., 2.]", "[0.5       , 0.88079708]"),
+        compiled=True,
+        slopes=Slopes(),
+        finite=True,
+    ),
+    Scalar(
+        "softplus",
+        _softplus,
+        (lambda F, _y, x: F.sigmoid(x),),
+        "f",
+        result="float",
+        summary="log(1 + exp(x)), without overflow.",
+        compiled=True,
+        slopes=Slopes(),
+    ),
+    Scalar(
+        "silu",
+        silu,
+        (_silu_d,),
+        "fc",
+        zero_preserving=True,
+        complex_ok=True,
+        summary="x * sigmoid(x).",
+        example=("[0., 1.]", "[0.        , 0.73105858]"),
+        compiled=True,
+        slopes=Slopes(),
+        finite=True,
+    ),
+    Scalar(
+        "gelu",
+        gelu,
+        (lambda F, _y, x: F.gelu_derivative(x),),
+        "f",
+        zero_preserving=True,
+        summary="x times the standard normal distribution function of x.",
+        compiled=True,
+        slopes=Slopes(),
+    ),
+    # A function of its own: what gelu and it have in common is computed once (`codegen.emit.vecmath.error`).
+    Scalar(
+        "gelu_derivative",
+        gelu_derivative,
+        (_gelu_dd,),
+        "f",
+        compiled=True,
+        slopes=Slopes(),
+    ),
+    Scalar(
+        "erf",
+        scipy_special("erf"),
+        (_erf_d,),
+        "iuf",
+        result="float",
+        zero_preserving=True,
+        summary="The error function.",
+        example=("[0., 1.]", "[0.        , 0.84270079]"),
+        compiled=True,
+        slopes=Slopes(),
+    ),
+    Scalar(
+        "erfc",
+        erfc,
+        (lambda F, _y, x: -_erf_d(F, _y, x),),
+        "iuf",
+        result="float",
+        summary="1 - erf(x), exact for large x.",
+        example=("[0., 1.]", "[1.        , 0.15729921]"),
+        compiled=True,
+        slopes=Slopes(),
+    ),
+    Scalar(
+        "lgamma",
+        lgamma,
+        (lambda F, _y, x: F.digamma(x),),
+        "iuf",
+        result="float",
+        domain=(POSITIVE,),
+        summary="The logarithm of abs(gamma(x)); next to its zeros at negative x within 1e-15.",
+        example=("[1., 5.]", "[0.        , 3.17805383]"),
+        slopes=Slopes(),
+    ),
+    Scalar(
+        "digamma",
+        digamma,
+        (lambda F, _y, x: F.polygamma(1, x),),
+        "iuf",
+        result="float",
+        domain=(POSITIVE,),
+        summary="The derivative of lgamma; next to its zeros at negative x within 1e-15.",
+        example=("[1., 2.]", "[-0.57721566,  0.42278434]"),
+        slopes=Slopes(),
+    ),
+    Scalar(
+        "polygamma",
+        polygamma,
+        (None, lambda F, _y, n, x: F.polygamma(n + 1, x)),
+        "iuf",
+        result="float",
+        domain=(None, POSITIVE),
+        names=("n", "x"),
+        orders=1,
+    ),
+)

@@ -1,0 +1,113 @@
+"""What a rule would cost: it is run in a trace of its own, and the equations that it writes down are
+added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from iverson.autograd import engine
+from iverson.autograd.mode import recording
+from iverson.autograd.node import Node, leaf, make_node
+from iverson.core.aval import Aval
+from iverson.core.counting import cost
+from iverson.core.counting.cost import Cost
+from iverson.core.dispatch import value_of
+from iverson.core.dtypes import is_inexact
+from iverson.core.entries import FULL, NOTHING, Bracket, Entries
+from iverson.core.errors import IversonError
+from iverson.core.op import frozen
+from iverson.graph.ir.nodes import Equation, Graph, Value
+from iverson.graph.tracing.trace import Trace
+from iverson.layouts import layouts_by_type, support_of
+
+
+class RuleCosts:
+    """Costs of rules; those of equal calls are found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Cost] = {}
+
+    def of(self, node: Node, k: int, part: Entries = FULL, beside: Sequence[int] = ()) -> Cost:
+        """Of argument k's cotangent, or a part of it, from a cotangent of the result that is dense.
+
+        beside : arguments whose cotangents are computed too: what they share with this one is theirs.
+
+        Nothing for a rule that cannot be traced.
+        """
+        if part is NOTHING:
+            return Cost()
+        others: dict[int, Entries] = dict.fromkeys(beside, FULL)
+        own = self._of_all(node, {**others, k: part})
+        return own.beyond(self._of_all(node, others)) if beside else own
+
+    def _of_all(self, node: Node, wanted: dict[int, Entries]) -> Cost:
+        key = node.op, frozenset(wanted.items()), tuple(map(_known, node.args)), frozen(node.params)
+        try:
+            found = self._known.get(key)
+        except TypeError:  # a parameter without a hash
+            return _cost(node, wanted)
+        if found is None:
+            found = self._known[key] = _cost(node, wanted)
+        return found
+
+
+def _cost(node: Node, wanted: dict[int, Entries]) -> Cost:
+    demands = tuple(wanted.get(i, NOTHING) for i in range(len(node.args)))
+    level = Trace("rule")
+    try:
+        with recording(False), level:
+            pulled = engine._cotangents(_in(level, node), _cotangent(level, node), demands, False)
+            for _, ct in pulled:
+                engine._multiplied(ct)
+    except IversonError:
+        return Cost()
+    return sum(map(of_equation, level.equations), Cost())
+
+
+def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
+    """By the types of its operands and results, or by their shapes alone if ``dense``.
+
+    One that runs a graph costs what the graph's equations do, as often as it is run for sure.
+    """
+    bodies = [p for p in equation.params.values() if isinstance(p, Graph)]
+    if bodies:  # of several, a branch is not known, nor how often a loop runs
+        once = sum((of_equation(e, dense=dense) for e in bodies[0].equations), Cost())
+        return once * equation.params.get("length", 1) if len(bodies) == 1 else Cost()
+    operands = [x.aval if type(x) is Value else x for x in equation.operands]
+    results = [v.aval for v in equation.results]
+    return cost.of(equation.op, operands, results, equation.params, dense=dense)
+
+
+def _known(held: Any) -> Any:
+    """What the cost depends on of an argument as a node holds it."""
+    if isinstance(held, Aval):
+        return held.shape, held.dtype, _lasting(held.support)
+    if type(held) in layouts_by_type:
+        return held.shape, held.dtype, _lasting(support_of(held))
+    return type(held)
+
+
+def _lasting(support: Entries) -> Entries:
+    return FULL if isinstance(support, Bracket) else support
+
+
+def _in(level: Trace, node: Node) -> Node:
+    """The call with values of a trace in place of those that it holds."""
+
+    def traced(held: Any) -> Any:
+        if not hasattr(held, "dtype") or not is_inexact(held.dtype):
+            return held
+        support = held.support if isinstance(held, Aval) else support_of(held)
+        return value_of(level.input(Aval(held.shape, held.dtype, _lasting(support))))
+
+    args = tuple(map(traced, node.args))
+    parents = tuple([leaf(a.shape, a.dtype) if hasattr(a, "dtype") else None for a in args])
+    out = tuple(map(traced, node.out)) if node.multiple else traced(node.out)
+    return make_node(node.op, args, node.params, parents, (0,) * len(args), out, None)
+
+
+def _cotangent(level: Trace, node: Node) -> Any:
+    count = len(node.out) if node.multiple else 1
+    made = tuple([level.input(node.result(k)) for k in range(count)])
+    return made if node.multiple else made[0]

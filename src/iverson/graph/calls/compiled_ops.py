@@ -1,0 +1,360 @@
+"""Graphs that are called: one op each, whose derivatives are graphs too.
+
+On values that nobody differentiates, a compiled graph runs its program. Where an input is tracked it is one
+node, of an op made for the inputs that are: its forward also gives what backward reads, and its backward
+picks, for the cotangents that are defined and the inputs whose cotangents are demanded in this call, a
+variant of the pullback. A variant is made when it is first asked for, kept, and a compiled graph itself: so
+derivatives of any order are compiled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from iverson.autograd.joint import JointOp
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.stored_entries import spread
+from iverson.core.aval import Aval
+from iverson.core.dispatch import (
+    bind,
+    is_tracked,
+    level_of,
+    make_handle,
+    make_handles,
+    value_of,
+)
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
+from iverson.core.op import Op
+from iverson.core.python.cached import cached_property
+from iverson.graph.calls.executable import Executable, executable
+from iverson.graph.derivatives.differentiation import Capture, Recorded, captured
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.derivative_interface import WHOLE, crossing_of, leaving_of
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED, Graph
+from iverson.graph.ir.operations import is_absent
+from iverson.graph.ir.pattern_binding import binding_of, bounds, inputs_on_symbols
+from iverson.graph.ir.print import numbers
+from iverson.graph.lowering.graph_lowering import NOTHING_DONATED
+from iverson.graph.lowering.padding import on_binding
+from iverson.graph.passes import simplified
+from iverson.graph.passes.demand_analysis import demands
+from iverson.kernels.kernel_registry import register
+from iverson.layouts import Sparse, are_strided, holds_alone, support_of, to_strided
+from iverson.layouts.symbols import (
+    Binding,
+    Counts,
+    PatternRead,
+    PatternSymbol,
+    actual,
+    capacity,
+    examples,
+    symbol_for,
+    widened,
+)
+
+#: How many entries there is always room for.
+LEAST = 1 << 12
+#: For how many patterns a graph is kept that is made for each.
+_PATTERNS = 8
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class _CompiledOp(JointOp):
+    """The op of a compiled graph. kept: which of its results backward reads."""
+
+    FAMILY: ClassVar[str] = "compiled"
+    kept: tuple[bool, ...]
+
+    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
+        return (True,) * len(tracked), self.kept
+
+
+class Compiled:
+    """A graph to be called on handles.
+
+    graph : as it is differentiated; what runs is simplified.
+    name : what errors and reports call it.
+    native : whether it runs as a program; if not, op by op.
+    donated : positions of inputs whose memory a call may write outputs into, each with the position of the
+        output that should be there, or -1 for any. Memory that something else holds is copied first.
+    """
+
+    def __init__(
+        self, graph: Graph, name: str, *, native: bool = True, donated: Mapping[int, int] = NOTHING_DONATED
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.native = native
+        self.donated = donated
+        self._program: Executable | None = None
+        self._is_defined = all(x is not UNDEFINED for x in graph.outputs)
+        self._ops: dict[tuple[bool, ...], _Differentiable] = {}
+        self._at: dict[Any, Compiled] = {}
+        self._fitted: dict[Any, Compiled] = {}
+        #: Whether it was made for the numbers of entries of the calls that come to it (`_fitting`).
+        self._fits = False
+
+    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+        """The outputs (UNDEFINED for those that are), from one handle an input; UNDEFINED for one that is,
+        where the graph asks whether it is (`lower_grad_of`)."""
+        values = list(map(value_of, handles, handles))
+        if not are_strided(values):
+            given = [x for x in handles if x is not UNDEFINED]
+            partly = len(given) < len(handles) and is_grad_enabled() and any(map(is_tracked, given))
+            if partly or level_of(values) is not None:
+                return interpret(self._actual(values), handles)
+            if len(given) < len(handles):
+                return [x if x is UNDEFINED else make_handle(x) for x in self.run(values)]
+        tracked = tuple(map(is_tracked, handles))
+        if True in tracked and is_grad_enabled():
+            if not self._on_symbols:
+                return self.differentiable(tracked)(handles)
+            binding = binding_of(self.graph, values)
+            if (other := self._fitting(binding)) is not self:
+                return other(handles)
+            try:
+                with examples(binding):
+                    return self.differentiable(tracked)(handles)
+            except PatternRead:
+                return self.at(values)(handles)
+        results = self.run(values, handles)
+        if not self._is_defined:
+            return [x if x is UNDEFINED else make_handle(x) for x in results]
+        return make_handles(results)
+
+    def run(self, values: Sequence[Any], handles: Sequence[Any] = ()) -> Sequence[Any]:
+        """The program on values; ``handles`` hold those that are donated."""
+        if not self.native:
+            with recording(False):
+                given = [x if x is UNDEFINED else make_handle(x) for x in values]
+                return [value_of(x, x) for x in interpret(self._actual(values), given)]
+        if not self._on_symbols:
+            return self._executable().run(self._owned(values, handles))
+        binding = binding_of(self.graph, values)
+        if (other := self._fitting(binding)) is not self:
+            return other.run(values, handles)
+        try:
+            with examples(binding):
+                program = self._executable()
+        except PatternRead:
+            return self.at(values).run(values, handles)
+        return program.run(self._owned(values, handles), binding)
+
+    @cached_property
+    def _on_symbols(self) -> bool:
+        return bool(inputs_on_symbols(self.graph))
+
+    def _executable(self) -> Executable:
+        if self._program is None:
+            self._program = executable(simplified(self.graph), self.donated)
+        return self._program
+
+    def _owned(self, values: Sequence[Any], handles: Sequence[Any]) -> Sequence[Any]:
+        """The values, with copies of those that are donated and not a handle's alone."""
+        assert self._program is not None
+        if handles and self._program.reused:
+            _own(values, handles, self._program.reused)
+        return values
+
+    def _fitting(self, binding: Binding) -> Compiled:
+        """The same for at least as many entries as patterns that follow from those of a call have, and not
+        for far more."""
+        if self._fits:
+            return self
+        own = bounds(self.graph)
+        counts = {s: s.at(binding).stored_shape[0] for s in own if s.follows and s.known_from is None}
+        if all(n <= s.stored_shape[0] <= max(4 * n, LEAST) for s, n in counts.items()):
+            return self
+        key = tuple([capacity(n) for n in counts.values()])
+        if key not in self._fitted:
+            taken = Counts(numbers(self.graph))
+            # What is known from another one follows from what that becomes.
+            wider: Binding = {s: s for s in binding if s.known_from is None}
+            wider |= widened(counts, taken)
+            graph = on_binding(self.graph, wider)
+            made = Compiled(graph, self.name, native=self.native, donated=self.donated)
+            made._fits = True
+            self._fitted[key] = made
+            while len(self._fitted) > _PATTERNS:
+                self._fitted.pop(next(iter(self._fitted)), None)
+        return self._fitted[key]
+
+    def _actual(self, values: Sequence[Any]) -> Graph:
+        """The graph, with the patterns of values for its inputs in place of symbols."""
+        if not inputs_on_symbols(self.graph):
+            return self.graph
+        return on_binding(self.graph, binding_of(self.graph, values))
+
+    def at(self, values: Sequence[Any]) -> Compiled:
+        """The same for patterns of these numbers of entries, where it is for any up to a capacity; else for
+        these patterns alone: what depends on where entries are is made for each pattern."""
+        binding = binding_of(self.graph, values)
+        bounded = any(s.capacity for s in binding)
+        key = tuple([p.stored_shape[0] for p in binding.values()]) if bounded else tuple(binding.values())
+        found = self._at.get(key)
+        if found is None:
+            made = {s: symbol_for(p) or p for s, p in binding.items()} if bounded else binding
+            with examples({s: binding[r] for r, s in made.items() if isinstance(s, PatternSymbol)}):
+                graph = on_binding(self.graph, made)
+            found = self._at[key] = Compiled(graph, self.name, native=self.native, donated=self.donated)
+            while len(self._at) > _PATTERNS:
+                self._at.pop(next(iter(self._at)), None)
+        return found
+
+    def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
+        """The graph as an op that is differentiated in these inputs."""
+        found = self._ops.get(tracked)
+        if found is None:
+            found = self._ops.setdefault(tracked, _Differentiable(self, tracked))
+        return found
+
+
+def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
+    """Put copies in place of those values to be written over whose memory is not a handle's alone."""
+    each = Counter(map(id, values))
+    for k in reused:
+        shared = each[id(values[k])] > 1
+        values[k] = None  # it, and a name here, would be owners
+        alone = not shared and holds_alone(handles[k])
+        held = to_strided(value_of(handles[k]))
+        values[k] = held if alone and held.flags.carray else held.copy()
+        del held
+
+
+class _Differentiable:
+    """A compiled graph with respect to some of its inputs: the op, and the variants of its derivatives.
+
+    What is differentiated computes what its outputs depend on, and no more: steps of a loop that no output
+    reads would be run for what is kept of them.
+    """
+
+    def __init__(self, compiled: Compiled, tracked: tuple[bool, ...]) -> None:
+        graph, name = dead_code(demands(dead_code(compiled.graph))), compiled.name
+        self.recorded = Recorded(graph, tracked)
+        read = self.recorded.reads()
+        self.name = name
+        self.graph = self.recorded.forward()
+        self.real = len(graph.outputs)
+        self.given = [k for k, x in enumerate(self.graph.outputs) if x is not UNDEFINED]
+        self._native = compiled.native
+        forward = Compiled(self.graph, name, native=self._native)
+        self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
+        self.op = _CompiledOp(
+            name=name,
+            forward=lambda *values: tuple(x for x in forward.run(values) if x is not UNDEFINED),
+            abstract=lambda *_: tuple([self.graph.outputs[k].aval for k in self.given]),
+            joint=self._pull,
+            joint_jvp=self._push,
+            multiple=True,
+            selects=False,
+            kept=tuple(self.graph.outputs[k] in read for k in self.given),
+        )
+
+    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+        outputs: list[Any] = [UNDEFINED] * self.real
+        for k, x in zip(self.given, bind(self.op, tuple(handles)), strict=True):
+            if k < self.real:
+                outputs[k] = x
+        return outputs
+
+    def _pull(self, demands: Sequence[Entries], node: Any, g: Sequence[Any]) -> list[Any]:
+        """Cotangents of the inputs: the rule of the op. What is asked for is selected; what goes to the op
+        before may be a selection."""
+        wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
+        cotangents: list[Any] = [None] * len(self.graph.outputs)
+        for k, x in zip(self.given, g, strict=True):
+            cotangents[k] = None if is_absent(x) else x
+        pulled = self._derivative("pull", cotangents, (wanted, leaving_of(node, wanted)), node)
+        found: list[Any] = [None] * len(demands)
+        for k, ct in zip(wanted, pulled, strict=True):
+            found[k] = ct
+        return found
+
+    def _push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        """Tangents of the outputs: the op's rule in forward mode."""
+        pushed = self._derivative("push", tangents, (), node)
+        return [pushed[k] for k in self.given]
+
+    def _derivative(self, mode: str, given: Sequence[Any], asked: Any, node: Any) -> list[Any]:
+        """Cotangents of wanted inputs, or tangents of all outputs, from those that are given (not None)."""
+        recording = is_grad_enabled()
+        boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
+        own = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, given, node)
+        given = [x if x is None or on else spread(x) for x, on in zip(given, own, strict=True)]
+        arriving = tuple([WHOLE if x is None else crossing_of(x, boxes=boxes) for x in given])
+        each = [[] if x is None else c.apart(x) for x, c in zip(given, arriving, strict=True)]
+        avals = tuple(
+            [
+                _aval(parts[0], recording, boxes, pattern) if parts else None
+                for parts, pattern in zip(each, own, strict=True)
+            ]
+        )
+        write: Any
+        if mode == "pull":
+            wanted, leaving = asked
+            write = lambda: self.recorded.pullback(
+                avals, wanted, recording=recording, arriving=arriving, leaving=leaving
+            )
+        else:
+            write = lambda: self.recorded.pushforward(
+                avals, recording=recording, arriving=arriving, leaving=True
+            )
+        key = mode, avals, arriving, asked, recording
+        variant, captures, left = self._variant(key, node, write)
+        outputs = iter(variant([x for parts in each for x in parts] + self._captured(captures, node)))
+        found = [(c, [next(outputs) for _ in range(c.count)]) for c in left]
+        return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in found]
+
+    def _patterns(self, values: Sequence[Any], given: Sequence[Any], node: Any) -> list[Any]:
+        """Of each cotangent or tangent that is stored on the pattern of its value, that; None of others."""
+        found: list[Any] = [None] * len(given)
+        binding: Binding | None = None
+        for k, (v, x) in enumerate(zip(values, given, strict=True)):
+            held = None if x is None else value_of(x)
+            support = v.aval.support if isinstance(held, Sparse) else None
+            if isinstance(held, Sparse) and isinstance(support, Stored):
+                if binding is None:
+                    binding = binding_of(self.graph, list(map(value_of, node.inputs())))
+                if actual(support.pattern, binding) is held.pattern:
+                    found[k] = support
+        return found
+
+    def _variant(self, key: Any, node: Any, make: Callable[[], Any]) -> Any:
+        found = self._variants.get(key)
+        if found is None:
+            given: Any = nullcontext()
+            if inputs_on_symbols(self.graph):
+                held = list(map(value_of, node.inputs()))
+                given = examples(binding_of(self.graph, held))
+            with given:  # rules of users run here: under no lock
+                graph, *rest = make()
+            found = self._variants.setdefault(key, (self._compiled(graph, key[0]), *rest))
+        return found
+
+    def _compiled(self, graph: Graph, what: str) -> Compiled:
+        return Compiled(graph, f"{self.name}, {what}", native=self._native)
+
+    def _captured(self, captures: Sequence[Capture], node: Any) -> list[Any]:
+        """Handles of the values of this call that a variant reads."""
+        results = node.results()
+        return captured(captures, node.inputs(), {k: results[n] for n, k in enumerate(self.given)})
+
+
+def _aval(x: Any, recording: bool, boxes: bool, on_pattern: Entries | None) -> Aval:
+    """What a variant counts on of a cotangent: its box or pattern, unless what is tracked there is zero only
+    now."""
+    if recording and is_tracked(x):
+        return Aval(x.shape, x.dtype)
+    support = on_pattern or (support_of(value_of(x)) if boxes else FULL)
+    return Aval(x.shape, x.dtype, support if on_pattern or isinstance(support, Box) else FULL)
+
+
+@register(_CompiledOp.FAMILY, object)
+def _run(op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    """A compiled graph takes values in any layout."""
+    return op.forward(*values)

@@ -1,0 +1,177 @@
+"""Values that only a call defines, as values and flags: what `lower_grad_of` makes, as programs take it.
+
+    %4 = defined(%0, %1)               ->      %4 = logical_or(%flag0, %flag1)
+    %5, %6 = when[body=...](%4, %0)    ->      %5, %6 = cond[on_true=body, on_false=zeros](%4, %0)
+    %7 = autograd_add(%5, %1)          ->      %7 = add_n(%5, %1)
+    %8 = defined_or_zero(%0)           ->      %0
+
+What is undefined is zeros that nobody reads but sums, and flags say so. They are inputs of the graph that is
+left, after its own, and outputs of it for what may be undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval, has_shape
+from iverson.core.table import TABLE
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.ir.operations import autograd_add, defined, defined_or_zero, op_named, when, zero_constant
+from iverson.graph.ir.regions import substituted
+from iverson.layouts import Zero
+
+FLAG = Aval((), np.dtype(bool))
+
+
+@dataclass(frozen=True, eq=False)
+class OnFlags:
+    """A graph in which all is defined, and how a call of the one it was made of becomes a call of it.
+
+    optional : inputs that may be undefined, by number. core : has a flag for each of them after its inputs.
+    gives : what each output of the graph is: UNDEFINED, or the number of one of the core's, and of a flag
+        that says whether it is defined (None: it is).
+    """
+
+    core: Graph
+    optional: tuple[int, ...]
+    gives: tuple[Any, ...]
+
+    def opened(self, values: Sequence[Any]) -> list[Any]:
+        """Values for the core's inputs, from those for the graph's."""
+        filled = [
+            Zero(v.shape, v.dtype) if x is UNDEFINED else x
+            for x, v in zip(values, self.core.inputs, strict=False)
+        ]
+        return [*filled, *(np.asarray(values[k] is not UNDEFINED) for k in self.optional)]
+
+    def packed(self, made: Sequence[Any]) -> list[Any]:
+        """The graph's outputs, from the core's."""
+        return [
+            made[g[0]] if g is not UNDEFINED and (g[1] is None or made[g[1]]) else UNDEFINED
+            for g in self.gives
+        ]
+
+
+def on_flags(graph: Graph) -> OnFlags | None:
+    """The graph on values and flags; None for one in which all is defined, or of unknown shapes."""
+    if not any(e.op.name in RULES for e in graph.equations):
+        return None
+    known = all(map(has_shape, (*graph.inputs, *(v for e in graph.equations for v in e.results))))
+    return _Flagging(graph).run() if known else None
+
+
+@dataclass(eq=False)
+class _Flagging:
+    """The equations in the making.
+
+    now : what stands for values. flags : of those that may be undefined, what says whether they are not.
+    """
+
+    graph: Graph
+    equations: list[Equation] = field(default_factory=list)
+    now: dict[Value, Operand] = field(default_factory=dict)
+    flags: dict[Operand, Value] = field(default_factory=dict)
+    where: Any = None
+
+    def run(self) -> OnFlags:
+        g = self.graph
+        self.constants = dict(g.constants)
+        read = {x for e in g.equations if e.op.name in RULES for x in e.operands}
+        optional = tuple([k for k, v in enumerate(g.inputs) if v in read or v in g.outputs])
+        self.flags.update((g.inputs[k], Value(FLAG)) for k in optional)
+        inputs = (*g.inputs, *self.flags.values())
+        for e in g.equations:
+            self.where = e.where
+            operands = substituted(e.operands, self.now)
+            RULES.get(e.op.name, _Flagging.keep)(self, replace(e, operands=operands))
+        gives: list[Any] = []
+        outputs: list[Operand] = []
+        for x in substituted(g.outputs, self.now):
+            if x is UNDEFINED:
+                gives.append(UNDEFINED)
+                continue
+            own = [x, *([self.flags[x]] if x in self.flags else [])]
+            gives.append((len(outputs), len(outputs) + 1 if own[1:] else None))
+            outputs += own
+        core = Graph(inputs, tuple(self.equations), tuple(outputs), tuple(self.constants.items()))
+        return OnFlags(dead_code(core), optional, tuple(gives))
+
+    def add(self, op: Any, operands: Sequence[Operand], aval: Aval) -> Value:
+        made = Value(aval)
+        self.equations.append(Equation(op, tuple(operands), {}, (made,), self.where))
+        return made
+
+    def zero(self, like: Any) -> Value:
+        made, held = zero_constant(like)
+        self.constants[made] = held
+        return made
+
+    def any_of(self, operands: Sequence[Operand]) -> Value | None:
+        """Whether one of some values is defined; None where that is known."""
+        given = [x for x in operands if x is not UNDEFINED]
+        if any(x not in self.flags for x in given):
+            return None
+        found, *others = dict.fromkeys(self.flags[x] for x in given)
+        for flag in others:
+            found = self.add(TABLE["logical_or"], (found, flag), FLAG)
+        return found
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    def keep(self, e: Equation) -> None:
+        self.equations.append(e)
+
+    def defined(self, e: Equation) -> None:
+        flag = self.any_of(e.operands)
+        if flag is None:
+            flag = Value(FLAG)
+            self.constants[flag] = np.asarray(True)
+        self.now[e.results[0]] = flag
+
+    def filled(self, e: Equation) -> None:
+        (x,) = e.operands
+        self.now[e.results[0]] = self.zero(e.results[0]) if x is UNDEFINED else x
+
+    def sum(self, e: Equation) -> None:
+        given = [x for x in e.operands if x is not UNDEFINED]
+        if len(given) < 2:
+            self.now[e.results[0]] = given[0] if given else UNDEFINED
+            return
+        flag = self.any_of(given)
+        found = self.now[e.results[0]] = self.add(TABLE["add_n"], given, e.results[0].aval)
+        if flag is not None:
+            self.flags[found] = flag
+
+    def branch(self, e: Equation) -> None:
+        body, flag = e.params["body"], e.operands[0]
+        given = zip(e.operands[1:], body.inputs, strict=True)
+        operands = [self.zero(v) if x is UNDEFINED else x for x, v in given]
+        at = [k for k, x in enumerate(body.outputs) if x is not UNDEFINED]
+        self.now.update((v, UNDEFINED) for k, v in enumerate(e.results) if k not in at)
+        if not at:
+            return
+        taken = replace(body, outputs=tuple(body.outputs[k] for k in at))
+        zeros = [zero_constant(x) for x in taken.outputs]
+        inputs = tuple(Value(v.aval) for v in body.inputs)
+        other = Graph(inputs, (), tuple(v for v, _ in zeros), tuple(zeros))
+        results = tuple(e.results[k] for k in at)
+        params = {"on_true": taken, "on_false": other}
+        self.equations.append(Equation(op_named("cond"), (flag, *operands), params, results, e.where))
+        self.flags.update((v, flag) for v in results)
+
+
+#: By name; other equations read what is defined.
+RULES: dict[str, Callable[[_Flagging, Equation], None]] = {
+    autograd_add.name: _Flagging.sum,
+    defined.name: _Flagging.defined,
+    defined_or_zero.name: _Flagging.filled,
+    when.name: _Flagging.branch,
+}
+
+
+__all__ = ["OnFlags", "on_flags"]

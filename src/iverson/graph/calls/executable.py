@@ -1,0 +1,98 @@
+"""What runs for a graph: a program, on the entries and index arrays of sparse values where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iverson.core.python.cached import cached_property
+from iverson.graph.calls.cotangent_flags import OnFlags, on_flags
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import Graph
+from iverson.graph.lowering.graph_lowering import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower
+from iverson.graph.passes import simplified
+from iverson.graph.passes.common_subexpressions import common
+from iverson.graph.passes.support_and_demand import entries, is_made, is_of_stored
+from iverson.graph.sparse.calling_convention import Given, OnPatterns
+from iverson.graph.sparse.sparse_lowering import on_patterns
+from iverson.layouts.symbols import Binding
+
+
+@dataclass(frozen=True, eq=False)
+class OnEntries:
+    """A program of the entries and index arrays of sparse values; as `Lowered`."""
+
+    how: OnPatterns
+    program: Lowered
+
+    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
+        """The outputs for values of the inputs; ``binding`` says which patterns symbols are."""
+        opened = self.how.opened(values, binding)
+        return self.how.packed(self.program.run(opened, binding), binding)
+
+    @property
+    def steps(self) -> tuple[Native | Library, ...]:
+        """As of the program."""
+        return self.program.steps
+
+    @property
+    def source(self) -> str:
+        """As of the program."""
+        return self.program.source
+
+    @cached_property
+    def reused(self) -> tuple[int, ...]:
+        """Positions of inputs whose memory a run writes outputs into."""
+        takes = self.how.takes
+        return tuple(takes[k].number for k in self.program.reused)  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, eq=False)
+class OnDefined:
+    """A program of values that may be undefined; as `Lowered`, with UNDEFINED among values and outputs."""
+
+    how: OnFlags
+    program: Lowered | OnEntries
+    reused: tuple[int, ...] = ()
+
+    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
+        """As of `OnEntries`."""
+        return self.how.packed(self.program.run(self.how.opened(values), binding))
+
+    @property
+    def steps(self) -> tuple[Native | Library, ...]:
+        """As of the program."""
+        return self.program.steps
+
+    @property
+    def source(self) -> str:
+        """As of the program."""
+        return self.program.source
+
+
+Executable = Lowered | OnEntries | OnDefined
+
+
+def executable(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Executable:
+    """What runs for a simplified graph.
+
+    donated : as of `lower`.
+    """
+    flagged = on_flags(graph)
+    return _on_entries(graph, donated) if flagged is None else OnDefined(flagged, _on_entries(flagged.core))
+
+
+def _on_entries(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered | OnEntries:
+    how = on_patterns(graph)
+    if how is None:
+        return lower(graph, donated)
+    at = {t.number: k for k, t in enumerate(how.takes) if type(t) is Given}
+    gives = [g if type(g) is int else -1 for g in how.gives]
+    inner = {at[k]: gives[n] if n >= 0 else -1 for k, n in donated.items() if k in at}
+    # Of what is stored, selections begin here.
+    core = how.core if is_made(how.core) else (simplified if is_of_stored(graph) else entries)(how.core)
+    return OnEntries(how, lower(dead_code(common(core)), inner))
+
+
+__all__ = ["Executable", "OnEntries", "executable"]

@@ -1,0 +1,1 @@
+"""Ops that run graphs: branches, loops, checkpoints, and their derivatives."""

@@ -1,0 +1,216 @@
+"""Bodies: graphs that ops of control flow run, and their derivatives as graphs.
+
+A body is closed: what its function read from outside are its first inputs, and operands of the op. Bodies of
+the same text are one object, so that what follows from one (`Graph.once`) is found once, however often its
+function is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
+from iverson.core.entries import FULL, Box
+from iverson.core.op import Op
+from iverson.core.python import locks
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.derivatives.differentiation import Capture, Recorded
+from iverson.graph.ir.derivative_interface import Crossing
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, values_of
+from iverson.graph.ir.operations import GraphOp, is_pure
+from iverson.graph.ir.print import text_and_objects
+from iverson.layouts import Pattern, Strided, Zero, support_of
+
+#: The graph of a derivative, what it captures, and as what its outputs cross.
+Variant = tuple[Graph, tuple[Capture, ...], list[Crossing]]
+
+#: As many bodies as are kept; then the oldest goes.
+_MANY = 256
+#: Constants of integers up to this many bytes are told apart by their entries.
+_SMALL = 4096
+_interned: dict[Any, Graph] = {}
+_lock = locks.lock()
+
+
+def lifted(graph: Graph, captured: Sequence[Any]) -> tuple[Graph, list[Any]]:
+    """A graph whose last inputs are captured, with these and its floating constants as first inputs instead.
+
+    Returns it and the handles for these inputs. Integers (places, counts) and zeros stay in the graph, where
+    derivatives count on what they are.
+    """
+    own = len(graph.inputs) - len(captured)
+    lifts = [(v, held) for v, held in graph.constants if _is_lifted(held)]
+    first = (*graph.inputs[own:], *(v for v, _ in lifts))
+    kept = tuple((v, held) for v, held in graph.constants if not _is_lifted(held))
+    closed = replace(graph, inputs=(*first, *graph.inputs[:own]), constants=kept)
+    return interned(closed), [
+        *captured,
+        *(held if isinstance(held, Handle) else make_handle(held) for _, held in lifts),
+    ]
+
+
+def _is_lifted(held: Any) -> bool:
+    return dtypes.is_inexact(held.dtype) and type(value_of(held, held)) is not Zero
+
+
+def interned(graph: Graph) -> Graph:
+    """The graph, or one that was made before and says the same."""
+    text, objects = text_and_objects(graph)
+    told = tuple(map(_told, objects))
+    if None in told:
+        return graph
+    with _lock:
+        found = _interned.pop((text, told), graph)
+        _interned[text, told] = found  # the last one is the youngest
+        if len(_interned) > _MANY:
+            del _interned[next(iter(_interned))]
+    return found
+
+
+def _told(x: Any) -> Any:
+    """What tells an object in a graph from others; None where it is not known when two are the same."""
+    if isinstance(x, Pattern | Op):
+        return id(x)  # alive as long as the graph
+    held = value_of(x, x)
+    if type(held) is Zero:
+        return "zero"
+    if type(held) is Strided and held.nbytes <= _SMALL and held.dtype.kind in "iub":
+        return held.tobytes()
+    return None
+
+
+def compiled(body: Graph) -> Compiled:
+    """What runs a body: op by op, unless it is part of a graph that runs as a program (`let_be_native`)."""
+    return body.once("compiled", lambda: Compiled(body, "body", native=False))
+
+
+def let_be_native(bodies: Iterable[Graph]) -> None:
+    """Let bodies run as programs from now on."""
+    for body in bodies:
+        compiled(body).native = True
+
+
+def run(body: Graph, values: Sequence[Any]) -> Sequence[Any]:
+    """The outputs of a body, as values, from values for its inputs."""
+    return compiled(body).run(values)
+
+
+def flags(args: Sequence[Any]) -> tuple[bool, ...]:
+    """Which arguments are tracked."""
+    return tuple([isinstance(x, Handle) and is_tracked(x) for x in args])
+
+
+def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
+    """Which outputs a derivative in the inputs at ``starts`` may reach."""
+    found = {v for v, has in zip(body.inputs, starts, strict=True) if has}
+    for equation in body.equations:
+        # An op of graphs alone is differentiated by what it evaluates.
+        passes = equation.op.differentiable or isinstance(equation.op, GraphOp)
+        if passes and not found.isdisjoint(values_of(equation.operands)):
+            found.update(v for v in equation.results if dtypes.is_inexact(v.dtype))
+    return [x in found for x in body.outputs]
+
+
+def zero(like: Any) -> Any:
+    """A handle of zeros that nothing stores."""
+    return make_handle(Zero(like.shape, like.dtype))
+
+
+def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
+    """What a loop's body computes of its first ``count`` inputs alone, which are the same in all steps.
+
+    The first graph computes it, of these inputs; the second is the body with that for further inputs after
+    them. None where there is nothing of that kind.
+
+        body(%0, %1):                       (%0):                 body(%0, %2, %1):
+          %2 = matrix_transpose(%0)           %2 = ...
+          %3 = matmul(%1, %2)          ->     return (%2)           %3 = matmul(%1, %2)
+          return (%3)                                               return (%3)
+    """
+    known = {*body.inputs[:count], *(v for v, _ in body.constants)}
+    before: list[Equation] = []
+    rest: list[Equation] = []
+    for equation in body.equations:
+        if is_pure(equation) and known.issuperset(values_of(equation.operands)):
+            before.append(equation)
+            known.update(equation.results)
+        else:
+            rest.append(equation)
+    made = {v for e in before for v in e.results}
+    read = dict.fromkeys(
+        v for v in (*(v for e in rest for v in values_of(e.operands)), *values_of(body.outputs)) if v in made
+    )
+    if not read:
+        return None
+    consts = body.inputs[:count]
+    first = Graph(consts, tuple(before), tuple(read), body.constants)
+    inside = Graph((*consts, *read, *body.inputs[count:]), tuple(rest), body.outputs, body.constants)
+    return first, inside
+
+
+class Derivatives:
+    """A body with its residuals, and its derivatives in some inputs: graphs made on demand and kept.
+
+    requires : which inputs.
+    keep : whether there are residuals; if not, derivatives compute them again.
+    forward : the body, whose outputs after its own are residuals.
+    """
+
+    def __init__(self, body: Graph, requires: Sequence[bool], *, keep: bool = True) -> None:
+        self.recorded = Recorded(body, requires, keep=keep)
+        self.reads = set(self.recorded.reads())
+        self.forward = self.recorded.forward()
+        self.variants: dict[Any, Any] = {}
+
+    def pullback(
+        self,
+        cotangents: Sequence[Aval | None],
+        wanted: Sequence[int],
+        recording: bool,
+        arriving: Sequence[Crossing],
+        leaving: Sequence[int],
+    ) -> Variant:
+        """As of `Recorded`; boxes leave as selections."""
+        key = "pull", tuple(cotangents), tuple(wanted), recording, tuple(arriving), tuple(leaving)
+        return self.once(  # type: ignore[no-any-return]
+            key,
+            lambda: self.recorded.pullback(
+                cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=False
+            ),
+        )
+
+    def pushforward(
+        self, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing] = (), leaving: bool = False
+    ) -> Variant:
+        """As of `Recorded`; boxes leave as selections."""
+        key = "push", tuple(given), recording, tuple(arriving), leaving
+        tangents = self.recorded.of_inputs(given)
+        return self.once(  # type: ignore[no-any-return]
+            key,
+            lambda: self.recorded.pushforward(
+                tangents, recording=recording, arriving=arriving, leaving=leaving, boxes=False
+            ),
+        )
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is kept under ``key``, made at the first call."""
+        found = self.variants.get(key)
+        if found is None:
+            found = self.variants.setdefault(key, make())  # rules of users run here: under no lock
+        return found
+
+
+def aval(x: Any, recording: bool) -> Aval:
+    """What a derivative counts on of a cotangent: its box, unless what is tracked there is zero only now."""
+    support = FULL if recording and is_tracked(x) else support_of(value_of(x))
+    return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)
+
+
+def defined(graph: Graph) -> tuple[list[int], Graph]:
+    """Which outputs are not undefined, and the graph that gives these alone."""
+    at = [k for k, x in enumerate(graph.outputs) if x is not UNDEFINED]
+    return at, replace(graph, outputs=tuple(graph.outputs[k] for k in at))

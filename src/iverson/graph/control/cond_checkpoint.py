@@ -1,0 +1,395 @@
+"""Ops that run graphs: a branch, and a function that is computed again for its derivative.
+
+Loops are in `scan` and `while_loop`. The graphs are parameters of the op and closed, so that a call is one
+equation, its gradient is one too, and so on to any order. An op's `evaluate` is the way in: where an operand
+is tracked it binds an op made for that, whose further results are what its derivative reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from iverson.autograd.joint import JointOp
+from iverson.autograd.mode import is_grad_enabled
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Draw, has_entries, value_of
+from iverson.core.entries import NOTHING
+from iverson.core.errors import GraphError
+from iverson.core.op import Op, Rule
+from iverson.graph.control.bodies import Derivatives, Variant, aval, defined, flags, let_be_native, run
+from iverson.graph.derivatives.differentiation import captured
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.derivative_interface import WHOLE, Crossing, given_out, leaving_of, taken_in
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
+from iverson.graph.ir.operations import OPERATIONS, bound, is_absent, zero_constant
+from iverson.graph.tracing.random_draws import drawn_before, draws_inside
+from iverson.kernels.kernel_registry import register
+from iverson.layouts import to_strided
+
+#: By op, how it is carried out on a batch (`Op.batch`): rules that make bodies of batches stand above graphs.
+BATCHES: dict[str, Rule] = {}
+
+
+def batch_rule(name: str) -> Rule:
+    """The rule of an op on a batch."""
+
+    def rule(F: Any, examples: Any, *args: Any, **params: Any) -> Any:
+        return BATCHES[name](F, examples, *args, **params)
+
+    return rule
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class ControlOp(JointOp):
+    """An op that runs graphs.
+
+    evaluate : ``evaluate(args, **params)``: its results, recorded where an argument is tracked.
+    narrow : ``narrow(equation, read)``: the equation without results that are not read.
+    shorten : ``shorten(equation, demands)``: equations with the same results where they are demanded, that do
+        less; None where there are none.
+    kept : of an op made for tracked operands, which results its derivative reads.
+    """
+
+    FAMILY: ClassVar[str] = "control"
+    evaluate: Rule
+    narrow: Rule
+    shorten: Rule | None = None
+    joint: Any = None
+    joint_jvp: Any = None
+    kept: tuple[bool, ...] | None = None
+
+    def prepare(self, params: Params) -> None:
+        """Let the graphs among the parameters run as programs: the op is a step of one."""
+        let_be_native(p for p in params.values() if isinstance(p, Graph))
+
+    def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
+        return (True,) * len(tracked), self.kept if self.kept is not None else False
+
+
+def define(op: ControlOp) -> ControlOp:
+    """Let graphs have the op, and its values any layout."""
+    OPERATIONS[op.name] = op
+    return op
+
+
+@register(ControlOp.FAMILY, object)
+def _run(op: Op, values: tuple[Any, ...], params: Any) -> Any:
+    return op.forward(*values, **params)
+
+
+def avals_of(body: Graph) -> tuple[Aval, ...]:
+    """What is known of the outputs of a body."""
+    return tuple([Aval(x.shape, x.dtype) for x in body.outputs])
+
+
+def given_avals(cotangents: Sequence[Any]) -> tuple[Aval | None, ...]:
+    """What is known of cotangents, or tangents: None for those that are undefined."""
+    recording = is_grad_enabled()
+    return tuple([None if x is None or is_absent(x) else aval(x, recording) for x in cotangents])
+
+
+def wanted_of(demands: Sequence[Any]) -> tuple[int, ...]:
+    """The inputs whose cotangents are demanded."""
+    return tuple([k for k, need in enumerate(demands) if need is not NOTHING])
+
+
+def narrowed_inputs(body: Graph) -> list[int]:
+    """The inputs that a body reads."""
+    read = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
+    return [k for k, v in enumerate(body.inputs) if v in read]
+
+
+# --- checkpoint ---------------------------------------------------------------------------------------
+
+
+def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
+    """The outputs of a body, of which nothing but its inputs is kept for a derivative."""
+    op = checkpoint_op
+    draws, body = body.once("drawn", lambda: _drawn_before(body))
+    args = [*args, *(draw() for draw in draws)]
+    tracked = flags(args)
+    if any(tracked) and is_grad_enabled():
+        op = body.once(("checkpoint", tracked), lambda: _Checkpoint(body, tracked).op)
+    return bound(op, tuple(args), {"body": body})  # type: ignore[no-any-return]
+
+
+def _drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
+    """As `drawn_before`; raises GraphError for draws of which nobody knows how many there are."""
+    draws, body = drawn_before(body)
+    if any(map(draws_inside, body.equations)):
+        raise GraphError(
+            "checkpoint",
+            got="random draws inside of a while_loop that is to run again",
+            expected="the same numbers in both runs",
+            remedy="use iverson.scan or iverson.fori_loop, or draw before it and pass what was drawn",
+        )
+    return draws, body
+
+
+def _narrow_checkpoint(equation: Equation, read: set[Value]) -> Equation:
+    at = [k for k, v in enumerate(equation.results) if v in read]
+    body: Graph = equation.params["body"]
+    body = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in at)))
+    inputs = narrowed_inputs(body)
+    return replace(
+        equation,
+        operands=tuple(equation.operands[k] for k in inputs),
+        params={"body": replace(body, inputs=tuple(body.inputs[k] for k in inputs))},
+        results=tuple(equation.results[k] for k in at),
+    )
+
+
+checkpoint_op = define(
+    ControlOp(
+        name="checkpoint",
+        batch=batch_rule("checkpoint"),
+        forward=lambda *values, body: tuple(run(body, values)),
+        abstract=lambda *_, body: avals_of(body),
+        multiple=True,
+        evaluate=checkpointed,
+        narrow=_narrow_checkpoint,
+    )
+)
+
+
+class _Checkpoint:
+    """The derivatives of a checkpointed body in its tracked inputs: checkpointed bodies themselves."""
+
+    def __init__(self, body: Graph, tracked: Sequence[bool]) -> None:
+        self.derivatives = Derivatives(body, tracked, keep=False)
+        self.op = replace(
+            checkpoint_op,
+            joint=self.pull,
+            joint_jvp=self.push,
+            selects=False,
+            kept=(False,) * len(body.outputs),
+        )
+
+    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+        found: list[Any] = [None] * len(demands)
+        g = [None if is_absent(x) else x for x in g]
+        wanted, (arriving, parts) = wanted_of(demands), taken_in(g)
+        variant = self.derivatives.pullback(
+            given_avals(g), wanted, is_grad_enabled(), arriving, leaving_of(node, wanted)
+        )
+        for k, ct in zip(wanted, self._outputs(variant, parts, node), strict=True):
+            found[k] = ct
+        return found
+
+    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        arriving, parts = taken_in(tangents)
+        given = [t is not None for t in tangents]
+        variant = self.derivatives.pushforward(given, is_grad_enabled(), arriving, leaving=True)
+        return self._outputs(variant, parts, node)
+
+    def _outputs(self, variant: Variant, given: list[Any], node: Any) -> list[Any]:
+        graph, captures, left = variant
+        at, body = graph.once("defined", lambda: defined(graph))
+        inputs = node.inputs()
+        outputs: list[Any] = [None] * len(graph.outputs)
+        args = [*given, *captured(captures, inputs, ())]
+        for k, x in zip(at, checkpointed(args, body=body) if at else (), strict=True):
+            outputs[k] = x
+        return given_out(left, outputs)
+
+
+# --- cond ---------------------------------------------------------------------------------------------
+
+
+def chosen(args: Sequence[Any], *, on_true: Graph, on_false: Graph) -> Sequence[Any]:
+    """The outputs of one of two bodies, which have the same inputs, by the first operand."""
+    op = cond_op
+    tracked = flags(args[1:])
+    if any(tracked) and is_grad_enabled():
+        made: _Cond = on_true.once(("cond", id(on_false), tracked), lambda: _Cond(on_true, on_false, tracked))
+        found = bound(made.op, tuple(args), made.params)
+        return found[: made.count]  # type: ignore[no-any-return]
+    return bound(op, tuple(args), {"on_true": on_true, "on_false": on_false})  # type: ignore[no-any-return]
+
+
+def _chosen_run(pred: Any, *values: Any, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:
+    return tuple(run(on_true if to_strided(pred).item() else on_false, values))
+
+
+def _narrow_cond(equation: Equation, read: set[Value]) -> Equation:
+    at = [k for k, v in enumerate(equation.results) if v in read]
+    names = ("on_true", "on_false")
+    bodies: list[Graph] = [equation.params[n] for n in names]
+    bodies = [dead_code(replace(b, outputs=tuple(b.outputs[k] for k in at))) for b in bodies]
+    inputs = sorted(set(narrowed_inputs(bodies[0])).union(narrowed_inputs(bodies[1])))
+    bodies = [replace(b, inputs=tuple(b.inputs[k] for k in inputs)) for b in bodies]
+    return replace(
+        equation,
+        operands=(equation.operands[0], *(equation.operands[k + 1] for k in inputs)),
+        params=dict(zip(names, bodies, strict=True)),
+        results=tuple(equation.results[k] for k in at),
+    )
+
+
+cond_op = define(
+    ControlOp(
+        name="cond",
+        batch=batch_rule("cond"),
+        forward=_chosen_run,
+        abstract=lambda *_, on_true, on_false: avals_of(on_true),
+        multiple=True,
+        evaluate=chosen,
+        narrow=_narrow_cond,
+    )
+)
+
+
+class _Cond:
+    """A branch with what its derivatives read: residuals of one body are zeros where the other is run."""
+
+    def __init__(self, on_true: Graph, on_false: Graph, tracked: Sequence[bool]) -> None:
+        self.on_false = on_false  # keeps it alive: it is found by its identity
+        self.count = len(on_true.outputs)
+        self.sides = [Derivatives(body, tracked) for body in (on_true, on_false)]
+        own = [side.forward.outputs[self.count :] for side in self.sides]
+        #: Where among the results the residuals of each side start.
+        self.starts = (self.count, self.count + len(own[0]))
+        bodies = []
+        for n, side in enumerate(self.sides):
+            zeros = [zero_constant(x) for x in own[1 - n]]
+            rest = (*own[0], *(v for v, _ in zeros)) if n == 0 else (*(v for v, _ in zeros), *own[1])
+            f = side.forward
+            outputs = (*f.outputs[: self.count], *rest)
+            bodies.append(Graph(f.inputs, f.equations, outputs, (*f.constants, *zeros)))
+        self.params = {"on_true": bodies[0], "on_false": bodies[1]}
+        reads = set().union(*(side.reads for side in self.sides))
+        kept = [
+            any(b.outputs[k] in reads for b in bodies) or k >= self.count
+            for k in range(len(bodies[0].outputs))
+        ]
+        self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, selects=False, kept=tuple(kept))
+
+    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+        wanted, recording = wanted_of(demands[1:]), is_grad_enabled()
+        pred = node.inputs()[0]
+        taken = 1 - int(to_strided(value_of(pred)).item()) if has_entries(pred) else None
+        leaving = tuple([k - 1 for k in leaving_of(node, [k + 1 for k in wanted])])
+        of_sides: list[Any] = []
+        for n, side in enumerate(self.sides):
+            cts = [None if is_absent(x) else x for x in (*g[: self.count], *self._residuals(n, g))]
+            if taken in (None, n):  # the other one may have no derivative
+                arriving, parts = taken_in(cts)
+                variant = side.pullback(given_avals(cts), wanted, recording, arriving, leaving)
+                of_sides.append((variant, parts))
+        found: list[Any] = [None] * len(demands)
+        at = [n for n, k in enumerate(wanted) if k in leaving]
+        outputs = (
+            self._outputs(of_sides, node, at) if taken is None else self._of_side(taken, of_sides[0], node)
+        )
+        for k, ct in zip(wanted, outputs, strict=True):
+            found[k + 1] = ct
+        return found
+
+    def _of_side(self, n: int, of_side: tuple[Variant, list[Any]], node: Any) -> list[Any]:
+        """What leaves a side; None for what is not defined."""
+        variant, given = of_side
+        found = interpret(variant[0], self._operands(n, variant, given, node))
+        return given_out(variant[2], [None if x is UNDEFINED else x for x in found])
+
+    def _operands(self, n: int, variant: Any, given: list[Any], node: Any) -> list[Any]:
+        """What the derivative of a side reads."""
+        results = node.results()
+        own = [*results[: self.count], *self._residuals(n, results)]
+        return [*given, *captured(variant[1], node.inputs()[1:], own)]
+
+    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        given = [t is not None for t in tangents[1:]]
+        arriving, parts = taken_in(tangents[1:])
+        variants = [self._pushed(n, given, is_grad_enabled(), arriving) for n in (0, 1)]
+        return self._outputs([(variant, parts) for variant in variants], node, range(len(node.out)))
+
+    def _pushed(
+        self, side: int, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing]
+    ) -> Variant:
+        """The pushforward of a side: of its outputs, then of the residuals of both, in order."""
+        own = self.sides[side]
+        graph, captures, left = own.pushforward(given, recording, arriving, leaving=True)
+        first = sum(c.count for c in left[: self.count])
+        outputs, residuals = graph.outputs[:first], graph.outputs[first:]
+        none = (UNDEFINED,) * (len(self.sides[1 - side].forward.outputs) - self.count)
+        rest = (*residuals, *none) if side == 0 else (*none, *residuals)
+        others = [WHOLE] * len(none)
+        of_rest = [*left[self.count :], *others] if side == 0 else [*others, *left[self.count :]]
+        key = "pushed", tuple(given), recording, tuple(arriving)
+        return own.once(  # type: ignore[no-any-return]
+            key,
+            lambda: (replace(graph, outputs=(*outputs, *rest)), captures, [*left[: self.count], *of_rest]),
+        )
+
+    def _residuals(self, side: int, of_results: Sequence[Any]) -> Sequence[Any]:
+        start = self.starts[side]
+        return of_results[start : start + len(self.sides[side].forward.outputs) - self.count]
+
+    def _outputs(
+        self, of_sides: list[tuple[Variant, list[Any]]], node: Any, leaving: Sequence[int]
+    ) -> list[Any]:
+        """What leaves the side that was run; None for what is defined on neither. What is undefined on one of
+        them is left out there, among what leaves for other ops."""
+        variants = [variant for variant, _ in of_sides]
+        key = "alike", *(id(graph) for graph, *_ in variants), tuple(leaving)
+        _, graphs, left = self.sides[0].once(key, lambda: (variants, *_alike(variants, leaving)))
+        at = [k for k in range(len(graphs[0].outputs)) if any(g.outputs[k] is not UNDEFINED for g in graphs)]
+        operands = [self._operands(n, variant, given, node) for n, (variant, given) in enumerate(of_sides)]
+        bodies = self.sides[0].once(
+            ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands, at))
+        )[1]
+        args = [node.inputs()[0], *operands[0], *operands[1]]
+        found: list[Any] = [None] * len(graphs[0].outputs)
+        for k, x in zip(at, chosen(args, on_true=bodies[0], on_false=bodies[1]) if at else (), strict=True):
+            found[k] = x
+        return given_out(left, found)
+
+
+def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[Graph], list[Crossing]]:
+    """Two graphs whose outputs cross as the same, and as what: where one selects, so does the other."""
+    each = [iter(graph.outputs) for graph, *_ in variants]
+    outputs: list[list[Any]] = [[], []]
+    constants: list[list[Any]] = [[], []]
+    left: list[Crossing] = []
+    for n, crossings in enumerate(zip(*(own for *_, own in variants), strict=True)):
+        parts = [[next(e) for _ in range(c.count)] for e, c in zip(each, crossings, strict=True)]
+        defined = [own[0] is not UNDEFINED for own in parts]
+        selects = any(c.selects for c in crossings) or (n in leaving and any(defined) and not all(defined))
+        for side, own in enumerate(parts):
+            if selects and len(own) == 1:
+                like = (own if defined[side] else parts[1 - side])[0]
+                there = Value(Aval(like.shape, np.dtype(bool)))
+                constants[side].append((there, np.broadcast_to(np.bool_(defined[side]), like.shape)))
+                own.append(there)
+            outputs[side] += own
+        left.append(Crossing(selects=True) if selects else WHOLE)
+    graphs = [
+        replace(graph, outputs=tuple(own), constants=(*graph.constants, *more))
+        for (graph, *_), own, more in zip(variants, outputs, constants, strict=True)
+    ]
+    return graphs, left
+
+
+def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Any]], at: Sequence[int]) -> list[Graph]:
+    """Two graphs as bodies with the inputs of both, which give the outputs at some places."""
+    others = [tuple(Value(Aval(x.shape, x.dtype)) for x in own) for own in operands]
+    bodies = []
+    for n, graph in enumerate(graphs):
+        outputs, zeros = [], []
+        for k in at:
+            x = graph.outputs[k]
+            if x is UNDEFINED:
+                x, held = zero_constant(graphs[1 - n].outputs[k])
+                zeros.append((x, held))
+            outputs.append(x)
+        inputs = (*graph.inputs, *others[1]) if n == 0 else (*others[0], *graph.inputs)
+        bodies.append(Graph(inputs, graph.equations, tuple(outputs), (*graph.constants, *zeros)))
+    return bodies
+
+
+__all__ = ["ControlOp", "checkpointed", "chosen", "cond_op", "define"]

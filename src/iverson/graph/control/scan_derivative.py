@@ -1,0 +1,451 @@
+"""The derivative of a scan: a scan of the body's derivative for each run of steps with the same to compute.
+
+Which cotangents and demands a step has is worked out by `steps`; the body's derivative is specialised to them
+(`Variant`), and a run of steps of one kind is one scan (`Linear`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.stored_entries import spread
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, make_handle
+from iverson.core.table import F
+from iverson.graph.control.bodies import Derivatives, reached, zero
+from iverson.graph.control.cond_checkpoint import ControlOp, narrowed_inputs, wanted_of
+from iverson.graph.control.step_runs import Part, Run, State, at, cut, follow, joined, state_at
+from iverson.graph.derivatives.differentiation import Capture
+from iverson.graph.ir.derivative_interface import (
+    WHOLE,
+    Crossing,
+    crossing_of,
+    leaving_of,
+    values_held,
+    where_held,
+)
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED, Graph, Operand, Value
+from iverson.graph.ir.operations import OPERATIONS, is_absent
+from iverson.graph.tracing.trace import Trace
+
+
+class Scan:
+    """A scan of which some operands are tracked: the op that keeps what derivatives read, and these.
+
+    Results of `forward` are the carry, the results of steps, then of each step as far as the pullback reads
+    them: the carry it was given, the carry it gave, and its residuals. In the body that is differentiated,
+    both carries are results of the step; so a cotangent of what was kept is one of a result.
+    """
+
+    def __init__(self, body: Graph, tracked: Sequence[bool], consts: int, carry: int) -> None:
+        self.consts, self.carry, self.body = consts, carry, body
+        self.requires = self._closure(body, tracked)
+        given = body.inputs[consts : consts + carry]
+        self.base = replace(body, outputs=(*body.outputs, *given, *body.outputs[:carry]))
+        self.derivatives = Derivatives(self.base, self.requires)
+        outputs = self.derivatives.forward.outputs
+        self.whole = len(self.base.outputs)
+        first: dict[Operand, int] = {}
+        for k in range(carry, len(outputs)):
+            first.setdefault(outputs[k], k)
+        reads, own = self.derivatives.reads, len(body.outputs)
+        #: The outputs of the derivatives' forward that are kept, by number.
+        self.kept = [
+            k for k, x in enumerate(outputs) if k < own or k >= self.whole or (x in reads and first[x] == k)
+        ]
+        self.place = {k: n for n, k in enumerate(self.kept)}
+        #: Where a value that is an output of a step is kept.
+        self.stacked = {x: self.place[k] for x, k in first.items() if k in self.place}
+        f = self.derivatives.forward
+        self.forward = replace(f, outputs=tuple(outputs[k] for k in self.kept))
+        self.op = replace(
+            _op(),
+            joint=self.pull,
+            joint_jvp=self.push,
+            selects=False,
+            kept=tuple(n >= carry and outputs[k] in reads for n, k in enumerate(self.kept)),
+        )
+
+    def _closure(self, body: Graph, tracked: Sequence[bool]) -> list[bool]:
+        """The inputs that are tracked in some step."""
+        found = list(tracked)
+        while True:
+            out = reached(body, found)[: self.carry]
+            again = list(found)
+            for k, has in enumerate(out):
+                again[self.consts + k] |= has
+            if again == found:
+                return found
+            found = again
+
+    def carry_like(self, k: int) -> Value:
+        """The carry of a number."""
+        return self.body.inputs[self.consts + k]
+
+    def again(self, node: Any, x: Value) -> Any:
+        """Stacked values that were not kept, of another run."""
+        f = self.derivatives.forward
+        body = replace(f, outputs=(*f.outputs[: self.carry], x))
+        return _op().evaluate(node.inputs(), **{**node.params, "body": body})[-1]
+
+    def body_of(self, step: Variant, stacked: Sequence[bool]) -> Graph:
+        """The body of a scan over steps of one kind, in which sums are carries."""
+        key = "body", step.graph.inputs, step.graph.outputs, step.seeds, step.outputs, tuple(stacked)
+        return self.derivatives.once(key, lambda: _body(step, stacked, self))  # type: ignore[no-any-return]
+
+    def _plain(self, k: int) -> Aval:
+        x = self.derivatives.forward.outputs[k]
+        return Aval(x.shape, x.dtype)
+
+    # -- reverse -------------------------------------------------------------------------------------
+
+    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+        """Cotangents of the operands."""
+        call = Linear(self, node, backwards=True)
+        carry, consts = self.carry, self.consts
+        of_carry = range(consts, consts + carry)
+        wanted = wanted_of(demands)
+        leaving = {*leaving_of(node, wanted), *of_carry}
+        always = tuple(k for k in wanted if k not in of_carry)
+        call.given(
+            {k: x for k, x in enumerate(g[:carry]) if not is_absent(x)},
+            {self.kept[n]: x for n, x in enumerate(g) if n >= carry and not is_absent(x)},
+        )
+        recording = is_grad_enabled()
+
+        def asked(state: State) -> tuple[int, ...]:
+            return tuple(sorted({*always, *(consts + k for k in state)}))
+
+        def read_after(state: State, _: int) -> State:
+            """The carries of which the cotangent after a step is read for that before it."""
+            seeds = [k for k in range(len(self.derivatives.forward.outputs)) if k < carry or k in self.place]
+            avals = [None] * len(self.derivatives.forward.outputs)
+            for k in seeds:
+                avals[k] = self._plain(k)  # type: ignore[call-overload]
+            graph = self.derivatives.pullback(avals, asked(state), recording, (), ())[0]
+            read = set(narrowed_inputs(graph))
+            return frozenset(k for n, k in enumerate(seeds) if k < carry and n in read)
+
+        start = frozenset(k - consts for k in wanted if k in of_carry)
+        reads = follow(call.length, (), start, read_after)
+        call.marks.update(call.length - r.lo for r in reads)
+
+        def variant(state: State, k: int) -> Variant:
+            order = asked(state_at(reads, call.length - 1 - k))
+            avals: list[Aval | None] = [None] * len(self.derivatives.forward.outputs)
+            seeds = [("carry", j, _selects(state, j)) for j in _carries(state)]
+            for j in _carries(state):
+                avals[j] = self._plain(j)
+            for j, part in sorted(call.parts_at(k).items()):
+                avals[j] = part.aval
+                seeds.append(("stacked", j, selects(part.handle)))
+            arriving = [WHOLE] * len(avals)
+            for _, j, held in seeds:
+                arriving[j] = Crossing(selects=held)
+            own = [j for j in order if j in leaving]
+            graph, captures, left = self.derivatives.pullback(avals, order, recording, arriving, own)
+            kinds: list[Slot] = [
+                ("carry", j - consts) if j in of_carry else ("sum" if j < consts else "stacked", j)
+                for j in order
+            ]
+            return Variant(graph, captures, seeds, kinds, left)
+
+        call.run(variant)
+        found: list[Any] = [None] * len(demands)
+        for k in wanted:
+            if k in of_carry:
+                found[k] = call.carries.get(k - consts)
+            else:
+                found[k] = call.sums.get(k) if k < consts else call.joined(k, node.args[k])
+        return found
+
+    # -- forward -------------------------------------------------------------------------------------
+
+    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        """Tangents of the results."""
+        call = Linear(self, node, backwards=False)
+        carry, consts = self.carry, self.consts
+        given = {k: t for k, t in enumerate(tangents) if t is not None}
+        call.given(
+            {k - consts: t for k, t in given.items() if consts <= k < consts + carry},
+            {k: t for k, t in given.items() if k >= consts + carry},
+            {k: t for k, t in given.items() if k < consts},
+        )
+        recording = is_grad_enabled()
+
+        def variant(state: State, k: int) -> Variant:
+            seeds = [("fixed", j, selects(x)) for j, x in call.fixed.items()]
+            seeds += [("carry", j, _selects(state, j)) for j in _carries(state)]
+            seeds += [("stacked", j, selects(part.handle)) for j, part in sorted(call.parts_at(k).items())]
+            at = {j + consts if kind == "carry" else j: held for kind, j, held in seeds}
+            has = [j in at for j in range(len(self.requires))]
+            arriving = [Crossing(selects=at.get(j, False)) for j in range(len(self.requires))]
+            graph, captures, left = self.derivatives.pushforward(has, recording, arriving, leaving=True)
+            kinds = [
+                ("carry", j) if j < carry else ("stacked" if j in self.place else "", j)
+                for j in range(len(left))
+            ]
+            return Variant(graph, captures, seeds, kinds, left)
+
+        call.run(variant)
+        return [
+            call.carries.get(k) if n < carry else call.joined(k, node.out[n]) for n, k in enumerate(self.kept)
+        ]
+
+
+#: What an input or output of a step of a derivative is: "fixed", the same in all steps; "carry"; "stacked";
+#: "sum", added up over the steps; and its number. Of a selection (`borders`), "held" stands after the kind of
+#: the input or output that says where it is held, which comes after its values.
+Slot = tuple[str, int]
+
+
+def selects(x: Any) -> bool:
+    """Whether a handle may hold a selection."""
+    return crossing_of(x, boxes=False).selects
+
+
+def _state(slots: Iterable[Slot]) -> State:
+    """The carries among some slots: the numbers of those that are defined; below 0, of those that select."""
+    numbers = {"carry": lambda k: k, "carry held": lambda k: -1 - k}
+    return frozenset(numbers[kind](k) for kind, k in slots if kind in numbers)
+
+
+def _carries(state: State) -> list[int]:
+    return sorted(k for k in state if k >= 0)
+
+
+def _selects(state: State, k: int) -> bool:
+    return -1 - k in state
+
+
+def _apart(slots: Iterable[tuple[str, int, bool]]) -> list[Slot]:
+    """The slots of values, of which some are selections."""
+    return [slot for kind, k, held in slots for slot in ((kind, k), (f"{kind} held", k))[: 1 + held]]
+
+
+class Variant:
+    """A step of a derivative, as a graph, with what its first inputs and its outputs are."""
+
+    __slots__ = ("captures", "graph", "outputs", "seeds")
+
+    def __init__(
+        self,
+        graph: Graph,
+        captures: Sequence[Capture],
+        seeds: Iterable[tuple[str, int, bool]],
+        kinds: Sequence[Slot],
+        left: Sequence[Crossing],
+    ) -> None:
+        self.captures = tuple(captures)
+        self.seeds = tuple(_apart(seeds))
+        outputs = _apart((*slot, c.selects) for slot, c in zip(kinds, left, strict=True))
+        at = [k for k, x in enumerate(graph.outputs) if x is not UNDEFINED and outputs[k][0] in _KINDS]
+        self.outputs = tuple(outputs[k] for k in at)
+        self.graph = replace(graph, outputs=tuple(graph.outputs[k] for k in at))
+
+    def carries(self) -> State:
+        """The carries that are defined after the step."""
+        return _state(self.outputs)
+
+
+_KINDS = frozenset(f"{kind}{held}" for kind in ("carry", "sum", "stacked") for held in ("", " held"))
+
+
+class Linear:
+    """A derivative of one scan, in the making: a loop over its steps, first to last or the other way round.
+
+    Positions are those of stacked arrays; a step of this loop is at position k, or counted from the end.
+    """
+
+    def __init__(self, scan: Scan, node: Any, *, backwards: bool) -> None:
+        self.scan, self.node = scan, node
+        self.length: int = node.params["length"]
+        self.reverse = node.params["reverse"] != backwards
+        self.inputs, self.results = node.inputs(), node.results()
+        self.carries: dict[int, Any] = {}
+        self.fixed: dict[int, Any] = {}
+        self.sums: dict[int, Any] = {}
+        self.pieces: dict[int, list[tuple[int, int, Any]]] = {}
+        self.parts: dict[int, Part] = {}
+        self.marks: set[int] = set()
+
+    def given(
+        self, carries: dict[int, Any], stacked: dict[int, Any], fixed: dict[int, Any] | None = None
+    ) -> None:
+        """What the loop starts from, and what is the same in all steps."""
+        self.carries, stacked, self.fixed = (
+            {k: spread(x) for k, x in given.items()} for given in (carries, stacked, fixed or {})
+        )
+        self.parts = {k: Part(x) for k, x in stacked.items()}
+        self.marks = {b for p in self.parts.values() for b in self.positions(p.lo, p.hi)}
+
+    def positions(self, lo: int, hi: int) -> tuple[int, int]:
+        """The positions of some steps, and the steps at some positions."""
+        return (self.length - hi, self.length - lo) if self.reverse else (lo, hi)
+
+    def parts_at(self, step: int) -> dict[int, Part]:
+        """The stacked values that are defined in a step."""
+        k, _ = self.positions(step, step + 1)
+        return {j: p for j, p in self.parts.items() if p.lo <= k < p.hi}
+
+    def run(self, variant: Any) -> None:
+        """All steps; ``variant(state, k)`` is step k with these carries defined."""
+        runs = follow(
+            self.length,
+            self.marks,
+            _state(_apart(("carry", k, selects(x)) for k, x in self.carries.items())),
+            lambda state, k: variant(state, k).carries(),
+        )
+        for r in runs:
+            step = variant(r.state, r.lo)
+            if not step.seeds or not step.outputs:
+                self.carries = {}
+            elif r.hi - r.lo == 1:
+                self._one(step, r.lo)
+            else:
+                self._several(step, r)
+
+    def _one(self, step: Variant, k: int) -> None:
+        position, _ = self.positions(k, k + 1)
+        args = [self._seed(slot, lambda x: at(x, position)) for slot in step.seeds]
+        for capture in step.captures:
+            is_stacked, x = self._captured(capture)
+            args.append(at(x, position) if is_stacked else x)
+        self.carries = {}
+        made = _together(dict(zip(step.outputs, interpret(step.graph, args), strict=True)))
+        for (kind, j), x in made.items():
+            if kind == "carry":
+                self.carries[j] = x
+            elif kind == "sum":
+                self._add(j, x)
+            else:
+                whole = F.expand_dims(x, axis=(0,))
+                self.pieces.setdefault(j, []).append((position, position + 1, whole))
+
+    def _add(self, k: int, x: Any) -> None:
+        self.sums[k] = F.add(self.sums[k], x) if k in self.sums else x
+
+    def _several(self, step: Variant, r: Run) -> None:
+        lo, hi = self.positions(r.lo, r.hi)
+        captured = [self._captured(c) for c in step.captures]
+        carried = _of_kind(step.seeds, "carry")
+        summed = _of_kind(step.outputs, "sum")
+        stacked = _of_kind(step.outputs, "stacked")
+        body = self.scan.body_of(step, [is_stacked for is_stacked, _ in captured])
+        likes = dict(zip(step.outputs, step.graph.outputs, strict=True))
+        init = [self._seed(s, lambda x: x) for s in carried]
+        init += [zero(likes[s]) for s in summed]
+        fixed = [self._seed(s, lambda x: x) for s in _of_kind(step.seeds, "fixed")]
+        fixed += [x for is_stacked, x in captured if not is_stacked]
+        xs = [self._seed(s, lambda x: cut(x, lo, hi)) for s in _of_kind(step.seeds, "stacked")]
+        xs += [cut(x, lo, hi) for is_stacked, x in captured if is_stacked]
+        out = list(
+            _op().evaluate(
+                [*fixed, *init, *xs],
+                body=body,
+                consts=len(fixed),
+                carry=len(init),
+                length=hi - lo,
+                reverse=self.reverse,
+            )
+        )
+        made = _together(dict(zip([*carried, *summed, *stacked], out, strict=True)))
+        self.carries = {}
+        for (kind, k), x in made.items():
+            if kind == "carry":
+                self.carries[k] = x
+            elif kind == "sum":
+                self._add(k, x)
+            else:
+                self.pieces.setdefault(k, []).append((lo, hi, x))
+
+    def _seed(self, slot: Slot, part: Any) -> Any:
+        """What an input of a step holds, of a value or of its part in some steps."""
+        kind, k = slot
+        if kind.startswith("fixed"):
+            x = self.fixed[k]
+        elif kind.startswith("stacked"):
+            x = part(self.parts[k].handle)
+        else:
+            x = self.carries[k] if k in self.carries else zero(self.scan.carry_like(k))
+        if kind.endswith("held"):
+            return bind(where_held, (x,))
+        return bind(values_held, (x,)) if selects(x) else x
+
+    def _captured(self, capture: Capture) -> tuple[bool, Any]:
+        """Whether what a step reads is stacked, and it."""
+        scan, (kind, k) = self.scan, capture
+        if kind == "outside":
+            return False, k
+        if kind == "input" and not scan.consts <= k < scan.consts + scan.carry:
+            return k >= scan.consts, self.inputs[k]
+        f = scan.derivatives.forward
+        x = f.inputs[k] if kind == "input" else f.outputs[k]
+        place = scan.stacked.get(x)
+        kept = None if place is None else self.results[place]  # the rule of another direction may read less
+        return True, scan.again(self.node, x) if kept is None or isinstance(kept, Aval) else kept
+
+    def joined(self, k: int, like: Any) -> Any:
+        """A stacked result, or None."""
+        return joined(self.pieces[k], like) if k in self.pieces else None
+
+
+def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
+    with Trace("scan") as level, recording(False):
+        given = [level.handle(v) for v in step.graph.inputs]
+        out = dict(zip(step.outputs, interpret(step.graph, given), strict=True))
+        outputs = [out[s] if s in out else _missing(s, out, scan) for s in _of_kind(step.seeds, "carry")]
+        for s in _of_kind(out, "sum"):
+            x = level.input(Aval(out[s].shape, out[s].dtype))
+            there = out.get((f"{s[0]} held", s[1]))
+            y = out[s] if there is None else F.where(there, out[s], 0)
+            outputs.append(F.logical_or(x, y) if s[0] == "sum held" else F.add(x, y))
+        outputs += [out[s] for s in _of_kind(out, "stacked")]
+        graph = level.graph(outputs)
+    kinds = [kind for kind, _ in step.seeds] + ["stacked" if s else "fixed" for s in stacked]
+    order = [
+        v
+        for kind in ("fixed", "carry")
+        for k, v in zip(kinds, step.graph.inputs, strict=True)
+        if k.startswith(kind)
+    ]
+    inputs = (
+        *order,
+        *graph.inputs,
+        *(v for k, v in zip(kinds, step.graph.inputs, strict=True) if k.startswith("stacked")),
+    )
+    return replace(graph, inputs=inputs)
+
+
+def _missing(slot: Slot, out: dict[Slot, Any], scan: Scan) -> Any:
+    """A carry that a step does not give: zero, held nowhere. What does not select is held everywhere."""
+    kind, k = slot
+    like = scan.carry_like(k)
+    if kind == "carry":
+        return zero(like)
+    return make_handle(np.broadcast_to(np.bool_(("carry", k) in out), like.shape))
+
+
+def _together(out: dict[Slot, Any]) -> dict[Slot, Any]:
+    """Values by their slots, of what they are apart."""
+    found = {}
+    for (kind, k), x in out.items():
+        if not kind.endswith("held"):
+            there = out.get((f"{kind} held", k))
+            found[kind, k] = x if there is None else F.bracket(there, x, negated=False)
+    return found
+
+
+def _of_kind(slots: Iterable[Slot], kind: str) -> list[Slot]:
+    return [s for s in slots if s[0] in (kind, f"{kind} held")]
+
+
+def _op() -> ControlOp:
+    """The op, whose derivative this is."""
+    return cast(ControlOp, OPERATIONS["scan"])

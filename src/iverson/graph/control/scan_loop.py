@@ -1,0 +1,254 @@
+"""`scan`: a loop of a known number of steps, with a carry, over slices of arrays.
+
+    %c, %ys = scan[body=graph(consts, carry, slices) { ... return (carry, slices of ys) },
+                   consts=, carry=, length=, reverse=](consts, init, xs)
+
+Its derivative is a scan of the body's derivative, the other way round. What each step of that has to compute
+differs: of a loss on ``ys[3]``, steps after that one have no cotangent, it has one of its result alone, and
+those before it have one of the carry. Steps of one kind that follow each other are one scan, a step of a kind
+of its own is a call of the body, and steps that nothing reaches are not run (`scan_derivative`, `steps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.core.aval import Aval
+from iverson.core.dispatch import make_handle, value_of
+from iverson.core.entries import NOTHING, Box, Entries
+from iverson.core.table import TABLE, F
+from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run
+from iverson.graph.control.cond_checkpoint import ControlOp, batch_rule, checkpointed, define, narrowed_inputs
+from iverson.graph.control.scan_derivative import Scan
+from iverson.graph.control.step_runs import cut, joined, slices
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import Equation, Graph, Value
+from iverson.graph.ir.operations import bound
+from iverson.graph.tracing.random_draws import drawn_before
+from iverson.graph.tracing.trace import Trace
+from iverson.kernels.index_keys import canonical_slice
+from iverson.layouts import Strided, aligned_empty
+
+
+def scanned(
+    args: Sequence[Any], *, body: Graph, consts: int, carry: int, length: int, reverse: bool
+) -> Sequence[Any]:
+    """The carry after the last step and the results of all steps, stacked."""
+    body, consts, args = _prepared(body, consts, length, args)
+    params = {"body": body, "consts": consts, "carry": carry, "length": length, "reverse": reverse}
+    tracked = flags(args)
+    if any(tracked) and is_grad_enabled():
+        made = body.once(("scan", tracked, consts, carry), lambda: Scan(body, tracked, consts, carry))
+        found = bound(made.op, tuple(args), {**params, "body": made.forward})
+        return found[: len(body.outputs)]  # type: ignore[no-any-return]
+    return bound(scan_op, tuple(args), params)  # type: ignore[no-any-return]
+
+
+def scanned_in_blocks(
+    args: Sequence[Any], *, body: Graph, consts: int, carry: int, length: int, reverse: bool, every: int
+) -> Sequence[Any]:
+    """As `scanned`, but of the carries every so manieth is kept for a derivative: the steps from there to the
+    next are run again."""
+    body, consts, args = _prepared(body, consts, length, args)
+    call: dict[str, Any] = {"consts": consts, "carry": carry, "reverse": reverse}
+    count, rest = divmod(length, every)
+    lo, hi = (rest, length) if reverse else (0, length - rest)
+    outer = body.once(("blocks", consts, carry, every, reverse), lambda: _block(body, every, call))
+    xs = [_in_blocks(cut(x, lo, hi), every) for x in args[consts + carry :]]
+    state = args[consts : consts + carry]
+    out = scanned([*args[:consts], *state, *xs], body=outer, length=count, **call)
+    state, ys = list(out[:carry]), [_of_blocks(y) for y in out[carry:]]
+    if not rest:
+        return [*state, *ys]
+    others = (0, rest) if reverse else (hi, length)
+    xs = [cut(x, *others) for x in args[consts + carry :]]
+    again = body.once(("block", consts, carry, rest, reverse), lambda: _steps(body, rest, call))
+    last = checkpointed([*args[:consts], *state, *xs], body=again)
+    whole = [
+        joined([(lo, hi, y), (*others, z)], Aval((length, *z.shape[1:]), z.dtype))
+        for y, z in zip(ys, last[carry:], strict=True)
+    ]
+    return [*last[:carry], *whole]
+
+
+def _block(body: Graph, every: int, call: dict[str, Any]) -> Graph:
+    """The body of a scan over blocks of steps: each is computed again for its derivative."""
+    inner = _steps(body, every, call)
+    with Trace("scan") as level:
+        given = [level.input(v.aval) for v in inner.inputs]
+        return level.graph(checkpointed(given, body=inner))
+
+
+def _steps(body: Graph, length: int, call: dict[str, Any]) -> Graph:
+    """Some steps of a scan as a graph."""
+    fixed = call["consts"] + call["carry"]
+    with Trace("scan") as level:
+        given = [
+            level.input(v.aval if k < fixed else Aval((length, *v.shape), v.dtype))
+            for k, v in enumerate(body.inputs)
+        ]
+        return level.graph(scanned(given, body=body, length=length, **call))
+
+
+def _in_blocks(x: Any, every: int) -> Any:
+    return F.reshape(x, shape=(x.shape[0] // every, every, *x.shape[1:]))
+
+
+def _of_blocks(x: Any) -> Any:
+    return F.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
+def _prepared(body: Graph, consts: int, length: int, args: Sequence[Any]) -> tuple[Graph, int, list[Any]]:
+    """The call with what is the same in all steps computed, and what they draw drawn, before the loop."""
+    draws, body = body.once("drawn in steps", lambda: drawn_before(body))
+    args = [*args, *(d.several(length)() for d in draws)]
+    first, inside = body.once(("hoisted", consts), lambda: hoisted(body, consts) or (None, body))
+    if first is None:
+        return body, consts, args
+    if compiled(body).native:
+        let_be_native([inside])
+    made = interpret(first, args[:consts])
+    return inside, consts + len(made), [*args[:consts], *made, *args[consts:]]
+
+
+def _loop(*values: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool) -> tuple[Any, ...]:
+    """The kernel: the body's program, step by step."""
+    fixed, state = values[:consts], list(values[consts : consts + carry])
+    xs = values[consts + carry :]
+    stacks = [_Stack(x, length) for x in body.outputs[carry:]]
+    for t in reversed(range(length)) if reverse else range(length):
+        out = run(body, [*fixed, *state, *[_slice(x, t) for x in xs]])
+        state = list(out[:carry])
+        for stack, y in zip(stacks, out[carry:], strict=True):
+            stack.put(t, y)
+    return (*state, *(s.stacked(reverse) for s in stacks))
+
+
+def _slice(x: Any, t: int) -> Any:
+    if type(x) is Strided:
+        return np.asarray(x[t])
+    return value_of(
+        F.index_basic(make_handle(x), key=(t, *(canonical_slice(slice(None), n) for n in x.shape[1:])))
+    )
+
+
+class _Stack:
+    """The results of one kind of all steps: in one array as long as they are strided."""
+
+    def __init__(self, like: Any, length: int) -> None:
+        self.like, self.length = like, length
+        self.array: Any = None
+        self.values: list[Any] = []
+
+    def put(self, t: int, y: Any) -> None:
+        if self.array is None and not self.values and type(y) is Strided:
+            self.array = aligned_empty((self.length, *self.like.shape), self.like.dtype)
+            self.written: list[int] = []
+        if self.array is not None:
+            if type(y) is Strided:
+                self.array[t] = y
+                self.written.append(t)
+                return
+            self.values = [self.array[k, ...] for k in self.written]  # also of rank 0 arrays, not numbers
+            self.array = None
+        self.values.append(y)
+
+    def stacked(self, reverse: bool) -> Any:
+        if self.array is not None:
+            return self.array
+        if not self.length:
+            return aligned_empty((0, *self.like.shape), self.like.dtype)
+        values = self.values[::-1] if reverse else self.values
+        with recording(False):
+            return value_of(F.stack(*map(make_handle, values), axis=0))
+
+
+def _abstract(*_: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool) -> tuple[Aval, ...]:
+    found = [Aval(x.shape, x.dtype) for x in body.outputs[:carry]]
+    return (*found, *(Aval((length, *x.shape), x.dtype) for x in body.outputs[carry:]))
+
+
+def _narrow(equation: Equation, read: set[Value]) -> Equation:
+    """A carry stays if it is read at the end, or by what stays."""
+    params = dict(equation.params)
+    body, consts, carry = params["body"], params["consts"], params["carry"]
+    stays = {k for k, v in enumerate(equation.results) if v in read}
+    while True:
+        inner = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in sorted(stays))))
+        inputs = set(narrowed_inputs(inner))
+        more = {k - consts for k in inputs if consts <= k < consts + carry}
+        if more <= stays:
+            break
+        stays |= more
+    at = sorted(stays)
+    taken = [
+        k
+        for k in range(len(body.inputs))
+        if (k - consts in stays if consts <= k < consts + carry else k in inputs)
+    ]
+    params.update(
+        body=replace(inner, inputs=tuple(body.inputs[k] for k in taken)),
+        consts=sum(k < consts for k in taken),
+        carry=sum(k < carry for k in at),
+    )
+    return replace(
+        equation,
+        operands=tuple(equation.operands[k] for k in taken),
+        params=params,
+        results=tuple(equation.results[k] for k in at),
+    )
+
+
+def _shorten(equation: Equation, where: Sequence[Entries]) -> list[Equation] | None:
+    """A loop without the steps after the last one whose result is read, if nothing reads the last carry.
+
+    %c, %ys = scan[length=16](%h, %xs)             %1 = index_basic[key=(slice(0, 4, 1),)](%xs)
+    %y = index_basic[key=(3,)](%ys)         ->     %c, %2 = scan[length=4](%h, %1)
+                                                   %ys = embed[key=(slice(0, 4, 1),)](%2)
+                                                   %y = index_basic[key=(3,)](%ys)
+    """
+    carry, length = equation.params["carry"], equation.params["length"]
+    read = [need for need in where if need is not NOTHING]
+    if any(need is not NOTHING for need in where[:carry]) or not all(isinstance(n, Box) for n in read):
+        return None
+    regions = [need.region for need in read if isinstance(need, Box)]
+    lo, hi = min(r.start[0] for r in regions), max(r.stop[0] for r in regions)
+    lo, hi = (lo, length) if equation.params["reverse"] else (0, hi)
+    if (lo, hi) == (0, length):
+        return None
+    first = equation.params["consts"] + carry
+    made: list[Equation] = []
+    operands = list(equation.operands[:first])
+    for x in equation.operands[first:]:
+        operands.append(Value(Aval((hi - lo, *x.shape[1:]), x.dtype)))
+        key = {"key": slices(lo, hi, x.shape)}
+        made.append(Equation(TABLE["index_basic"], (x,), key, (operands[-1],), equation.where))
+    ys = equation.results[carry:]
+    parts = tuple([Value(Aval((hi - lo, *y.shape[1:]), y.dtype)) for y in ys])
+    results = (*equation.results[:carry], *parts)
+    params = {**equation.params, "length": hi - lo}
+    made.append(replace(equation, operands=tuple(operands), params=params, results=results))
+    for y, part in zip(ys, parts, strict=True):
+        key = {"key": slices(lo, hi, y.shape), "shape": y.shape}
+        made.append(Equation(TABLE["embed"], (part,), key, (y,), equation.where))
+    return made
+
+
+scan_op = define(
+    ControlOp(
+        name="scan",
+        batch=batch_rule("scan"),
+        forward=_loop,
+        abstract=_abstract,
+        multiple=True,
+        evaluate=scanned,
+        narrow=_narrow,
+        shorten=_shorten,
+    )
+)

@@ -1,0 +1,129 @@
+"""Steps of a loop by what each has to compute: runs of the same, and stacked values of some steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from iverson.autograd.mode import is_grad_enabled
+from iverson.core.aval import Aval
+from iverson.core.entries import Box
+from iverson.core.region import Region
+from iverson.core.table import F
+from iverson.graph.control.bodies import aval
+from iverson.kernels.index_keys import canonical_slice
+
+#: How many steps of a loop may be of a kind of their own, besides those that begin where a part does.
+_ALONE = 4
+
+State = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Steps ``lo <= k < hi`` with one state."""
+
+    lo: int
+    hi: int
+    state: State
+
+
+def follow(length: int, marks: Iterable[int], state: State, step: Callable[[State, int], State]) -> list[Run]:
+    """The states of all steps, from the first one's: ``step(state, k)`` is that after step k.
+
+    Between two marks (0 and ``length`` are some) what a step does depends on its state alone. Where states
+    do not settle after a few steps, a larger one that does is taken.
+    """
+    runs: list[Run] = []
+    alone = _ALONE
+    for lo, hi in pairwise(sorted({0, length, *marks})):
+        while lo < hi:
+            after = step(state, lo)
+            if after != state and alone and hi - lo > 1:
+                alone -= 1
+                runs.append(Run(lo, lo + 1, state))
+                state, lo = after, lo + 1
+                continue
+            if hi - lo > 1:
+                while not after <= state:
+                    state |= after
+                    after = step(state, lo)
+                after = state
+            runs.append(Run(lo, hi, state))
+            state, lo = after, hi
+    return runs
+
+
+def state_at(runs: Sequence[Run], k: int) -> State:
+    """The state of step k."""
+    return next(r.state for r in runs if r.lo <= k < r.hi)
+
+
+class Part:
+    """A stacked value that is known to be zero but in positions ``lo <= k < hi`` along its first axis.
+
+    aval : what is known of one slice.
+    """
+
+    __slots__ = ("aval", "handle", "hi", "lo")
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        known = aval(handle, is_grad_enabled())
+        self.lo, self.hi = 0, handle.shape[0]
+        support = known.support
+        if isinstance(support, Box):
+            (self.lo, *start), (self.hi, *stop) = support.region
+            rest = Region(tuple(start), tuple(stop))
+            self.aval = Aval(handle.shape[1:], handle.dtype)
+            if not rest.covers(handle.shape[1:]):
+                self.aval = Aval(handle.shape[1:], handle.dtype, Box(rest))
+        else:
+            self.aval = Aval(handle.shape[1:], handle.dtype)
+
+
+def cut(x: Any, lo: int, hi: int) -> Any:
+    """Positions ``lo <= k < hi`` of a handle along its first axis."""
+    if (lo, hi) == (0, x.shape[0]):
+        return x
+    return F.index_basic(x, key=slices(lo, hi, x.shape))
+
+
+def at(x: Any, k: int) -> Any:
+    """Position k of a handle along its first axis."""
+    return F.index_basic(x, key=(k, *_whole(x.shape[1:])))
+
+
+def joined(parts: Sequence[tuple[int, int, Any]], like: Any) -> Any:
+    """A value like another from parts of it: (lo, hi, handle) along the first axis, which do not overlap."""
+    parts = sorted(parts, key=lambda part: part[0])
+    pieces: list[list[Any]] = []
+    for lo, hi, x in parts:
+        if pieces and pieces[-1][1] == lo:
+            pieces[-1][1] = hi
+            pieces[-1][2].append(x)
+        else:
+            pieces.append([lo, hi, [x]])
+    total = None
+    for lo, hi, held in pieces:
+        x = held[0] if len(held) == 1 else _concat(held)
+        if (lo, hi) != (0, like.shape[0]):
+            x = F.embed(x, key=slices(lo, hi, like.shape), shape=like.shape)
+        total = x if total is None else F.add(total, x)
+    return total
+
+
+def _concat(held: Sequence[Any]) -> Any:
+    offsets = tuple(sum(x.shape[0] for x in held[:k]) for k in range(len(held)))
+    return F.concat(*held, axis=0, offsets=offsets)
+
+
+def slices(lo: int, hi: int, shape: Sequence[int]) -> tuple[slice, ...]:
+    """The key of positions ``lo <= k < hi`` along the first axis."""
+    return slice(lo, hi, 1), *_whole(shape[1:])
+
+
+def _whole(shape: Sequence[int]) -> list[slice]:
+    return [canonical_slice(slice(None), n) for n in shape]

@@ -1,0 +1,164 @@
+"""`while_loop`: a loop whose number of steps depends on entries.
+
+    %c = while[condition=graph(consts, carry) { ... return (flag) },
+               body=graph(consts, carry) { ... return (carry) }, consts=](consts, init)
+
+Its tangents run along with it. How many steps there are to keep residuals of is not known before, so that it
+has no pullback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.core.aval import Aval
+from iverson.core.errors import MissingRuleError
+from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
+from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
+from iverson.graph.derivatives.differentiation import captured
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.ir.operations import bound
+from iverson.graph.tracing.captured_state import aval_of
+from iverson.graph.tracing.trace import Trace
+from iverson.layouts import to_strided
+
+
+def repeated(args: Sequence[Any], *, condition: Graph, body: Graph, consts: int) -> Sequence[Any]:
+    """The carry at which the condition is False first."""
+    op = while_op
+    tracked = flags(args)
+    if any(tracked) and is_grad_enabled():
+        key = "while", id(condition), tracked, consts
+        op = body.once(key, lambda: _While(condition, body, tracked, consts)).op
+    return bound(op, tuple(args), {"condition": condition, "body": body, "consts": consts})  # type: ignore[no-any-return]
+
+
+def _loop(*values: Any, condition: Graph, body: Graph, consts: int) -> tuple[Any, ...]:
+    fixed, state = values[:consts], values[consts:]
+    while to_strided(run(condition, [*fixed, *state])[0]).item():
+        state = tuple(run(body, [*fixed, *state]))
+    return tuple(state)
+
+
+def _narrow(equation: Equation, read: set[Value]) -> Equation:
+    """A carry stays if it is read at the end, by the condition, or by what stays."""
+    condition, body, consts = (equation.params[n] for n in ("condition", "body", "consts"))
+    asked = set(narrowed_inputs(condition))
+    stays = {k for k, v in enumerate(equation.results) if v in read}
+    while True:
+        inner = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in sorted(stays))))
+        inputs = asked.union(narrowed_inputs(inner))
+        more = {k - consts for k in inputs if k >= consts}
+        if more <= stays:
+            break
+        stays |= more
+    taken = [k for k in range(len(body.inputs)) if (k - consts in stays if k >= consts else k in inputs)]
+    params = {
+        "condition": replace(condition, inputs=tuple(condition.inputs[k] for k in taken)),
+        "body": replace(inner, inputs=tuple(body.inputs[k] for k in taken)),
+        "consts": sum(k < consts for k in taken),
+    }
+    return replace(
+        equation,
+        operands=tuple(equation.operands[k] for k in taken),
+        params=params,
+        results=tuple(equation.results[k] for k in sorted(stays)),
+    )
+
+
+while_op = define(
+    ControlOp(
+        name="while",
+        batch=batch_rule("while"),
+        forward=_loop,
+        abstract=lambda *_, condition, body, consts: avals_of(body),
+        multiple=True,
+        evaluate=repeated,
+        narrow=_narrow,
+    )
+)
+
+
+class _While:
+    """The derivative of a loop in its tracked operands: a loop with tangents in its carry."""
+
+    def __init__(self, condition: Graph, body: Graph, tracked: Sequence[bool], consts: int) -> None:
+        self.condition, self.body, self.consts = condition, body, consts
+        requires = self._settled(tracked)
+        self.derivatives = Derivatives(body, requires)
+        self.op = replace(while_op, joint=self.pull, joint_jvp=self.push, kept=(False,) * len(body.outputs))
+
+    def _settled(self, starts: Sequence[bool]) -> list[bool]:
+        """The inputs that something flows into from these, after any number of steps."""
+        found = list(starts)
+        while True:
+            out = reached(self.body, found)
+            again = [*found[: self.consts], *(a | b for a, b in zip(found[self.consts :], out, strict=True))]
+            if again == found:
+                return found
+            found = again
+
+    def pull(self, _demands: Any, _node: Any, _g: Any) -> Any:
+        raise MissingRuleError(
+            "while_loop",
+            got="a gradient through a loop whose number of steps depends on entries",
+            expected="forward mode: iverson.jvp",
+            remedy="use iverson.scan, or iverson.fori_loop between Python integers",
+        )
+
+    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+        consts = self.consts
+        has = tuple(self._settled([t is not None for t in tangents]))
+        key = "with tangents", has, is_grad_enabled()
+        condition, body, outside = self.derivatives.once(
+            key, lambda: self._with_tangents(has, is_grad_enabled())
+        )
+        moving = [k for k, given in enumerate(has) if given]
+        inputs = node.inputs()
+        seeds = [zero(inputs[k]) if tangents[k] is None else tangents[k] for k in moving]
+        fixed = [t for k, t in zip(moving, seeds, strict=True) if k < consts]
+        carried = [t for k, t in zip(moving, seeds, strict=True) if k >= consts]
+        fixed = [*inputs[:consts], *fixed, *outside]
+        args = [*fixed, *inputs[consts:], *carried]
+        out = repeated(args, condition=condition, body=body, consts=len(fixed))
+        found: list[Any] = [None] * len(self.body.outputs)
+        for k, t in zip([k for k in moving if k >= consts], out[len(found) :], strict=True):
+            found[k - consts] = t
+        return found
+
+    def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph, list[Any]]:
+        """The loop's graphs, of (consts, their tangents, what rules read from outside, carry, its tangents),
+        and what they read."""
+        graph, captures, _ = self.derivatives.pushforward(has, recorded)
+        f, consts = self.derivatives.forward, self.consts
+        moving = [k for k, given in enumerate(has) if given]
+        with Trace("while_loop") as level, recording(False):
+            inputs = [level.input(v.aval) for v in f.inputs]
+            seeds = {k: level.input(Aval(f.inputs[k].shape, f.inputs[k].dtype)) for k in moving}
+            out = interpret(f, inputs)
+            outside = [x for kind, x in captures if kind == "outside"]
+            around = iter([level.input(aval_of(x)) for x in outside])
+            reads = [(kind, next(around) if kind == "outside" else k) for kind, k in captures]
+            pushed = interpret(graph, [*seeds.values(), *captured(reads, inputs, out)])
+            tangents = [pushed[k - consts] for k in moving if k >= consts]
+            likes = [f.inputs[k] for k in moving if k >= consts]
+            tangents = [zero(v) if t is UNDEFINED else t for t, v in zip(tangents, likes, strict=True)]
+            body = level.graph([*out[: len(self.body.outputs)], *tangents])
+        order = [
+            *range(consts),
+            *(len(f.inputs) + n for n, k in enumerate(moving) if k < consts),
+            *range(len(f.inputs) + len(moving), len(f.inputs) + len(moving) + len(outside)),
+            *range(consts, len(f.inputs)),
+            *(len(f.inputs) + n for n, k in enumerate(moving) if k >= consts),
+        ]
+        body = replace(body, inputs=tuple(body.inputs[k] for k in order))
+        own = iter(self.condition.inputs)
+        asked = [
+            next(own) if k < len(f.inputs) else Value(v.aval) for k, v in zip(order, body.inputs, strict=True)
+        ]
+        return replace(self.condition, inputs=tuple(asked)), body, outside

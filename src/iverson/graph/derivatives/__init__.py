@@ -1,0 +1,3 @@
+"""Pullbacks and pushforwards of graphs, for any pattern of cotangents that are given and results that are
+read.
+"""

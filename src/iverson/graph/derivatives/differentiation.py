@@ -1,0 +1,532 @@
+"""Differentiation of graphs.
+
+A graph is run once on variables of a trace, so that the eager engine has its nodes; pullbacks are written
+down by running their rules in that trace. `differentiate` writes each into a `grad_of` region, which is
+skipped as a whole where its cotangents are undefined: that one graph serves every pattern of cotangents.
+`Recorded.pullback` writes down the pass that the engine makes for one pattern, planned with its supports.
+
+The models are the automatic differentiation of PyTorch's TorchScript
+(``torch/csrc/jit/runtime/autodiff.cpp``: linear blocks, AutogradAdd, captures and their cotangents) and Radul
+et al., You Only Linearize Once (2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd import engine, forward, plan
+from iverson.autograd.api import variable
+from iverson.autograd.mode import recording
+from iverson.autograd.needs import Slot, find_needs
+from iverson.autograd.node import Node, reachable
+from iverson.autograd.record import selected
+from iverson.core import dtypes
+from iverson.core.aval import Aval, has_shape
+from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
+from iverson.core.entries import FULL, Stored
+from iverson.core.errors import ArgumentError, GraphError, MissingRuleError
+from iverson.core.float_warnings import silent
+from iverson.core.op import Op
+from iverson.core.table import pinned_rules
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.derivative_interface import WHOLE, Crossing, Found, let_leave, taken_apart
+from iverson.graph.ir.dtype_inference import pullback
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.operations import autograd_add, grad_of, is_of_the_library
+from iverson.graph.ir.pattern_binding import symbol_of, unknown
+from iverson.graph.ir.regions import closed
+from iverson.graph.tracing.captured_state import OutsideCells
+from iverson.graph.tracing.trace import Trace, Traced
+from iverson.layouts import Zero
+
+#: Where a value that a derivative reads comes from: an input or an output of the function, by number, or
+#: "outside", a tensor that a rule of a user reads from around it.
+Capture = tuple[str, Any]
+#: A derivative as it is written down: its equations, its first inputs, its outputs, and as what these cross.
+_Written = tuple[list[Equation], list[Value], list[Operand], list[Crossing]]
+
+
+def captured(captures: Sequence[Capture], inputs: Sequence[Any], outputs: Any) -> list[Any]:
+    """What a derivative reads, of these inputs and outputs of the function."""
+    of = {"input": inputs, "output": outputs}
+    return [of[kind][k] if kind in of else k for kind, k in captures]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A function and its pullback, as graphs.
+
+    f : the function. Its outputs are those of the function that was differentiated, then the values that
+        ``df`` reads besides inputs (residuals).
+    df : from cotangents and captured values to cotangents of inputs. Any of the cotangents may be undefined,
+        and what depends on none that is defined is undefined.
+    f_real_outputs : how many outputs the function that was differentiated has.
+    captures : what the inputs of ``df`` after its cotangents are.
+    df_input_vjps : the outputs of ``f`` whose cotangents are the first inputs of ``df``: real ones, and
+        residuals, whose cotangents are undefined unless a recorded pullback is itself differentiated.
+    df_output_vjps : the inputs of ``f`` whose cotangents ``df`` gives.
+    """
+
+    f: Graph
+    df: Graph
+    f_real_outputs: int
+    captures: tuple[Capture, ...]
+    df_input_vjps: tuple[int, ...]
+    df_output_vjps: tuple[int, ...]
+
+
+class Recorded:
+    """A graph that was run on variables of a trace, from whose nodes its derivatives are written down.
+
+    requires_grad : which inputs are variables.
+    keep : whether derivatives read outputs and residuals. If not, they compute these again from the inputs.
+    """
+
+    def __init__(self, graph: Graph, requires_grad: Sequence[bool], *, keep: bool = True) -> None:
+        self.level = Trace("differentiate")
+        self.level.cells = OutsideCells(self.level)
+        #: The rules in force where the function was called, of which it has kept what they read.
+        self.rules = pinned_rules()
+        with self.level, recording(True):
+            handles = [self.level.input(v.aval) for v in graph.inputs]
+            self.variables = [
+                variable(value_of(x)) if wanted else x
+                for x, wanted in zip(handles, requires_grad, strict=True)
+            ]
+            self.outputs = interpret(graph, self.variables)
+            if self.level.captured:
+                raise GraphError(
+                    "differentiate",
+                    got="a Function that reads a tensor which it did not read when it was traced",
+                    expected="forward to read the same tensors from around it in each run",
+                    remedy="make an argument of a tensor that forward reads from around it",
+                )
+            self.primal = self.level.graph(self.outputs)
+        #: By position, the inputs that are variables.
+        self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
+        self._keep = keep
+        self._reads: list[Value] | None = None if keep else []
+        #: Of values that are read and may be selections, the equations that take them apart and make them
+        #: again: what is kept is dense.
+        self._apart: dict[Value, tuple[list[Equation], Equation]] = {}
+
+    # -- one pattern ---------------------------------------------------------------------------------
+
+    def reads(self) -> list[Value]:
+        """The values of the function that the pullback of all outputs to all variables reads: inputs and
+        results of equations.
+
+        Where it has no pullback, those that its pushforward reads.
+        """
+        if self._reads is None and not all(map(has_shape, self.primal.inputs)):
+            self._reads = self._held()
+        if self._reads is None:
+            avals = [Aval(x.shape, x.dtype) if is_tracked(x) else None for x in self.outputs]
+            try:
+                equations, _, found, _ = self._pulled(avals, self.wanted, recording=True)
+            except MissingRuleError:
+                tangents = self.of_inputs([k in self.wanted for k in range(len(self.variables))])
+                equations, _, found, _ = self._pushed(tangents, True)
+            equations = list(dead_code(Graph((), tuple(equations), tuple(found))).equations)
+            made = {v for e in self.primal.equations for v in e.results}.union(self.primal.inputs)
+            read = dict.fromkeys(v for e in equations for v in values_of(e.operands))
+            self._reads = self._as_kept([v for v in self._kept((*read, *values_of(found))) if v in made])
+        return self._reads
+
+    def _as_kept(self, read: Sequence[Value]) -> list[Value]:
+        """Values that are read, with what selections among them cross as."""
+        selecting = Found(self.primal.equations, self.primal.constants).selections
+        selecting.difference_update(values_of(self.primal.outputs))
+        found: list[Value] = []
+        for v in read:
+            if v not in selecting:
+                found.append(v)
+            else:
+                parts, apart, again = taken_apart(v)
+                self._apart[v] = apart, again
+                found += parts
+        return found
+
+    def _kept(self, read: Iterable[Value]) -> list[Value]:
+        """What to keep for values that are read: of a sparse one, what it is made of, where that is free."""
+        makers = {e.results[0]: e for e in self.primal.equations if _is_free(e)}
+        found: dict[Value, None] = {}
+        for v in read:
+            while v in makers:
+                v = makers[v].operands[0]
+            found[v] = None
+        return list(found)
+
+    def _held(self) -> list[Value]:
+        """What nodes hold: of values without shapes, it is not known which of them rules will read."""
+        held = [x for node in self.order() if node.op for x in (*node.args, *_out(node))]
+        return list(dict.fromkeys(x.value for x in held if isinstance(x, Traced)))
+
+    def residuals(self) -> list[Value]:
+        """Those that are neither inputs nor outputs, as they are defined."""
+        read = set(self.reads()) - set(values_of(self.primal.outputs))
+        return [v for e in self._forward() for v in e.results if v in read]
+
+    def _forward(self) -> Iterator[Equation]:
+        """The equations of the function, and those that take what is kept apart."""
+        for e in self.primal.equations:
+            yield e
+            for v in e.results:
+                yield from self._apart.get(v, ((), None))[0]
+
+    def forward(self) -> Graph:
+        """The function with its residuals as further outputs."""
+        p, residuals = self.primal, self.residuals()
+        return Graph(p.inputs, tuple(self._forward()), (*p.outputs, *residuals), p.constants)
+
+    def pullback(
+        self,
+        cotangents: Sequence[Aval | None],
+        wanted: Sequence[int],
+        *,
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: Container[int] = (),
+        boxes: bool = True,
+    ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
+        """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, its other inputs,
+        and as what its outputs cross.
+
+        cotangents : what is known of each, None for one that is undefined.
+        recording : whether it may be differentiated: then only zeros of constants are counted on.
+        arriving : as what cotangents cross; of a selection, where it is held is the input after its values.
+        leaving : the inputs whose cotangents may be selections and boxes; those of others are made.
+        boxes : whether of a box only what is in it leaves; else it is a selection.
+        """
+        equations, seeds, found, left = self._pulled(
+            cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=boxes
+        )
+        return *self.closed(equations, seeds, found), left
+
+    def of_inputs(self, given: Sequence[bool]) -> list[Aval | None]:
+        """What is known of tangents of those inputs that have one."""
+        return [Aval(x.shape, x.dtype) if has else None for x, has in zip(self.variables, given, strict=True)]
+
+    def pushforward(
+        self,
+        tangents: Sequence[Aval | None],
+        *,
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: bool = False,
+        boxes: bool = True,
+    ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
+        """The graph from tangents of inputs to those of `forward`'s outputs; else as `pullback`."""
+        equations, seeds, found, left = self._pushed(tangents, recording, arriving, leaving, boxes)
+        return *self.closed(equations, seeds, found), left
+
+    def _pushed(
+        self,
+        tangents: Sequence[Aval | None],
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: bool = False,
+        boxes: bool = True,
+    ) -> _Written:
+        with self.rules, self.level, self.level.region() as equations:
+            seeds, starts = self._seeds(tangents, arriving)
+            given = {slot_of(self.variables[k]): x for k, x in starts.items()}
+            slots = self.slots()
+            pushed = forward.push([s for s in slots if s], given, create_graph=recording, select=not leaving)
+            found = [pushed.get(s) if s else None for s in slots]
+            return (
+                equations,
+                seeds,
+                *self._leaving(found, range(len(found)) if leaving else (), equations, seeds, boxes),
+            )
+
+    def _pulled(
+        self,
+        cotangents: Sequence[Aval | None],
+        wanted: Sequence[int],
+        *,
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
+        leaving: Container[int] = (),
+        boxes: bool = True,
+    ) -> _Written:
+        slots = self.slots()
+        with self.rules, self.level, self.level.region() as equations:
+            seeds, starts = self._seeds(cotangents, arriving)
+            given = [(slot, starts[k]) for k, slot in enumerate(slots) if slot is not None and k in starts]
+            asked = [slot_of(self.variables[k]) for k in wanted]
+            at = [n for n, k in enumerate(wanted) if k in leaving]
+            demands = dict.fromkeys(asked, FULL)
+            with let_leave(asked[n][0] for n in at):
+                pulled = engine.reverse(given, demands, create_graph=recording, select=False)
+            found = list(map(pulled.get, asked))
+            return equations, seeds, *self._leaving(found, at, equations, seeds, boxes)
+
+    def _seeds(
+        self, avals: Sequence[Aval | None], arriving: Sequence[Crossing]
+    ) -> tuple[list[Value], dict[int, Any]]:
+        """Inputs for what is defined of cotangents or tangents, and these as handles, by position."""
+        seeds: list[Value] = []
+        found: dict[int, Any] = {}
+        for k, a in enumerate(avals):
+            if a is not None:
+                crossing = arriving[k] if arriving else WHOLE
+                parts = [Value(a), *[Value(Aval(a.shape, np.dtype(bool)))] * crossing.selects]
+                found[k] = crossing.together(list(map(self.level.handle, parts)))
+                seeds += parts
+        return seeds, found
+
+    def _leaving(
+        self,
+        found: Sequence[Any],
+        at: Container[int],
+        equations: Sequence[Equation],
+        seeds: Iterable[Value],
+        boxes: bool,
+    ) -> tuple[list[Operand], list[Crossing]]:
+        """Outputs for cotangents or tangents (None: undefined), and as what they cross: as they are, of those
+        at some positions.
+
+        seeds : what is a box is not tracked, in the calls that this derivative is for.
+        """
+        known: Found | None = None
+        outputs: list[Operand] = []
+        crossings = [WHOLE] * len(found)
+        for k, x in enumerate(found):
+            if x is None:
+                outputs.append(UNDEFINED)
+            elif k in at:
+                if known is None:
+                    boxed = (v for v in seeds if not isinstance(v.aval.support, Stored))
+                    every = (*self.primal.equations, *equations)
+                    known = Found(every, self.level.constants, boxed)
+                crossings[k] = known.crossing(self.level.operand(x), boxes=boxes)
+                outputs += map(self.level.operand, crossings[k].apart(x))
+            else:
+                outputs.append(self.level.operand(selected(x)))
+        return outputs, crossings
+
+    def slots(self) -> list[Slot | None]:
+        """Of each output of `forward`, the node that made it; None where nothing flows back from it."""
+        found: list[Slot | None] = [slot_of(x) if is_tracked(x) else None for x in self.outputs]
+        if self._reads:
+            made = self._made()
+            found += [made.get(v) for v in self.residuals()]
+        return found
+
+    def order(self) -> list[Node]:
+        """The nodes between the variables and the outputs, oldest first."""
+        floor = min((slot_of(self.variables[k])[0].number for k in self.wanted), default=0)
+        return reachable([slot_of(x)[0] for x in self.outputs if is_tracked(x)], floor)
+
+    def _made(self) -> dict[Value, Slot]:
+        """The node and result that made each value which a node holds."""
+        found: dict[Value, Slot] = {}
+        for node in self.order():
+            for held, parent, index in zip(node.args, node.parents, node.indices, strict=True):
+                if isinstance(held, Traced) and parent is not None:
+                    found[held.value] = parent, index
+            for k, held in enumerate(node.out if node.multiple else (node.out,)):
+                if isinstance(held, Traced):
+                    found[held.value] = node, k
+        for e in reversed(self.primal.equations):
+            if _is_free(e) and e.results[0] in found:
+                node = found[e.results[0]][0]
+                parent = node.parents[0] if node.op is e.op else None
+                if parent is not None:
+                    found.setdefault(e.operands[0], (parent, node.indices[0]))
+        for v, (apart, _) in self._apart.items():
+            if v in found:
+                found[apart[0].results[0]] = found[v]
+        return found
+
+    def _on_roots(self, equations: Sequence[Equation], captured: Sequence[Value]) -> set[Value]:
+        """Inputs that say which patterns symbols in equations are, where what is captured does not."""
+        wanted = unknown(Graph((), tuple(equations), ()), captured)
+        return {v for v in reversed(self.primal.inputs) if symbol_of(v) in wanted}
+
+    def closed(
+        self, equations: Sequence[Equation], seeds: Sequence[Value], outputs: Sequence[Operand]
+    ) -> tuple[Graph, tuple[Capture, ...]]:
+        """The graph of equations that read values of the function, with these as its inputs after the seeds.
+
+        What is neither an input nor among `reads` is computed again: callers keep no other outputs.
+        """
+        p = self.primal
+        equations = dead_code(Graph((), tuple(equations), tuple(outputs), ())).equations
+        read = set(self.reads()) if self._keep else ()
+        of_input: dict[Value, Capture] = {v: ("input", k) for k, v in enumerate(p.inputs)}
+        of_output: dict[Operand, Capture] = {
+            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals())) if v in read
+        }
+        kept = {**of_output, **of_input, **{v: ("outside", x) for v, x in self.level.captured}}
+        needed = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))
+        again: list[Equation] = []
+        for equation in reversed(p.equations):
+            missing = [v for v in equation.results if v in needed and v not in kept]
+            apart = [self._apart[v][1] for v in missing if v in self._apart]
+            for e in apart if len(apart) == len(missing) else [equation]:
+                again.append(e)
+                needed.update(values_of(e.operands))
+        made = {v for e in again for v in e.results}  # beside what is not kept, it may make what is
+        needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed and v not in made])
+        captured = [v for v in kept if v in needed and v not in made]
+        captured.sort(key=lambda v: kept[v] if v in of_input or v in of_output else ("outside", 0))
+        graph = Graph(
+            (*seeds, *captured), (*reversed(again), *equations), tuple(outputs), tuple(self.level.constants)
+        )
+        return dead_code(graph), tuple(kept[v] for v in captured)
+
+
+def _is_free(e: Equation) -> bool:
+    """Whether an equation gives a sparse value on what others hold."""
+    return e.op.name in ("from_values", "permute_dims") and isinstance(e.results[0].aval.support, Stored)
+
+
+def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> Gradient:
+    """The pullback of a graph, for every pattern of cotangents.
+
+    Parameters
+    ----------
+    requires_grad : which inputs to differentiate in; default: all that have a floating dtype.
+
+    Raises ArgumentError unless there is one for each input.
+    """
+    if requires_grad is None:
+        requires_grad = [dtypes.is_inexact(v.dtype) for v in graph.inputs]
+    if len(requires_grad) != len(graph.inputs):
+        raise ArgumentError(
+            "differentiate",
+            "requires_grad",
+            got=f"{len(requires_grad)} entries",
+            expected=f"{len(graph.inputs)}, one an input",
+        )
+    recorded = Recorded(graph, requires_grad)
+    residuals = recorded.residuals()
+    slots = recorded.slots()
+    outputs = [*recorded.outputs, *map(recorded.level.handle, residuals)]
+    seeds = {k: Value(Aval(outputs[k].shape, outputs[k].dtype)) for k, s in enumerate(slots) if s is not None}
+    arrived: dict[Slot, list[Operand]] = {}
+    for k, seed in seeds.items():
+        arrived.setdefault(slots[k], []).append(seed)  # type: ignore[arg-type]
+    with recorded.level, recorded.level.region() as equations, recording(False):
+        _walk(recorded, arrived)
+        asked = [slot_of(recorded.variables[k]) for k in recorded.wanted]
+        totals = [_total(recorded.level, arrived.get(s, [])) for s in asked]
+        found = [_selected(recorded.level, x) for x in totals]
+    df, captures = recorded.closed(equations, list(seeds.values()), found)
+    return Gradient(recorded.forward(), df, len(recorded.outputs), captures, tuple(seeds), recorded.wanted)
+
+
+@silent
+def _walk(recorded: Recorded, arrived: dict[Slot, list[Operand]]) -> None:
+    """Write the pullback of each node into a region, latest first."""
+    order = recorded.order()
+    targets = {slot_of(recorded.variables[k]): FULL for k in recorded.wanted}
+    needs = find_needs(order, targets, recording=True)
+    for node in reversed(order):
+        demands = needs.of_args.get(node)
+        if node.op is None or demands is None:
+            continue
+        count = len(node.out) if node.multiple else 1
+        totals = [_total(recorded.level, arrived.pop((node, k), [])) for k in range(count)]
+        if any(x is not UNDEFINED for x in totals):
+            for k, ct in _pulled_back(recorded.level, node, demands, totals):
+                parent = node.parents[k]
+                assert parent is not None
+                arrived.setdefault((parent, node.indices[k]), []).append(ct)
+
+
+def _pulled_back(
+    level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
+) -> list[tuple[int, Value]]:
+    """A `grad_of` region with the rules of a node; its results by argument."""
+    with level.region() as body:
+        rules = _written if all(map(has_shape, (*node.args, *_out(node)))) else _postponed
+        found = rules(level, node, demands, totals)
+    assert node.op is not None
+    results = region(level, grad_of, node.op.name, body, totals, [x for _, x in found], node.where)
+    return [(k, v) for (k, _), v in zip(found, results, strict=True)]
+
+
+def region(
+    level: Trace,
+    op: Op,
+    name: str,
+    body: Sequence[Equation],
+    cotangents: Sequence[Operand],
+    outputs: Sequence[Operand],
+    where: Any,
+    flag: Sequence[Operand] = (),
+) -> tuple[Value, ...]:
+    """Write a region of a pullback, of the rules in ``body``, and give its results.
+
+    op : `grad_of`, or `when` with its flag.
+    """
+    given = values_of(cotangents)
+    graph = closed(body, outputs, level.constants, given)
+    results = tuple([Value(x.aval) for x in outputs])
+    if results:
+        params = {"name": name, "count": len(given), "body": graph}
+        level.equations.append(Equation(op, (*flag, *graph.inputs), params, results, where))
+    return results
+
+
+def _written(level: Trace, node: Node, demands: Any, totals: Sequence[Operand]) -> list[tuple[int, Operand]]:
+    """What the rules of a node give, written down; by argument."""
+    handles = [
+        make_handle(Zero(node.result(k).shape, node.result(k).dtype)) if x is UNDEFINED else level.handle(x)
+        for k, x in enumerate(totals)
+    ]
+    pulled = engine._cotangents(node, tuple(handles) if node.multiple else handles[0], demands, True)
+    return [(k, level.operand(engine._multiplied(ct))) for k, ct in pulled]
+
+
+def _postponed(
+    level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
+) -> list[tuple[int, Operand]]:
+    """The rules of a node whose shapes are not known, which wait for them."""
+    op = node.op
+    assert op is not None
+    wanted = tuple([k for step in plan.pullback(op, demands).steps for k in step.positions])
+    if not wanted:
+        return []
+    read = op.saves(tuple([k in wanted for k in range(len(node.args))]))[1]
+    each = read if type(read) is tuple else (read,) * len(totals)
+    out = [level.operand(y) if r else UNDEFINED for y, r in zip(_results(node), each, strict=True)]
+    operands = (*totals, *out, *map(level.operand, node.inputs()))
+    made = tuple([Value(Aval(node.args[k].shape, node.args[k].dtype)) for k in wanted])
+    of = op.name if is_of_the_library(op) else op
+    params = {"of": of, "results": len(totals), "wanted": wanted, **node.params}
+    level.equations.append(Equation(pullback, operands, params, made, node.where))
+    return list(zip(wanted, made, strict=True))
+
+
+def _out(node: Node) -> tuple[Any, ...]:
+    return node.out if node.multiple else (node.out,)
+
+
+def _results(node: Node) -> tuple[Any, ...]:
+    """The results as handles, or as Avals where they are not kept."""
+    found = node.results()
+    return found if node.multiple else (found,)
+
+
+def _total(level: Trace, terms: Sequence[Operand]) -> Operand:
+    """The sum of what has arrived, by `autograd_add`."""
+    total: Operand = terms[0] if terms else UNDEFINED
+    for term in terms[1:]:
+        result = Value(autograd_add.abstract(total.aval, term.aval))
+        level.equations.append(Equation(autograd_add, (total, term), {}, (result,)))
+        total = result
+    return total
+
+
+def _selected(level: Trace, x: Operand) -> Operand:
+    """A cotangent as it leaves: a selection in it is made."""
+    return x if x is UNDEFINED else level.operand(selected(level.handle(x)))

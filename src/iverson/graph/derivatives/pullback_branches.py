@@ -1,0 +1,123 @@
+"""Regions of pullbacks as branches: one graph for cotangents that some calls define and others do not.
+
+    %5, %6 = grad_of[body=...](%1)      ->      %5, %6 = (the body)             where %1 is defined
+    %5, %6 = grad_of[body=...](%1)      ->      %4 = defined(%1)                where only the call says
+                                                %5, %6 = when[body=...](%4, %1)
+    %7 = autograd_add(%5, %6)           ->      %7 = add_n(%5, %6)              of what is defined
+
+What is known to be undefined goes first (`specialize`). Results of a branch are defined where it is taken, so
+that what reads them is under the same guard, and nothing is asked twice. The model is PyTorch's lowering of
+GradOf blocks (``torch/csrc/jit/passes/lower_grad_of.cpp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from iverson.core.aval import Aval, has_shape
+from iverson.core.table import TABLE
+from iverson.graph.derivatives.specialization import specialize
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.ir.operations import autograd_add, defined, defined_or_zero, grad_of, when
+from iverson.graph.ir.regions import opened, substituted
+
+
+def lower_grad_of(df: Graph, known: Sequence[bool | None], needs: Sequence[bool] | None = None) -> Graph:
+    """The pullback with a branch for each region that may have no cotangent.
+
+    Parameters
+    ----------
+    known : of each of the first inputs (the others are defined) whether it is defined; None where the call
+        says. Those that are not are inputs no more.
+    needs : of each output whether it is demanded; default: all.
+
+    Raises ArgumentError as `specialize` does.
+    """
+    needs = needs or [True] * len(df.outputs)
+    graph = specialize(df, [k is not False for k in known], needs)
+    left = [k for k in known if k is not False]
+    lowering = _Lowering([v for v, k in zip(graph.inputs, left, strict=False) if k is None])
+    constants = dict(graph.constants)
+    for equation in graph.equations:
+        if equation.op is grad_of:
+            constants.update(equation.params["body"].constants)
+        lowering.equation(equation)
+    outputs = substituted(graph.outputs, lowering.known)
+    return dead_code(Graph(graph.inputs, tuple(lowering.equations), outputs, tuple(constants.items())))
+
+
+class _Lowering:
+    """The equations in the making.
+
+    guards : of each value that may be undefined, inputs of which one is defined where it is (an input: none).
+    """
+
+    def __init__(self, unknown: Sequence[Value]) -> None:
+        self.equations: list[Equation] = []
+        self.known: dict[Value, Operand] = {}
+        self.guards: dict[Operand, frozenset[Value]] = {v: frozenset() for v in unknown}
+        self._flags: dict[frozenset[Value], Value] = {}
+
+    def equation(self, e: Equation) -> None:
+        operands = substituted(e.operands, self.known)
+        e = replace(e, operands=operands)
+        if e.op is grad_of:
+            self.region(e)
+        elif e.op is autograd_add:
+            self.sum(e)
+        else:
+            if e.op is defined:
+                self._flags[frozenset(operands)] = e.results[0]
+            elif e.op is when:
+                guard = next(g for g, flag in self._flags.items() if flag is operands[0])
+                self.guards.update(dict.fromkeys(e.results, guard))
+            self.equations.append(e)
+
+    def sum(self, e: Equation) -> None:
+        """Defined where a term is; a plain sum where both are."""
+        asked = [x for x in e.operands if x in self.guards]
+        if not asked and all(map(has_shape, e.operands)):  # else a rule may give nothing yet
+            e = replace(e, op=TABLE["add_n"])
+        elif len(asked) == len(e.operands):
+            self.guards[e.results[0]] = frozenset().union(*map(self.guard, asked))
+        self.equations.append(e)
+
+    def region(self, e: Equation) -> None:
+        count, body = e.params["count"], e.params["body"]
+        cotangents = e.operands[:count]
+        asked = [x for x in cotangents if x in self.guards]
+        if len(asked) < len([x for x in cotangents if x is not UNDEFINED]):
+            given = [self.filled(x, v) for x, v in zip(cotangents, body.inputs, strict=False)]
+            inside: dict[Value, Operand] = {}
+            self.equations += opened(body, [*given, *e.operands[count:]], inside)
+            self.known.update(zip(e.results, substituted(body.outputs, inside), strict=True))
+            return
+        guard: frozenset[Value] = frozenset().union(*map(self.guard, asked))
+        flag = self.flag(guard, e)
+        self.equations.append(replace(e, op=when, operands=(flag, *e.operands)))
+        self.guards.update(dict.fromkeys(e.results, guard))
+
+    def filled(self, x: Operand, like: Value) -> Operand:
+        """A cotangent that may be undefined, beside one that is not."""
+        if not has_shape(like) or (x is not UNDEFINED and x not in self.guards):
+            return x
+        made = Value(Aval(like.shape, like.dtype))
+        params = {"shape": like.shape, "dtype": like.dtype}
+        self.equations.append(Equation(defined_or_zero, (x,), params, (made,)))
+        return made
+
+    def guard(self, x: Value) -> frozenset[Value]:
+        """Values of the call, of which one is defined where x is."""
+        return self.guards[x] or frozenset((x,))
+
+    def flag(self, guard: frozenset[Value], e: Equation) -> Value:
+        """Whether one of some values is defined."""
+        if guard not in self._flags:
+            made = self._flags[guard] = Value(Aval((), np.dtype(bool)))
+            ordered = tuple(v for v in self.guards if v in guard)
+            self.equations.append(Equation(defined, ordered, {}, (made,), e.where))
+        return self._flags[guard]

@@ -1,0 +1,115 @@
+"""Shapes for a graph that was made without them.
+
+    graph(%0: float64[*]) {                         graph(%0: float64[2]) {
+      %1: float64[*] = sin(%0)              ->        %1: float64[2] = sin(%0)
+      %3: ... = grad_of[body=... pullback ...](...)   %3: ... = grad_of[body=... the rules ...](...)
+
+Each equation is written down again on values of known shape; of a region of a pullback that is left, what its
+rules write. Regions, sums and what is undefined stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.autograd.mode import recording
+from iverson.autograd.record import selected
+from iverson.core.aval import Aval
+from iverson.core.errors import ArgumentError
+from iverson.graph.derivatives.differentiation import Gradient, captured, region
+from iverson.graph.derivatives.specialization import specialize
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.interpret import evaluated, interpret
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.operations import autograd_add, defined, defined_or_zero, grad_of, when
+from iverson.graph.tracing.captured_state import aval_of
+from iverson.graph.tracing.trace import Trace
+
+
+def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
+    """The graph on inputs of which these shapes, dtypes and supports are known.
+
+    Raises ArgumentError unless there is one for each input, and as ops do where shapes do not fit.
+    """
+    if len(avals) != len(graph.inputs):
+        raise ArgumentError(
+            "with_shapes", "avals", got=f"{len(avals)} of them", expected=f"{len(graph.inputs)}, one an input"
+        )
+    level = Trace("with_shapes")
+
+    def each(e: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+        if e.op not in _KEPT:
+            return evaluated(e, known)
+        given = [known[x] if type(x) is Value else x for x in e.operands]
+        operands = [level.operand(x) for x in given]
+        if e.op is grad_of or e.op is when:
+            made = pulled(e, given, operands)
+        else:
+            made = _again(level, e, operands)
+        return [x if x is UNDEFINED else level.handle(x) for x in made]
+
+    def pulled(e: Equation, given: Sequence[Any], operands: Sequence[Operand]) -> Sequence[Operand]:
+        first, count, name = int(e.op is when), e.params["count"], e.params["name"]
+        cotangents = operands[first : first + count]
+        if not values_of(cotangents):
+            return [UNDEFINED] * len(e.results)
+        with level.region() as body:
+            outputs = [level.operand(x) for x in interpret(e.params["body"], given[first:], each)]
+        made = [x for x in outputs if x is not UNDEFINED]
+        results = iter(region(level, e.op, name, body, cotangents, made, e.where, operands[:first]))
+        return [x if x is UNDEFINED else next(results) for x in outputs]
+
+    with level, recording(False):
+        outputs = interpret(graph, [level.input(a) for a in avals], each)
+        return dead_code(level.graph([x if x is UNDEFINED else selected(x) for x in outputs]))
+
+
+#: What is kept as it is, as a call may leave cotangents undefined.
+_KEPT = (grad_of, when, autograd_add, defined, defined_or_zero)
+
+
+def _again(level: Trace, e: Equation, operands: Sequence[Operand]) -> Sequence[Operand]:
+    """The results of an equation of one result that is written again."""
+    if e.op is autograd_add and UNDEFINED in operands:
+        a, b = operands
+        return [b if a is UNDEFINED else a]
+    if e.op is defined_or_zero and operands[0] is UNDEFINED:
+        return [UNDEFINED]
+    aval = e.op.abstract(*(x.aval if type(x) is Value else x for x in operands), **e.params)
+    level.equations.append(Equation(e.op, tuple(operands), e.params, (Value(aval),), e.where))
+    return level.equations[-1].results
+
+
+def gradient_with_shapes(gradient: Gradient, avals: Sequence[Aval]) -> Gradient:
+    """The gradient on inputs of which these avals are known: as `differentiate` gives it of them.
+
+    What pullbacks waited with, and no rule reads now, is captured no more.
+    """
+    f = with_shapes(gradient.f, avals)
+    kept: set[int] = set(range(gradient.f_real_outputs))
+    while True:  # a residual that is kept may get a cotangent, of which a rule may read others
+        vjps = [k for k in gradient.df_input_vjps if k in kept]
+        slots = [k in kept for k in gradient.df_input_vjps]
+        df = specialize(gradient.df, slots, [True] * len(gradient.df.outputs))
+        reads = captured(gradient.captures, f.inputs, f.outputs)
+        known = [f.outputs[k].aval for k in vjps]
+        known += [x.aval if type(x) is Value else aval_of(x) for x in reads]
+        df = with_shapes(df, known)
+        read = set(values_of(df.outputs)).union(*(values_of(e.operands) for e in df.equations))
+        inputs = zip(gradient.captures, df.inputs[len(vjps) :], strict=True)
+        found = [(c, v) for c, v in inputs if v in read]
+        more = {k for (kind, k), _ in found if kind == "output"} - kept
+        if not more:
+            break
+        kept |= more
+    number = {k: n for n, k in enumerate(sorted(kept))}
+    return Gradient(
+        dead_code(replace(f, outputs=tuple([f.outputs[k] for k in number]))),
+        replace(df, inputs=(*df.inputs[: len(vjps)], *(v for _, v in found))),
+        gradient.f_real_outputs,
+        tuple([(kind, number[k] if kind == "output" else k) for (kind, k), _ in found]),
+        tuple([number[k] for k in vjps]),
+        gradient.df_output_vjps,
+    )

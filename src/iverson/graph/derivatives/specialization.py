@@ -1,0 +1,63 @@
+"""A pullback for a pattern of cotangents and of demanded results.
+
+    df(%0, %1):                                 df(%1), where %0 is undefined:
+      %2 = grad_of[name='mul', ...](%0, %3)
+      %4 = grad_of[name='sin', ...](%1, %5)       %4 = grad_of[name='sin', ...](%1, %5)
+      %6 = autograd_add(%2, %4)           ->
+      return (%6)                                 return (%4)
+
+What nothing reaches is undefined, what nobody demands is not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.core.errors import ArgumentError
+from iverson.core.op import Op
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, is_undefined_on
+from iverson.graph.ir.operations import autograd_add, grad_of
+from iverson.graph.ir.regions import substituted
+
+
+def specialize(df: Graph, defined: Sequence[bool], needs: Sequence[bool]) -> Graph:
+    """The graph for cotangents of which some are undefined, and of the outputs that are demanded.
+
+    Parameters
+    ----------
+    defined : of each of the first inputs (the others are defined) whether it is. Those that are not are
+        inputs no more.
+    needs : of each output whether it is demanded. Those that are not are outputs no more.
+
+    Raises ArgumentError where there are more of ``defined`` than inputs, or not one of ``needs`` for each
+    output.
+    """
+    if len(defined) > len(df.inputs) or len(needs) != len(df.outputs):
+        raise ArgumentError(
+            "specialize",
+            got=f"{len(defined)} cotangents and {len(needs)} needs",
+            expected=f"at most {len(df.inputs)} and exactly {len(df.outputs)}",
+        )
+    known: dict[Value, Operand] = {
+        v: UNDEFINED for v, given in zip(df.inputs, defined, strict=False) if not given
+    }
+    kept: list[Equation] = []
+    for equation in df.equations:
+        operands = substituted(equation.operands, known)
+        if equation.op is autograd_add and UNDEFINED in operands:
+            a, b = operands
+            known[equation.results[0]] = b if a is UNDEFINED else a
+        elif is_undefined_on(equation.op, operands) or _is_absent(equation.op, operands, equation.params):
+            known.update(dict.fromkeys(equation.results, UNDEFINED))
+        else:
+            kept.append(replace(equation, operands=operands))
+    outputs = substituted([x for x, need in zip(df.outputs, needs, strict=True) if need], known)
+    inputs = tuple(v for v in df.inputs if v not in known)
+    return dead_code(Graph(inputs, tuple(kept), outputs, df.constants))
+
+
+def _is_absent(op: Op, operands: Sequence[Operand], params: Any) -> bool:
+    return op is grad_of and all(x is UNDEFINED for x in operands[: params["count"]])

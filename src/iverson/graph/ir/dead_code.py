@@ -1,0 +1,26 @@
+"""Equations whose results nobody reads.
+
+    %1 = sin(%0)
+    %2 = cos(%0)        ->      %2 = cos(%0)
+    return (%2)                 return (%2)
+
+Unread constants go too; inputs stay, since callers give them by position. An op that runs graphs and gives
+several results says itself how to give fewer (``narrow``).
+"""
+
+from __future__ import annotations
+
+from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
+
+
+def dead_code(graph: Graph) -> Graph:
+    """The graph without what is not read."""
+    read = set(values_of(graph.outputs))
+    kept: list[Equation] = []
+    for equation in reversed(graph.equations):
+        if not read.isdisjoint(equation.results):
+            narrow = getattr(equation.op, "narrow", None)
+            kept.append(equation if narrow is None else narrow(equation, read))
+            read.update([x for x in kept[-1].operands if type(x) is Value])
+    constants = tuple((v, array) for v, array in graph.constants if v in read)
+    return Graph(graph.inputs, tuple(reversed(kept)), graph.outputs, constants)

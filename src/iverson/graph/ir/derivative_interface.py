@@ -1,0 +1,288 @@
+"""How cotangents and tangents enter and leave the graph of a derivative, so that their zeros stay strong.
+
+What a graph is given and gives is held in dense arrays, where a zero that a selection or a box stood for
+would be a number, and the rule on the other side would multiply it with an inf. So a selection crosses as two
+arrays, its values and where they are held, and a box as what is in it.
+
+    %3 = bracket(%c, %2)                %3 = bracket(%c, %2)
+    return (%3)                  ->     %4 = values_held(%3)
+                                        %5 = where_held(%3)
+                                        return (%4, %5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.node import Node
+from iverson.autograd.stored_entries import spread
+from iverson.core import entries
+from iverson.core.aval import Aval, has_shape
+from iverson.core.dispatch import LevelValue, bind, is_tracked, may_select, slot_of, value_of
+from iverson.core.entries import FULL, NOTHING
+from iverson.core.op import Body, Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.core.table import TABLE, F, derived
+from iverson.graph.ir.nodes import Equation, Value, values_of
+from iverson.kernels.kernel_registry import register
+from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, support_of, to_strided
+from iverson.layouts.bracket import held
+from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
+from iverson.ops.rules import loops
+from iverson.ops.rules.entry_maps import Elementwise
+
+#: The values of a selection that is not made yet, and of all else its entries. Where they are not held nobody
+#: may read them.
+values_held = Op(
+    name="values_held",
+    forward=Body(lambda x: x, signals=False),
+    abstract=lambda x: Aval(x.shape, x.dtype),
+    vjp=(lambda F, g, _y, _x: g,),
+    jvp=(lambda F, t, _y, _x: t,),  # as it is held: of what nobody reads, the derivative is not read either
+    linear_in=((0,),),
+    entry_map=Elementwise(computed=False),
+    loops=loops.same,
+)
+
+
+def _everywhere(x: Any) -> Any:
+    return np.broadcast_to(np.True_, np.shape(x))
+
+
+#: Where a selection holds values; everywhere of all else.
+where_held = Op(
+    name="where_held",
+    forward=Body(_everywhere, signals=False),
+    abstract=lambda x: Aval(x.shape, np.dtype(bool)),
+    entry_map=Elementwise(computed=False),
+    loops=lambda T, aval, x: T.compute(aval.shape, lambda *i: T.F.equal(0, 0)),
+)
+
+
+@register("values_held", Bracket)
+@register("values_held", Packed)
+@register("values_held", Sparse)
+def _values(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return to_strided(x.values) if type(x) is Bracket else to_strided(x) if type(x) is Packed else x
+
+
+@register("where_held", Zero)
+def _nowhere(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    return np.broadcast_to(np.False_, values[0].shape)
+
+
+@register("where_held", Box)
+def _in_box(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return to_strided(Box(x.shape, x.region, np.ones(x.region.shape, bool)))
+
+
+@register("where_held", Bracket)
+@register("where_held", Packed)
+def _held(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return to_strided(held(x)) if type(x) is Bracket else x.mask
+
+
+@register("where_held", Sparse)
+def _held_of_stored(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+    (x,) = values
+    return _everywhere(x) if x.there is None else x.there()
+
+
+@derived
+def held_apart(x: Any) -> tuple[Any, Any]:
+    """The values of what may be a selection, and where they are held."""
+    return bind(values_held, (x,)), bind(where_held, (x,))
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """As what one value crosses.
+
+    region : where it may be nonzero, if only that part of it crosses.
+    selects : whether a condition crosses beside it, which says where it is held.
+    """
+
+    shape: Shape = ()
+    region: Region | None = None
+    selects: bool = False
+
+    def apart(self, x: Any) -> list[Any]:
+        """The handles that cross for a value."""
+        if self.region is not None:
+            x = F.index_basic(x, key=self.region.slices)
+        return [*held_apart(x)] if self.selects else [x]
+
+    def together(self, parts: Sequence[Any]) -> Any:
+        """The value, of what has crossed for it."""
+        x = F.bracket(parts[1], parts[0], negated=False) if self.selects else parts[0]
+        return x if self.region is None else F.embed(x, key=self.region.slices, shape=self.shape)
+
+    @property
+    def count(self) -> int:
+        """How many arrays cross."""
+        return 1 + self.selects
+
+
+#: As all of its entries.
+WHOLE = Crossing()
+
+#: The variables of a derivative that is being written down whose cotangents leave its graph as they are.
+_leaving: ContextVar[frozenset[Node]] = ContextVar("leaving", default=frozenset())
+
+
+@contextmanager
+def let_leave(variables: Iterable[Node]) -> Iterator[None]:
+    """A block in which cotangents of these variables go on to what is around the graph."""
+    token = _leaving.set(frozenset(variables))
+    try:
+        yield
+    finally:
+        _leaving.reset(token)
+
+
+def leaving_of(node: Node, wanted: Sequence[int]) -> tuple[int, ...]:
+    """The arguments among those wanted of which the cotangent goes to another op: it may be a selection."""
+    found = _leaving.get()
+    parents = [(k, node.parents[k]) for k in wanted]
+    return tuple([k for k, p in parents if p is not None and (p.op is not None or p in found)])
+
+
+class Found:
+    """Which results of equations may be selections that are not made, and which are boxes to any order: as
+    all zeros are that they follow from, down to constants and what was put in place. What follows from a
+    variable that is a box may be zero only now.
+
+    constants : values with what they hold. placed : further values that are boxes to any order.
+    """
+
+    def __init__(
+        self,
+        equations: Iterable[Equation],
+        constants: Collection[tuple[Value, Any]],
+        placed: Iterable[Value] = (),
+    ) -> None:
+        self.selections = {v for v, held in constants if type(held) in (Bracket, Packed)}
+        self.placed = {*placed, *(v for v, _ in constants)}
+        for e in equations:
+            if e.op.name in TAKEN_APART:
+                continue
+            zeros = [v for v in values_of(e.operands) if v.aval.support is not FULL]
+            if e.op is TABLE["embed"] or (zeros and self.placed.issuperset(zeros)):
+                self.placed.update(e.results)
+            if begins(e.op, e.params) or self._carries(e):
+                self.selections.update(e.results)
+
+    def _carries(self, e: Equation) -> bool:
+        """Whether a selection stays one; or a box becomes one, as its entries move to places that only a run
+        knows."""
+        operands = values_of(e.operands)
+        if self.selections.isdisjoint(operands):
+            boxes = [v for v in operands if v.aval.support is not FULL]
+            return e.op.entry_map.moves and not self.placed.isdisjoint(boxes)
+        if not e.op.elementwise:
+            return True
+        zero = self.selections.union(v for v in operands if v.aval.support is NOTHING)
+        zeros = {k for k, x in enumerate(e.operands) if type(x) is Value and x in zero}
+        groups = e.op.groups(len(e.operands))
+        return any(map(zeros.issuperset, groups)) or (e.op.zero_preserving and len(zeros) == len(e.operands))
+
+    def crossing(self, x: Value, *, boxes: bool = True) -> Crossing:
+        """As what a value leaves.
+
+        boxes : whether of a box only what is in it leaves; else it is a selection.
+        """
+        box = isinstance(x.aval.support, entries.Box)
+        if (box and x not in self.placed) or not has_shape(x):
+            return WHOLE
+        selects = x in self.selections
+        if not boxes:
+            return Crossing(selects=True) if box or selects else WHOLE
+        region = x.aval.support.region if box else None  # type: ignore[union-attr]
+        return Crossing(x.shape, region, selects) if box or selects else WHOLE
+
+
+def crossing_of(x: Any, *, boxes: bool) -> Crossing:
+    """As what the value of a handle enters a graph, whose inputs may be boxes: one crosses as it is, unless
+    it is tracked.
+
+    boxes : whether only what is in a box may cross.
+    """
+    value = value_of(x)
+    if type(value) is np.ndarray or not has_shape(x):
+        return WHOLE
+    support = support_of(value)
+    selects = type(value) is Packed or may_select(x) or _is_stored_selection(value)
+    box = (
+        boxes
+        and isinstance(support, entries.Box)
+        and (_is_put_in_place(x) or (selects and not is_tracked(x)))
+    )
+    if not box and not selects:
+        return WHOLE
+    return Crossing(x.shape, support.region if box else None, selects)  # type: ignore[union-attr]
+
+
+def _is_stored_selection(value: Any) -> bool:
+    """Whether a value is a selection that was stored, or a batch of one."""
+    while isinstance(value, LevelValue):
+        value = value_of(getattr(value, "held", None), None)
+    return getattr(value, "there", None) is not None
+
+
+def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
+    """As what cotangents or tangents enter a body (None: undefined), and the handles that cross for them."""
+    crossings: list[Crossing] = []
+    parts: list[Any] = []
+    for x in handles:
+        x = x if x is None else spread(x)
+        crossings.append(WHOLE if x is None else crossing_of(x, boxes=False))
+        parts += [] if x is None else crossings[-1].apart(x)
+    return tuple(crossings), parts
+
+
+def given_out(crossings: Iterable[Crossing], parts: Iterable[Any]) -> list[Any]:
+    """The values for which parts have left a body: None where these are."""
+    each = iter(parts)
+    found = [(c, [next(each) for _ in range(c.count)]) for c in crossings]
+    return [None if own[0] is None else c.together(own) for c, own in found]
+
+
+def _is_put_in_place(x: Any) -> bool:
+    """Whether a tracked value is a box to any order."""
+    if not is_tracked(x):
+        return False
+    pending, seen = [slot_of(x)[0]], set()
+    while pending:
+        node = pending.pop()
+        if node in seen or node.op is TABLE["embed"]:
+            continue
+        seen.add(node)
+        zeros = [k for k, a in enumerate(node.args) if _known(a) is not FULL]
+        if node.op is None or not zeros:
+            return False
+        pending += [node.parents[k] for k in zeros if node.parents[k] is not None]
+    return True
+
+
+def _known(x: Any) -> Any:
+    """The support of what a node holds of an argument."""
+    return x.support if isinstance(x, Aval) else support_of(x) if hasattr(x, "shape") else FULL
+
+
+def taken_apart(x: Value) -> tuple[list[Value], list[Equation], Equation]:
+    """What a selection of a graph is kept as, the equations that give it, and the one that makes it again."""
+    support = x.aval.support if isinstance(x.aval.support, entries.Stored) else FULL
+    values, there = Value(Aval(x.shape, x.dtype, support)), Value(Aval(x.shape, np.dtype(bool)))
+    apart = [Equation(values_held, (x,), {}, (values,)), Equation(where_held, (x,), {}, (there,))]
+    again = Equation(TABLE["bracket"], (there, values), {"negated": False}, (x,))
+    return [values, there], apart, again

@@ -1,0 +1,413 @@
+"""Products of stored entries with dense matrices, as programs carry them out: on values and index arrays.
+
+They are what `iverson.graph.sparse.sparse_lowering` makes of products with a sparse operand; there is no rule
+for their derivatives, since graphs are differentiated before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import LevelValue, bind, value_of
+from iverson.core.entries import Stored
+from iverson.core.op import Op
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import TABLE, F
+from iverson.kernels.kernel_registry import register, run_in_layouts
+from iverson.kernels.pattern_origins import UNKNOWN, origin_of, stored_once
+from iverson.kernels.sparse.sparse_values import from_values, values_at
+from iverson.layouts import Sparse, to_strided
+from iverson.ops.moves.pattern_ops import distinct
+from iverson.ops.rules.entry_maps import SAME
+from iverson.ops.rules.notation import over
+
+Array = np.ndarray[Any, Any]
+
+
+def _product_abstract(
+    values: Any, starts: Any, columns: Any, b: Any, *_: Any, shape: Shape, blocks: Shape
+) -> Aval:
+    batch = broadcast_shapes("matmul", shape[:-1], b.shape[:-2])
+    return Aval((*batch, shape[-1], b.shape[-1]), dtypes.result_type(values, b))
+
+
+def _product(
+    values: Array,
+    starts: Array,
+    columns: Array,
+    b: Array,
+    *order: Array,
+    shape: Shape,
+    blocks: tuple[int, int],
+) -> Array:
+    (r, c), (*batch, height) = blocks, shape
+    count, found = int(starts[-1]), _product_abstract(values, starts, columns, b, shape=shape, blocks=blocks)
+    own = (values[order[0]] if order else values)[: count * r * c].reshape(count, r, c)
+    lines = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    out = np.zeros(found.shape, found.dtype)
+    each = np.broadcast_to(b, (*found.shape[:-2], *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    for n, (matrix, made) in enumerate(zip(each, out.reshape(-1, *out.shape[-2:]), strict=True)):
+        first = n * (height // r) if batch else 0
+        inside = (lines >= first) & (lines < first + height // r)
+        for i, k in np.ndindex(r, c):
+            terms = own[inside, i, k, None] * matrix[columns[:count][inside] * c + k]
+            np.add.at(made, (lines[inside] - first) * r + i, terms)
+    return out
+
+
+def _product_loops(T: Any, aval: Any, *operands: Any, **_: Any) -> Any:
+    """Of no entries; else it is loops of its own (`iverson.graph.native.sparse_row_products`)."""
+    return over(T, aval, lambda: 0) if any(0 in x.shape for x in operands) else None
+
+
+#: A sparse matrix, or a batch of them, times b: out[i, j] is the sum of values[p] b[columns[p], j] over
+#: starts[i] <= p < starts[i + 1]. ``shape`` is (*batch, rows); of a pattern of ``blocks``, starts is of lines
+#: of blocks, columns of blocks. A last operand says which value is next, where they are in another order.
+stored_product = Op(name="stored_product", forward=_product, abstract=_product_abstract, loops=_product_loops)
+
+
+def _samples_abstract(a: Any, b: Any, *places: Any) -> Aval:
+    return Aval(places[0].shape, dtypes.result_type(a, b))
+
+
+def _of_matrices(x: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
+    """The indices of the matrix of a batch, which may be one for several, that an entry is in."""
+    own = x.shape[:-2]
+    held = zip(own, batch[len(batch) - len(own) :], strict=True)
+    return tuple(0 if n == 1 else i for n, i in held)
+
+
+def _samples(a: Array, b: Array, *places: Array) -> Array:
+    *batch, rows, columns = places
+    left, right = a[(*_of_matrices(a, batch), rows)], b.mT[(*_of_matrices(b, batch), columns)]
+    return np.asarray(np.einsum("ej,ej->e", left, right), np.result_type(a, b))
+
+
+def _samples_loops(T: Any, aval: Any, a: Any, b: Any, *places: Any) -> Any:
+    k = T.reduce_axis((0, a.shape[-1]))
+
+    def entry(e: Any) -> Any:
+        *batch, row, column = (n[e] for n in places)
+        left, right = a[(*_of_matrices(a, batch), row, k)], b[(*_of_matrices(b, batch), k, column)]
+        return T.sum(T.F.astype(left, aval.dtype) * T.F.astype(right, aval.dtype), axis=k)
+
+    return T.compute(aval.shape, entry)
+
+
+#: out[e] = sum over k of a[rows[e], k] b[k, columns[e]]: the entries of a product at some places, of batches
+#: with an index array for each axis before.
+stored_samples = Op(name="stored_samples", forward=_samples, abstract=_samples_abstract, loops=_samples_loops)
+
+#: The index of each entry of a pattern along an axis.
+index_array = Op(
+    name="index_array",
+    forward=lambda *, pattern, axis: pattern.index_array(axis),
+    abstract=lambda *, pattern, axis: Aval((pattern.count,), pattern.index_dtype),
+)
+
+
+def _read_abstract(entries: Any, places: Any, *, flat: bool) -> Aval:
+    return Aval((*places.shape, *(() if flat else entries.shape[1:])), entries.dtype)
+
+
+def _read(entries: Array, places: Array, *, flat: bool) -> Array:
+    entries = entries.ravel() if flat else entries
+    found = np.zeros((*places.shape, *entries.shape[1:]), entries.dtype)
+    found[places >= 0] = entries[places[places >= 0]]
+    return found
+
+
+def _read_loops(T: Any, aval: Any, entries: Any, places: Any, *, flat: bool) -> Any:
+    if 0 in entries.shape:
+        return over(T, aval, lambda: 0)
+
+    def entry(e: Any, *rest: Any) -> Any:
+        at = places[e]
+        within: list[Any] = []
+        for n in entries.shape[:0:-1] if flat else ():
+            within.insert(0, T.clamp(at % n, 0, n - 1))
+            at = at // n
+        return T.select(places[e] >= 0, entries[(T.clamp(at, 0, entries.shape[0] - 1), *within, *rest)], 0)
+
+    return T.compute(aval.shape, entry)
+
+
+#: Entries of a pattern at those of another one: entries[places[e]], 0 where there is none (-1). They may be
+#: slices; with ``flat``, places are those of numbers.
+stored_read = Op(name="stored_read", forward=_read, abstract=_read_abstract, loops=_read_loops)
+
+
+def _segments_abstract(x: Any, ids: Any, *, count: int, kind: str) -> Aval:
+    return Aval((count, *x.shape[1:]), x.dtype)
+
+
+def _segments(x: Array, ids: Array, *, count: int, kind: str) -> Array:
+    ufunc = {"prod": np.multiply, "max": np.maximum, "min": np.minimum}[kind]
+    none = 1 if kind == "prod" else extreme(x.dtype, largest=kind == "min")
+    out = np.full((count, *x.shape[1:]), none, x.dtype)
+    ufunc.at(out, ids, x)
+    return out
+
+
+def extreme(dtype: Any, *, largest: bool) -> Any:
+    """The largest or the least number of a dtype."""
+    if dtypes.is_floating(dtype):
+        return math.inf if largest else -math.inf
+    info = np.iinfo(dtype)
+    return int(info.max if largest else info.min)
+
+
+def _segments_loops(T: Any, _aval: Any, x: Any, ids: Any, *, count: int, kind: str) -> Any:
+    return T.scatter((count, *x.shape[1:]), x.shape, lambda e, *r: ((ids[e], *r), x[(e, *r)]), combine=kind)
+
+
+#: The product, largest or least of the slices of each segment; 1, the least or the largest number where it
+#: has none.
+stored_segments = Op(
+    name="stored_segments", forward=_segments, abstract=_segments_abstract, loops=_segments_loops
+)
+
+
+def _rows_abstract(values: Any, starts: Any, columns: Any, rows: Any, *_: Any, count: int, **__: Any) -> Aval:
+    return Aval((*rows.shape, count), values.dtype)
+
+
+def _rows(
+    values: Array, starts: Array, columns: Array, rows: Array, *order: Array, count: int, blocks: Shape
+) -> Array:
+    r, c = blocks
+    own = (values[order[0]] if order else values).reshape(-1, r, c)
+    out = np.zeros((*rows.shape, count), values.dtype)
+    for q, row in enumerate(rows):
+        for b in range(starts[row // r], starts[row // r + 1]):
+            out[q, columns[b] * c : columns[b] * c + c] += own[b, row % r]
+    return out
+
+
+def _rows_loops(
+    T: Any,
+    aval: Any,
+    values: Any,
+    starts: Any,
+    columns: Any,
+    rows: Any,
+    *order: Any,
+    count: int,
+    blocks: Shape,
+) -> Any:
+    if any(0 in x.shape for x in (values, rows, aval)):
+        return over(T, aval, lambda: 0)
+    (r, c), lines = blocks, starts.shape[0] - 1
+
+    def line(q: Any) -> Any:
+        return T.clamp(rows[q] // r, 0, lines - 1)
+
+    def point(q: Any, b: Any, j: Any) -> Any:
+        e = (b * r + rows[q] % r) * c + j
+        return (q, columns[b] * c + j), values[order[0][e] if order else e]
+
+    domain = (rows.shape[0], lambda q: (starts[line(q)], starts[line(q) + 1]), c)
+    return T.scatter(aval.shape, domain, point)
+
+
+#: Some rows of a sparse matrix of so many columns, stored as of `stored_product`, with every entry.
+stored_rows = Op(name="stored_rows", forward=_rows, abstract=_rows_abstract, loops=_rows_loops)
+
+
+def _find_abstract(values: Any, starts: Any, columns: Any, rows: Any, *_: Any, blocks: Shape) -> Aval:
+    return Aval(rows.shape, values.dtype)
+
+
+def _find(
+    values: Array, starts: Array, columns: Array, rows: Array, at: Array, *order: Array, blocks: Shape
+) -> Array:
+    found = _rows(
+        values,
+        starts,
+        columns,
+        rows,
+        *order,
+        count=int(columns.max(initial=0) + 1) * blocks[1],
+        blocks=blocks,
+    )
+    there = at < found.shape[1]
+    return np.where(there, found[np.arange(rows.size), np.where(there, at, 0)], 0).astype(values.dtype)
+
+
+def _find_loops(
+    T: Any,
+    aval: Any,
+    values: Any,
+    starts: Any,
+    columns: Any,
+    rows: Any,
+    at: Any,
+    *order: Any,
+    blocks: Shape,
+) -> Any:
+    c = blocks[1]
+
+    def entry(q: Any, b: Any, held: Any) -> Any:
+        return T.sum(T.select(T.F.equal(columns[b], at[q] // c), held(at[q] % c), 0), axis=b)
+
+    return _along_rows(T, aval, values, starts, rows, order, blocks, entry)
+
+
+def _along_rows(
+    T: Any, aval: Any, values: Any, starts: Any, rows: Any, order: Any, blocks: Shape, entry: Any
+) -> Any:
+    """Of each of some rows ``entry`` of its number, of an axis over its blocks, and of what gives the value
+    in a column of such a block."""
+    if any(0 in x.shape for x in (values, rows)):
+        return over(T, aval, lambda: 0)
+    (r, c), lines = blocks, starts.shape[0] - 1
+
+    def of_row(q: Any) -> Any:
+        line = T.clamp(rows[q] // r, 0, lines - 1)
+        b = T.reduce_axis((starts[line], starts[line + 1]))
+
+        def held(column: Any) -> Any:
+            e = (b * r + rows[q] % r) * c + column
+            return values[order[0][e] if order else e]
+
+        return entry(q, b, held)
+
+    return T.compute(aval.shape, of_row)
+
+
+#: Single entries of such a matrix, at some rows and columns.
+stored_find = Op(name="stored_find", forward=_find, abstract=_find_abstract, loops=_find_loops)
+
+
+def _row_samples_abstract(
+    values: Any, starts: Any, columns: Any, b: Any, rows: Any, *_: Any, **__: Any
+) -> Aval:
+    return Aval(rows.shape, dtypes.result_type(values, b))
+
+
+def _row_samples(
+    values: Array,
+    starts: Array,
+    columns: Array,
+    b: Array,
+    rows: Array,
+    at: Array,
+    *order: Array,
+    blocks: Shape,
+) -> Array:
+    count = b.shape[0]
+    whole = _rows(values, starts, columns, rows, *order, count=count, blocks=blocks)
+    return np.asarray(np.einsum("ej,je->e", whole, b[:, at]), np.result_type(values, b))
+
+
+def _row_samples_loops(
+    T: Any,
+    aval: Any,
+    values: Any,
+    starts: Any,
+    columns: Any,
+    b: Any,
+    rows: Any,
+    at: Any,
+    *order: Any,
+    blocks: Shape,
+) -> Any:
+    c = blocks[1]
+
+    def entry(q: Any, p: Any, held: Any) -> Any:
+        j = T.reduce_axis((0, c))
+        terms = T.F.astype(held(j), aval.dtype) * T.F.astype(b[columns[p] * c + j, at[q]], aval.dtype)
+        return T.sum(terms, axis=(p, j))
+
+    return _along_rows(T, aval, values, starts, rows, order, blocks, entry)
+
+
+#: out[e] = sum over k of a[rows[e], k] b[k, at[e]] where a is such a matrix: the terms that it stores.
+stored_row_samples = Op(
+    name="stored_row_samples",
+    forward=_row_samples,
+    abstract=_row_samples_abstract,
+    loops=_row_samples_loops,
+)
+
+
+class _StoredOn(Op):
+    """Of which the result is on a pattern, and every entry has a derivative, also where none is stored."""
+
+    def infer(self, *avals: Any, **params: Any) -> Any:
+        """As `Op.infer`."""
+        found = self.abstract(*avals, **params)
+        return Aval(found.shape, found.dtype, Stored(params["pattern"]))
+
+
+def _stored_on(x: Any, *, pattern: Any) -> Any:
+    return from_values(values_at(x, pattern=pattern), pattern=pattern)
+
+
+#: A value that is 0 where a pattern stores nothing, in the layout of that.
+stored_on = _StoredOn(
+    name="stored_on",
+    forward=_stored_on,
+    abstract=lambda x, *, pattern: Aval(x.shape, x.dtype),
+    vjp=(lambda F, g, _y, _x, *, pattern: g,),
+    jvp=(lambda F, t, _y, _x, *, pattern: t,),
+    entry_map=SAME,
+    batch=lambda F, examples, x, *, pattern: x,
+)
+
+
+@register("stored_on", Sparse)
+def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
+    (x,), pattern = values, params["pattern"]
+    if x.pattern is pattern:
+        return x
+    return from_values(to_strided(run_in_layouts(TABLE["values_at"], (x,), params)), pattern=pattern)
+
+
+def as_stored(x: Any) -> Any:
+    """A handle of a trace in the layout in which eager code has it, on that pattern, where that is known."""
+    found = stored_once(origin_of(x)) if isinstance(value_of(x), LevelValue) else UNKNOWN
+    if found is UNKNOWN:
+        return x
+    own = value_of(x).pattern
+    if found is None:
+        return x if own is None else F.to_dense(x)
+    pattern = distinct(found)
+    return x if pattern is own else bind(stored_on, (x,), {"pattern": pattern})
+
+
+#: Those that are products.
+STORED_OPS = (stored_product, stored_samples)
+
+
+def stored_work(e: Any) -> int:
+    """The multiply-adds of an equation of one of these."""
+    if e.op is stored_samples:
+        return int(e.operands[-1].shape[0] * e.operands[0].shape[-1])
+    shape = e.results[0].shape
+    matrices = 1 if len(e.params["shape"]) > 1 else prod(shape[:-2])
+    return int(e.operands[0].shape[0] * matrices * shape[-1])
+
+
+__all__ = [
+    "STORED_OPS",
+    "as_stored",
+    "extreme",
+    "index_array",
+    "stored_find",
+    "stored_on",
+    "stored_product",
+    "stored_read",
+    "stored_row_samples",
+    "stored_rows",
+    "stored_samples",
+    "stored_segments",
+    "stored_work",
+]

@@ -1,0 +1,74 @@
+"""Evaluation of a graph op by op, through `bind`: the oracle of every pass and of compiled programs.
+
+What it computes is what the function that was traced computes: on tracked operands it is recorded, in a trace
+it is written down again, in a batch it is mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iverson.core.dispatch import bind, make_handle
+from iverson.core.errors import ArgumentError, IversonError
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on
+from iverson.graph.ir.verify import check
+
+#: From an equation and what is known to the equation's results.
+Evaluate = Callable[[Equation, dict[Value, Any]], Sequence[Any]]
+
+
+def interpret(graph: Graph, args: Sequence[Any], each: Evaluate | None = None) -> list[Any]:
+    """The outputs, from handles (or UNDEFINED) for the inputs.
+
+    each : carries out an equation in place of `evaluated`.
+
+    Raises ArgumentError unless there is one for each input, and for a graph that is not well formed.
+    """
+    if len(args) != len(graph.inputs):
+        raise ArgumentError(
+            "interpret", "args", got=f"{len(args)} arguments", expected=f"{len(graph.inputs)}, one an input"
+        )
+    known: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
+    known.update((value, make_handle(held)) for value, held in graph.constants)
+    evaluate = each or evaluated
+    last = last_reads(graph)
+    try:
+        for k, equation in enumerate(graph.equations):
+            known.update(zip(equation.results, evaluate(equation, known), strict=True))
+            for value in last.get(k, ()):
+                del known[value]
+    except IversonError:
+        raise
+    except Exception:
+        check(graph)  # says what is wrong, if it is the graph
+        raise
+    return [known.get(x, x) if type(x) is Value else x for x in graph.outputs]
+
+
+def last_reads(graph: Graph) -> dict[int, list[Value]]:
+    """The values that are read for the last time, or never, after each equation."""
+    last: dict[Value, int] = {}
+    for k, equation in enumerate(graph.equations):
+        for x in (*equation.results, *equation.operands):
+            if type(x) is Value:
+                last[x] = k
+    kept = {x for x in graph.outputs if type(x) is Value}
+    found: dict[int, list[Value]] = {}
+    for value, k in last.items():
+        if value not in kept:
+            found.setdefault(k, []).append(value)
+    return found
+
+
+def evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+    """The results of an equation, from handles of the values that are known."""
+    args = tuple([known[x] if type(x) is Value else x for x in equation.operands])
+    op = equation.op
+    evaluate = getattr(op, "evaluate", None)
+    if evaluate is not None:
+        return evaluate(args, **equation.params)  # type: ignore[no-any-return]
+    if is_undefined_on(op, args):
+        return [UNDEFINED] * len(equation.results)
+    out = bind(op, args, dict(equation.params))
+    return out if op.multiple else (out,)

@@ -1,0 +1,140 @@
+"""Graphs: programs over the op table, in single assignment form.
+
+    graph    = graph(input, ...) { constant* equation* return (operand, ...) }
+    input    = value: type
+    constant = value: type = constant @k            an array that the function closed over
+    equation = value: type, ... = op[param=..., ...](operand, ...)
+    op       = name | name@k                        @k: the record of an op that is not the library's
+    operand  = value | number | undefined
+    param    = a Python value | a graph | @k        @k: a pattern or another object that has no text
+    type     = dtype[extent, ...] [support]         of unknown shape: dtype[?, ...], of unknown rank: dtype[*]
+
+A value is defined once, before it is read, by an input, a constant or an equation of its own graph: a graph
+that is a parameter sees nothing from outside. ``op`` is one of the op table, of `iverson.graph.ir.operations`
+or of users; there is no other list of what can be computed. ``undefined`` is a cotangent that nothing gave:
+it has no shape.
+
+Nothing here changes once it is made; a pass returns a new graph. Printing, parsing, checking and evaluation
+are in `print`, `parse`, `verify` and `interpret`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from iverson.core.aval import Aval
+from iverson.core.op import Op
+from iverson.core.table import overrides, rules_in_force
+
+Params = Mapping[str, Any]
+
+
+class Undefined:
+    """The operand that nothing gave: a cotangent that is zero, of no shape. There is one, `UNDEFINED`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+UNDEFINED = Undefined()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """What an input, a constant or an equation defines. It is equal only to itself.
+
+    aval : what is known of it.
+    """
+
+    aval: Aval
+
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> Any:
+            """The extents, one per axis."""
+
+        @property
+        def dtype(self) -> Any:
+            """The dtype of the entries."""
+
+    else:  # read without entering a Python function: passes ask for them all the time
+        shape = property(attrgetter("aval.shape"))
+        dtype = property(attrgetter("aval.dtype"))
+
+
+#: A value, a Python number, or UNDEFINED.
+Operand = Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equation:
+    """``results = op[params](operands)``.
+
+    where : the code object and instruction of the user's call, if one led to it.
+    """
+
+    op: Op
+    operands: tuple[Operand, ...]
+    params: Params
+    results: tuple[Value, ...]
+    where: Any = None
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Graph:
+    """Equations in order between inputs and outputs; ``constants`` are values with the arrays they stand
+    for. ``str(graph)`` is its text (`iverson.graph.ir.print`)."""
+
+    inputs: tuple[Value, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Operand, ...]
+    constants: tuple[tuple[Value, Any], ...] = ()
+    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What follows from the graph, and from the rules in force, under ``key``, made at the first call."""
+        if overrides():
+            key = key, rules_in_force()
+        found: T | None = self._kept.get(key)
+        if found is None:
+            found = self._kept.setdefault(key, make())
+        return found
+
+    def __repr__(self) -> str:
+        sizes = len(self.inputs), len(self.equations), len(self.outputs)
+        return "<graph of {} inputs, {} equations, {} outputs>".format(*sizes)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def subgraphs(equation: Equation) -> Iterator[tuple[str, Graph]]:
+    """The graphs among an equation's parameters, by name."""
+    for name, param in equation.params.items():
+        if isinstance(param, Graph):
+            yield name, param
+
+
+def values_of(operands: Any) -> list[Value]:
+    """Those of some operands that are values."""
+    return [x for x in operands if type(x) is Value]
+
+
+def known(operand: Operand) -> Any:
+    """What an op's ``abstract`` gets of an operand: the aval of a value, a number as it is."""
+    return operand.aval if type(operand) is Value else operand
+
+
+def is_undefined_on(op: Op, operands: tuple[Operand, ...]) -> bool:
+    """Whether an op gives nothing: it is linear in operands all of which are undefined."""
+    return any(g and all(operands[k] is UNDEFINED for k in g) for g in op.groups(len(operands)))

@@ -1,0 +1,117 @@
+"""Symbols of patterns in graphs: which pattern each is in a call, and graphs in which they are known.
+
+A graph that was traced for any pattern has symbols in place of patterns (`iverson.layouts.symbols`). Its
+inputs that are stored on one say, at each call, which pattern it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import LevelValue
+from iverson.core.entries import Stored
+from iverson.graph.ir.nodes import Graph, Operand, Value, values_of
+from iverson.graph.ir.regions import renamed
+from iverson.layouts import support_pattern
+from iverson.layouts.symbols import Binding, PatternSymbol, actual
+
+
+def symbol_of(v: Value) -> PatternSymbol | None:
+    """The symbol that a value is stored on, if it is on one."""
+    support = v.aval.support
+    found = support.pattern if isinstance(support, Stored) else None
+    return found if isinstance(found, PatternSymbol) else None
+
+
+def inputs_on_symbols(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
+    """The inputs that are stored on symbols, by number, and these."""
+    found: tuple[tuple[int, PatternSymbol], ...] = graph.once("inputs on symbols", lambda: _inputs(graph))
+    return found
+
+
+def _inputs(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
+    pairs = ((k, symbol_of(v)) for k, v in enumerate(graph.inputs))
+    return tuple((k, s) for k, s in pairs if s is not None)
+
+
+def binding_of(graph: Graph, values: Sequence[Any]) -> Binding:
+    """Which pattern each symbol is, from what the inputs hold."""
+    found: Binding = {}
+    for k, s in inputs_on_symbols(graph):
+        s.bind(_held(values[k]), found)
+    return found
+
+
+def _held(value: Any) -> Any:
+    return value.pattern if isinstance(value, LevelValue) else support_pattern(value)
+
+
+def unknown(graph: Graph, given: Sequence[Value] | None = None) -> set[PatternSymbol]:
+    """The symbols that inputs of a graph (or other values) would have to be stored on, and are not, for those
+    that it names to be found."""
+    known: set[PatternSymbol] = set()
+    for v in graph.inputs if given is None else given:
+        s = symbol_of(v)
+        while s is not None:
+            known.add(s)
+            s = s.known_from
+    return {r for s in named(graph) for r in _needed(s, known)}
+
+
+def _needed(s: PatternSymbol, known: set[PatternSymbol]) -> Iterator[PatternSymbol]:
+    if s not in known and not s.follows:
+        yield s
+    elif s not in known:
+        for p in s.sources:
+            if isinstance(p, PatternSymbol):
+                yield from _needed(p, known)
+
+
+def named(graph: Graph) -> Iterator[PatternSymbol]:
+    """The symbols that a graph, or one inside, names, in order."""
+    values = [*graph.inputs, *(v for v, _ in graph.constants)]
+    for e in graph.equations:
+        for p in e.params.values():
+            if isinstance(p, PatternSymbol):
+                yield p
+            elif isinstance(p, Graph):
+                yield from named(p)
+        values += (*values_of(e.operands), *e.results)
+    yield from (s for v in values if (s := symbol_of(v)) is not None)
+
+
+def bounds(graph: Graph) -> dict[PatternSymbol, None]:
+    """The symbols with a capacity that a graph names."""
+    found: dict[PatternSymbol, None] = graph.once(
+        "bounds", lambda: dict.fromkeys(s for s in named(graph) if s.capacity)
+    )
+    return found
+
+
+def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = None) -> Graph:
+    """The graph with patterns in place of symbols.
+
+    made : what stands for values; one of a graph around this one stands for the same in both.
+    """
+    known = {} if made is None else made
+
+    def now(x: Operand) -> Operand:
+        if type(x) is not Value or symbol_of(x) is None:
+            return x
+        if x not in known:
+            support: Any = x.aval.support
+            pattern = actual(support.pattern, binding)
+            known[x] = Value(Aval(x.shape, x.dtype, Stored(pattern, support.products)))
+        return known[x]
+
+    def param(p: Any) -> Any:
+        if isinstance(p, Graph):
+            return on_actual(p, binding, known)
+        return actual(p, binding) if isinstance(p, PatternSymbol) else p
+
+    return renamed(graph, now, param, lambda _v, _w, held: held)
+
+
+__all__ = ["binding_of", "bounds", "inputs_on_symbols", "named", "on_actual", "symbol_of", "unknown"]

@@ -1,0 +1,102 @@
+"""Equations taken out of a graph as one of their own, and put back.
+
+%2 = sin(%0)                  %3 = op[body=graph(%0, %1) {
+%3 = multiply(%2, %1)   <->     %2 = sin(%0)
+                                %4 = multiply(%2, %1)
+                                return (%4) }](%0, %1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
+
+Held = Callable[[Value, Value, Any], Any]
+
+
+def closed(
+    equations: Sequence[Equation],
+    outputs: Sequence[Operand],
+    constants: Iterable[tuple[Value, Any]],
+    first: Sequence[Value] = (),
+) -> Graph:
+    """The graph of some equations: what they read from outside are its inputs, those given ``first`` too."""
+    known = {v for e in equations for v in e.results}.union(first)
+    constants = tuple(constants)
+    known.update(v for v, _ in constants)
+    reads = dict.fromkeys(
+        v
+        for v in (*(v for e in equations for v in values_of(e.operands)), *values_of(outputs))
+        if v not in known
+    )
+    return dead_code(Graph((*first, *reads), tuple(equations), tuple(outputs), constants))
+
+
+def opened(graph: Graph, operands: Sequence[Operand], known: dict[Value, Operand]) -> list[Equation]:
+    """The equations of a graph on other operands for its inputs; ``known`` then has what its values are here.
+
+    All that the graph defines is defined afresh, so that it may be put in a place more than once. Its
+    constants are for the caller to keep.
+    """
+    known.update(zip(graph.inputs, operands, strict=True))
+    made = []
+    for equation in graph.equations:
+        results = tuple([Value(v.aval) for v in equation.results])
+        made.append(replace(equation, operands=substituted(equation.operands, known), results=results))
+        known.update(zip(equation.results, results, strict=True))
+    return made
+
+
+def substituted(operands: Iterable[Operand], known: Mapping[Value, Operand]) -> tuple[Operand, ...]:
+    """Operands, with others for those of the values that are ``known``."""
+    return tuple([known.get(x, x) if type(x) is Value else x for x in operands])
+
+
+def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
+    """The equation with other operands for those of the values that are ``known``; itself where none is."""
+    for x in equation.operands:
+        if type(x) is Value and x in known:
+            return replace(equation, operands=substituted(equation.operands, known))
+    return equation
+
+
+def renamed(graph: Graph, now: Callable[[Operand], Any], param: Callable[[Any], Any], held: Held) -> Graph:
+    """The graph with other values and parameters throughout.
+
+    now : what stands for an operand; the same each time it is asked.
+    param : what stands for a parameter.
+    held : what a constant holds, of its value, of what stands for that and of what it held.
+    """
+    equations = tuple(
+        replace(
+            e,
+            operands=tuple(map(now, e.operands)),
+            params={k: param(p) for k, p in e.params.items()},
+            results=tuple(map(now, e.results)),
+        )
+        for e in graph.equations
+    )
+    constants = tuple((w := now(v), held(v, w, x)) for v, x in graph.constants)
+    return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
+
+
+def inline(graph: Graph, names: Collection[str] = ("function",)) -> Graph:
+    """The graph with the bodies of ops of these names put in their place, at any depth."""
+    known: dict[Value, Operand] = {}
+    equations: list[Equation] = []
+    constants = dict(graph.constants)
+    for equation in graph.equations:
+        if equation.op.name not in names:
+            equations.append(rewritten(equation, known))
+            continue
+        operands = substituted(equation.operands, known)
+        body = inline(equation.params["body"], names)
+        constants.update(body.constants)
+        inside: dict[Value, Operand] = {}
+        equations += opened(body, operands, inside)
+        known.update(zip(equation.results, substituted(body.outputs, inside), strict=True))
+    return Graph(graph.inputs, tuple(equations), substituted(graph.outputs, known), tuple(constants.items()))

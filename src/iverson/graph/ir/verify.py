@@ -1,0 +1,107 @@
+"""What a well-formed graph is; every pass can assert its output with `check`."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from iverson.core.aval import Aval, has_shape
+from iverson.core.errors import ArgumentError, IversonError
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on, known, subgraphs
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def check(graph: Graph) -> Graph:
+    """The graph, if it is well formed; else raises ArgumentError.
+
+    Every value is defined once and before it is read, in its own graph; what an op says of its results (their
+    number, shapes and dtypes) is what the graph has; an operand that is undefined stands where the op takes
+    one.
+    """
+    defined: set[Value] = set()
+    for value in (*graph.inputs, *(v for v, _ in graph.constants)):
+        _define(value, defined, "the inputs")
+    for equation in graph.equations:
+        _check_operands(equation.operands, defined, f"'{equation.op.name}'")
+        for _, sub in subgraphs(equation):
+            check(sub)
+        _check_bodies(equation)
+        _check_results(equation)
+        for value in equation.results:
+            _define(value, defined, f"'{equation.op.name}'")
+    _check_operands(graph.outputs, defined, "return")
+    return graph
+
+
+def _define(value: Value, defined: set[Value], by: str) -> None:
+    if value in defined:
+        _fail(f"a value that {by} define again", "each value once")
+    defined.add(value)
+
+
+def _check_operands(operands: tuple[Any, ...], defined: set[Value], of: str) -> None:
+    for x in operands:
+        if type(x) is Value:
+            if x not in defined:
+                _fail(f"a value that {of} reads before it is defined", "the order of definition")
+        elif x is not UNDEFINED and type(x) not in _NUMBERS:
+            _fail(f"{x!r} as an operand of {of}", "a value, a number or undefined")
+
+
+def _check_results(equation: Equation) -> None:
+    op = equation.op
+    try:
+        expected = _results_of(equation)
+    except IversonError:
+        raise
+    except Exception as error:  # a rule that counts on its operands and parameters
+        got = (
+            f"operands and parameters of '{op.name}' that it does not take ({type(error).__name__}: {error})"
+        )
+        _fail(got, "those that a trace writes down", error)
+    if expected is None:
+        return
+    if len(expected) != len(equation.results):
+        _fail(f"{len(equation.results)} results of '{op.name}'", str(len(expected)))
+    for value, aval in zip(equation.results, expected, strict=True):
+        if aval is not None and (value.shape, value.dtype) != (aval.shape, aval.dtype):
+            _fail(f"a result of '{op.name}' of type {value.aval!r}", repr(aval))
+
+
+def _results_of(equation: Equation) -> tuple[Aval, ...] | None:
+    """What the op says of its results; None where it says nothing."""
+    op = equation.op
+    if is_undefined_on(op, equation.operands):
+        return None
+    if UNDEFINED in equation.operands and not getattr(op, "takes_undefined", False):
+        _fail(f"an undefined operand of '{op.name}'", "one that is defined")
+    if not all(map(has_shape, equation.operands)):
+        return None
+    found = op.infer(*map(known, equation.operands), **equation.params)
+    return tuple(found) if op.multiple else (found,)
+
+
+#: By op, how many operands come before those that its bodies have as inputs.
+_BODIES = {"checkpoint": 0, "cond": 1, "grad_of": 0, "when": 1, "while": 0, "scan": 0}
+
+
+def _check_bodies(equation: Equation) -> None:
+    """What an op hands to its bodies is of the types that these have as inputs."""
+    op = equation.op
+    if op.name not in _BODIES:
+        return
+    given = equation.operands[_BODIES[op.name] :]
+    for name, body in subgraphs(equation):
+        if len(given) != len(body.inputs):
+            _fail(f"{len(given)} operands for '{name}' of '{op.name}'", f"{len(body.inputs)}, one an input")
+        whole = len(given) if op.name != "scan" else equation.params["consts"] + equation.params["carry"]
+        for k, (x, v) in enumerate(zip(given, body.inputs, strict=True)):
+            if type(x) is not Value or not (has_shape(x) and has_shape(v)):
+                continue
+            shape = x.shape if k < whole else x.shape[1:]  # a scan hands over one entry of the others
+            if (shape, x.dtype) != (v.shape, v.dtype):
+                _fail(f"an operand of '{op.name}' of type {x.aval!r}", f"{v.aval!r}, as '{name}' has it")
+
+
+def _fail(got: str, expected: str, cause: Exception | None = None) -> NoReturn:
+    raise ArgumentError("graph", got=got, expected=expected) from cause

@@ -1,0 +1,183 @@
+"""Values put together from parts that lie apart: each is made where it belongs, or copied or added there.
+
+y = stack(a, b, ..., z)                                  ->  a, b, ..., z are made in y's memory
+y = add_n(embed[key=0](a), ..., embed[key=63](z))        ->  the same, with zeros where no part is
+y = add_n(embed[key=k](a), ..., embed[key=l](z), c)      ->  y = c; y[k] += a; ...; y[l] += z
+
+As one expression, each entry would look through all parts for its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nests.nodes import Load
+from iverson.codegen.programs import View, step_builders
+from iverson.codegen.programs.nodes import Step
+from iverson.expr.nodes import Apply, Expr
+from iverson.graph.ir.nodes import Equation, Value, values_of
+from iverson.graph.native.buffers import filled
+from iverson.kernels.index_keys import key_region
+
+#: As many parts are still fused with what makes them and with what is done with the result.
+FEW = 4
+
+
+@dataclass(frozen=True)
+class Part:
+    """A value that makes the entries of a result that a basic key reads, or is added to them."""
+
+    value: Value
+    key: tuple[Any, ...]
+
+    def within(self, out: View) -> View:
+        """Where these entries are, of a result in a view."""
+        item = out.buffer.dtype.itemsize
+        memory = np.empty(0, out.buffer.dtype)
+        whole = np.lib.stride_tricks.as_strided(memory, out.shape, [s * item for s in out.strides])
+        part = whole[(*self.key, ...)]
+        offset = (part.ctypes.data - whole.ctypes.data) // item
+        strides = tuple(s // item for s in part.strides)
+        return replace(out, shape=part.shape, strides=strides, offset=out.offset + offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """A result of parts. Where some overlap, or there are ``others`` of its shape, it is the sum of all."""
+
+    result: Value
+    parts: tuple[Part, ...]
+    others: tuple[Value, ...] = ()
+    overlap: bool = False
+
+    @property
+    def is_sum(self) -> bool:
+        return self.overlap or bool(self.others)
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What is read: parts and others."""
+        return (*(p.value for p in self.parts), *self.others)
+
+    def begin(self, out: View) -> list[Step]:
+        """Steps before the first part is made in its place."""
+        covered = sum(prod(p.value.shape) for p in self.parts) == prod(self.result.shape)
+        return [] if self.is_sum or covered else [filled(out)]
+
+    def finish(
+        self, out: View, view_of: Callable[[Value], View], made: Callable[[Part], bool]
+    ) -> Iterator[Step]:
+        """Steps when all is there: ``view_of`` says where values are; ``made``, which parts are in place."""
+        if self.others:
+            yield _added(out, [view_of(v) for v in self.others])
+        elif self.is_sum:
+            yield filled(out)
+        for p in self.parts:
+            at, source = p.within(out), None if made(p) else view_of(p.value)
+            if source is not None:
+                yield _accumulated(at, source) if self.is_sum else step_builders.copy(at, source)
+
+
+def _added(out: View, terms: Sequence[View]) -> Step:
+    views = {f"x{k}": v for k, v in enumerate(terms)}
+    loads = [
+        Load(step_builders.as_buffer(name, v), step_builders.variables(step_builders.axes(out.shape)))
+        for name, v in views.items()
+    ]
+
+    def add(a: Expr, b: Expr) -> Expr:
+        return Apply("add", (a, b), out.buffer.dtype)
+
+    (*_, total) = accumulate(loads, add)
+    return step_builders.elementwise(out, total, views)
+
+
+def _accumulated(out: View, x: View) -> Step:
+    load = Load(step_builders.as_buffer("x", x), step_builders.variables(step_builders.axes(out.shape)))
+    return step_builders.elementwise(out, load, {"x": x}, combine="sum")
+
+
+def assemblies(
+    equations: Sequence[Equation], kind: Callable[[Equation], str], wanted: set[Value]
+) -> tuple[dict[int, Assembly], set[int]]:
+    """The results that are put together, by their equations' identities, and those of equations of parts."""
+    makers = {v: e for e in equations for v in e.results if kind(e) == "expression"}
+    readers: dict[Value, int] = dict.fromkeys(wanted, 1)
+    for e in equations:
+        for v in values_of(e.operands):
+            readers[v] = readers.get(v, 0) + 1
+    found: dict[int, Assembly] = {}
+    absorbed: set[int] = set()
+    for e in equations:
+        if kind(e) != "expression" or prod(e.results[0].shape) == 0:
+            continue
+        if e.op.name in ("stack", "concat"):
+            made = _joined(e)
+        elif e.op.name == "add_n":
+            made, embedded = _summed(e, makers, readers)
+            absorbed |= embedded if made else set()
+        else:
+            continue
+        if made:
+            found[id(e)] = made
+    return found, absorbed
+
+
+def _joined(e: Equation) -> Assembly | None:
+    axis, result = e.params["axis"], e.results[0]
+    values = values_of(e.operands)
+    if len(values) <= FEW or len(values) != len(e.operands) or any(v.dtype != result.dtype for v in values):
+        return None
+    whole = tuple(slice(0, n, 1) for n in result.shape[:axis])
+    if e.op.name == "stack":
+        return Assembly(result, tuple(Part(v, (*whole, k)) for k, v in enumerate(values)))
+    ends = accumulate((v.shape[axis] for v in values), initial=0)
+    return Assembly(
+        result,
+        tuple(Part(v, (*whole, slice(a, b, 1))) for v, (a, b) in zip(values, pairwise(ends), strict=True)),
+    )
+
+
+def _summed(
+    e: Equation, makers: Mapping[Value, Equation], readers: Mapping[Value, int]
+) -> tuple[Assembly | None, set[int]]:
+    result = e.results[0]
+    terms = values_of(e.operands)
+    parts, others, absorbed = [], [], set()
+    for v in terms:
+        maker = makers.get(v)
+        if (
+            maker is not None
+            and maker.op.name == "embed"
+            and readers[v] == 1
+            and type(maker.operands[0]) is Value
+        ):
+            parts.append(Part(maker.operands[0], maker.params["key"]))
+            absorbed.add(id(maker))
+        else:
+            others.append(v)
+    alike = all(v.dtype == result.dtype and v.shape == result.shape for v in others)
+    entries = sum(prod(p.value.shape) for p in parts)
+    few = len(parts) <= FEW or 2 * entries > len(parts) * prod(result.shape)
+    if few or not alike or len(terms) != len(e.operands) or any(p.value.dtype != result.dtype for p in parts):
+        return None, set()
+    return Assembly(result, tuple(parts), tuple(others), _overlap(parts, result.shape)), absorbed
+
+
+def _overlap(parts: Sequence[Part], shape: tuple[int, ...]) -> bool:
+    """Whether some parts may overlap: there is no axis along which all lie one after the other."""
+    regions = [key_region(p.key, shape) for p in parts]
+    for k in range(len(shape)):
+        spans = sorted((r.start[k], r.stop[k]) for r in regions)
+        if all(stop <= start for (_, stop), (start, _) in pairwise(spans)):
+            return False
+    return True
+
+
+__all__ = ["Assembly", "Part", "assemblies"]

@@ -1,0 +1,114 @@
+"""What a new process needs to call a graph that was lowered before: found by the graph's text, before any of
+it is lowered.
+
+The key is the text of the simplified graph, with shapes, dtypes and supports, and all versions that matter
+(`iverson.codegen.runtime.kernel_cache`). Constants are not in it but for their types: their entries are
+arguments of the code. Of an op that a user defined, what it computes is in the key, not its name. A graph
+with parameters that have no text has no key: it is lowered by each process, and only its machine code is
+kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.runtime import kernel_cache
+from iverson.codegen.runtime.target import host
+from iverson.core import dtypes
+from iverson.core.dispatch import value_of
+from iverson.core.op import Op
+from iverson.core.python import locks
+from iverson.graph.ir.nodes import Equation, Graph, Value, subgraphs, values_of
+from iverson.graph.ir.operations import is_of_the_library
+from iverson.graph.ir.print import text_and_objects
+from iverson.graph.native.equation_expressions import expression, is_expression, placeholder
+from iverson.te import program_of
+
+_KEPT = 1024
+_facts: OrderedDict[str, Any] = OrderedDict()
+_lock = locks.lock()
+
+
+def key_of(graph: Graph, *how: Any) -> str | None:
+    """What graphs that are lowered alike have in common; None for one that only this process knows.
+
+    how : what lowering depends on besides; equal where their texts are.
+    """
+    text, objects = text_and_objects(graph)
+    if sum(not isinstance(x, Op) for x in objects) > len({id(x) for _, x in graph.constants}):
+        return None
+    held = [value_of(x, x) for _, x in graph.constants]
+    numbers = {id(x): n for n, x in reversed(list(enumerate(held)))}
+    kinds = [(type(x).__name__, numbers[id(x)]) for x in held]
+    return kernel_cache.digest(f"graph {kinds} {how} {list(_users(graph))}\n{text}", host())
+
+
+def _users(graph: Graph) -> Iterator[str]:
+    """What those ops of a graph, and of graphs inside, compute that are not the library's own."""
+    for e in graph.equations:
+        if not is_of_the_library(e.op):
+            yield _program_key(e) if is_expression(e) else "a library step"
+        for _, body in subgraphs(e):
+            yield from _users(body)
+
+
+def _program_key(e: Equation) -> str:
+    given = [placeholder(x) if type(x) is Value else x for x in e.operands]
+    return program_of([expression(e, given)]).key()
+
+
+def read(key: str) -> Any:
+    """The facts that were written under a key; None where there are none."""
+    with _lock:
+        found = _facts.get(key)
+        if found is not None:
+            _facts.move_to_end(key)
+            return found
+    data = kernel_cache.read(key)
+    return None if data is None else _keep(key, json.loads(data))
+
+
+def write(key: str, facts: Any) -> None:
+    """Keep facts, which JSON can say."""
+    data = json.dumps(facts)
+    _keep(key, json.loads(data))
+    kernel_cache.write(key, data.encode())
+
+
+def _keep(key: str, facts: Any) -> Any:
+    with _lock:
+        _facts[key] = facts
+        while len(_facts) > _KEPT:
+            _facts.popitem(last=False)
+    return facts
+
+
+def as_json(array: Any) -> list[Any]:
+    """A small array as what JSON can say."""
+    return [array.dtype.name, array.shape, array.tobytes().hex()]
+
+
+def from_json(held: Sequence[Any]) -> Any:
+    """The array that `as_json` said."""
+    dtype, shape, data = held
+    return np.frombuffer(bytes.fromhex(data), dtypes.as_dtype(dtype)).reshape(shape).copy()
+
+
+def forget() -> None:
+    """Drop what is held in memory."""
+    with _lock:
+        _facts.clear()
+
+
+def numbered(graph: Graph) -> list[Value]:
+    """All values of a graph in the order of its text."""
+    found = [*graph.inputs, *(v for v, _ in graph.constants)]
+    return [*found, *(v for e in graph.equations for v in values_of(e.results))]
+
+
+__all__ = ["as_json", "forget", "from_json", "key_of", "numbered", "read", "write"]

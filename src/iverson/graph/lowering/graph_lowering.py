@@ -1,0 +1,454 @@
+"""From a graph to programs: everything between two library steps is one native call.
+
+An equation is one of eight things, in this order:
+
+- a loop or a branch, all of whose steps can be native, as a block of steps (`blocks`);
+- a view: its result is another value seen through strides (`views`);
+- a product of matrices, by BLAS;
+- a recurrence along an axis, a native loop (`recurrences`); an order along one, by merging (`sorting`);
+- a write at places that an index array names, or the check of such an array (`writes`);
+- a product of stored entries with a dense matrix, row by row (`rows`);
+- a tensor expression (`expressions`), lowered together with its neighbours (`fuse`);
+- a *library step*: the op's own kernel, called from Python on handles (a solve, an fft, a product of two
+  sparse matrices, index notation that runs in blocks: `large`). Library steps cut the graph into segments, as
+  few as the order of the values allows.
+
+Values of a native segment are dense: a support that is known is a bound, and what is outside of it are zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.programs import CompiledProgram, compile_program
+from iverson.codegen.programs.compiled_program import Calling, Planned, compiled_before
+from iverson.core.counting import work
+from iverson.core.dispatch import Handle, bind, make_handle, value_of
+from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
+from iverson.core.python.cached import cached_property
+from iverson.core.table import TABLE
+from iverson.graph.ir.entry_ops import STORED_OPS, stored_on, stored_work
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.ir.pattern_binding import inputs_on_symbols, named, symbol_of, unknown
+from iverson.graph.lowering import disk_cache as stored
+from iverson.graph.lowering.padding import on_binding, padded, trimmed
+from iverson.graph.lowering.program_segments import Segment, arrays_of
+from iverson.graph.native.buffers import COUNTER, Times
+from iverson.graph.native.large_temporaries import gradients_together
+from iverson.graph.native.layout_assignment import in_order_of_reads, matmul_moved
+from iverson.graph.native.step_kinds import PRODUCTS, Kinds
+from iverson.kernels.kernel_registry import run_in_layouts
+from iverson.layouts import Sparse, are_strided, to_strided
+from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, bound, kept
+
+Array = np.ndarray[Any, Any]
+#: Bytes of an array that lowering made and that is kept on disk, at most.
+SMALL = 4096
+NOTHING_DONATED: Mapping[int, int] = {}
+NO_SYMBOLS: Binding = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Native:
+    """A segment in machine code.
+
+    constants : what it holds, in order: constants of the graph, and arrays that lowering made.
+    equations : gives its outputs, and its equations, each with how often it is carried out.
+    again : gives those that are carried out once more, where that is less than to keep what they made.
+    reused : outputs that it makes in the memory of an input, each with the number of that.
+    """
+
+    compiled: CompiledProgram
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    constants: tuple[Any, ...]
+    equations: Callable[[], tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]]
+    again: Callable[[], Sequence[tuple[Equation, Times]]]
+    reused: tuple[tuple[Value, int], ...] = ()
+
+    def report(self, made: Sequence[Any]) -> None:
+        """Count the work of a run that made these outputs, as that of its equations."""
+        outputs, equations = self.equations()
+        values = dict(zip(outputs, made, strict=True))
+        for e, times in equations:
+            for _ in range(times.of(values)):
+                _report(e)
+
+
+def _report(e: Equation) -> None:
+    name = "matmul" if e.op is matmul_moved else e.op.name
+    work.op(name, e.op.elementwise, 0, sum(prod(v.shape) for v in e.results))
+    if e.op in STORED_OPS:
+        work.sparse_product(stored_work(e))
+    if e.op.name in PRODUCTS:
+        (*batch, rows, inner), (*other, _, columns) = e.operands[0].shape, e.operands[1].shape
+        if not other and prod(batch):
+            work.product(rows * prod(batch), inner, columns)
+        else:
+            work.product(rows, inner, columns, prod(np.broadcast_shapes(batch, other)))
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """An equation carried out by its op's kernels."""
+
+    equation: Equation
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A compiled graph: ``lowered(arrays)`` gives the outputs, UNDEFINED for those that are.
+
+    steps : native segments and library steps, in order.
+    reused : positions of inputs whose memory a run writes outputs into: it must be the caller's alone.
+    """
+
+    graph: Graph
+    steps: tuple[Native | Library, ...]
+    reused: tuple[int, ...] = ()
+
+    def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The outputs (values of layouts, strided for what native segments make) for values of the inputs.
+
+        Raises ArgumentError or ShapeError for values that do not fit, IndexingError for an index out of
+        range.
+        """
+        if len(values) != len(self.graph.inputs):
+            expected = f"{len(self.graph.inputs)}, one an input"
+            raise ArgumentError("lower", got=f"{len(values)} values", expected=expected)
+        for v, given in zip(self.graph.inputs, values, strict=True):
+            if (given.shape, given.dtype) != (v.shape, v.dtype):
+                raise ShapeError("lower", got=f"{given.dtype}{given.shape}", expected=f"{v.dtype}{v.shape}")
+        return self.run(values)
+
+    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> Sequence[Any]:
+        """As a call, on values that fit; ``binding`` says which patterns symbols are."""
+        try:
+            return self._run(values, binding)
+        except IndexingError as error:
+            raise _in_words(error, self.graph, values, binding) from None
+
+    def _run(self, values: Sequence[Any], binding: Binding) -> Sequence[Any]:
+        if self._direct is not None:
+            return self._run_directly(self._direct, values)
+        known: dict[Value, Any] = dict(self.graph.constants)
+        known.update(zip(self.graph.inputs, values, strict=True))
+        for step in self.steps:
+            if isinstance(step, Native):
+                arrays = _arrays([known[v] for v in step.inputs], step)
+                outputs = step.compiled.run(arrays)
+                known.update(zip(step.outputs, outputs, strict=True))
+                known.update((out, arrays[k]) for out, k in step.reused)
+                if work.active.count:
+                    step.report(outputs)
+            else:
+                made = _carried_out(step.equation, known, binding)
+                known.update(zip(step.equation.results, made, strict=True))
+        return [known[x] if type(x) is Value else x for x in self.graph.outputs]
+
+    @cached_property
+    def _direct(self) -> _Direct | None:
+        """How one program is the whole."""
+        (step, *others) = self.steps or (None,)
+        return None if others or not isinstance(step, Native) else _direct(self.graph, step)
+
+    def _run_directly(self, how: _Direct, values: Sequence[Any]) -> Sequence[Any]:
+        arrays = _arrays(values if how.in_order else [values[k] for k in how.inputs], how.step)
+        made = how.step.compiled.run(arrays)
+        if work.active.count:
+            how.step.report(made)
+        if how.made_in_order:
+            return made
+        return [made[k] if k >= 0 else arrays[~k] for k in how.outputs]
+
+    @property
+    def source(self) -> str:
+        """The programs as text, and the names of library steps."""
+        return "\n".join(
+            s.compiled.source if isinstance(s, Native) else f"library {s.equation.op.name}"
+            for s in self.steps
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Direct:
+    """A program that is all of a graph: which of the graph's inputs it takes, and of each output which of its
+    own it is, or the complement of the input whose memory it is in."""
+
+    step: Native
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    in_order: bool
+    made_in_order: bool
+
+
+def _direct(graph: Graph, step: Native) -> _Direct | None:
+    at = {v: k for k, v in enumerate(graph.inputs)}
+    made = {v: k for k, v in enumerate(step.outputs)} | {v: ~k for v, k in step.reused}
+    if any(v not in at for v in step.inputs) or any(
+        type(x) is not Value or x not in made for x in graph.outputs
+    ):
+        return None
+    inputs, outputs = tuple(at[v] for v in step.inputs), tuple(made[x] for x in graph.outputs)
+    in_order = inputs == tuple(range(len(graph.inputs)))
+    return _Direct(step, inputs, outputs, in_order, outputs == tuple(range(len(step.outputs))))
+
+
+def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
+    """The arrays that a step takes; those that it writes over are in order."""
+    arrays = tuple(values if are_strided(values) else map(to_strided, values))
+    if not step.reused:
+        return arrays
+    over = {k for _, k in step.reused}
+    return tuple(
+        [np.require(x, requirements=("C", "A", "W")) if k in over else x for k, x in enumerate(arrays)]
+    )
+
+
+def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) -> Sequence[Any]:
+    args = [_handle(known[x]) if type(x) is Value else x for x in equation.operands]
+    own = equation.params.get("pattern")
+    if isinstance(own, PatternSymbol) and own.capacity and equation.op is not stored_on:
+        return _at_capacity(equation, args, own, binding)
+    evaluate = getattr(equation.op, "evaluate", None)
+    if evaluate is not None:
+        found = evaluate(args, **_bound(equation.params, binding, args))
+    else:
+        out = bind(equation.op, tuple(args), _bound(equation.params, binding, args))
+        found = out if equation.op.multiple else (out,)
+    return [
+        x if x is UNDEFINED else _as_said(value_of(x, x), v, binding)
+        for x, v in zip(found, equation.results, strict=True)
+    ]
+
+
+def _as_said(value: Any, v: Value, binding: Binding) -> Any:
+    """A value on the pattern that the graph says, where eager code stores less: a symbol is one pattern."""
+    said = symbol_of(v)
+    if said is None or not isinstance(value, Sparse) or value.pattern is (pattern := said.at(binding)):
+        return value
+    entries = run_in_layouts(TABLE["values_at"], (value,), {"pattern": pattern})
+    return pattern.kind(pattern, to_strided(entries))
+
+
+def _bound(params: Any, binding: Binding, args: Sequence[Any] = ()) -> dict[str, Any]:
+    """Parameters of an op with patterns in place of symbols, also in bodies that do not find all of them in
+    operands."""
+    found = bound(params, binding)
+    for name, body in params.items() if binding else ():
+        if isinstance(body, Graph):
+            found[name] = _body_on(body, binding, args)
+    return found
+
+
+def _body_on(body: Graph, binding: Binding, args: Sequence[Any]) -> Graph:
+    symbols = body.once("symbols", lambda: tuple(dict.fromkeys(named(body))))
+    try:
+        patterns = [s.at(binding) for s in symbols]
+    except PatternRead:  # those of a loop's carry, which its own operands say
+        return body
+    given = args[-len(body.inputs) :]
+    of = {k: getattr(value_of(x, x), "pattern", None) for k, x in enumerate(given)}
+    stored = {of.get(k) is s.at(binding) for k, s in inputs_on_symbols(body)}
+    if stored <= {True} and not body.once("unknown", lambda: (unknown(body),))[0]:
+        return body
+    return kept(("body", body), patterns, lambda: on_binding(body, binding))  # type: ignore[no-any-return]
+
+
+def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding: Binding) -> IndexingError:
+    """An error of machine code as the op that is at fault says it, when the graph is carried out op by op."""
+    known: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
+    try:
+        for e in graph.equations:
+            known.update(zip(e.results, _carried_out(e, known, binding), strict=True))
+    except IndexingError as found:
+        return found
+    except IversonError:  # what ran as one program has no eager form
+        pass
+    return error
+
+
+def _at_capacity(equation: Equation, args: list[Any], own: PatternSymbol, binding: Binding) -> Sequence[Any]:
+    """An op between values and what is stored, of which the values have as many entries as there may be."""
+    pattern = own.at(binding)
+    held = value_of(args[0])
+    if equation.op.name == "from_values":
+        return [pattern.kind(pattern, trimmed(held, 0, pattern.stored_shape[0]))]
+    found = value_of(bind(equation.op, tuple(args), {"pattern": pattern}))
+    return [padded(found, 0, own.stored_shape[0])]
+
+
+def _handle(held: Any) -> Any:
+    return held if isinstance(held, Handle) else make_handle(held)
+
+
+# --- segments ---------------------------------------------------------------------------------------
+
+
+def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered:
+    """Compile a graph, from memory or disk where one of the same text was compiled before.
+
+    donated : positions of inputs whose memory outputs may be made in, each with the position of the output
+    that should be, or -1 for any.
+    """
+    key = stored.key_of(graph, donated)
+    graph = gradients_together(in_order_of_reads(graph))
+    steps = None if key is None else _kept(graph, donated, stored.read(key))
+    if steps is None:
+        steps = _steps(graph, donated)
+        if key is not None and (facts := _facts(graph, steps)) is not None:
+            stored.write(key, facts)
+    for step in steps:
+        if isinstance(step, Library):
+            getattr(step.equation.op, "prepare", _nothing)(step.equation.params)
+    over = {s.inputs[k] for s in steps if isinstance(s, Native) for _, k in s.reused}
+    return Lowered(graph, steps, tuple(k for k, v in enumerate(graph.inputs) if v in over))
+
+
+def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | None:
+    """What `_kept` makes the steps of again: numbers of equations and values (-1 for what counts runs), and
+    how programs are called. None where a program holds large arrays that lowering made."""
+    values = {v: n for n, v in enumerate(stored.numbered(graph))}
+    equations = {id(e): n for n, e in enumerate(graph.equations)}
+    facts: list[Any] = []
+    for s in steps:
+        if isinstance(s, Library):
+            facts.append([equations[id(s.equation)]])
+        elif any(type(x) is not Value and x.nbytes > SMALL for x in s.constants):
+            return None
+        else:
+            numbers = [[values.get(v, -1) for v in some] for some in (s.inputs, s.outputs)]
+            constants = [values[x] if type(x) is Value else stored.as_json(x) for x in s.constants]
+            over = [[values[v], k] for v, k in s.reused]
+            facts.append([s.compiled.key, s.compiled.calling.as_json(), over, *numbers, constants])
+    return facts
+
+
+def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native | Library, ...] | None:
+    """The steps that facts tell of; None where there are none, or the code of one is kept no more."""
+    values = stored.numbered(graph)
+    held = arrays_of(graph)
+    steps: list[Native | Library] = []
+    for n, fact in enumerate(facts or ()):
+        if len(fact) == 1:
+            steps.append(Library(graph.equations[fact[0]]))
+            continue
+        key, calling, over, *numbers, own = fact
+        inputs, outputs = (tuple([values[k] if k >= 0 else Value(COUNTER) for k in some]) for some in numbers)
+        constants = tuple([values[x] if isinstance(x, int) else stored.from_json(x) for x in own])
+        arrays: list[Any] = [held[x] if type(x) is Value else x for x in constants]
+        again = _Again(graph, n, donated)
+        compiled = compiled_before(Calling.from_json(calling), key, again.plan, arrays)
+        if compiled is None:
+            return None
+        reused = tuple((values[v], k) for v, k in over)
+        steps.append(Native(compiled, inputs, outputs, constants, again.equations, again.again, reused))
+    return None if facts is None else tuple(steps)
+
+
+@dataclass(frozen=True, eq=False)
+class _Again:
+    """A native step of a graph, made again for who asks what it does."""
+
+    graph: Graph
+    number: int
+    donated: Mapping[int, int]
+
+    @cached_property
+    def step(self) -> Native:
+        step = _steps(self.graph, self.donated)[self.number]
+        assert isinstance(step, Native)
+        return step
+
+    def plan(self) -> Planned:
+        return self.step.compiled.plan()
+
+    def equations(self) -> tuple[Sequence[Value], Sequence[tuple[Equation, Times]]]:
+        return self.step.equations()
+
+    def again(self) -> Sequence[tuple[Equation, Times]]:
+        return self.step.again()
+
+
+def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, ...]:
+    """The steps of a graph: segments as few as the order of the values allows."""
+    constants = arrays_of(graph)
+    kinds = Kinds(graph)
+    pairs = _donations(graph, donated, kinds)
+    made: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}
+    left = list(graph.equations)
+    steps: list[Native | Library] = []
+    while left:
+        native: list[Equation] = []
+        rest: list[Equation] = []
+        inside = set(made)
+        for e in left:
+            ready = all(x in inside for x in e.operands if type(x) is Value)
+            if ready and kinds.of(e) != "library":
+                native.append(e)
+                inside.update(e.results)
+            else:
+                rest.append(e)
+        if native:
+            later = {x for e in rest for x in e.operands if type(x) is Value}
+            later |= {x for x in graph.outputs if type(x) is Value}
+            wanted = tuple(v for e in native for v in e.results if v in later)
+            if wanted:
+                free = [(a, b) for a, b in pairs if a not in later]
+                steps.append(_native(Segment(native, kinds.of, wanted, constants, donated=free)))
+            made |= {v for e in native for v in e.results}
+        left = []
+        for e in rest:
+            if kinds.of(e) == "library" and all(x in made for x in e.operands if type(x) is Value):
+                steps.append(Library(e))
+                made.update(e.results)
+            else:
+                left.append(e)
+    return tuple(steps)
+
+
+def _native(segment: Segment) -> Native:
+    compiled = compile_program(segment.program())
+    of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
+    constants = tuple([of_graph.get(id(x), x) for x in segment.memory.held.values()])
+    outputs, done, again = tuple(segment.outputs), tuple(segment.memory.done), tuple(segment.memory.again)
+    return Native(
+        compiled,
+        tuple(segment.inputs),
+        outputs,
+        constants,
+        lambda: (outputs, done),
+        lambda: again,
+        tuple((out, segment.inputs.index(v)) for out, v in segment.reused.items()),
+    )
+
+
+def _donations(graph: Graph, donated: Mapping[int, int], kinds: Kinds) -> list[tuple[Value, Value]]:
+    """Donated inputs, each with an output of its shape and dtype, the one that should be first.
+
+    What a library step reads may live on in a view that it returns, and an output may be an input itself.
+    """
+    steps = [e for e in graph.equations if kinds.of(e) == "library"]
+    kept = {x for e in steps for x in e.operands} | set(graph.outputs) if donated else set()
+    wanted: list[tuple[Value, Value]] = []
+    others: list[tuple[Value, Value]] = []
+    for k, n in donated.items():
+        v = graph.inputs[k]
+        if v in kept:
+            continue
+        for m, x in enumerate(graph.outputs):
+            if type(x) is Value and (x.shape, x.dtype) == (v.shape, v.dtype):
+                (wanted if m == n else others if n < 0 else []).append((v, x))
+    return wanted + others
+
+
+def _nothing(_params: Any) -> None:
+    """What is to be done before an op of the table is a library step."""
+
+
+__all__ = ["Library", "Lowered", "Native", "lower"]

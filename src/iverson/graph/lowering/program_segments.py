@@ -1,0 +1,509 @@
+"""A segment of a graph as a program: groups of expressions between products, over planned buffers.
+
+The equations run in rounds: all expressions whose operands are there, as one group that is fused; then all
+products, recurrences and orders whose operands are there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.programs import Product, Program, View, blas_calls, overwritten, step_builders, whole
+from iverson.codegen.programs.nodes import Step, c_strides
+from iverson.core.dispatch import value_of
+from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
+from iverson.graph.ir.operations import mended
+from iverson.graph.lowering import control_flow_steps
+from iverson.graph.lowering.copy_elision import Assembly, Part, assemblies
+from iverson.graph.lowering.rematerialisation import recompute
+from iverson.graph.native import indexed_writes, recurrence_loops, sort_loops
+from iverson.graph.native import sparse_row_products as rows
+from iverson.graph.native.buffers import Memory, Times, filled
+from iverson.graph.native.equation_expressions import is_expression
+from iverson.graph.native.expression_fusion import Temp, group_steps
+from iverson.graph.native.step_kinds import PRODUCTS, Body
+from iverson.graph.native.strided_views import Strided, view
+from iverson.layouts import Box, Bracket, Packed, Zero, is_strided, to_strided
+
+Kind = Callable[[Equation], str]
+ONCE = Times()
+#: How many equations are fused at most.
+AT_ONCE = 64
+
+
+def arrays_of(graph: Graph) -> dict[Value, Any]:
+    """The constants of a graph as programs hold them: parts and selections as whole arrays.
+
+    Facts on disk name constants by their place in the graph, so each graph opens its own.
+    """
+    held = {v: value_of(x, x) for v, x in graph.constants}
+    return {v: to_strided(x) if isinstance(x, Box | Bracket | Packed) else x for v, x in held.items()}
+
+
+class Segment:
+    """Equations that become steps of a program, or all of one.
+
+    memory : of the program. times : how often the steps run.
+    places : where values are; ``targets`` : where those are to be made that others wait for.
+    inputs, outputs : of a whole program, the values that it reads and makes, in the order of its buffers.
+    reused : outputs that are made in the memory of an input, each with that, not among ``outputs``; they are
+        of ``donated``, the pairs that may be.
+    """
+
+    def __init__(
+        self,
+        equations: Sequence[Equation],
+        kind: Kind,
+        wanted: Iterable[Value],
+        constants: Mapping[Value, Any],
+        memory: Memory | None = None,
+        times: Times = ONCE,
+        donated: Sequence[tuple[Value, Value]] = (),
+    ) -> None:
+        self.donated = donated
+        self.reused: dict[Value, Value] = {}
+        self.wanted, self.constants = set(wanted), constants
+        self.memory, self.times = memory or Memory(), times
+        live = _live(equations, self.wanted)
+        self.makers = {v: e for e in live for v in e.results}
+        self.views: dict[Value, Strided] = {}
+        for e in live:
+            if kind(e) == "view" and (seen := view(e, self.views)) is not None:
+                self.views[e.results[0]] = seen
+        self.assemblies, parts = assemblies(live, kind, self.wanted)
+        self.rounds = self._rounds([e for e in live if kind(e) != "view" and id(e) not in parts], kind)
+        self.rounds, again = recompute(self.rounds, self._is_apart, self.wanted, self.root)
+        self.makers.update((v, e) for e in again for v in e.results)
+        self.memory.again += [(e, times) for e in again]
+        #: The last round that reads a value, or a view of it; beyond all rounds for what is wanted.
+        self.read_until = dict.fromkeys(self.makers, -1)
+        for k, group in enumerate(self.rounds):
+            self.read_until |= {self.root(x): k for e in group for x in self.operands(e)}
+        for v in self.wanted:
+            self.read_until[v] = self.read_until[self.root(v)] = len(self.rounds)
+        self.memory.done += [(e, times) for e in live if kind(e) != "block"]
+        self.reshaped = {
+            x.root: v
+            for v, x in self.views.items()
+            if v in self.wanted and x.root in self.makers and x.root not in self.wanted and _is_reshaped(x)
+        }
+        #: Products in whose place they are mended, as nothing else reads them.
+        self.mended_in = _mended_in_place(live, self.wanted)
+        self.belongs = self._belongs()
+        self.places: dict[Value, View] = {}
+        self.targets: dict[Value, View] = {}
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.steps: list[Step] = []
+        #: What was found of inputs here, by where they are: a weight is looked at once.
+        self.flags: dict[Any, View] = {}
+
+    def program(self) -> Program:
+        """The program; it fills ``inputs`` and ``outputs``."""
+        body, memory = self.run(), self.memory
+        made = {self.places[v].buffer: v for v in self.outputs}
+        made |= {place.buffer: v for v, place in memory.counters}
+        program = Program("graph", tuple(memory.buffers), (*memory.first, *body), memory.held)
+        if self.donated:
+            program = self._over_donated(program)
+        self.outputs = [made[b] for b in program.of("out")]
+        return program
+
+    def _over_donated(self, program: Program) -> Program:
+        """The program with outputs in the memory of donated inputs."""
+        wanted = [(a, b) for a, b in self.donated if a in self.inputs and b in self.outputs]
+        pairs = [(self.places[a].buffer, self.places[b].buffer) for a, b in wanted]
+        program, taken = overwritten(program, pairs)
+        named = {self.places[v].buffer.name: v for v in (*self.inputs, *self.outputs)}
+        self.reused = {named[out]: named[source] for out, source in taken.items()}
+        return program
+
+    def run(self) -> list[Step]:
+        """The steps."""
+        for k, group in enumerate(self.rounds):
+            if self._is_apart(group[0]):
+                for e in group:
+                    self.apart[id(e)](e)
+            else:
+                self.group(group, k)
+        for v in self.views:
+            if v in self.wanted and v not in self.places:
+                self.copy(self.made(v), v)
+        return self.steps
+
+    def inside(
+        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times
+    ) -> tuple[Step, ...]:
+        """The steps of a body, on inputs in these places, its outputs into those."""
+        graph = body.graph
+        constants = arrays_of(graph)
+        inner = Segment(graph.equations, body.kinds.of, graph.outputs, constants, self.memory, times)
+        inner.places.update(zip(graph.inputs, given, strict=True))
+        inner.targets.update(zip(graph.outputs, into, strict=True))
+        return tuple(inner.run())
+
+    # --- order ------------------------------------------------------------------------------------
+
+    def root(self, v: Value) -> Value:
+        """The value whose memory a value is seen in."""
+        return self.views[v].root if v in self.views else v
+
+    def operands(self, e: Equation) -> Sequence[Value]:
+        """What an equation reads."""
+        return self.assemblies[id(e)].operands if id(e) in self.assemblies else values_of(e.operands)
+
+    def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
+        """Equations by the round in which their operands are there first: a round's expressions, then its
+        products, recurrences, orders, loops and branches."""
+        ways = {
+            "product": self.product,
+            "mended": self.mended,
+            "recurrence": self.recurrence,
+            "order": self.order,
+            "write": self.write,
+            "rows": self.rows,
+            "block": self.block,
+        }
+        self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
+        self.apart |= dict.fromkeys(self.assemblies, self.assemble)
+        groups: dict[tuple[int, bool], list[Equation]] = {}
+        made: dict[Value, int] = {}
+        for e in equations:
+            apart = self._is_apart(e)
+            number = 0
+            for root in map(self.root, self.operands(e)):
+                if root in made:
+                    number = max(number, made[root] + self._is_apart(self.makers[root]))
+            groups.setdefault((number, apart), []).append(e)
+            made.update(dict.fromkeys(e.results, number))
+        return [part for _, group in sorted(groups.items()) for part in self._parts(group)]
+
+    def _parts(self, group: list[Equation]) -> list[list[Equation]]:
+        """A group as several of at most so many equations: what compiling a nest takes grows faster than its
+        length. Equations that lead to each other are cut apart only where they alone are too many."""
+        if len(group) <= AT_ONCE:
+            return [group]
+        chains: dict[Value, list[Equation]] = {}
+        for e in group:
+            led = {id(c): c for x in self.operands(e) if (c := chains.get(self.root(x))) is not None}
+            first, *others = led.values() or [[]]
+            for other in others:
+                first += other
+                chains.update((v, first) for o in other for v in o.results)
+            first.append(e)
+            chains.update(dict.fromkeys(e.results, first))
+        at = {id(e): k for k, e in enumerate(group)}
+        parts: list[list[Equation]] = [[]]
+        for chain in {id(c): c for c in chains.values()}.values():
+            chain.sort(key=lambda e: at[id(e)])
+            if len(parts[-1]) + len(chain) > AT_ONCE:
+                parts.append([])
+            parts[-1] += chain
+        return [part[k : k + AT_ONCE] for part in parts for k in range(0, len(part), AT_ONCE)]
+
+    def _is_apart(self, e: Equation) -> bool:
+        """Whether an equation has steps of its own, and is not fused with others."""
+        return id(e) in self.apart
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def temp(self, _name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+        return self.memory.buffer("temp", dtype, shape)
+
+    def made(self, v: Value) -> View:
+        """Where a value is to be made; one of which a reshape is wanted, where that is."""
+        place = self.targets.get(v)
+        if v in self.belongs:
+            assembly, part = self.belongs[v]
+            place = part.within(self.begun(assembly))
+            place = replace(place, shape=v.shape, strides=c_strides(v.shape))
+        elif v in self.mended_in:
+            place = self.made(self.mended_in[v])
+        elif v in self.reshaped:
+            place = replace(self.made(self.reshaped[v]), shape=v.shape, strides=c_strides(v.shape))
+        elif place is None:
+            role = "out" if v in self.wanted else "temp"
+            if role == "out":
+                self.outputs.append(v)
+            place = whole(self.memory.buffer(role, v.dtype, v.shape))
+        self.places[v] = place
+        return place
+
+    def is_made(self, v: Value, place: View) -> None:
+        """A value is in a place that was not chosen for it."""
+        if v in self.wanted:
+            self.steps.append(step_builders.copy(self.made(v), place))
+        else:
+            self.places[v] = place
+
+    def view_of(self, v: Value) -> View:
+        """Where a value is; what the segment does not make is an input or a constant."""
+        if v in self.views and v not in self.places:
+            return self.seen(self.views[v])
+        if v not in self.places:
+            self.places[v] = self.constant(v) or self.given(v)
+        return self.places[v]
+
+    def seen(self, x: Strided) -> View:
+        """Where a value that is seen through strides is."""
+        root = self.view_of(x.root)
+        return replace(root, shape=x.shape, strides=x.strides, offset=root.offset + x.offset)
+
+    def constant(self, v: Value) -> View | None:
+        """Where a constant is; None for one in a layout that is not for programs, and for other values."""
+        array = self.constants.get(v)
+        if is_strided(array):
+            return self.memory.hold(array)
+        return self.memory.zeros(v.dtype, v.shape) if type(array) is Zero else None
+
+    def given(self, v: Value) -> View:
+        """Where an input of the program is."""
+        self.inputs.append(v)
+        return whole(self.memory.buffer("in", v.dtype, v.shape))
+
+    # --- expressions ------------------------------------------------------------------------------
+
+    def group(self, group: list[Equation], k: int) -> None:
+        own = _Group(self, {v for e in group for v in e.results})
+        for e in group:
+            own.add(e)
+        outputs = {v: self.made(v) for e in group for v in e.results if self.read_until[v] > k}
+        if outputs:
+            self.steps += own.steps(outputs, self.temp)
+
+    def copy(self, out: View, v: Value) -> None:
+        """A value into a buffer of its own."""
+        if type(self.constants.get(v)) is Zero:
+            self.steps.append(filled(out))
+            return
+        own = _Group(self, set())
+        own.read(v, copied=True)
+        self.steps += own.steps({v: out}, self.temp)
+
+    # --- assemblies -------------------------------------------------------------------------------
+
+    def _belongs(self) -> dict[Value, tuple[Assembly, Part]]:
+        """Of values that are made where they are parts of others: of which, and which part.
+
+        It must lie in order there, as what makes it is told.
+        """
+        found: dict[Value, tuple[Assembly, Part]] = {}
+        for assembly in self.assemblies.values():
+            out = whole(Buffer("out", assembly.result.dtype, assembly.result.shape))
+            for part in () if assembly.is_sum else assembly.parts:
+                v = part.value
+                root = self.root(v)
+                own = root in self.makers and root not in found and root not in self.mended_in
+                own = own and root not in self.wanted and v not in self.wanted
+                is_all = root is v or _is_reshaped(self.views[v])
+                if own and is_all and part.within(out).contiguous:
+                    found[root] = assembly, part
+        return found
+
+    def begun(self, assembly: Assembly) -> View:
+        """Where the result of an assembly is, of which parts may be made."""
+        if assembly.result not in self.places:
+            self.steps += assembly.begin(self.made(assembly.result))
+        return self.places[assembly.result]
+
+    def assemble(self, e: Equation) -> None:
+        assembly = self.assemblies[id(e)]
+
+        def is_made(part: Part) -> bool:
+            return self.belongs.get(self.root(part.value), (None, None))[1] is part
+
+        self.steps += assembly.finish(self.begun(assembly), self.view_of, is_made)
+
+    # --- recurrences ------------------------------------------------------------------------------
+
+    def recurrence(self, e: Equation) -> None:
+        axis, (v,) = e.params["axis"], e.results
+        operands = [_stretched(self.view_of(x), v.shape) for x in e.operands]
+        out = self.made(v)
+        lines, shape = out, (v.shape[axis], *v.shape[:axis], *v.shape[axis + 1 :])
+        if axis:
+            lines = self.memory.temp(v.dtype, shape)
+        self.steps += recurrence_loops.steps(e, operands, lines, self.memory.variable())
+        if axis:
+            inner = lines.strides[1:]
+            strides = (*inner[:axis], lines.strides[0], *inner[axis:])
+            self.steps.append(step_builders.copy(out, View(lines.buffer, v.shape, strides)))
+
+    # --- orders -----------------------------------------------------------------------------------
+
+    def order(self, e: Equation) -> None:
+        operands = [self.view_of(x) for x in e.operands]
+        self.steps += sort_loops.steps(e, operands, self.made(e.results[0]), self.memory)
+
+    # --- writes -----------------------------------------------------------------------------------
+
+    def write(self, e: Equation) -> None:
+        operands = [self.view_of(x) if type(x) is Value else x for x in e.operands]
+        out = self.made(e.results[0])
+        if e.op.name == "gather_put":
+            self.copy(out, e.operands[0])
+        self.steps += indexed_writes.steps(e, operands, out, self.memory)
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def rows(self, e: Equation) -> None:
+        values, starts, columns, b, *order = (self.view_of(x) for x in e.operands)
+        out = self.made(e.results[0])
+        if b.shape[-1] > 1 and b.strides[-1] != 1:
+            b = self.compact(e.operands[3])
+        b = _spread(b, out.shape[:-2])
+        self.steps += rows.steps(e, [values, starts, columns, b, *order], out)
+
+    def product(self, e: Equation) -> None:
+        given = [self.view_of(x) for x in e.operands]
+        out = self.made(e.results[0])
+        axes = e.params.get("axes")
+        if axes is not None:
+            out = _permuted(out, [axes.index(k) for k in range(len(axes))])
+        batch = out.shape[:-2]
+        fold = axes is None and bool(batch) and prod(given[1].shape[:-2]) == 1
+        if fold and _folded(given[0], batch) is not None:
+            shape = (prod(out.shape[:-1]), out.shape[-1])
+            out = replace(out, shape=shape, strides=c_strides(shape))
+        else:
+            fold = False
+        left, right = _factors(given, batch, fold)
+        if blas_calls.call(Product(out, left, right)) is None:
+            as_they_lie = [blas_calls.matrix(v) is not None for v in (left, right)]
+            given = [
+                v if well else self.compact(x)
+                for v, x, well in zip(given, e.operands, as_they_lie, strict=True)
+            ]
+            left, right = _factors(given, batch, fold)
+        self.steps += step_builders.turned(step_builders.product(out, left, right), self.memory.temp)
+
+    def compact(self, v: Value) -> View:
+        """A copy of a value in order."""
+        out = self.memory.temp(v.dtype, v.shape)
+        self.copy(out, v)
+        return out
+
+    def mended(self, e: Equation) -> None:
+        found, (v,) = e.operands[0], e.results
+        if v not in self.places:
+            self.copy(self.made(v), found)
+        control_flow_steps.mended(self, e, self.places[v])
+
+    # --- loops and branches -----------------------------------------------------------------------
+
+    def block(self, e: Equation) -> None:
+        control_flow_steps.steps(self, e)
+
+
+def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
+    """The equations that something wanted depends on."""
+    needed = set(wanted)
+    found = []
+    for e in reversed(equations):
+        if any(v in needed for v in e.results):
+            needed.update(values_of(e.operands))
+            found.append(e)
+    return found[::-1]
+
+
+def _mended_in_place(live: Sequence[Equation], wanted: set[Value]) -> dict[Value, Value]:
+    """Products that only what mends them reads, with what they become."""
+    reads = Counter(x for e in live for x in dict.fromkeys(values_of(e.operands)))
+    products = {v for e in live if e.op.name in PRODUCTS for v in e.results}
+    found = {e.operands[0]: e.results[0] for e in live if e.op is mended}
+    return {x: v for x, v in found.items() if reads[x] == 1 and x in products and x not in wanted}
+
+
+def _factors(given: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple[View, View]:
+    """The factors of a product of batches: all rows of the left one as one matrix, if ``fold``."""
+    left, right = given
+    if not fold:
+        return _spread(left, batch), _spread(right, batch)
+    rows: Any = _folded(left, batch)
+    return rows, replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
+
+
+def _is_reshaped(x: Strided) -> bool:
+    """Whether a view is all of its root, in order."""
+    return x.strides == c_strides(x.shape) and prod(x.shape) == prod(x.root.shape)
+
+
+def _stretched(v: View, shape: tuple[int, ...]) -> View:
+    """A view broadcast to a shape."""
+    missing = len(shape) - len(v.shape)
+    strides = tuple(0 if n == 1 else s for n, s in zip(v.shape, v.strides, strict=True))
+    return replace(v, shape=shape, strides=(*[0] * missing, *strides))
+
+
+def _permuted(v: View, axes: Sequence[int]) -> View:
+    """A view with its axes in another order."""
+    return replace(v, shape=tuple(v.shape[k] for k in axes), strides=tuple(v.strides[k] for k in axes))
+
+
+def _spread(v: View, batch: tuple[int, ...]) -> View:
+    """Matrices as a batch of this shape, repeated where their own has extent 1."""
+    own, strides = v.shape[:-2], v.strides[:-2]
+    missing = len(batch) - len(own)
+    steps = [0] * missing + [0 if n == 1 else s for n, s in zip(own, strides, strict=True)]
+    return replace(v, shape=(*batch, *v.shape[-2:]), strides=(*steps, *v.strides[-2:]))
+
+
+def _folded(v: View, batch: tuple[int, ...]) -> View | None:
+    """The rows of all matrices of a batch as those of one; None where they do not lie evenly."""
+    if v.shape[:-2] != batch:
+        return None
+    step = v.strides[-2]
+    for k in range(len(v.shape) - 2, 0, -1):
+        if v.strides[k - 1] != v.strides[k] * v.shape[k]:
+            return None
+    return replace(v, shape=(prod(v.shape[:-1]), v.shape[-1]), strides=(step, v.strides[-1]))
+
+
+class _Group:
+    """Expressions that are lowered together: the equations, those of views that are seen through among them,
+    and where the values that they only read are."""
+
+    def __init__(self, segment: Segment, own: set[Value]) -> None:
+        self.segment, self.own = segment, own
+        self.equations: list[Equation] = []
+        self.inputs: dict[Value, View] = {}
+        self.known: set[Value] = set()
+
+    def add(self, e: Equation) -> None:
+        """An equation, after what it reads."""
+        for x in values_of(e.operands):
+            self.read(x)
+        self.equations.append(e)
+        self.known.update(e.results)
+
+    def read(self, v: Value, *, copied: bool = False) -> None:
+        """A value that is read: of a view, which entries it has, unless the view is contiguous memory."""
+        if v in self.known:
+            return
+        self.known.add(v)
+        segment = self.segment
+        seen = segment.views.get(v)
+        if seen is None or (v in segment.places and not copied):
+            self.inputs[v] = segment.view_of(v)
+            return
+        inside = seen.root in self.own
+        if not inside:
+            segment.view_of(seen.root)
+        made = segment.makers[v]
+        if (inside or seen.strides != c_strides(seen.shape)) and is_expression(made):
+            self.add(made)
+        else:
+            self.inputs[v] = segment.seen(seen)
+
+    def steps(self, outputs: Mapping[Value, View], temp: Temp) -> list[Step]:
+        """Steps that store some of its values."""
+        graph = Graph(tuple(self.inputs), tuple(self.equations), tuple(outputs))
+        return group_steps(graph, list(self.inputs.values()), list(outputs.values()), temp)
+
+
+__all__ = ["Segment"]

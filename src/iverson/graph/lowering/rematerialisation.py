@@ -1,0 +1,204 @@
+"""Values that cost fewer bytes to compute again than to keep.
+
+    round 0: h = ...; m = h >= 0; y = where(m, h, 0)        round 0: h = ...; m = h >= 0; y = where(m, h, 0)
+    round 1: p = matmul(y, W)                         ->    round 1: p = matmul(y, W)
+    round 2: z = where(m, p, h)                             round 2: m' = h >= 0; z = where(m', p, h)
+
+Between rounds a value is written, read by each round that asks for it, and held. One that is made by cheap
+elementwise ops can be made where it is read, from what these read, if that is there anyway or is less. Which
+values of a round are kept is found by counting bytes: those written, those read, and those that are held for
+longer than they were; from all of them kept, and from none, one by one as long as it saves some. What takes
+more than a few instructions an entry is kept. The model is rematerialisation by bytes as in the min-cut
+partitioner of PyTorch's AOTAutograd (``functorch/_src/partitioners.py``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import prod
+
+from iverson.graph.ir.nodes import Equation, Value, values_of
+from iverson.graph.ir.regions import rewritten, substituted
+
+Rounds = list[list[Equation]]
+
+#: Equations written into a later round at most, to make again what it asks of one before.
+LONGEST = 16
+#: Ops of a few instructions an entry.
+CHEAP = frozenset(
+    (
+        *("add", "subtract", "multiply", "negative", "abs", "square", "add_n", "sign"),
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+        *("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_not", "logical_xor"),
+        *("where", "maximum", "minimum", "clip", "relu", "astype"),
+    )
+)
+
+
+def recompute(
+    rounds: Rounds,
+    fixed: Callable[[Equation], bool],
+    wanted: Iterable[Value],
+    root: Callable[[Value], Value],
+) -> tuple[Rounds, list[Equation]]:
+    """Rounds of equations in which values are computed where that is less than to keep them, and what is.
+
+    fixed : whether an equation has steps of its own: what it reads is kept.
+    wanted : what is read after all rounds.
+    root : the value whose memory a value is seen in.
+    """
+    again: list[Equation] = []
+    outputs = set(map(root, wanted))
+    kept = set(outputs)
+    for e in (e for group in rounds for e in group):
+        read = values_of(e.operands)
+        kept.update(read if fixed(e) else [root(x) for x in read if root(x) is not x])
+    index = _Index(rounds, fixed, root)
+    for k, free in enumerate(index.free):
+        if free:
+            again += _Round(k, index, kept, outputs).settle()
+    return index.rounds, again
+
+
+def size(v: Value) -> int:
+    """The bytes of a value."""
+    return int(prod(v.shape) * v.dtype.itemsize)
+
+
+class _Index:
+    """Which rounds read a value, kept true while rounds change: a round is looked at with what it touches.
+
+    free : of each round, whether equations may be written into it. made : what the rounds make.
+    """
+
+    def __init__(
+        self, rounds: Rounds, fixed: Callable[[Equation], bool], root: Callable[[Value], Value]
+    ) -> None:
+        self.root = root
+        self.rounds: Rounds = [[] for _ in rounds]
+        self.free = [not fixed(group[0]) for group in rounds]
+        self.made: set[Value] = set()
+        self._readers: dict[Value, set[int]] = {}
+        self._seen: dict[Value, set[int]] = {}
+        self._last: dict[Value, int] = {}
+        for k, group in enumerate(rounds):
+            self.put(k, group)
+
+    def put(self, k: int, group: list[Equation]) -> None:
+        """Another round in the place of one."""
+        before, after = _reads(self.rounds[k]), _reads(group)
+        for v in before - after:
+            self._readers[v].discard(k)
+        for x in {*map(self.root, before)} - {*map(self.root, after)}:
+            self._seen[x].discard(k)
+            if self._last[x] == k:
+                self._last[x] = max(self._seen[x], default=-1)
+        for v in after:
+            self._readers.setdefault(v, set()).add(k)
+            x = self.root(v)
+            self._seen.setdefault(x, set()).add(k)
+            self._last[x] = max(self._last.get(x, -1), k)
+        self.made.update(v for e in group for v in e.results)
+        self.rounds[k] = group
+
+    def readers(self, v: Value, after: int) -> Iterable[int]:
+        """The free rounds after one that read a value."""
+        return (j for j in self._readers.get(v, ()) if j > after and self.free[j])
+
+    def last(self, v: Value) -> int:
+        """The last round that reads what lies in a value's memory; -1 where none does."""
+        return self._last.get(v, -1)
+
+
+def _reads(group: list[Equation]) -> set[Value]:
+    return {v for e in group for v in values_of(e.operands)}
+
+
+class _Round:
+    """What a round makes: which of it later rounds read, and from what it can be made again.
+
+    makers : the equations of what may be made again, and of what that is made from.
+    asked : by later round, what that reads of them. reads : what it reads besides.
+    """
+
+    def __init__(self, number: int, index: _Index, kept: set[Value], outputs: set[Value]) -> None:
+        self.index, self.root = index, index.root
+        group = index.rounds[number]
+        self.makers = {e.results[0]: e for e in group if e.op.name in CHEAP}
+        found: dict[int, list[Value]] = {}
+        for v in self.makers:
+            for j in index.readers(v, number) if v not in kept else ():
+                found.setdefault(j, []).append(v)
+        self.asked = {j: found[j] for j in sorted(found)}
+        self.reads: dict[int, set[Value]] = {}
+        for j, mine in self.asked.items():
+            made = {v for e in index.rounds[j] for v in e.results}
+            self.reads[j] = {self.root(v) for v in _reads(index.rounds[j]) - made - set(mine)}
+        own = {v for e in group for v in e.results}
+        self.unwritten = {v for v in own if v not in outputs and index.last(v) <= number}
+        self.crossing = list(dict.fromkeys(v for mine in self.asked.values() for v in mine))
+
+    def settle(self) -> list[Equation]:
+        """Write into later rounds the equations that make values again, and give them."""
+        if not self.crossing:
+            return []
+        everything = set(self.crossing)
+        found = min((self._better(everything), self._better(set())), key=lambda x: x[1])
+        if found[1] >= self.cost(everything):
+            return []
+        again = []
+        for j, mine in self.asked.items():
+            copies, known = self._copies([v for v in mine if v not in found[0]], found[0])
+            self.index.put(j, [*copies, *(rewritten(e, known) for e in self.index.rounds[j])])
+            again += copies
+        return again
+
+    def _better(self, kept: set[Value]) -> tuple[set[Value], int]:
+        """What is kept if that is changed, value by value, where it saves bytes; and the bytes."""
+        cost = self.cost(kept)
+        for v in self.crossing:
+            if (found := self.cost(kept ^ {v})) < cost:
+                kept, cost = kept ^ {v}, found
+        return kept, cost
+
+    def cost(self, kept: set[Value]) -> int:
+        """The bytes written, read and held for what later rounds ask of this one, if these are kept."""
+        total = 2 * sum(map(size, kept))
+        held: set[Value] = set()
+        for j, mine in self.asked.items():
+            there = [v for v in mine if v in kept]
+            total += sum(map(size, there))
+            chain = self._chain(mine, kept)
+            if len(chain) > LONGEST:
+                return sys.maxsize
+            made = {e.results[0] for e in chain}
+            leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in made}
+            total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
+            held.update(x for x in leaves - kept if x in self.index.made and self.index.last(x) < j)
+        return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in held)
+
+    def _chain(self, values: Sequence[Value], kept: set[Value]) -> list[Equation]:
+        """The equations that make values which are not kept, from what is or is none of `makers`."""
+        needed: set[Value] = set()
+        waiting = list(values)
+        while waiting:
+            x = waiting.pop()
+            if x in self.makers and x not in kept and x not in needed:
+                needed.add(x)
+                waiting += values_of(self.makers[x].operands)
+        return [e for v, e in self.makers.items() if v in needed]
+
+    def _copies(self, values: Sequence[Value], kept: set[Value]) -> tuple[list[Equation], dict[Value, Value]]:
+        """These equations with results of their own, which are given too."""
+        known: dict[Value, Value] = {}
+        made = []
+        for e in self._chain(values, kept):
+            result = Value(e.results[0].aval)
+            made.append(replace(e, operands=substituted(e.operands, known), results=(result,)))
+            known[e.results[0]] = result
+        return made, known
+
+
+__all__ = ["recompute"]

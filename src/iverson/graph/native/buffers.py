@@ -1,0 +1,97 @@
+"""The memory of a program in the making: its buffers, and what a run of it does, for counts of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.programs import View, step_builders, whole
+from iverson.codegen.programs.nodes import Step
+from iverson.core.aval import Aval
+from iverson.expr.nodes import Const
+from iverson.graph.ir.nodes import Equation, Value
+
+Array = np.ndarray[Any, Any]
+#: What counts runs of steps.
+COUNTER = Aval((), np.dtype(np.int64))
+
+
+@dataclass(frozen=True)
+class Times:
+    """How often something runs in a call: so often each time that a counter counts, once a call without."""
+
+    each: int = 1
+    counter: Value | None = None
+
+    def of(self, counts: Any) -> int:
+        """The number, from the counters' entries."""
+        return self.each if self.counter is None else self.each * int(counts[self.counter])
+
+
+class Memory:
+    """Buffers, the arrays that those with role const hold, and the equations that are carried out.
+
+    again : those that are carried out once more, where they are read.
+    first : steps before all others. counters : what counts runs of steps, and where.
+    """
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.held: dict[str, Array] = {}
+        self.first: list[Step] = []
+        self.done: list[tuple[Equation, Times]] = []
+        self.again: list[tuple[Equation, Times]] = []
+        self.counters: list[tuple[Value, View]] = []
+        self._loops = 0
+        self._kept: dict[int, View] = {}
+        self._zeros: dict[Any, View] = {}
+
+    def buffer(self, role: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+        """A new buffer."""
+        self.buffers.append(Buffer(f"{role}{len(self.buffers)}", dtype, shape, role))
+        return self.buffers[-1]
+
+    def temp(self, dtype: Any, shape: tuple[int, ...]) -> View:
+        """All of a new temp."""
+        return whole(self.buffer("temp", dtype, shape))
+
+    def variable(self) -> str:
+        """A name for the variable of a loop."""
+        self._loops += 1
+        return f"t{self._loops}"
+
+    def hold(self, array: Array) -> View:
+        """Where an array is that the program holds."""
+        found = self._kept.get(id(array))
+        if found is None:
+            found = self._kept[id(array)] = whole(self.buffer("const", array.dtype, array.shape))
+            self.held[found.buffer.name] = array
+        return found
+
+    def zeros(self, dtype: Any, shape: tuple[int, ...]) -> View:
+        """Where zeros are."""
+        key = np.dtype(dtype), shape
+        if key not in self._zeros:
+            self._zeros[key] = self.temp(dtype, shape)
+            self.first.append(filled(self._zeros[key]))
+        return self._zeros[key]
+
+    def counted(self) -> tuple[Times, Step]:
+        """A new counter, and the step that counts one more."""
+        value = Value(COUNTER)
+        place = whole(self.buffer("out", value.dtype, ()))
+        self.counters.append((value, place))
+        self.first.append(filled(place))
+        one = Const(1, value.dtype)
+        return Times(1, value), step_builders.elementwise(place, one, {}, combine="sum")
+
+
+def filled(out: View) -> Step:
+    """Zeros in a view."""
+    return step_builders.elementwise(out, Const(out.buffer.dtype.type(0).item(), out.buffer.dtype), {})
+
+
+__all__ = ["COUNTER", "Memory", "Times", "filled"]

@@ -1,0 +1,112 @@
+"""Equations as tensor expressions: by the `loops` of an op's record, or by its `te`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from iverson import te
+from iverson.core import dtypes
+from iverson.core.errors import IversonError
+from iverson.core.op import Op
+from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
+from iverson.graph.ir.print import text_and_objects
+from iverson.graph.native.large_temporaries import runs_in_blocks
+from iverson.ops.rules.notation import over
+from iverson.te.elimination.nest_translation import compiles
+from iverson.te.language.definitions import of_tensors
+
+#: Of each operand: a tensor, or a number as it is.
+Operands = Sequence[Any]
+
+
+def expression(equation: Equation, operands: Operands) -> Any:
+    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it.
+
+    Nor what index notation refuses: which operands an op takes is said by its own kernel.
+    """
+    if not _is_of_numbers(equation):
+        return None
+    try:
+        return _made(equation, operands)
+    except IversonError:
+        return None
+
+
+def _made(equation: Equation, operands: Operands) -> Any:
+    op, aval = equation.op, equation.results[0].aval
+    if prod(aval.shape) == 0:
+        made = over(te, aval, lambda: 0)
+    elif op.loops is not None:
+        made = op.loops(te, aval, *operands, **equation.params)
+    elif op.te is None or any(type(x) is not Value for x in equation.operands):
+        return None
+    else:
+        made = _applied(op.te, operands, equation.params)
+    if made is None or tuple(made.shape) != aval.shape:
+        return None
+    if made.dtype != aval.dtype:  # of a choice between bools and 0
+        made = over(te, aval, lambda v: v, made)
+    return made
+
+
+def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str, Any]) -> Any:
+    """What an op's definition makes of tensors, which may depend on each other, or be one and the same.
+
+    It may differentiate in one of them, all others held fixed: so it is made of placeholders, and they are
+    replaced.
+    """
+    own = [te.placeholder(x.shape, x.dtype, x.name) for x in operands]
+    made = build(*own, **params)
+    return of_tensors([made], dict(zip(own, operands, strict=True)))[0]
+
+
+def is_expression(equation: Equation) -> bool:
+    """Whether compiled loops can carry an equation out, all stages of its expression included.
+
+    Not one that runs in blocks, for the memory that it would take (`large`).
+    """
+    key = structure([equation], values_of(equation.operands), equation.results)
+    if key is None:
+        return _is_expression(equation)
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = _is_expression(equation)
+        while len(_known) > _KEPT:
+            _known.pop(next(iter(_known)), None)
+    return found
+
+
+def _is_expression(equation: Equation) -> bool:
+    if runs_in_blocks(equation):
+        return False
+    given = [placeholder(x) if type(x) is Value else x for x in equation.operands]
+    made = expression(equation, given)
+    return made is not None and all(compiles(s) for s in te.program_of([made]).statements)
+
+
+#: Whether equations of a structure are expressions.
+_known: dict[Any, bool] = {}
+_KEPT = 4096
+
+
+def structure(equations: Sequence[Equation], inputs: Iterable[Value], outputs: Iterable[Value]) -> Any:
+    """What equations compute, equal for equations that differ in nothing but the values' identity; None where
+    a parameter is an object that has no text."""
+    graph = Graph(tuple(dict.fromkeys(inputs)), tuple(equations), tuple(outputs))
+    text, objects = text_and_objects(graph)
+    return (text, *objects) if all(isinstance(x, Op) for x in objects) else None
+
+
+def placeholder(x: Any) -> Any:
+    """Of a value or an array."""
+    return te.placeholder(x.shape, x.dtype)
+
+
+def _is_of_numbers(equation: Equation) -> bool:
+    values = [x for x in (*equation.operands, *equation.results) if type(x) is Value]
+    return not equation.op.multiple and all(dtypes.is_compiled(v.dtype) for v in values)
+
+
+__all__ = ["expression", "is_expression", "placeholder", "structure"]

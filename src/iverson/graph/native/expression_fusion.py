@@ -1,0 +1,108 @@
+"""Equations as loop nests: a group of tensor expressions, lowered together, so that chains of them become one
+loop.
+
+h = x + b; y = relu(h); s = sum(y)   ->   one nest, in which h is a register
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iverson import te
+from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.programs.nodes import Nest, Step, View, c_strides, extents, whole
+from iverson.core.python import locks
+from iverson.graph.ir.nodes import Graph, Value
+from iverson.graph.native.equation_expressions import expression, placeholder, structure
+from iverson.ops.rules.notation import over
+from iverson.te.elimination.zero_elimination import eliminate
+from iverson.te.ir.nodes import program_of
+from iverson.te.lowering.native_call import Steps, Temp
+from iverson.te.lowering.statement_lowering import nests
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """The steps of a group for views that are not known yet: those of its steps are of buffers ``in0``, ...,
+    ``out0``, ... and ``temps``."""
+
+    steps: tuple[Nest, ...]
+    temps: tuple[Buffer, ...]
+
+    def instance(self, inputs: Sequence[View], outputs: Sequence[View], temp: Temp) -> list[Step]:
+        """The steps over these views."""
+        at = {f"in{k}": v for k, v in enumerate(inputs)} | {f"out{k}": v for k, v in enumerate(outputs)}
+        for b in self.temps:
+            at[b.name] = whole(temp(b.name, b.dtype, extents(b)))
+        return [
+            Nest(s.kernel, tuple([_shaped(at[v.buffer.name], v.shape) for v in s.views])) for s in self.steps
+        ]
+
+
+def _shaped(v: View, shape: tuple[int, ...]) -> View:
+    """A view, whose entries lie in order, in another shape."""
+    return v if v.shape == shape else replace(v, shape=shape, strides=c_strides(shape))
+
+
+_templates: OrderedDict[Any, Template] = OrderedDict()
+_lock = locks.lock()
+_KEPT = 1024
+
+
+def group_steps(
+    graph: Graph,
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    temp: Temp,
+) -> list[Step]:
+    """Steps that compute a graph of expressions; groups of one structure are lowered once.
+
+    inputs, outputs : where the graph's are.
+    """
+    key = structure(graph.equations, graph.inputs, graph.outputs)
+    with _lock:
+        found = _templates.get(key)
+        if found is not None:
+            _templates.move_to_end(key)
+    if found is None:
+        found = _template(graph)
+    if key is not None:
+        with _lock:
+            _templates[key] = found
+            while len(_templates) > _KEPT:
+                _templates.popitem(last=False)
+    return found.instance(inputs, outputs, temp)
+
+
+def _template(graph: Graph) -> Template:
+    given = [placeholder(v) for v in graph.inputs]
+    made: dict[Value, Any] = dict(zip(graph.inputs, given, strict=True))
+    for e in graph.equations:
+        operands = [made[x] if type(x) is Value else x for x in e.operands]
+        made[e.results[0]] = expression(e, operands)
+    results = [made[v] for v in graph.outputs]
+    if any(t in given for t in results):
+        results = [over(te, v.aval, lambda x: x, t) for v, t in zip(graph.outputs, results, strict=True)]
+    lowered = nests(eliminate(program_of(results)))
+    temps: list[Buffer] = []
+
+    def temp(name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+        temps.append(Buffer(f"temp{len(temps)}", dtype, shape, "temp"))
+        return temps[-1]
+
+    places = {lowered.buffers[t].name: _slot("in", k, t) for k, t in enumerate(given) if t in lowered.buffers}
+    places |= {lowered.buffers[t].name: _slot("out", k, t) for k, t in enumerate(results)}
+    known = {b.name: b for b in (*lowered.buffers.values(), *lowered.scratch)}
+    steps = Steps(known, places, temp).run(lowered.steps)
+    assert steps is not None, "an expression that does not compile"
+    return Template(tuple(s for s in steps if isinstance(s, Nest)), tuple(temps))
+
+
+def _slot(role: str, k: int, t: Any) -> View:
+    return whole(Buffer(f"{role}{k}", t.dtype, tuple(t.shape), role))
+
+
+__all__ = ["Temp", "group_steps"]

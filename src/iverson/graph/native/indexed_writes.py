@@ -1,0 +1,129 @@
+"""Writes at places that index arrays name, and checks of such arrays, as steps of a program.
+
+y[n[e], :] = v[e, :] for e in order, so that the last one to write a place counts
+
+An index outside of its array ends the program with an error, as everywhere
+(`iverson.codegen.nests.fault_reports`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nests.fault_reports import PROBE
+from iverson.codegen.nests.nodes import INT64, Load, Loop, Stmt, Store, Var
+from iverson.codegen.programs import View, step_builders
+from iverson.codegen.programs.nodes import Step
+from iverson.core.shapes import broadcast_shapes
+from iverson.expr.build import as_expr, cast, const
+from iverson.expr.nodes import Apply, Const, Expr
+from iverson.graph.ir.nodes import Equation, Value
+from iverson.graph.native.buffers import Memory
+
+WRITES = ("gather_put", "last_writers", "checked_index")
+
+
+def is_write(equation: Equation) -> bool:
+    """Whether an equation is one of those."""
+    values = [x for x in (*equation.operands, *equation.results) if type(x) is Value]
+    return equation.op.name in WRITES and all(0 not in v.shape for v in values)
+
+
+def steps(equation: Equation, operands: Sequence[Any], out: View, memory: Memory) -> list[Step]:
+    """The steps; operands are views, or numbers. Of a `gather_put`, ``out`` holds the array to write into."""
+    params: dict[str, Any] = dict(equation.params)
+    if equation.op.name == "gather_put":
+        return [_put(out, *operands[1:], **params)]
+    if equation.op.name == "last_writers":
+        return _last_writers(operands, out, memory, **params)
+    (x,) = operands
+    return [_checked(x, out, memory, **params)]
+
+
+def _put(out: View, v: Any, *indices: View, axes: tuple[int, ...]) -> Step:
+    lead = broadcast_shapes("index", *(n.shape for n in indices))
+    over = [Var(f"e{k}") for k in range(len(lead))]
+    inner = {k: Var(f"i{k}") for k in range(len(out.shape)) if k not in axes}
+    views = {f"n{k}": n for k, n in zip(axes, indices, strict=True)}
+    at = {k: _read(f"n{k}", n, over) for k, n in zip(axes, indices, strict=True)} | inner
+    if isinstance(v, View):
+        views["v"], value = v, _read("v", v, [*over, *inner.values()])
+    else:
+        value = as_expr(v)
+    place = tuple(at[k] if k in inner else cast(at[k], INT64) for k in range(len(out.shape)))
+    store = Store(step_builders.as_buffer("out", out), place, cast(value, out.buffer.dtype))
+    extents = [*lead, *(out.shape[k] for k in inner)]
+    return step_builders.nest(
+        "gather_put", [_looped(store, [*over, *inner.values()], extents)], {**views, "out": out}
+    )
+
+
+def _last_writers(
+    indices: Sequence[View], out: View, memory: Memory, *, shape: tuple[int, ...]
+) -> list[Step]:
+    (count,) = out.shape
+    e = Var("e")
+    last = memory.temp(INT64, shape)
+    views = {f"n{k}": n for k, n in enumerate(indices)}
+    place = tuple(cast(_read(name, n, [e]), INT64) for name, n in views.items())
+    write = Store(step_builders.as_buffer("last", last), place, e)
+    read = Store(
+        step_builders.as_buffer("out", out), (e,), Load(step_builders.as_buffer("last", last), place)
+    )
+    views |= {"last": last}
+    return [
+        step_builders.nest("last_writers", [_looped(write, [e], [count])], views, ("last",)),
+        step_builders.nest("last_writers", [_looped(read, [e], [count])], views | {"out": out}, ("out",)),
+    ]
+
+
+def _checked(
+    x: View,
+    out: View,
+    memory: Memory,
+    *,
+    extent: int,
+    operation: str,
+    argument: str,
+    least: int | None = None,
+) -> Step:
+    """out = x, negative entries counted from the end: each reads a 0 at its place, which there has to be."""
+    at = step_builders.variables(step_builders.axes(x.shape))
+    given = cast(_read("x", x, at), INT64)
+    turned = given + _below(given, 0) * extent
+    lowest = -extent if least is None else least
+    if lowest > -extent:
+        turned = turned - _below(given, lowest) * (2 * extent)
+    zeros = View(memory.hold(_ZERO).buffer, (extent,), PROBE)
+    probe = Load(replace(step_builders.as_buffer("probe", zeros), label=argument), (turned,))
+    return step_builders.elementwise(
+        out, turned + probe, {"x": x, "probe": zeros}, name=f"{operation}@{lowest}"
+    )
+
+
+_ZERO = np.zeros((), np.int64)
+
+
+def _below(e: Expr, bound: int) -> Expr:
+    """1 where e is less, else 0."""
+    return cast(Apply("less", (e, const(bound, INT64)), np.dtype("bool")), INT64)
+
+
+def _read(name: str, v: View, at: Sequence[Expr]) -> Expr:
+    """The entry of a view for the entry ``at`` of an array that it is broadcast to."""
+    own = at[len(at) - len(v.shape) :]
+    index = tuple(Const(0) if n == 1 else i for n, i in zip(v.shape, own, strict=True))
+    return Load(step_builders.as_buffer(name, v), index)
+
+
+def _looped(body: Stmt, over: Sequence[Var], extents: Sequence[int]) -> Stmt:
+    for var, n in zip(reversed(over), reversed(extents), strict=True):
+        body = Loop(var.name, Const(0), Const(n), (body,))
+    return body
+
+
+__all__ = ["WRITES", "is_write", "steps"]

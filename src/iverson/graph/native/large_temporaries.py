@@ -1,0 +1,63 @@
+"""Tensor expressions that make large tensors between operands and results: steps of their own, in blocks.
+
+    %3 = te.f.vjp.0(%0, %1, %2)        (%3, %4) = te.f.vjp.0.1(%0, %1, %2)
+    %4 = te.f.vjp.1(%0, %1, %2)   ->
+
+A program holds all it makes until it is done. So what would take more memory than its operands and results by
+far (`iverson.te.rewrites.axis_blocks`) is left to its op, which runs block by block, and gradients that a
+trace has taken apart are one op again, since each would make the same blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.core.op import frozen
+from iverson.core.python.keys import exact
+from iverson.graph.ir.nodes import Equation, Graph, Value
+from iverson.te.ops.operator import Expression, expression_of
+from iverson.te.rewrites.axis_blocks import is_large
+
+
+def runs_in_blocks(e: Equation) -> bool:
+    """Whether an equation is an op of a user's index notation whose temporaries are large."""
+    own = expression_of(e.op)
+    if own is None or any(type(x) is not Value for x in e.operands):
+        return False
+    return is_large(own.compiled(e.operands, dict(e.params)).program)
+
+
+def gradients_together(graph: Graph) -> Graph:
+    """The graph with one equation for the gradients of one op that would each run in blocks."""
+    groups: dict[Any, list[Equation]] = {}
+    for e in graph.equations:
+        own = expression_of(e.op)
+        if own is not None and own.gradient is not None and not own.multiple:
+            of, _, defined = own.gradient
+            groups.setdefault((of, defined, exact(e.operands), frozen(e.params)), []).append(e)
+    new: dict[Equation, Equation | None] = {}
+    for (of, defined, *_), some in groups.items():
+        if len(some) > 1 and runs_in_blocks(some[0]):
+            made = _together(of, defined, some)
+            new |= dict.fromkeys(some) | {some[0]: made}
+    if not new:
+        return graph
+    equations = [new.get(e, e) for e in graph.equations]
+    return replace(graph, equations=tuple([e for e in equations if e is not None]))
+
+
+def _together(of: Expression, defined: tuple[int, ...], some: Sequence[Equation]) -> Equation:
+    results: dict[int, Value] = {}
+    for e in some:
+        own = expression_of(e.op)
+        assert own is not None
+        assert own.gradient is not None
+        ((i,), (y,)) = own.gradient[1], e.results
+        results[i] = y
+    wanted = tuple(sorted(results))
+    return replace(some[0], op=of.gradients(wanted, defined).op, results=tuple([results[i] for i in wanted]))
+
+
+__all__ = ["gradients_together", "runs_in_blocks"]

@@ -1,0 +1,166 @@
+"""Values made in the order in which their entries are read: so that no copy brings them into it. Products:
+
+y = matmul(a, b)                               y' = matmul_moved[axes=(0, 2, 1, 3)](a, b)
+z = permute_dims[axes=(0, 2, 1, 3)](y)   ->    y = permute_dims[axes=(0, 2, 1, 3)](y')
+w = reshape[shape=(8, 77, 128)](z)             z, w as before: both are y' seen through strides
+
+and what an op of entries makes for a permutation that is a result:
+
+y = sin(x)                                x' = permute_dims[axes=(1, 0)](x)
+z = permute_dims[axes=(1, 0)](y)   ->     z = sin(x')
+return z                                  return z
+
+Heads of attention are such: one product for each head, whose rows are then put side by side. BLAS writes
+rows at any distance from each other. Lowering does this, so that no pass sees the op.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from iverson.codegen.programs.nodes import c_strides
+from iverson.core.aval import Aval
+from iverson.core.op import Op
+from iverson.core.table import TABLE, F
+from iverson.graph.ir.nodes import Equation, Graph, Value
+from iverson.graph.ir.operations import GraphOp
+from iverson.graph.native.strided_views import Strided, view
+
+
+def _moved(args: Sequence[Any], *, axes: tuple[int, ...]) -> list[Any]:
+    return [F.permute_dims(F.matmul(*args), axes=axes)]
+
+
+def _moved_aval(a: Aval, b: Aval, *, axes: tuple[int, ...]) -> Aval:
+    found = TABLE["matmul"].abstract(a, b)
+    return Aval(tuple(found.shape[k] for k in axes), found.dtype)
+
+
+#: A product whose axes are then permuted, in memory too.
+matmul_moved: Op = GraphOp(
+    name="matmul_moved",
+    forward=None,
+    abstract=_moved_aval,
+    evaluate=_moved,
+    takes_undefined=False,
+)
+
+
+def in_order_of_reads(graph: Graph) -> Graph:
+    """The graph with products in the order of the first reshape that would have to copy them, and results of
+    ops of entries in the order in which they are returned."""
+    graph = _Turned(graph).run()
+    orders = _orders(graph)
+    if not orders:
+        return graph
+    equations: list[Equation] = []
+    for e in graph.equations:
+        axes = orders.get(e.results[0]) if e.results else None
+        if axes is None:
+            equations.append(e)
+            continue
+        (v,) = e.results
+        moved = Value(Aval(tuple(v.shape[k] for k in axes), v.dtype))
+        equations.append(replace(e, op=matmul_moved, params={"axes": axes}, results=(moved,)))
+        back = {"axes": tuple(axes.index(k) for k in range(len(axes)))}
+        equations.append(replace(e, op=TABLE["permute_dims"], operands=(moved,), params=back))
+    return replace(graph, equations=tuple(equations))
+
+
+class _Turned:
+    """A graph in which ops of entries make the permutations of their results that the graph returns."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.makers = {v: e for e in graph.equations for v in e.results}
+        self.readers = Counter(x for e in graph.equations for x in e.operands if type(x) is Value)
+        self.gone: set[Value] = set()
+
+    def run(self) -> Graph:
+        returned = set(self.graph.outputs)
+        self.readers.update(x for x in self.graph.outputs if type(x) is Value)
+        equations: list[Equation] = []
+        for e in self.graph.equations:
+            x = e.operands[0] if e.operands else None
+            if (
+                e.op is TABLE["permute_dims"]
+                and e.results[0] in returned
+                and type(x) is Value
+                and self._turns(x)
+            ):
+                equations += self._made(x, e.params["axes"], e.results[0])
+            else:
+                equations.append(e)
+        if not self.gone:
+            return self.graph
+        kept = tuple(e for e in equations if self.gone.isdisjoint(e.results))
+        return replace(self.graph, equations=kept)
+
+    def _turns(self, x: Value) -> bool:
+        """Whether a value is made by an op of entries, of values of its shape, for one reader."""
+        e = self.makers.get(x)
+        if e is None or not (e.op.elementwise or e.op is TABLE["add_n"]):
+            return False
+        if len(e.results) != 1 or self.readers[x] != 1:
+            return False
+        return all(y.shape in (x.shape, ()) for y in e.operands if type(y) is Value)
+
+    def _made(self, x: Value, axes: tuple[int, ...], out: Value) -> list[Equation]:
+        """Equations that make the permutation of a value."""
+        if not self._turns(x):
+            return [Equation(TABLE["permute_dims"], (x,), {"axes": axes}, (out,))]
+        e = self.makers[x]
+        self.gone.add(x)
+        found: list[Equation] = []
+        operands: list[Any] = []
+        for y in e.operands:
+            if type(y) is Value and y.shape:
+                turned = Value(Aval(tuple(y.shape[k] for k in axes), y.dtype))
+                found += self._made(y, axes, turned)
+                operands.append(turned)
+            else:
+                operands.append(y)
+        return [*found, replace(e, operands=tuple(operands), results=(out,))]
+
+
+def _orders(graph: Graph) -> Mapping[Value, tuple[int, ...]]:
+    """Of products that a reshape would copy, the order of their axes in which it need not."""
+    products = {e.results[0] for e in graph.equations if e.op is TABLE["matmul"]}
+    products = {v for v in products if len(v.shape) > 2}.difference(graph.outputs)
+    seen: dict[Value, Strided] = {}
+    found: dict[Value, tuple[int, ...]] = {}
+    for e in graph.equations if products else ():
+        x = e.operands[0] if e.operands else None
+        through = view(e, seen)
+        if through is not None:
+            seen[e.results[0]] = through
+        elif e.op is TABLE["reshape"] and x in seen and seen[x].root in products:
+            axes = _permutation(seen[x])
+            if axes is not None and axes[-1] >= len(axes) - 2:
+                found.setdefault(seen[x].root, axes)
+    return found
+
+
+def _permutation(x: Strided) -> tuple[int, ...] | None:
+    """The axes of the root in the order of the view's, where it is no more than that."""
+    root = x.root.shape
+    if sorted(root) != sorted(x.shape) or x.offset:
+        return None
+    left = {k: s for k, s in enumerate(c_strides(root)) if root[k] > 1}
+    ones = [k for k, n in enumerate(root) if n == 1]
+    axes = []
+    for n, stride in zip(x.shape, x.strides, strict=True):
+        at = (
+            ones.pop(0) if n == 1 else next((k for k, s in left.items() if (s, root[k]) == (stride, n)), None)
+        )
+        if at is None:
+            return None
+        left.pop(at, None)
+        axes.append(at)
+    return tuple(axes)
+
+
+__all__ = ["in_order_of_reads", "matmul_moved"]

@@ -1,0 +1,115 @@
+"""What each equation of a graph is for a program, and the bodies of loops and branches that programs run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from iverson.codegen.programs import blas_calls
+from iverson.core import dtypes
+from iverson.core.entries import Stored
+from iverson.core.table import TABLE
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.ir.operations import mended
+from iverson.graph.native.equation_expressions import is_expression
+from iverson.graph.native.indexed_writes import is_write
+from iverson.graph.native.layout_assignment import in_order_of_reads
+from iverson.graph.native.recurrence_loops import is_recurrence
+from iverson.graph.native.sort_loops import is_order
+from iverson.graph.native.sparse_row_products import is_rows
+from iverson.graph.native.strided_views import Strided, view
+from iverson.graph.passes import simplified
+
+PRODUCTS = ("matmul", "matmul_moved")
+#: Ops whose graphs are blocks of steps of the program around them (`blocks`).
+BLOCKS = ("scan", "while", "cond", "checkpoint")
+
+
+class Kinds:
+    """What each equation is: "view", "product", "mended", "recurrence", "order", "write", "rows",
+    "expression", "block" or "library"."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.views: dict[Value, Strided] = {}
+        self.kinds = {id(e): self._kind(e) for e in graph.equations}
+
+    def of(self, e: Equation) -> str:
+        return self.kinds[id(e)]
+
+    def _kind(self, e: Equation) -> str:
+        values = [x for x in (*e.operands, *e.results) if type(x) is Value]
+        if UNDEFINED in e.operands or not all(map(_is_dense, values)):
+            return "library"
+        if e.op.name in BLOCKS:
+            return "block" if _is_block(e) else "library"
+        if e.op is mended:
+            return "mended" if _is_block(e) else "library"
+        seen = view(e, self.views)
+        if seen is not None:
+            self.views[e.results[0]] = seen
+            return "view"
+        alike = len({v.dtype for v in values}) == 1 and values[0].dtype.name in blas_calls.LETTERS
+        if e.op.name in PRODUCTS and alike:
+            return "product"
+        if is_recurrence(e):
+            return "recurrence"
+        if is_order(e):
+            return "order"
+        if is_write(e):
+            return "write"
+        if is_rows(e):
+            return "rows"
+        return "expression" if is_expression(e) else "library"
+
+
+def _is_dense(v: Value) -> bool:
+    return dtypes.is_compiled(v.dtype) and not isinstance(v.aval.support, Stored)
+
+
+def _is_block(e: Equation) -> bool:
+    """Whether all that an equation's graphs do can be done in a program, on as many entries as there are."""
+    values = [x for x in (*e.operands, *e.results) if type(x) is Value]
+    some = len(values) == len(e.operands) + len(e.results) and not any(0 in v.shape for v in values)
+    return some and all(body_of(graph) is not None for _, graph in subgraphs(e))
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A graph that a block of steps carries out. Its outputs are results of equations, no two the same."""
+
+    graph: Graph
+    kinds: Kinds
+
+
+def body_of(graph: Graph) -> Body | None:
+    """A graph as a program runs it; None where one of its equations is a library step."""
+    found: tuple[Body | None] = graph.once("as a block", lambda: (_body(graph),))
+    return found[0]
+
+
+def _body(graph: Graph) -> Body | None:
+    graph = in_order_of_reads(with_own_outputs(simplified(graph)))
+    if any(type(x) is not Value for x in graph.outputs) or not all(map(_is_dense, graph.inputs)):
+        return None
+    kinds = Kinds(graph)
+    return None if "library" in kinds.kinds.values() else Body(graph, kinds)
+
+
+def with_own_outputs(graph: Graph) -> Graph:
+    """The graph with a copy for each output that is an input, a constant, or another output too.
+
+    return (%0, %1, %1)   ->   %2 = copy(%0); %3 = copy(%1); return (%2, %1, %3)
+    """
+    own = {v for e in graph.equations for v in e.results}
+    copies: list[Equation] = []
+    outputs: list[Operand] = []
+    for x in graph.outputs:
+        if type(x) is Value and x not in own:
+            made = Value(x.aval)
+            copies.append(Equation(TABLE["copy"], (x,), {}, (made,)))
+            x = made
+        own.discard(x)
+        outputs.append(x)
+    return replace(graph, equations=(*graph.equations, *copies), outputs=tuple(outputs))
+
+
+__all__ = ["BLOCKS", "PRODUCTS", "Body", "Kinds", "body_of", "with_own_outputs"]

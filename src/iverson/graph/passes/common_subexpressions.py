@@ -1,0 +1,164 @@
+"""Equations that compute the same are computed once.
+
+    %1 = sin(%0)
+    %2 = sin(%0)                ->      %1 = sin(%0)
+    %3 = multiply(%1, %2)               %3 = multiply(%1, %1)
+
+The same op with the same parameters on the same operands is the same, unless it draws random numbers or runs
+code of the user's. Constants that hold the same entries are one. So are operands that a loop is given twice,
+and carries that start the same and stay the same in each step, as tangents in one direction do:
+
+    %2, %3 = while[body=graph(%a, %b) {          %2 = while[body=graph(%a) {
+      return (sin(%a), sin(%b)) }](%0, %0)   ->    return (sin(%a)) }](%0)
+
+Scans of the same operands with the same carries are one scan that stacks what each of them does: a loop, and
+the same one with what its derivative reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from iverson.core.op import frozen
+from iverson.core.python.keys import exact
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
+from iverson.graph.ir.operations import OPERATIONS, is_pure
+from iverson.graph.ir.regions import opened, rewritten, substituted
+from iverson.layouts import Strided, Zero
+
+#: Constants with more entries are compared by identity alone.
+_SMALL = 4096
+
+
+def common(graph: Graph) -> Graph:
+    """The graph in which nothing is computed twice."""
+    known: dict[Value, Operand] = {}
+    seen: dict[Any, tuple[Value, ...]] = {}
+    constants = []
+    for value, held in graph.constants:
+        key = _constant_key(held)
+        if key in seen:
+            known[value] = seen[key][0]
+        else:
+            seen[key] = (value,)
+            constants.append((value, held))
+    equations: list[Equation] = []
+    scans: dict[Any, int] = {}
+    for equation in graph.equations:
+        made = _with_fewer_carries(rewritten(equation, known), known)
+        key = _key(made)
+        if key is None or key not in seen:
+            if key is not None and made.op.name == "scan":
+                at = scans.setdefault(_scan_key(made), len(equations))
+                whole = None if at == len(equations) else _scanned_once(equations[at], made, known)
+                if whole is not None:
+                    equations[at] = whole
+                    continue
+            equations.append(made)
+            if key is not None:
+                seen[key] = made.results
+        else:
+            known.update(zip(equation.results, seen[key], strict=True))
+    return Graph(graph.inputs, tuple(equations), substituted(graph.outputs, known), tuple(constants))
+
+
+#: Loops, and their parameters that are graphs of the same inputs; the last one is of a step.
+_LOOPS = {"while": ("condition", "body"), "scan": ("body",)}
+
+
+def _with_fewer_carries(e: Equation, known: dict[Value, Operand]) -> Equation:
+    """A loop that is given, and carries, nothing twice; ``known`` then has what its dropped results are."""
+    if e.op.name not in _LOOPS or len(set(map(exact, e.operands))) == len(e.operands):
+        return e
+    graphs = {name: e.params[name] for name in _LOOPS[e.op.name]}
+    body, consts = graphs["body"], e.params["consts"]
+    end = consts + e.params.get("carry", len(e.operands) - consts)
+    first: dict[Any, int] = {}
+    same = [
+        first.setdefault((k < consts, k < end, v.shape, v.dtype, exact(x)), k)
+        for k, (v, x) in enumerate(zip(body.inputs, e.operands, strict=True))
+    ]
+    while True:  # until all that are taken for the same are so after a step in which they were
+        inner, again = common(_joined(body, same)), list(same)
+        first = {}
+        for k in range(consts, end):
+            again[k] = first.setdefault((same[k], exact(inner.outputs[k - consts])), k)
+        if again == same:
+            break
+        same = again
+    keep = [k for k, n in enumerate(same) if k == n]
+    if len(keep) == len(same):
+        return e
+    at = [k for k in range(len(e.results)) if not (k < end - consts and same[consts + k] != consts + k)]
+    known.update((v, e.results[same[consts + k] - consts]) for k, v in enumerate(e.results) if k not in at)
+    params = dict(e.params)
+    for name, graph in graphs.items():
+        joined = inner if name == "body" else _joined(graph, same)
+        params[name] = replace(joined, inputs=tuple(graph.inputs[k] for k in keep))
+    params["body"] = replace(params["body"], outputs=tuple(inner.outputs[k] for k in at))
+    params["consts"] = sum(k < consts for k in keep)
+    if "carry" in params:
+        params["carry"] = sum(consts <= k < end for k in keep)
+    operands, results = tuple(e.operands[k] for k in keep), tuple(e.results[k] for k in at)
+    return replace(e, op=OPERATIONS[e.op.name], operands=operands, params=params, results=results)
+
+
+def _scan_key(e: Equation) -> Any:
+    """What scans of the same steps have in common: all but what these do."""
+    params = {k: p for k, p in e.params.items() if k != "body"}
+    return tuple(map(exact, e.operands)), frozen(params)
+
+
+def _scanned_once(a: Equation, b: Equation, known: dict[Value, Operand]) -> Equation | None:
+    """A scan that does what two of the same operands do, if a step takes the same carries to the same ones;
+    ``known`` then has what the results of the second one are."""
+    body, other, carry = a.params["body"], b.params["body"], a.params["carry"]
+    inside: dict[Value, Operand] = {}
+    equations = (*body.equations, *opened(other, body.inputs, inside))
+    outputs = (*body.outputs, *substituted(other.outputs, inside))
+    constants = tuple(dict((*body.constants, *other.constants)).items())
+    both = common(Graph(body.inputs, equations, outputs, constants))
+    outs, more = list(map(exact, both.outputs)), len(body.outputs)
+    if outs[:carry] != outs[more : more + carry]:
+        return None
+    stacked = dict(zip(outs[carry:more], a.results[carry:], strict=True))
+    kept, results = list(both.outputs[:more]), list(a.results)
+    for k, v in enumerate(b.results):
+        key = outs[more + k]
+        if k >= carry and key not in stacked:
+            stacked[key] = v
+            kept.append(both.outputs[more + k])
+            results.append(v)
+        elif (same := a.results[k] if k < carry else stacked[key]) is not v:
+            known[v] = same
+    params = {**a.params, "body": replace(both, outputs=tuple(kept))}
+    return replace(a, op=OPERATIONS[a.op.name], params=params, results=tuple(results))
+
+
+def _joined(graph: Graph, same: list[int]) -> Graph:
+    """A graph that reads, of inputs that are the same, the first."""
+    known: dict[Value, Operand] = {v: graph.inputs[k] for v, k in zip(graph.inputs, same, strict=True)}
+    equations = tuple([rewritten(e, known) for e in graph.equations])
+    return replace(graph, equations=equations, outputs=substituted(graph.outputs, known))
+
+
+def _key(equation: Equation) -> Any:
+    """What tells equations apart; None for one that is not pure, or whose parameters can't be compared."""
+    if not is_pure(equation):
+        return None
+    operands = tuple(map(exact, equation.operands))
+    key = equation.op, operands, frozen(equation.params)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _constant_key(held: Any) -> Any:
+    if type(held) is Strided and held.size <= _SMALL:
+        return held.shape, held.dtype, held.tobytes()
+    if type(held) is Zero:
+        return Zero, held.shape, held.dtype
+    return id(held)

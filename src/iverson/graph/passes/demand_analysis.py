@@ -1,0 +1,166 @@
+"""What nobody reads of a value is not computed.
+
+    %3 = stack(%0, %1, %2)                      %3 = stack(zero, %1, zero)
+    %4 = index_basic[key=(1,)](%3)      ->      %4 = index_basic[key=(1,)](%3)
+
+Demands go backwards: the entries of each operand that the demanded entries of the results depend on, by the
+op's entry map (`iverson.core.entry_map`). An operand of which nothing is demanded is zero; what made it is
+dead then. A loop is shortened by its own rule (`iverson.graph.control.scan_loop`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from iverson.autograd.mode import recording
+from iverson.core.aval import Aval, has_shape
+from iverson.core.dispatch import value_of
+from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Nothing, join, meet, plain
+from iverson.core.entry_map import ANY
+from iverson.core.table import F
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
+from iverson.graph.tracing.trace import Trace
+from iverson.layouts import Zero, support_of
+
+
+def supports_of(graph: Graph) -> dict[Value, Entries]:
+    """Outside of which box each value is zero; of one that is missing, what its aval says."""
+    found: dict[Value, Entries] = {}
+    for e in graph.equations:
+        if not e.op.multiple and _may_bound(e, found):
+            (v,) = e.results
+            given = [_bounded(x, found) if type(x) is Value else x for x in e.operands]
+            support = e.op.infer(*given, **e.params).support
+            found[v] = support if isinstance(support, Box | Nothing) else v.aval.support
+    return found
+
+
+def _may_bound(e: Equation, found: dict[Value, Entries]) -> bool:
+    if e.op.entry_map.partial:
+        return True
+    for x in e.operands:
+        if type(x) is Value and isinstance(found.get(x, x.aval.support), Box | Nothing):
+            return True
+    return False
+
+
+def _bounded(x: Value, found: dict[Value, Entries]) -> Aval:
+    """What is known of a value, but for selections, which bound no computation."""
+    support = found.get(x, x.aval.support)
+    return Aval(x.shape, x.dtype, FULL if isinstance(support, Bracket) else support)
+
+
+def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[Value, Entries]]:
+    """The equations, with loops as short as what is read of them allows; what is read of values; supports.
+
+    Of a value that is missing there, nothing is read.
+    """
+    supports = supports_of(graph)
+    found: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
+    waiting, equations = list(graph.equations), []  # from the last one on
+    while waiting:
+        equation = waiting.pop()
+        where = [met(found.get(v, NOTHING), v, supports.get(v, v.aval.support)) for v in equation.results]
+        shorter = _shorter(equation, where)
+        if shorter is not None:  # what is read before a loop follows from its steps that are left
+            waiting += shorter
+            continue
+        equations.append(equation)
+        needs = _of_operands(equation, where, supports)
+        for x, need in zip(equation.operands, needs, strict=True):
+            if type(x) is Value:
+                found[x] = need if x not in found else join([found[x], need])
+    return equations[::-1], found, supports
+
+
+def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
+    shorten = getattr(equation.op, "shorten", None)
+    return None if shorten is None or all(n is NOTHING for n in where) else shorten(equation, where)
+
+
+def met(need: Entries, v: Value, support: Entries) -> Entries:
+    """What is read of a value where it may be nonzero."""
+    return plain(meet(need, support), v.shape) if isinstance(support, Box | Nothing) else need
+
+
+def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value, Entries]) -> list[Entries]:
+    """The entries of each operand that those of the results depend on; of numbers, everything."""
+    operands, (first, *others) = equation.operands, where or [NOTHING]
+    if first is NOTHING and all(need is NOTHING for need in others):
+        return [NOTHING] * len(operands)
+    op = equation.op
+    if op.multiple or op.entry_map is ANY:
+        return [FULL] * len(operands)
+    if op.entry_map.moves and not callable(op.vjp) and type(operands[0]) is Value:
+        return [plain(_moved_back(equation, first), operands[0].shape)]
+    avals = [_bounded(x, supports) if type(x) is Value else x for x in operands]
+    if first is FULL and Box not in [type(getattr(a, "support", FULL)) for a in avals]:
+        return [FULL] * len(operands)
+    out = equation.results[0].aval
+    found: list[Entries] = []
+    for i, a in enumerate(avals):
+        is_value = type(operands[i]) is Value
+        own = op.entry_map.support(op, first, i, avals, out, equation.params) if is_value else FULL
+        found.append(plain(own, a.shape) if is_value else FULL)
+    return found
+
+
+def _moved_back(equation: Equation, where: Entries) -> Entries:
+    """Where an op that moves the entries of its operand takes these from: its pullback moves them back."""
+    rule: Any = equation.op.vjp[0]  # type: ignore[index]
+    (out,) = equation.results
+    with Trace("demands") as level, recording(False):
+        g = level.handle(Value(Aval(out.shape, out.dtype, where)))
+        (x,) = map(level.handle, equation.operands)
+        ct = value_of(rule(F, g, out.aval, x, **equation.params))
+    found = support_of(ct)
+    return FULL if isinstance(found, Bracket) else found
+
+
+def demands(graph: Graph) -> Graph:
+    """The graph with zeros for operands of which nothing is read.
+
+    What is computed of these is zero, and its operands may be unread: until there are no more.
+    """
+    made = _with_zeros(graph)
+    while len(made.constants) > len(graph.constants):
+        graph, made = made, _with_zeros(made)
+    return made
+
+
+def _with_zeros(graph: Graph) -> Graph:
+    zeros: dict[Any, Value] = {}
+    known_zero = {v for v, held in graph.constants if type(held) is Zero}
+    short, read, supports = demanded(graph)
+    equations: list[Equation] = []
+
+    def unread(x: Value, need: Entries) -> bool:
+        """Whether there are entries, and none is read where it may be nonzero."""
+        return met(need, x, supports.get(x, x.aval.support)) is NOTHING and not (
+            has_shape(x) and 0 in x.shape
+        )
+
+    for equation in short:
+        where = [read.get(v, NOTHING) for v in equation.results]
+        operands: tuple[Operand, ...] = equation.operands
+        if any(need is not FULL and need is not NOTHING for need in where):
+            needs = _of_operands(equation, where, supports)
+            operands = tuple(
+                [
+                    _zero(x, zeros) if type(x) is Value and x not in known_zero and unread(x, need) else x
+                    for x, need in zip(operands, needs, strict=True)
+                ]
+            )
+            equation = replace(equation, operands=operands)
+        equations.append(equation)
+    made = tuple((v, Zero(v.shape, v.dtype)) for v in zeros.values())
+    return Graph(graph.inputs, tuple(equations), graph.outputs, (*graph.constants, *made))
+
+
+def _zero(x: Value, zeros: dict[Any, Value]) -> Value:
+    """A constant in the zero layout in place of a value."""
+    key = x.shape, x.dtype
+    if key not in zeros:
+        zeros[key] = Value(Aval(x.shape, x.dtype, NOTHING))
+    return zeros[key]

@@ -1,0 +1,67 @@
+"""Terms of a sum that stand at the same place are added before they are placed.
+
+    add_n(embed[key=k](a), embed[key=k](b), c)  ->  add_n(embed[key=k](add_n(a, b)), c)
+    add_n(embed[key=k](a), embed[key=k](b))     ->  embed[key=k](add_n(a, b))
+
+Each part of an array that is read several times gets its cotangent in one piece, which can be made where it
+belongs (`graph.lowering.copy_elision`), and parts that do not overlap need no sum.
+"""
+
+from __future__ import annotations
+
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import Equation, Graph, Value
+from iverson.graph.passes.rewriting import Writer
+
+
+def placing(graph: Graph) -> Graph:
+    """The graph with sums of fewer placed terms."""
+    if not any(e.op.name == "embed" for e in graph.equations):
+        return graph
+    writer = Writer(graph)
+    for e in graph.equations:
+        if e.op.name in ("add_n", "add"):
+            _sum(writer, e)
+        else:
+            writer.keep(e)
+    return dead_code(writer.graph(graph))
+
+
+def _sum(writer: Writer, e: Equation) -> None:
+    at: dict[str, list[Equation]] = {}
+    terms: list[Value | list[Equation]] = []
+    for x in e.operands:
+        placed = writer.by(x, "embed", alone=True)
+        if placed is None or not _is_like(x, e.results[0]) or type(placed.operands[0]) is not Value:
+            terms.append(x)
+            continue
+        part = placed.operands[0]
+        key = f"{sorted(placed.params.items())} of {part.shape} {part.dtype}"
+        if key not in at:
+            terms.append(at.setdefault(key, []))
+        at[key].append(placed)
+    if len(terms) == len(e.operands):
+        writer.keep(e)
+        return
+    alone = len(terms) == 1
+    operands = [
+        x if not isinstance(x, list) else _placed(writer, x, e.results[0] if alone else None) for x in terms
+    ]
+    if not alone:
+        writer.write("add_n", *operands, where=e.where, result=e.results[0])
+
+
+def _placed(writer: Writer, parts: list[Equation], result: Value | None) -> Value:
+    """One term in place of those that stand at one place."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first.results[0]
+    total = writer.write("add_n", *(p.operands[0] for p in parts), where=first.where)
+    return writer.write("embed", total, where=first.where, result=result, **first.params)
+
+
+def _is_like(x: Value, result: Value) -> bool:
+    return bool(x.dtype == result.dtype and x.shape == result.shape)
+
+
+__all__ = ["placing"]

@@ -1,0 +1,152 @@
+"""Products that are one: with a shared factor, of rows that are the same, of a batch of vectors.
+
+    add_n(matmul(a, x), matmul(a, y))           ->  matmul(a, add_n(x, y))      also of the left factors
+    matmul(broadcast_to(x), b)                  ->  broadcast_to(matmul(x, b))  where rows of the left factor
+                                                                                (columns of the right) repeat
+    matmul(a, x), x of shape (B, k, 1)          ->  reshape(matmul(reshape(x), permute_dims(a)))
+
+Each makes fewer products, or one of fewer multiply-adds. That a batch of left factors shares a right one is
+seen where it is lowered (`graph.lowering.program_segments`): it costs nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from iverson.core.entries import Stored
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
+from iverson.graph.passes.rewriting import Writer
+from iverson.layouts import is_strided
+
+
+def folding(graph: Graph) -> Graph:
+    """The graph with products folded into one."""
+    if not any(e.op.name == "matmul" for e in graph.equations):
+        return graph
+    writer = Writer(graph)
+    for e in graph.equations:
+        if e.op.name in ("add_n", "add") and _is_sum(e):
+            _sum(writer, e)
+        elif e.op.name == "matmul" and all(map(_is_dense, e.operands)):
+            _product(writer, e)
+        else:
+            writer.keep(e)
+    return dead_code(writer.graph(graph))
+
+
+def _is_dense(x: Operand) -> bool:
+    return type(x) is Value and not isinstance(x.aval.support, Stored)
+
+
+def _is_sum(e: Equation) -> bool:
+    (v,) = e.results
+    return all(_is_dense(x) and (x.shape, x.dtype) == (v.shape, v.dtype) for x in e.operands)
+
+
+# --- sums -----------------------------------------------------------------------------------------------
+
+
+def _sum(writer: Writer, e: Equation) -> None:
+    """Terms that share a factor are multiplied with it once."""
+    terms = _folded(writer, e.operands, e.where)
+    if terms is None:
+        writer.keep(e)
+    elif len(terms) == 1:
+        product = writer.made[terms[0]]
+        writer.equations.remove(product)
+        writer.keep(replace(product, results=e.results))
+    else:
+        writer.write("add_n", *terms, where=e.where, result=e.results[0])
+
+
+def _folded(writer: Writer, operands: Sequence[Any], where: Any) -> list[Any] | None:
+    """The terms of a sum, fewer than there were; None where no two share a factor."""
+    before = terms = _terms(writer, operands)
+    for side in (0, 1):
+        terms = _shared(writer, terms, side, where)
+    return None if len(terms) == len(before) else terms
+
+
+def _terms(writer: Writer, operands: Sequence[Any]) -> list[Any]:
+    """The terms of a sum, and of sums among them that nothing else reads."""
+    found: list[Any] = []
+    for x in operands:
+        inner = writer.by(x, "add", alone=True) or writer.by(x, "add_n", alone=True)
+        found += _terms(writer, inner.operands) if inner is not None and _is_sum(inner) else [x]
+    return found
+
+
+def _total(writer: Writer, operands: Sequence[Any], where: Any) -> Any:
+    """The sum of factors, which may be products of a shared factor themselves."""
+    terms = _folded(writer, operands, where) or operands
+    return terms[0] if len(terms) == 1 else writer.write("add_n", *terms, where=where)
+
+
+def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Any) -> list[Any]:
+    """Terms with one product in place of those that share the factor on a side."""
+    groups: dict[Any, list[int]] = {}
+    for n, x in enumerate(terms):
+        product = writer.by(x, "matmul", alone=True)
+        if product is not None:
+            other = product.operands[1 - side]
+            groups.setdefault((product.operands[side], other.shape, other.dtype), []).append(n)
+    found = list(terms)
+    for (factor, _, _), at in groups.items():
+        if len(at) < 2:
+            continue
+        others = [writer.made[terms[n]].operands[1 - side] for n in at]
+        total = _total(writer, others, where)
+        made = writer.write("matmul", *((factor, total) if side == 0 else (total, factor)), where=where)
+        writer.reads[made] = 1
+        found[at[0]] = made
+        for n in at[1:]:
+            found[n] = None
+    return [x for x in found if x is not None]
+
+
+# --- repeated rows, batches of vectors ------------------------------------------------------------------
+
+
+def _product(writer: Writer, e: Equation) -> None:
+    a, b = e.operands
+    (v,) = e.results
+    for side, axis in ((0, -2), (1, -1)):
+        once = _once(writer, e.operands[side], axis)
+        if once is not None:
+            factors = (once, b) if side == 0 else (a, once)
+            product = writer.write("matmul", *factors, where=e.where)
+            writer.write("broadcast_to", product, where=e.where, result=v, shape=v.shape)
+            return
+    batch = b.shape[:-2]
+    if b.shape[-1] == 1 and len(a.shape) == 2 and prod(batch) > 1:
+        vectors = writer.write("reshape", b, where=e.where, shape=(prod(batch), b.shape[-2]))
+        turned = writer.write("permute_dims", a, where=e.where, axes=(1, 0))
+        product = writer.write("matmul", vectors, turned, where=e.where)
+        writer.write("reshape", product, where=e.where, result=v, shape=v.shape)
+        return
+    writer.keep(e)
+
+
+def _once(writer: Writer, x: Value, axis: int) -> Value | None:
+    """A factor with one of the lines along an axis that are all the same; None where they are not."""
+    if x.shape[axis] < 2:
+        return None
+    made = writer.by(x, "broadcast_to")
+    if made is None:
+        held: Any = writer.constants.get(x)
+        if not is_strided(held) or held.strides[axis] != 0:
+            return None
+        once: Value = writer.constant(held[..., :1] if axis == -1 else held[..., :1, :])
+        return once
+    (source,) = made.operands
+    if type(source) is not Value or (len(source.shape) >= -axis and source.shape[axis] != 1):
+        return None
+    shape = list(x.shape)
+    shape[axis] = 1
+    if source.shape == tuple(shape):
+        return source
+    return writer.write("broadcast_to", source, where=made.where, shape=tuple(shape))

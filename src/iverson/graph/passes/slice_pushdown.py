@@ -1,0 +1,241 @@
+"""A part that is read of what is computed from stored entries is computed alone: what it is made of is read.
+
+    %2 = multiply(%x, %s)                         %2 = index_basic[key=(:2, :)](%x)
+    %3 = to_dense(%2)                      ->     %3 = index_basic[key=(:2, :)](%s)
+    %4 = index_basic[key=(:2, :)](%3)             %4 = multiply(%2, %3)
+                                                  %5 = to_dense(%4)
+
+So do rows and columns of a product of a sparse matrix, lines of a sum, and single entries (`gather`) of what
+is computed entry by entry, or of a product with an array (`product_at`, also for rows at index arrays). A
+value of which all is read, in one part or in several, is computed as a whole. *Entries* does this for values
+that are not sparse. Parts of sparse ones are sparse, on patterns that follow from theirs when the program
+runs. Single entries are not: where a factor stores none, they are selected away.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.entries import Stored
+from iverson.core.op import frozen
+from iverson.core.python.keys import exact
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.operations import is_pure
+from iverson.graph.ir.regions import rewritten, substituted
+from iverson.graph.passes.rewriting import Writer
+from iverson.kernels import index_keys
+
+Key = tuple[Any, ...]
+#: Up to which share entries of a product are computed one by one: each takes longer than one of a row.
+FEW = 0.25
+
+
+def reading(graph: Graph) -> Graph:
+    """The graph in which parts of what is computed from sparse values are read before that is computed."""
+    if not any(_is_sparse(v) for e in graph.equations for v in values_of(e.operands)):
+        return graph
+    reader = _Reader(graph)
+    for e in graph.equations:
+        reader.equation(rewritten(e, reader.known))
+    if not reader.known:
+        return graph
+    return replace(reader.graph(graph), outputs=substituted(graph.outputs, reader.known))
+
+
+def _is_sparse(x: Any) -> bool:
+    return type(x) is Value and isinstance(x.aval.support, Stored)
+
+
+def _from_stored(e: Equation | None) -> bool:
+    """Whether an equation computes from stored entries what a part can be computed of."""
+    if e is None or e.op.multiple or not is_pure(e) or not any(map(_is_sparse, e.operands)):
+        return False
+    if e.op.name == "matmul":
+        return all(type(x) is Value and len(x.shape) == 2 for x in e.operands)
+    return e.op.name in ("to_dense", "sum") or bool(e.op.elementwise)
+
+
+class _Reader(Writer):
+    """What is written, with parts in place of what they are read of.
+
+    known : what values have become. shares : the share of each value that is read, 1 or more for all of it.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.known: dict[Value, Operand] = {}
+        self.shares: dict[Value, float] = defaultdict(float)
+        self.shares.update(dict.fromkeys(values_of(graph.outputs), 1.0))
+        for e in reversed(graph.equations):
+            share = 1.0
+            if e.op.name in ("index_basic", "gather"):
+                share = prod(e.results[0].shape) / max(prod(e.operands[0].shape), 1)
+                self.shares[e.operands[0]] += share
+                self.shares.update(dict.fromkeys(values_of(e.operands[1:]), 1.0))
+                continue
+            if _from_stored(e):
+                share = self.shares[e.results[0]]
+            for x in values_of(e.operands):
+                self.shares[x] += share
+        self._parts: dict[Any, Value] = {}
+
+    def equation(self, e: Equation) -> None:
+        """One equation, or what computes what it reads alone."""
+        x = e.operands[0] if e.operands else None
+        if e.op.name in ("index_basic", "gather") and self._is_cut(x):
+            found = self._of_part(x, e)
+            if found is not None and found.aval.support == e.results[0].aval.support:
+                self.known[e.results[0]] = found
+                return
+        self.keep(e)
+
+    def _is_cut(self, x: Any) -> bool:
+        return type(x) is Value and self.shares[x] < 1 and _from_stored(self.made.get(x))
+
+    def _read(self, x: Operand, how: Equation, **params: Any) -> Operand:
+        """What an equation that reads a part reads of x, with these parameters."""
+        if type(x) is not Value or (
+            how.op.name == "index_basic" and index_keys.reads_everything(params["key"], x.shape)
+        ):
+            return x
+        key = x, how.op.name, exact(how.operands[1:]), frozen(params)
+        if key not in self._parts:
+            made = replace(how, operands=(x, *how.operands[1:]), params=params)
+            found = self._of_part(x, made) if self._is_cut(x) else None
+            if found is None:
+                found = self.write(how.op.name, *made.operands, where=how.where, **params)
+            self._parts[key] = found
+        return self._parts[key]
+
+    def _of_part(self, x: Any, how: Equation) -> Any:
+        """What an equation reads of x, of parts of what x is made of; None where it cannot be."""
+        e = self.made[x]
+        if how.op.name == "index_basic" and (
+            e.op.name in ("matmul", "sum") or all(type(k) is int for k in how.params["key"])
+        ):
+            return self._of_lines(e, how)
+        if e.op.name == "matmul":
+            return self._of_product(e, how)
+        if e.op.name == "sum" or (how.op.name == "gather" and not _is_of_entries(how)):
+            return None
+        given = []
+        for y in e.operands:
+            own = self._of_operand(y, x.shape, how)
+            if own is None:
+                return None
+            given.append(y if own == {} else self._read(y, how, **own))
+        found = self.write(e.op.name, *given, where=e.where, **e.params)
+        if how.op.name == "gather" and len(given) > 1:
+            for (k,) in (g for g in e.op.groups(len(given)) if len(g) == 1):
+                if _is_sparse(x := e.operands[k]):
+                    pattern = x.aval.support.pattern
+                    if not pattern.distinct:
+                        return None
+                    there = self._read(self._stored(x, pattern, how), how, **how.params)
+                    found = self.write("where", there, found, 0, where=e.where)
+        return found
+
+    def _of_product(self, e: Equation, how: Equation) -> Any:
+        """Rows, columns or single entries of a product of a sparse matrix and an array, at index arrays."""
+        (a, b), axes, indices = e.operands, how.params["axes"], how.operands[1:]
+        if any(type(n) is not Value or len(n.shape) != 1 for n in indices) or _is_sparse(a) == _is_sparse(b):
+            return None
+        if len(axes) == 2:
+            few = self.shares[e.results[0]] <= FEW
+            return self.write("product_at", a, b, *indices, where=e.where) if few else None
+        (axis,) = axes
+        if _is_sparse((a, b)[axis]):  # how many entries its lines store is not known: entry by entry
+            return self._of_lines_at(e, how, axis) if self.shares[e.results[0]] <= FEW else None
+        read = self._read((a, b)[axis], how, axes=axes)
+        if axis == 0:
+            return self.write("matmul", read, b, where=e.where, **e.params)
+        turned = self.write("permute_dims", read, where=how.where, axes=(1, 0))
+        found = self.write("matmul", a, turned, where=e.where, **e.params)
+        return self.write("permute_dims", found, where=how.where, axes=(1, 0))
+
+    def _of_lines_at(self, e: Equation, how: Equation, axis: int) -> Value:
+        """All entries of lines at an index array."""
+        count, across = how.results[0].shape
+        every = self.constant(np.arange(across))
+        flat = []
+        for x, shape in ((how.operands[1], (count, 1)), (every, (1, across))):
+            x = self.write("reshape", x, where=how.where, shape=shape)
+            x = self.write("broadcast_to", x, where=how.where, shape=(count, across))
+            flat.append(self.write("reshape", x, where=how.where, shape=(count * across,)))
+        found = self.write("product_at", *e.operands, *flat[:: 1 - 2 * axis], where=e.where)
+        return self.write("reshape", found, where=how.where, shape=(count, across))
+
+    def _stored(self, x: Any, pattern: Any, how: Equation) -> Value:
+        """Where a sparse value stores entries, on its pattern."""
+        values = self.write("values_at", x, where=how.where, pattern=pattern)
+        same = self.write("equal", values, values, where=how.where)
+        every = self.write("logical_or", same, True, where=how.where)
+        return self.write("from_values", every, where=how.where, pattern=pattern)
+
+    def _of_operand(self, y: Operand, shape: Sequence[int], how: Equation) -> Mapping[str, Any] | None:
+        """What to read of an operand that is broadcast to a shape: {} for all, None where that is unknown."""
+        if type(y) is not Value or not y.shape:
+            return {}
+        if y.shape == tuple(shape):
+            return how.params
+        if how.op.name == "gather" or not _is_of_axes(how.params["key"], shape):
+            return None
+        own = how.params["key"][len(shape) - len(y.shape) :]
+        once = (slice(0, 1, 1), 0)
+        return {
+            "key": tuple(once[type(k) is int] if n == 1 else k for n, k in zip(y.shape, own, strict=True))
+        }
+
+    def _of_lines(self, e: Equation, how: Equation) -> Any:
+        """Lines of a product, or of a sum: of slices, of which those at an integer are then taken out."""
+        (out,) = e.results
+        key = how.params["key"]
+        if not _is_of_axes(key, out.shape):
+            return None
+        wide: Key = tuple(slice(k, k + 1, 1) if type(k) is int else k for k in key)
+        given: list[Any]
+        if e.op.name == "matmul":
+            a, b = e.operands
+            whole = slice(0, a.shape[1], 1)
+            given = [(a, (wide[0], whole)), (b, (whole, wide[1]))]
+        elif e.op.name != "sum":
+            given = [
+                (x, self._of_operand(x, out.shape, replace(how, params={"key": wide}))) for x in e.operands
+            ]
+            if any(own is None for _, own in given):
+                return None
+            given = [(x, own.get("key")) for x, own in given]
+        else:
+            (x,), axes = e.operands, e.params["axis"]
+            left = iter(wide)
+            of = [
+                slice(0, n, 1) if k in axes and not e.params["keepdims"] else next(left)
+                for k, n in enumerate(x.shape)
+            ]
+            given = [(x, tuple(slice(0, n, 1) if k in axes else of[k] for k, n in enumerate(x.shape)))]
+        parts = [x if k is None else self._read(x, how, key=k) for x, k in given]
+        found = self.write(e.op.name, *parts, where=e.where, **e.params)
+        if wide == key:
+            return found
+        taken = tuple(0 if type(k) is int else slice(0, n, 1) for k, n in zip(key, found.shape, strict=True))
+        return self.write("index_basic", found, where=how.where, key=taken)
+
+
+def _is_of_entries(how: Equation) -> bool:
+    """Whether indices name single entries, of which a pattern stores each once."""
+    x = how.operands[0]
+    return len(how.params["axes"]) == len(x.shape)
+
+
+def _is_of_axes(key: Key, shape: Sequence[int]) -> bool:
+    """Whether a key has an integer or a slice for each axis."""
+    return len(key) == len(shape) and all(type(k) is int or type(k) is slice for k in key)
+
+
+__all__ = ["reading"]

@@ -1,0 +1,388 @@
+"""What is computed of each value is the meet of its support and its demand; all else is never read.
+
+    %2 = embed[key=(3, :), ...](%g)     a box       %2 = index_basic[key=(3, :)](%x)
+    %3 = cos(%x)                                    %3 = cos(%2)
+    %4 = multiply(%2, %3)                   ->      %4 = multiply(%g, %3)
+                                                    %5 = embed[key=(3, :), ...](%4)
+
+    %2 = bracket(%c, %g)    a selection
+    %3 = multiply(%2, %x)                   ->      %3 = multiply(%g, %x)
+    %4 = selected(%3)                               %4 = where(%c, %3, 0)
+
+Demands go backwards, supports forwards. A value that is not computed everywhere is held as a part
+(`passes.held`); ops compute on parts what their entry maps say: an elementwise op on the region outside of
+which its result is zero or unread, a product on rows and columns, a reduction on whole lines, an op that
+moves entries on the part that it moves. All others get zeros in place of what is not there.
+
+What an op does with a selection follows from its record, as for the bracket layout (`kernels.bracket`):
+one that is zero where the bracket is computes on all values and carries the condition, one that moves entries
+moves the condition too, a sum selects and is held where any of its terms is. All others select first. A
+product selects; terms of which a factor is left out are dropped where it is not finite (`mended`), and rows
+and columns that are left out stay so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.mode import recording
+from iverson.autograd.node import differentiated
+from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
+from iverson.core.op import Op, frozen
+from iverson.core.table import TABLE, F
+from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.operations import is_pure
+from iverson.graph.passes.carried import RULES, elementwise, in_notation, lines, moved
+from iverson.graph.passes.demand_analysis import demanded, met
+from iverson.graph.passes.held import Held, Part, part, read, selected, zero
+from iverson.graph.tracing.trace import Trace, Traced
+from iverson.kernels import index_keys
+from iverson.layouts import Box as BoxLayout
+from iverson.layouts import Bracket, Packed, to_strided
+from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
+from iverson.ops.rules.entry_maps import Along, Reduced
+from iverson.te.ops.operator import expression_of
+
+
+def entries(graph: Graph) -> Graph:
+    """The graph in which each value is computed where it may be nonzero and is read.
+
+    Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
+    """
+    made, cut = _cut(graph)
+    less = _computed(made) < _computed(graph)
+    if not less and is_made(graph):
+        return graph
+    while cut or less:
+        graph = made
+        made, cut = _cut(graph)
+        less = _computed(made) < _computed(graph)
+        if not less:
+            return graph
+    return made
+
+
+def is_of_stored(graph: Graph) -> bool:
+    """Whether selections begin among what is stored: they are carried where entries are values themselves."""
+    return any(
+        e.op is TABLE["values_at"] and e.params.get("held", False) and _is_sparse(e.operands[0])
+        for e in graph.equations
+    )
+
+
+#: What may read from around a box, or put its entries apart.
+_FROM_AROUND = ("gather", "scatter_add", "roll", "reshape")
+
+
+def is_made(graph: Graph) -> bool:
+    """Whether no selection waits to be made."""
+    return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
+        e.op.name in TAKEN_APART
+        or begins(e.op, e.params)
+        or (e.op.name in _FROM_AROUND and e.operands[0].aval.support is not FULL)
+        for e in graph.equations
+    )
+
+
+def _cut(graph: Graph) -> tuple[Graph, bool]:
+    """The graph with each value cut to the meet of its support and demand, and whether any was cut."""
+    with _Parts("entries") as level, recording(False):
+        level.inputs = list(graph.inputs)
+        level.constants = list(graph.constants)
+        walk = _Walk(level, graph)
+        before = differentiated.get()
+        try:
+            for equation in graph.equations:
+                differentiated.set(equation.where)  # what is written for it is of the same call
+                walk.equation(equation)
+            made = level.graph([walk.made(x) for x in graph.outputs])
+        finally:
+            differentiated.set(before)
+    return _ordered(_late(dead_code(made))), bool(level.parts)
+
+
+def _computed(graph: Graph) -> tuple[int, int]:
+    """How many entries are computed, without those that are taken from a value or put in place; and how many
+    equations there are."""
+    made = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
+    return sum(prod(shape) for shape in made if shape is not None), len(graph.equations)
+
+
+#: How parts are taken and put in place.
+_PLACING = ("embed", "index_basic")
+
+
+class _Parts(Trace):
+    """A trace in which a part of a value is one value, however often it is taken or put in place.
+
+    So selections under one condition are seen to be so after they are cut.
+    """
+
+    __slots__ = ("parts", "placed", "taken_from")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.parts: dict[Any, Any] = {}
+        #: What was put in place, by the value that it is then, and the key that reads it there.
+        self.placed: dict[Value, tuple[Any, Any]] = {}
+        #: What a value was taken from, and the key that read it there.
+        self.taken_from: dict[Value, tuple[Any, Any]] = {}
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        made = self._bound(op, args, params)
+        return np.empty(made.shape, made.dtype) if isinstance(made, Traced) and 0 in made.shape else made
+
+    def _bound(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if op.name not in _PLACING:
+            return super().bind(op, args, params)
+        x = self.operand(args[0])
+        found = self._taken(x, **params) if op.name == "index_basic" else self._put_back(x, **params)
+        if found is not None:
+            return value_of(found)
+        key = op.name, x, frozen(params)
+        if key not in self.parts:
+            made = self.parts[key] = super().bind(op, args, params)
+            known = self.placed if op.name == "embed" else self.taken_from
+            known[made.value] = self.handle(x), params["key"]
+        return self.parts[key]
+
+    def constant_part(self, x: Value, held: BoxLayout) -> Any:
+        """What a constant holds in a box: put in place, it is that constant."""
+        inner = self.operand(make_handle(held.inner))
+        self.taken_from[inner] = self.handle(x), held.region.slices
+        self.placed[x] = self.handle(inner), held.region.slices
+        return self.placed[x][0]
+
+    def _put_back(self, x: Operand, key: Any, shape: Any) -> Any:
+        """A value of which all that it holds was taken, and is put where it was."""
+        whole, place = self.taken_from.get(x, (None, None))
+        if whole is None or key != place or shape != whole.shape or not index_keys.is_dense(key):
+            return None
+        support = value_of(whole).value.aval.support
+        return whole if covers(Box(index_keys.key_region(key, shape)), support, shape) else None
+
+    def _taken(self, x: Operand, key: Any) -> Any:
+        """What a key reads of a value in which something was put in place: a part of that, put in place."""
+        if type(x) is not Value or x not in self.placed:
+            return None
+        inner, place = self.placed[x]
+        if key == place:
+            return inner
+        if not index_keys.is_dense(place):
+            return None
+        region, shape = index_keys.key_region(place, x.shape), index_keys.key_shape(key, x.shape)
+        image = index_keys.region_through_key(region, key, x.shape)
+        if image is None:
+            return zero(shape, x.dtype)
+        inner = F.reshape(inner, shape=region.shape) if inner.shape != region.shape else inner
+        own = index_keys.key_within(region, key, x.shape)
+        found = inner if index_keys.reads_everything(own, inner.shape) else F.index_basic(inner, key=own)
+        return found if image.covers(shape) else F.embed(found, key=image.slices, shape=shape)
+
+
+def _late(graph: Graph) -> Graph:
+    """The graph in which parts are taken and put in place just before they are read."""
+    waiting: dict[Value, Equation] = {}
+    equations: list[Equation] = []
+
+    def fetch(operands: Sequence[Any]) -> None:
+        pending = list(reversed(operands))
+        while pending:
+            x = pending.pop()
+            made = waiting.get(x) if type(x) is Value else None
+            inner = made.operands[0] if made else None
+            if type(inner) is Value and inner in waiting:
+                pending += (x, inner)
+            elif made:
+                equations.append(waiting.pop(x))
+
+    for e in graph.equations:
+        if e.op.name in _PLACING:
+            waiting[e.results[0]] = e
+        else:
+            fetch(e.operands)
+            equations.append(e)
+    fetch(graph.outputs)
+    return replace(graph, equations=tuple(equations))
+
+
+def _ordered(graph: Graph) -> Graph:
+    """The graph with its constants in the order in which they are read: some were made here, some not."""
+    held: dict[Value, Any] = dict(graph.constants)
+    read = dict.fromkeys(x for e in graph.equations for x in values_of(e.operands))
+    read.update(dict.fromkeys(values_of(graph.outputs)))
+    return replace(graph, constants=tuple((v, held[v]) for v in read if v in held))
+
+
+#: Values that are not made yet.
+_HELD = frozenset((Held, Part))
+
+
+class _Walk:
+    """What values have become: handles of the trace, `Held` or `Part`."""
+
+    def __init__(self, level: _Parts, graph: Graph) -> None:
+        self.level = level
+        self.constants = dict(graph.constants)
+        _, self.demands, self.supports = demanded(graph)
+        self.known: dict[Value, Any] = {}
+        #: What follows from stored values: it may be a selection where their entries are values themselves.
+        self.of_stored: set[Value] = set()
+        self._made: dict[Any, Any] = {}
+
+    def of(self, x: Any) -> Any:
+        """An operand as it is held here."""
+        if type(x) is not Value:
+            return x
+        if x not in self.known:
+            self.known[x] = self._found(x)
+        return self.known[x]
+
+    def _found(self, x: Value) -> Any:
+        """A value that is there from the start, or that an equation made which is as it was."""
+        held: Any = self.constants.get(x)
+        handle = self.level.handle(x)
+        if type(held) is BoxLayout:
+            return Part(held.shape, held.region, self.level.constant_part(x, held))
+        if type(held) is Bracket:
+            return self._bracket(held)
+        if type(held) is Packed:
+            return Held(self._constant(to_strided(held)), self._constant(held.mask), False, made=True)
+        if held is None and isinstance(support := x.aval.support, Box):
+            return Part(x.shape, support.region, read(handle, support.region))
+        return handle
+
+    def _bracket(self, held: Bracket) -> Any:
+        """A constant of which a selection is held: of a part of it, or with a condition once along axes."""
+        values, condition = held.values, held.condition
+        if type(values) is BoxLayout:
+            inner = Held(self._constant(values.inner), self._constant(condition.inner), held.negated)
+            return Part(values.shape, values.region, inner)
+        once = tuple(
+            slice(1) if s == 0 and n else slice(None)
+            for s, n in zip(condition.strides, condition.shape, strict=True)
+        )
+        return Held(self._constant(values), self._constant(condition[(*once, ...)]), held.negated)
+
+    def _constant(self, held: Any) -> Any:
+        return self.level.handle(self.level.operand(make_handle(held)))
+
+    def made(self, x: Any) -> Any:
+        """An operand with all of its entries, its selection made."""
+        found = self.of(x)
+        if type(found) not in _HELD:
+            return found
+        if x not in self._made:
+            self._made[x] = selected(found)
+        return self._made[x]
+
+    def begun(self, x: Any) -> Any:
+        """An operand beside stored ones, a selection as one that is made where their entries are computed."""
+        found = self.of(x)
+        if type(found) is Part:
+            found = found.held()
+        if type(found) is not Held:
+            return self.made(x)
+        return F.bracket(found.condition, found.values, negated=found.negated)
+
+    def equation(self, e: Equation) -> None:
+        if all(0 in v.shape and not _is_sparse(v) for v in e.results) and is_pure(e):
+            self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
+            return
+        needs = [self.demands.get(v, NOTHING) for v in e.results]
+        if all(map(self._is_nothing, e.results, needs)) and is_pure(e):
+            self.known.update((v, zero(v.shape, v.dtype)) for v in e.results)
+            return
+        found = None
+        own = expression_of(e.op)
+        linear = e.operands[:1] if own is not None and own.linear else e.operands
+        sparse = any(map(_is_sparse, (*linear, *e.results)))
+        if sparse or (self.of_stored and not self.of_stored.isdisjoint(values_of(e.operands))):
+            self.of_stored.update(e.results)
+        if not e.op.multiple and not sparse:
+            found = self.carried(e, needs[0])
+        beside = bool(self.of_stored) and self._is_beside_stored(e, found)
+        if found is not None and not beside:
+            need = needs[0]
+            if isinstance(found, Held) and not found.made and isinstance(need, Box):
+                found = part(found.shape, need.region, found.cut(need.region))  # what is read is selected
+            self.known[e.results[0]] = found
+            return
+        given = [self.of(x) for x in e.operands]
+        read = self.begun if beside or e.op is TABLE["from_values"] else self.made
+        if not _HELD.isdisjoint(map(type, given)) and _selects(e):
+            self.known.update(zip(e.results, _evaluated(e, list(map(read, e.operands))), strict=True))
+            return
+        operands = tuple([self.level.operand(read(x)) for x in e.operands])
+        self.level.equations.append(replace(e, operands=operands))
+
+    def _is_nothing(self, v: Value, need: Entries) -> bool:
+        """Whether nothing is read of a value where it may be nonzero."""
+        return met(need, v, self.supports.get(v, v.aval.support)) is NOTHING
+
+    def carried(self, e: Equation, need: Entries) -> Any:
+        """The result, of operands as they are held; None where these must be made first."""
+        given = [self.of(x) for x in e.operands]
+        if e.op.name == "where_held" and self.of_stored:
+            return self._where_held(e, given[0])
+        rule = RULES.get(e.op.name)
+        if rule is not None:
+            return rule(e, given, need)
+        whole = _HELD.isdisjoint(map(type, given))
+        if e.op.elementwise:
+            return elementwise(e, given, need)
+        if whole and not isinstance(need, Box):
+            return None
+        if isinstance(e.op.entry_map, Reduced | Along):
+            return lines(e, given, need)
+        if whole:
+            return None
+        return moved(e, given) if e.op.entry_map.moves else in_notation(e, given)
+
+    def _is_beside_stored(self, e: Equation, found: Any) -> bool:
+        """Whether a selection is combined with what is stored, or follows from that: what both leave out is
+        known where entries are values themselves."""
+        if e.op.name in TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
+            return False
+        if found is None:
+            return any(map(_is_sparse, e.operands))
+        return (
+            type(found) not in _HELD
+            and not _HELD.isdisjoint(type(self.of(x)) for x in e.operands)
+            and not self.of_stored.isdisjoint(values_of(e.operands))
+        )
+
+    def _where_held(self, e: Equation, x: Any) -> Any:
+        """Where a value is held beside stored ones: what these leave out of it is known where their entries
+        are values themselves."""
+        x = x.held() if isinstance(x, Part) else x
+        if not isinstance(x, Held):
+            return None
+        return F.logical_and(x.everywhere(), bind(e.op, (x.values,), {}))
+
+
+def _is_sparse(x: Any) -> bool:
+    return type(x) is Value and isinstance(x.aval.support, Stored)
+
+
+def _selects(e: Equation) -> bool:
+    """Whether what is known of a result is of operands that were not made yet."""
+    return any(v.aval.support is not FULL for v in e.results)
+
+
+def _evaluated(e: Equation, args: Sequence[Any]) -> Sequence[Any]:
+    evaluate = getattr(e.op, "evaluate", None)
+    if evaluate is not None:
+        return evaluate(args, **e.params)  # type: ignore[no-any-return]
+    out = bind(e.op, tuple(args), dict(e.params))
+    return out if e.op.multiple else (out,)
+
+
+__all__ = ["entries", "is_made", "is_of_stored"]

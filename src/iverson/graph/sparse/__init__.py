@@ -1,0 +1,1 @@
+"""Graphs on sparse values as graphs on their entries and index arrays."""

@@ -1,0 +1,351 @@
+"""Reductions of sparse values as ops on their entries: sums, products, extrema, norms over lines of an array.
+
+    %1 = max[axis=(1,)](%0)     ->      %1 = stored_segments[count=n, kind='max'](%entries, %rows)
+
+where %0 is stored; a line with entries that are not stored has a 0 besides. Rules of
+`graph.sparse.sparse_lowering`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.entries import NOTHING
+from iverson.graph.ir.entry_ops import stored_segments
+from iverson.graph.ir.nodes import Equation, Value
+from iverson.graph.sparse.calling_convention import Gaps, Into
+from iverson.graph.sparse.lowering_state import Opening, Rule, is_stored, pattern_of
+from iverson.layouts import Pattern
+
+
+def _is_of_lines(e: Equation) -> bool:
+    """Whether the entries of a stored operand are reduced along some axes, to an array."""
+    (x,), (v,) = e.operands, e.results
+    return is_stored(x) and not is_stored(v) and pattern_of(x).ndim == len(x.shape) and bool(_axes(e))
+
+
+def _axes(e: Equation) -> tuple[int, ...]:
+    """The axes that an equation reduces."""
+    axis: Any = e.params["axis"]
+    return tuple(range(len(e.operands[0].shape))) if axis is None else (axis,) if type(axis) is int else axis
+
+
+class Lines:
+    """The lines along some axes of a pattern's array, numbered in order.
+
+    at : the line of each entry. full : how many entries each line has. number : how many of them are stored,
+    `None` until asked for.
+    """
+
+    def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: Any) -> None:
+        kept = [k for k in range(p.ndim) if k not in axis]
+        self.o, self.dtype = o, dtype
+        self.pattern, self.axis = p, axis
+        self.length = prod(p.shape[k] for k in axis)
+        self.full: Value | float = float(self.length)
+        self.count = prod(p.shape[k] for k in kept)
+        self.at: Value = self._address(kept)
+        self._number: Value | None = None
+
+    def _address(self, axes: Sequence[int]) -> Value:
+        """The row-major address of each entry on some axes."""
+        if not axes:
+            return self.o.constant(np.zeros(self.pattern.count, np.int64))
+        return _row_major(self.o, self.pattern, self.o.along(self.pattern, axes[0]), axes[1:])
+
+    @property
+    def position(self) -> Value:
+        """The place of each entry in its line."""
+        return _wide(self.o, self._address(self.axis))
+
+    @property
+    def gap(self) -> Value:
+        """The first place of each line that is not stored; its length where there is none."""
+        return self.o.take(Gaps(self.pattern, self.axis, self.count))
+
+    @property
+    def number(self) -> Value:
+        """How many entries each line stores, as numbers of the values' dtype."""
+        if self._number is None:
+            self._number = self.summed(self.o.constant(np.ones(self.pattern.count, self.dtype)))
+        return self._number
+
+    def summed(self, entries: Value) -> Value:
+        """The sum of each line's."""
+        return self.o.bind("scatter_add", entries, self.at, axes=(0,), shape=(self.count,))
+
+    def combined(self, entries: Value, kind: str) -> Value:
+        """The product, the largest or the least of each line's."""
+        return self.o.bind(stored_segments, entries, self.at, count=self.count, kind=kind)
+
+    def each(self, of_lines: Value) -> Value:
+        """For each entry, what its line has."""
+        return self.o.bind("gather", of_lines, self.at, axes=(0,))
+
+    def extreme(self, entries: Value, largest: bool) -> Value:
+        """The largest or the least of each line, with the zeros that are not stored."""
+        top = self.combined(entries, "max" if largest else "min")
+        return self.where_full(top, self.o.bind("maximum" if largest else "minimum", top, 0))
+
+    def where_full(self, full: Value | float, other: Any) -> Value:
+        """One value for lines of which every entry is stored, another for those with zeros besides."""
+        return self.o.bind("where", self.o.bind("less", self.number, self.full), other, full)
+
+    def missing(self) -> Value:
+        """How many zeros each line has that are not stored."""
+        return self.o.bind("subtract", self.full, self.number)
+
+
+class Segments(Lines):
+    """The lines that the slices of each segment make, side by side along the first axis.
+
+    ids : the segment of each slice, of so many segments.
+    """
+
+    def __init__(self, o: Opening, p: Pattern, ids: Value, segments: int, dtype: Any) -> None:
+        self.o, self.dtype = o, dtype
+        self.pattern, self.axis = p, (0,)
+        self._number = None
+        each = prod(p.shape[1:])
+        self.count = segments * each
+        self.at = _row_major(o, p, o.bind("gather", ids, o.along(p, 0), axes=(0,)), range(1, p.ndim))
+        slices = o.constant(np.ones(p.shape[0], dtype))
+        self.full = o.bind("scatter_add", slices, ids, axes=(0,), shape=(segments,))
+        if each != 1:
+            of_line = o.constant(np.repeat(np.arange(segments), each))
+            self.full = o.bind("gather", self.full, of_line, axes=(0,))
+
+
+def _row_major(o: Opening, p: Pattern, first: Value, axes: Sequence[int]) -> Value:
+    """The row-major address of each entry on some axes, after one that is given."""
+    for k in axes:
+        first = o.bind("add", o.bind("multiply", _wide(o, first), p.shape[k]), o.along(p, k))
+    return first
+
+
+def _wide(o: Opening, x: Value) -> Value:
+    """Indices as int64."""
+    return x if x.dtype == np.int64 else o.bind("astype", x, dtype=np.dtype(np.int64))
+
+
+def summed(o: Opening, e: Equation) -> bool:
+    """Sums of all entries, or of those of lines, as an array."""
+    if not _is_of_lines(e):
+        return _as_it_is(o, e) or _to_stored(o, e)
+    (x,) = e.operands
+    p, entries = pattern_of(x), o.among_zeros(x)
+    left = [k for k in range(p.ndim) if k not in e.params["axis"]]
+    if not left:
+        return o.is_dense(e, o.bind("sum", entries, axis=(0,), keepdims=False))
+    at, shape = [o.along(p, k) for k in left], tuple(x.shape[k] for k in left)
+    return o.is_dense(e, o.bind("scatter_add", entries, *at, axes=tuple(range(len(left))), shape=shape))
+
+
+def _as_it_is(o: Opening, e: Equation) -> bool:
+    """Of no axis: the entries."""
+    (x,), (v,) = e.operands, e.results
+    if _axes(e) or not (is_stored(x) and is_stored(v)) or pattern_of(x).ndim != pattern_of(v).ndim:
+        return False
+    entries = o.at(x, pattern_of(v))
+    return entries is not None and o.is_open(e, entries)
+
+
+def _to_stored(o: Opening, e: Equation) -> bool:
+    """Sums of lines that are stored where any of their entries is."""
+    (x,), (v,) = e.operands, e.results
+    if not (is_stored(x) and is_stored(v)) or pattern_of(x).ndim != len(x.shape):
+        return False
+    p, q = pattern_of(x), pattern_of(v)
+    if q.ndim != len(v.shape) or not q.distinct:
+        return False
+    at = o.take(Into(p, q, tuple(k for k in range(p.ndim) if k not in _axes(e))))
+    return o.is_open(e, o.bind("scatter_add", o.among_zeros(x), at, axes=(0,), shape=(q.count,)))
+
+
+def _opened(o: Opening, e: Equation, kinds: str = "f") -> tuple[Lines, Value] | None:
+    """The lines that an equation reduces and their entries, numbers of these kinds, each stored once."""
+    x: Any = e.operands[0]
+    p = pattern_of(x)
+    if x.dtype.kind not in kinds or not p.distinct or 0 in x.shape:
+        return None
+    dtype = x.dtype if x.dtype.kind == "f" else dtypes.real_of(dtypes.to_inexact(x.dtype))
+    return Lines(o, p, _axes(e), dtype), o.open(x)
+
+
+def _of_lines(kinds: str, rule: Callable[[Opening, Lines, Value, Equation], Value]) -> Rule:
+    """A rule from what an equation gives of lines and their entries."""
+
+    def made(o: Opening, e: Equation) -> bool:
+        if not _is_of_lines(e):
+            return _as_it_is(o, e) if e.op.name in ("max", "min", "prod") else False
+        found = _opened(o, e, kinds)
+        return found is not None and o.is_dense(e, rule(o, *found, e))
+
+    return made
+
+
+def _extremum(_o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    return lines.extreme(entries, e.op.name == "max")
+
+
+def _position(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    """The first place of the extremum: that of a stored entry, or the first place not stored if it is 0."""
+    top = lines.extreme(entries, e.op.name == "argmax")
+    each = lines.each(top)
+    attained = o.bind("equal", entries, each)
+    if entries.dtype.kind == "f":
+        both = o.bind("logical_and", o.bind("isnan", entries), o.bind("isnan", each))
+        attained = o.bind("logical_or", attained, both)
+    place = lines.combined(o.bind("where", attained, lines.position, lines.length), "min")
+    first = o.bind("minimum", place, lines.gap)
+    return lines.where_full(place, o.bind("where", o.bind("equal", top, 0), first, place))
+
+
+def _product(_o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
+    """0 for lines that do not store all of their entries: a structural zero annihilates."""
+    return lines.where_full(lines.combined(entries, "prod"), 0)
+
+
+def _truth(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    true = lines.summed(o.bind("astype", o.bind("not_equal", entries, 0), dtype=np.dtype(np.int64)))
+    return o.bind("greater", true, 0) if e.op.name == "any" else o.bind("equal", true, lines.length)
+
+
+def _norm(o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
+    return o.bind("sqrt", lines.summed(_squares(o, entries)))
+
+
+def _squares(o: Opening, entries: Value) -> Value:
+    if entries.dtype.kind != "c":
+        return o.bind("square", entries)
+    real, imag = (o.bind("square", o.bind(part, entries)) for part in ("real", "imag"))
+    return o.bind("add", real, imag)
+
+
+def _deviation(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
+    """The squared distances of stored entries from the mean, and its square for each other entry."""
+    mean = o.bind("multiply", lines.summed(entries), 1 / lines.length)
+    apart = lines.summed(_squares(o, o.bind("subtract", entries, lines.each(mean))))
+    found = o.bind("add", apart, o.bind("multiply", lines.missing(), _squares(o, mean)))
+    return found if e.params["squared"] else o.bind("sqrt", found)
+
+
+def _logsumexp(o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
+    return o.bind("add", *_shifted(o, lines, entries))
+
+
+def _shifted(o: Opening, lines: Lines, entries: Value) -> tuple[Value, Value]:
+    """The logarithm of the sum of exponentials of the entries of each line minus its largest, and that; with
+    exp(0) for each entry that is not stored."""
+    top = lines.extreme(entries, largest=True)
+    top = o.bind("where", o.bind("isinf", top), 0, top)
+    stored = lines.summed(o.bind("exp", o.bind("subtract", entries, lines.each(top))))
+    others = o.bind("multiply", lines.missing(), o.bind("exp", o.bind("negative", top)))
+    return o.bind("log", o.bind("add", stored, lines.where_full(0, others))), top
+
+
+def _cross_entropy(o: Opening, e: Equation) -> bool:
+    """log(sum(exp(x))) - x[class] of each line; of a class that is not stored, x is 0."""
+    (x, classes), axis = e.operands, e.params["axis"]
+    if not _of_entries(x) or type(classes) is not Value or (found := _opened(o, e)) is None:
+        return False
+    lines, entries = found
+    every = o.constant(np.arange(x.shape[axis]))
+    chosen = o.reshaped(
+        o.bind("gather", every, o.given(classes), axes=(0,)), (lines.count,)
+    )  # which checks them
+    of_class = o.bind("equal", o.along(lines.pattern, axis), lines.each(chosen))
+    own = lines.summed(o.bind("where", of_class, entries, 0))
+    logarithm, top = _shifted(o, lines, entries)
+    losses = o.bind("subtract", logarithm, o.bind("subtract", own, top))
+    if e.params["reduction"] != "none":
+        losses = o.bind("sum", losses, axis=(0,), keepdims=False)
+        if e.params["reduction"] == "mean":
+            losses = o.bind("divide", losses, float(max(lines.count, 1)))
+    return o.is_dense(e, losses)
+
+
+def _segment_max(o: Opening, e: Equation) -> bool:
+    """The largest of the slices in each segment, where entries that are not stored are 0."""
+    x, ids = e.operands
+    if not _of_entries(x) or type(ids) is not Value or x.dtype.kind != "f" or 0 in x.shape:
+        return False
+    lines = Segments(o, pattern_of(x), o.given(ids), e.params["count"], x.dtype)
+    return o.is_dense(e, lines.extreme(o.open(x), largest=True))
+
+
+def _scatter_add(o: Opening, e: Equation) -> bool:
+    """Stored entries added to an array, at places that index arrays name for slices."""
+    x, *ids = e.operands
+    (v,), axes = e.results, e.params["axes"]
+    if not is_stored(x) or pattern_of(x).ndim < len(x.shape) or is_stored(v):
+        return False
+    p, entries = pattern_of(x), o.among_zeros(x)
+    lead = len(x.shape) - (len(v.shape) - len(axes))
+    if any(type(n) is not Value or n.shape != x.shape[:lead] for n in ids):
+        return False
+    own = [o.along(p, k) for k in range(p.ndim)]
+    at = {
+        k: o.bind("gather", o.given(n), *own[:lead], axes=tuple(range(lead)))
+        for k, n in zip(axes, ids, strict=True)
+    }
+    rest = iter(own[lead:])
+    places = [at[k] if k in at else next(rest) for k in range(len(v.shape))]
+    params = {**e.params, "axes": tuple(range(len(v.shape)))}
+    if x not in o.lasting:
+        params.pop("held", None)
+    return o.is_dense(e, o.bind("scatter_add", entries, *places, **params))
+
+
+def _of_entries(x: Any) -> bool:
+    """Whether single entries of an operand are stored, each once."""
+    return is_stored(x) and pattern_of(x).ndim == len(x.shape) and pattern_of(x).distinct
+
+
+def _shares(o: Opening, e: Equation) -> bool:
+    """1/n at the n entries of a line that attain its extremum, nan at those that are nan, at a pattern."""
+    (x,), p, axis = e.operands, e.params["pattern"], e.params["axis"]
+    if not is_stored(x) and x.aval.support is not NOTHING and p.ndim == len(x.shape):
+        every = o.bind("extremum_shares", o.given(x), axis=axis, largest=e.params["largest"])
+        return o.is_dense(e, o.gathered(every, o.places(p)))
+    if not (is_stored(x) and axis and pattern_of(x).ndim == p.ndim == len(x.shape) and p.distinct):
+        return False
+    found, values = _opened(o, e), o.at(x, p)
+    if found is None or values is None:
+        return False
+    lines, entries = found
+    top = lines.extreme(entries, e.params["largest"])
+    number = lines.summed(o.bind("astype", o.bind("equal", entries, lines.each(top)), dtype=x.dtype))
+    zeros = o.bind("where", o.bind("equal", top, 0), lines.missing(), 0)
+    share = o.bind("reciprocal", o.bind("add", number, zeros))
+    there = lines if p is pattern_of(x) else Lines(o, p, axis, x.dtype)
+    shares = o.bind("where", o.bind("equal", values, there.each(top)), there.each(share), 0)
+    return o.is_dense(e, o.bind("where", o.bind("isnan", values), math.nan, shares))
+
+
+#: By name.
+RULES: dict[str, Rule] = {
+    "all": _of_lines("bfciu", _truth),
+    "any": _of_lines("bfciu", _truth),
+    "argmax": _of_lines("fiu", _position),
+    "argmin": _of_lines("fiu", _position),
+    "cross_entropy": _cross_entropy,
+    "deviation": _of_lines("fc", _deviation),
+    "extremum_shares_at": _shares,
+    "logsumexp": _of_lines("f", _logsumexp),
+    "max": _of_lines("fiu", _extremum),
+    "min": _of_lines("fiu", _extremum),
+    "norm": _of_lines("fc", _norm),
+    "prod": _of_lines("fciu", _product),
+    "scatter_add": _scatter_add,
+    "segment_max": _segment_max,
+    "sum": summed,
+}
+
+__all__ = ["RULES"]

@@ -1,0 +1,447 @@
+"""A graph on sparse values while it becomes one on their entries and index arrays, equation by equation.
+
+Where a rule makes an equation of native ones, its sparse operands are opened; else it stays a library step on
+packed values. Which rules there are is said in `graph.sparse.sparse_lowering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
+from iverson.core.entries import Stored
+from iverson.core.op import Op
+from iverson.core.python.cached import cached_property
+from iverson.core.table import TABLE
+from iverson.graph.ir.derivative_interface import where_held
+from iverson.graph.ir.entry_ops import stored_on, stored_read
+from iverson.graph.ir.nodes import (
+    UNDEFINED,
+    Equation,
+    Graph,
+    Operand,
+    Params,
+    Value,
+    subgraphs,
+    values_of,
+)
+from iverson.graph.ir.pattern_binding import unknown
+from iverson.graph.ir.print import numbers
+from iverson.graph.lowering.padding import entry_axis, guarded
+from iverson.graph.passes.support_and_demand import is_made, is_of_stored
+from iverson.graph.sparse.calling_convention import (
+    Along,
+    Beyond,
+    Converted,
+    Entries,
+    Gaps,
+    Given,
+    Into,
+    OnPatterns,
+    Packed,
+    Pairs,
+    Places,
+    Rows,
+    Valid,
+    entries_of,
+)
+from iverson.layouts import Pattern
+from iverson.layouts.placement import rows
+from iverson.layouts.symbols import PatternRead, PatternSymbol
+
+Rule: TypeAlias = "Callable[[Opening, Equation], bool]"
+
+
+def is_stored(x: Any) -> bool:
+    """Whether an operand is a value on a pattern."""
+    return type(x) is Value and isinstance(x.aval.support, Stored)
+
+
+def pattern_of(v: Value) -> Any:
+    """The pattern that a value is stored on."""
+    return v.aval.support.pattern  # type: ignore[union-attr]
+
+
+def read_on(graph: Graph) -> dict[Any, Pattern]:
+    """Values that are read on one pattern alone, each with that: they may have entries elsewhere."""
+    found: dict[Any, Pattern] = {}
+    others = set(graph.outputs)
+    for e in reversed(graph.equations):
+        v: Any = next(iter(e.results), None)
+        for x in others.intersection(e.results):
+            found.pop(x, None)
+        p: Any = e.params["pattern"] if e.op is stored_on else None
+        if e.op.elementwise:
+            p = pattern_of(v) if is_stored(v) else found.get(v)
+        for x in e.operands:
+            if p is None or is_stored(x) or getattr(x, "shape", None) != v.shape or found.get(x, p) is not p:
+                others.add(x)
+            else:
+                found[x] = p
+    return found
+
+
+@dataclass(eq=False)
+class Opening:
+    """One graph: what is made of it so far.
+
+    entries : of values that are open, theirs. now : what stands for values of the graph that are dense.
+    whole : sparse values that are there packed. converted : dense ones that a layout is asked for.
+    carried : patterns of values of which the graph does not say that they are stored.
+    bounded : the pattern that an extent is the bound of.
+    rules_of : what to try with an equation, in order: a rule says whether it made it of native ones.
+    """
+
+    graph: Graph
+    bounded: dict[int, PatternSymbol]
+    rules_of: Callable[[Equation], Sequence[Rule]]
+    equations: list[Equation] = field(default_factory=list)
+    entries: dict[Value, Value] = field(default_factory=dict)
+    now: dict[Value, Value] = field(default_factory=dict)
+    whole: set[Value] = field(default_factory=set)
+    converted: dict[Value, Params] = field(default_factory=dict)
+    carried: dict[Value, Pattern] = field(default_factory=dict)
+    takes: dict[Any, Value] = field(default_factory=dict)
+    held: dict[Any, Value] = field(default_factory=dict)
+    where: Any = None
+
+    @cached_property
+    def selects(self) -> bool:
+        """Whether entries may be a selection."""
+        return not is_made(self.graph) or is_of_stored(self.graph)
+
+    @cached_property
+    def lasting(self) -> set[Value]:
+        """Values that are zero off their patterns to any order: what was put there, and what follows from
+        that alone. What follows from an input that is stored is zero there only now."""
+        found = {v for v, _ in self.graph.constants if is_stored(v)}
+        for e in self.graph.equations:
+            stored = list(filter(is_stored, values_of(e.operands)))
+            if e.op is TABLE["from_values"] or (stored and found.issuperset(stored)):
+                found.update(e.results)
+        return found
+
+    def left_out(self, entries: Value, places: Value) -> Value:
+        """Entries read at places, as a selection of those that are stored: the places of at least 0."""
+        there = self.bind("greater_equal", places, 0)
+        there = self.reshaped(there, (*places.shape, *(1,) * (len(entries.shape) - 1)))
+        return self.bind("bracket", there, entries, negated=False)
+
+    def inside(self, body: Graph) -> Opening:
+        """The same of a graph inside."""
+        return Opening(body, self.bounded, self.rules_of)
+
+    def run(self) -> OnPatterns:
+        """All of it, on what a call gives."""
+        self.open_all()
+        gives: list[Any] = []
+        outputs: list[Operand] = []
+        for x in self.graph.outputs:
+            if x is UNDEFINED:
+                gives.append(UNDEFINED)
+                continue
+            is_open = x in self.entries and x not in self.whole
+            if x in self.converted:
+                gives.append(Converted(len(outputs), self.converted[x]))
+            else:
+                if x in self.carried and len(self.entries[x].shape) > 1:  # of several steps
+                    is_open = False
+                own = self.carried.get(x) if type(x) is Value else None
+                p = (own or pattern_of(x)) if is_open else None
+                gives.append(len(outputs) if p is None else Packed(len(outputs), p))
+            outputs.append(self.entries[x] if is_open else self.given(x))
+        self.bound(outputs)
+        self.tell_beyond(outputs, gives)
+        return OnPatterns(self.core(outputs), tuple(self.takes), tuple(gives))
+
+    def core(self, outputs: Sequence[Operand]) -> Graph:
+        """What was made, with these outputs."""
+        read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
+        constants = tuple((v, held) for v, held in self.constants.items() if v in read)
+        return Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
+
+    def open_all(self) -> None:
+        """The equations, one after the other."""
+        g = self.graph
+        self.numbers = {v: k for k, v in enumerate(g.inputs)}
+        self.constants = dict(g.constants)
+        self.whole.update((*g.inputs, *self.constants))
+        for k, v in enumerate(g.inputs):
+            if not is_stored(v):
+                self.takes[Given(k)] = v
+        at = read_on(g)
+        placed: dict[Operand, Value] = {}
+        for e in g.equations:
+            self.where = e.where
+            if placed:
+                e = replace(e, operands=tuple([placed.get(x, x) for x in e.operands]))
+            read = [v for v in e.results if v in at] if any(map(is_stored, e.operands)) else []
+            there = {v: Value(Aval(v.shape, v.dtype, Stored(at[v]))) for v in read}
+            made = replace(e, results=tuple([there.get(v, v) for v in e.results])) if there else e
+            if (e.op.elementwise or e.op.entry_map.moves or not there) and self.native(made):
+                placed.update(there)
+            elif not (there and self.native(e)):
+                self.library(made)
+                placed.update(there)
+
+    def native(self, e: Equation) -> bool:
+        """An equation as native ones, where a rule makes it of these."""
+        return any(rule(self, e) for rule in self.rules_of(e))
+
+    def bound(self, outputs: Sequence[Operand]) -> None:
+        """Leave out what is beyond the entries of patterns."""
+        valid = {
+            n: self.takes.get(Valid(s, n)) or Value(Aval((n,), np.dtype(bool)))
+            for n, s in self.bounded.items()
+        }
+        if not valid:
+            return
+        graph = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs))
+        self.equations = list(guarded(graph, valid).equations)
+        for n, own in valid.items():
+            if any(own in e.operands for e in self.equations):
+                self.takes[Valid(self.bounded[n], n)] = own
+
+    def tell_beyond(self, outputs: Sequence[Operand], gives: list[Any]) -> None:
+        """Tell what inputs and outputs have beyond the entries of patterns."""
+        bounded = self.bounded
+        for take, v in list(self.takes.items()):
+            if type(take) is Given and (k := entry_axis(v, bounded)) is not None:
+                extent = v.shape[k]
+                self.takes[Beyond(take.number, k, bounded[extent], extent)] = v
+                del self.takes[take]
+        for m, g in enumerate(gives):
+            k = entry_axis(outputs[g], bounded) if type(g) is int else None
+            if k is not None:
+                extent = outputs[g].shape[k]
+                gives[m] = Beyond(g, k, bounded[extent], extent)
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def given(self, x: Operand) -> Operand:
+        """An operand as equations read it that take values packed."""
+        if type(x) is not Value or x in self.now:
+            return self.now.get(x, x) if type(x) is Value else x
+        if x in self.carried:
+            made = self.spread if len(self.entries[x].shape) == 1 else self._of_steps
+            self.now[x] = made(self.among_zeros(x), self.carried[x], x.shape)
+            return self.now[x]
+        if x in self.numbers:
+            return self.takes.setdefault(Given(self.numbers[x]), x)
+        if is_stored(x) and x not in self.whole:
+            p, entries = pattern_of(x), self.entries[x]
+            values = self.reshaped(entries, p.stored_shape + entries.shape[1:])
+            self.equations.append(Equation(TABLE["from_values"], (values,), {"pattern": p}, (x,), self.where))
+            self.whole.add(x)
+        return x
+
+    def library(self, e: Equation) -> None:
+        """An equation as it is, on packed values. Raises PatternRead where graphs of it name patterns that no
+        input of theirs is on."""
+        for _, body in subgraphs(e):
+            if unknown(body):
+                raise PatternRead
+        self.equations.append(replace(e, operands=tuple(map(self.given, e.operands))))
+        self.whole.update(e.results)
+
+    def dense(self, x: Operand) -> Operand:
+        """An operand with every entry."""
+        if not is_stored(x):
+            return self.given(x)
+        out = self.spread(self.among_zeros(x), pattern_of(x), x.shape)
+        if not self.selects or x in self.lasting:
+            return out
+        return self.bind("bracket", self.not_held(x), out, negated=True)
+
+    def not_held(self, x: Value) -> Value:
+        """Where a sparse value that does not last is left out: at stored entries alone."""
+        left_out = self.bind("logical_not", self.bind(where_held, self.open(x)))
+        return self.spread(left_out, pattern_of(x), x.shape)
+
+    def among_zeros(self, x: Value) -> Value:
+        """The entries of a sparse value, to be put, or added up, among its zeros: where these are like any
+        other, no selection."""
+        entries = self.open(x)
+        return self.bind("selected", entries) if self.selects and x not in self.lasting else entries
+
+    def spread(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
+        """An array with entries at a pattern."""
+        return self.bind("scatter_add", entries, *self.places(p), axes=tuple(range(p.ndim)), shape=shape)
+
+    def _of_steps(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
+        """An array with entries at a pattern, of each of some steps."""
+        by_step = self.bind("permute_dims", entries, axes=(1, 0))
+        whole = self.spread(by_step, p, (*shape[1:], shape[0]))
+        return self.bind("permute_dims", whole, axes=(p.ndim, *range(p.ndim)))
+
+    def open(self, v: Value) -> Value:
+        """The entries of a sparse value: (count, *dense axes)."""
+        found = self.entries.get(v)
+        if found is None:
+            found = self.entries[v] = self._opened(v)
+        return found
+
+    def entries_of(self, x: Value) -> Value:
+        """The entries of a sparse value, all of a dense one in a row."""
+        return self.open(x) if is_stored(x) else self.reshaped(self.given(x), (prod(x.shape),))
+
+    def _opened(self, v: Value) -> Value:
+        p = pattern_of(v)
+        shape = (p.count, *v.shape[p.ndim :])
+        if v in self.numbers:
+            return self.takes.setdefault(Entries(self.numbers[v], p), Value(Aval(shape, v.dtype)))
+        if v not in self.constants or isinstance(p, PatternSymbol):
+            return self.reshaped(self.bind("values_at", self.given(v), pattern=p), shape)
+        found = Value(Aval(shape, v.dtype))
+        self.constants[found] = entries_of(value_of(self.constants[v], self.constants[v]), p)
+        return found
+
+    def turned(self, p: Pattern, entries: Value) -> Value:
+        """The entries of a value in the order of the transposed pattern: those of blocks are turned."""
+        if not p.blocksize:
+            return entries
+        dense = entries.shape[1:]
+        blocks = self.reshaped(entries, p.stored_shape + dense)
+        turned = self.bind("permute_dims", blocks, axes=(0, 2, 1, *range(3, len(blocks.shape))))
+        return self.reshaped(turned, (p.count, *dense))
+
+    def places(self, p: Pattern) -> list[Value]:
+        """The index of each entry, along each sparse axis."""
+        return [self.along(p, k) for k in range(p.ndim)]
+
+    def along(self, pattern: Pattern, axis: int) -> Value:
+        p, key = pattern, Along(pattern, axis)
+        if isinstance(p, PatternSymbol):
+            return self.takes.setdefault(key, Value(Aval((p.count,), p.index_dtype)))
+        if key not in self.held:
+            array = p.index_array(axis)
+            self.held[key] = Value(Aval(array.shape, array.dtype))
+            self.constants[self.held[key]] = array
+        return self.held[key]
+
+    def rows(self, p: Pattern) -> list[Value]:
+        """A pattern by rows: what `stored_product` reads before and after its dense factor."""
+        parts = (0, 1) if p.by_rows else (0, 1, 2)
+        return [self.of_rows(Rows(p, k)) for k in parts]
+
+    def of_rows(self, key: Rows) -> Value:
+        p = key.pattern
+        if isinstance(p, PatternSymbol):
+            return self.takes.setdefault(key, Value(Aval(key.shape, p.index_dtype)))
+        if key not in self.held:
+            array = rows(p)[key.part]
+            self.held[key] = Value(Aval(array.shape, array.dtype))
+            self.constants[self.held[key]] = array
+        return self.held[key]
+
+    def on_all_axes(self, p: Pattern, shape: tuple[int, ...]) -> Pattern:
+        """A pattern of slices of arrays of this shape as one of their entries."""
+        found = p.of_entries(shape[p.ndim :])
+        if isinstance(found, PatternSymbol) and found.capacity and found.count not in self.bounded:
+            if found.count in numbers(self.graph):
+                raise PatternRead
+            self.bounded[found.count] = found
+        return found
+
+    def constant(self, array: Any) -> Value:
+        """A new constant."""
+        found = Value(Aval(array.shape, array.dtype))
+        self.constants[found] = array
+        return found
+
+    def take(self, key: Gaps | Into | Pairs) -> Value:
+        """What follows from a pattern."""
+        if any(isinstance(p, PatternSymbol) for p in key.patterns):
+            return self.takes.setdefault(key, Value(Aval(key.shape, np.dtype(np.int64))))
+        if key not in self.held:
+            self.held[key] = self.constant(key.of({}))
+        return self.held[key]
+
+    def at(self, x: Value, p: Pattern) -> Value | None:
+        """The entries of a sparse value at a pattern over the same axes, or over all of those that it is
+        broadcast to; None at others."""
+        own = pattern_of(x)
+        if own is p:
+            return self.open(x)
+        if own.shape == p.shape:
+            places = self.at_places(Places(p, (own,)))
+            entries = self.bind(stored_read, self.open(x), places, flat=False)
+            return self.left_out(entries, places) if self.selects and x in self.lasting else entries
+        if p.ndim < len(x.shape):
+            return None
+        places = self.at_places(Places(p, (own,), dense=x.shape[own.ndim :]))
+        return self.bind(stored_read, self.open(x), places, flat=True)
+
+    def at_places(self, key: Places) -> Value:
+        aval = Aval((key.at.count,), np.dtype(np.int64))
+        if any(isinstance(p, PatternSymbol) for p in (key.at, *key.of)):
+            return self.takes.setdefault(key, Value(aval))
+        if key not in self.held:
+            self.held[key] = Value(aval)
+            self.constants[self.held[key]] = key.found({})
+        return self.held[key]
+
+    def operand(self, take: Any, operands: Sequence[Operand]) -> Operand:
+        """What a graph inside takes, of an equation with these operands; None where it is not there."""
+        if type(take) is Given:
+            return self.dense(operands[take.number])
+        if type(take) is Along:
+            return self.along(take.pattern, take.axis)
+        if type(take) is Rows:
+            return self.of_rows(take)
+        if type(take) in (Gaps, Into, Pairs):
+            return self.take(take)
+        if type(take) is Places:
+            return self.at_places(take)
+        if type(take) is Valid:
+            return self.takes.setdefault(take, Value(Aval((take.extent,), np.dtype(bool))))
+        x = operands[take.number]
+        if x in self.carried:
+            return self.entries[x] if self.carried[x] is take.pattern else None
+        return self.open(x) if is_stored(x) and pattern_of(x) is take.pattern else None
+
+    # --- equations --------------------------------------------------------------------------------
+
+    def bind(self, op: str | Op, *operands: Operand, **params: Any) -> Value:
+        """The result of a new equation."""
+        op = TABLE[op] if isinstance(op, str) else op
+        aval = op.infer(*(x.aval if type(x) is Value else x for x in operands), **params)
+        found = Value(Aval(aval.shape, aval.dtype))
+        self.equations.append(Equation(op, operands, params, (found,), self.where))
+        return found
+
+    def gathered(self, x: Any, places: Sequence[Value]) -> Value:
+        """The slices of an array at places along its first axes; of an empty one there are none to read."""
+        lead = len(places)
+        if 0 in x.shape[:lead]:
+            return self.constant(np.zeros((*places[0].shape, *x.shape[lead:]), x.dtype))
+        return self.bind("gather", x, *places, axes=tuple(range(lead)))
+
+    def combined(self, parts: Sequence[Value], op: str, dtype: Any) -> Value:
+        """The sum or product of values, in a dtype."""
+        found = parts[0]
+        for x in parts[1:]:
+            found = self.bind(op, found, x)
+        return found if found.dtype == dtype else self.bind("astype", found, dtype=dtype)
+
+    def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        return x if x.shape == shape else self.bind("reshape", x, shape=shape)
+
+    def is_dense(self, e: Equation, found: Value) -> bool:
+        """What an equation gives is this, with every entry."""
+        (v,) = e.results
+        self.now[v] = self.reshaped(found, v.shape)
+        return True
+
+    def is_open(self, e: Equation, entries: Value) -> bool:
+        """What an equation gives is stored on its pattern, and these are the entries."""
+        (v,) = e.results
+        p = pattern_of(v)
+        self.entries[v] = self.reshaped(entries, (p.count, *v.shape[p.ndim :]))
+        return True

@@ -1,0 +1,151 @@
+"""Loops and branches on sparse values as ones on their entries and index arrays.
+
+    %5 = scan[body=graph(%2, %3) {           ->     %7 = scan[body=graph(%4, %3) {
+      %4 = multiply(%2, %3)                           %6 = multiply(%4, %3)
+      return (%4) }](%0, %1)                          return (%6) }](%entries, %1)
+
+where %0 and %4 are stored on one pattern. What a body reads of patterns, and entries that are the same in all
+steps, are operands before those that are carried. A result that is stored on one pattern in all steps is its
+entries there, of each step where there is one for each, and is made an array where something else than a loop
+reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from iverson.core.aval import Aval
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, subgraphs
+from iverson.graph.ir.pattern_binding import named
+from iverson.graph.sparse.calling_convention import Entries, Given
+from iverson.graph.sparse.lowering_state import Opening, is_stored, pattern_of
+from iverson.layouts import Pattern
+from iverson.layouts.symbols import PatternSymbol
+
+#: What else of a body is stored is made an array of so many entries at most.
+_SMALL = 1 << 20
+
+#: Of ops that run graphs, how many operands come before those of the graphs.
+BLOCKS = {"scan": 0, "while": 0, "cond": 1, "checkpoint": 0}
+
+
+def opened_block(o: Opening, e: Equation) -> bool:
+    """A loop or branch on entries and index arrays: those that are the same in all steps, and those of values
+    that are carried on one pattern."""
+    graphs = dict(subgraphs(e))
+    first, operands = e.operands[: BLOCKS[e.op.name]], e.operands[BLOCKS[e.op.name] :]
+    if not any(map(names_patterns, graphs.values())) or any(map(is_stored, e.results)):
+        return False
+    opened = {name: o.inside(body) for name, body in graphs.items()}
+    made = {name: inner for name, inner in opened.items() if name != "condition"}
+    carried = _carried(e, [inner.graph for inner in made.values()])
+    outputs: dict[str, list[Any]] = {}
+    for name, inner in opened.items():
+        inner.open_all()
+        if UNDEFINED in inner.graph.outputs:
+            return False
+        own = carried if name in made else {}
+        if any(
+            is_stored(x) and k not in own and prod(x.shape) > _SMALL
+            for k, x in enumerate(inner.graph.outputs)
+        ):
+            return False
+        outputs[name] = [
+            inner.open(x) if k in own else inner.dense(x) for k, x in enumerate(inner.graph.outputs)
+        ]
+    for name, inner in opened.items():
+        inner.bound(outputs[name])
+    if any(map(_is_left, opened.values())):
+        return False
+    takes = list(dict.fromkeys(t for inner in opened.values() for t in inner.takes))
+    moves: list[Any] = []
+    if "consts" in e.params:
+        count = e.params.get("carry", len(e.results))
+        moving = {k + e.params["consts"]: p for k, p in carried.items() if k < count}
+        moves = [t for t in takes if type(t) is Given and t.number >= e.params["consts"]]
+        moves += [Entries(k, p) for k, p in moving.items()]
+        moves = sorted(
+            {*moves, *(t for t in takes if type(t) is Entries and t.number >= e.params["consts"])},
+            key=lambda t: t.number,
+        )
+        if len({t.number for t in moves}) < len(moves):
+            return False
+        takes = [*(t for t in takes if t not in moves), *moves]
+    given = [o.operand(t, operands) for t in takes]
+    if None in given:
+        return False
+    bodies = {}
+    for name, inner in opened.items():
+        core = inner.core(outputs[name])
+        inputs = tuple(
+            inner.takes.get(t) or Value(Aval(x.shape, x.dtype)) for t, x in zip(takes, given, strict=True)
+        )
+        bodies[name] = replace(core, inputs=inputs)
+    params = {**e.params, **bodies}
+    if "consts" in params:
+        params["consts"] = len(takes) - len(moves)
+    results = tuple(
+        Value(Aval((*v.shape[: -carried[k].ndim], carried[k].count), v.dtype)) if k in carried else v
+        for k, v in enumerate(e.results)
+    )
+    o.equations.append(replace(e, operands=(*map(o.given, first), *given), params=params, results=results))
+    for k, p in carried.items():
+        o.entries[e.results[k]], o.carried[e.results[k]] = results[k], p
+    return True
+
+
+def steps_read(o: Opening, e: Equation) -> bool:
+    """One step of what a loop gives of each, or some of them."""
+    (x,), (v,) = e.operands, e.results
+    if x not in o.carried or len(o.entries[x].shape) == 1:
+        return False
+    at, *rest = e.params["key"]
+    whole = [slice(0, n, 1) for n in x.shape[1:]]
+    if at is None or rest != whole:
+        return False
+    entries = o.entries[x]
+    o.entries[v] = o.bind("index_basic", entries, key=(at, slice(0, entries.shape[1], 1)))
+    o.carried[v] = o.carried[x]
+    return True
+
+
+def _carried(e: Equation, bodies: Sequence[Graph]) -> dict[int, Any]:
+    """Which results of a loop or branch are stored on a pattern that they have in all steps, and that."""
+    count = e.params.get("carry", len(e.results))
+    found: dict[int, Any] = {}
+    for k in range(len(e.results)):
+        made = [body.outputs[k] for body in bodies]
+        if all(is_stored(x) and pattern_of(x).ndim == len(x.shape) for x in made):
+            carries = "consts" in e.params and k < count
+            given = [body.inputs[k + e.params["consts"]] for body in bodies] if carries else []
+            if all(is_stored(x) and pattern_of(x) is pattern_of(made[0]) for x in (*made, *given)):
+                found[k] = pattern_of(made[0])
+    return found
+
+
+def _is_left(inner: Opening) -> bool:
+    """Whether an equation names a pattern that is not known yet, or reads a value packed."""
+    made = inner.equations
+    return any(
+        isinstance(p, PatternSymbol) or (isinstance(p, Graph) and any(named(p)))
+        for e in made
+        for p in e.params.values()
+    ) or any(is_stored(v) for take, v in inner.takes.items() if type(take) is Given)
+
+
+def names_patterns(graph: Graph) -> bool:
+    """Whether something is sparse in a graph, or in one inside."""
+    held = (v for v, _ in graph.constants)
+    values = (*graph.inputs, *held, *(v for e in graph.equations for v in e.results))
+    named = any(
+        e.op.name == "to_layout" or any(isinstance(p, Pattern) for p in e.params.values())
+        for e in graph.equations
+    )
+    inside = (body for e in graph.equations for _, body in subgraphs(e))
+    return named or any(map(is_stored, values)) or any(map(names_patterns, inside))
+
+
+__all__ = ["names_patterns", "opened_block", "steps_read"]

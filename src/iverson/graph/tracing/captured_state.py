@@ -1,0 +1,374 @@
+"""Cells: places outside of a trace that hold a tensor which the trace writes, or reads anew at each call.
+
+    def step(x): w.grad = x; w -= 0.1 * x    ->    graph(x, w) { ... return ..., w's new value, x }
+
+A tensor in a cell is an input of the graph; where it was written, its new value is an output, which each call
+puts back. While the function is traced the cell holds a value without entries; when the trace ends it holds
+again what it did before.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from iverson.autograd.mode import recording
+from iverson.autograd.node import GradSlot, PausedLeaf
+from iverson.core.aval import Aval
+from iverson.core.dispatch import (
+    Handle,
+    LevelValue,
+    Wrapper,
+    alias,
+    cells,
+    is_tracked,
+    is_variable,
+    levels,
+    make_handle,
+    rebind,
+    slot_of,
+    unwrap,
+    value_of,
+)
+from iverson.core.entries import FULL, Bracket
+from iverson.graph.ir.nodes import Value
+from iverson.layouts import support_of
+
+
+def contents(x: Any) -> Any:
+    """What a handle, or a wrapper, stands for until it is written to."""
+    return unwrap(x) if isinstance(x, Wrapper) else value_of(x)
+
+
+def aval_of(x: Any) -> Aval:
+    """What a trace counts on of a handle, or of what one holds."""
+    held = value_of(x, x)
+    support = support_of(np.asarray(held) if isinstance(held, np.generic) else held)
+    return Aval(held.shape, held.dtype, FULL if isinstance(support, Bracket) else support)
+
+
+def _is_written(cell: TensorCell, value: Value) -> bool:
+    """Whether it stands for something else now than when the trace took it in, as this value."""
+    x = cell.now()
+    return x is not None and getattr(value_of(x), "value", None) is not value and value_of(x) is not cell.held
+
+
+def _nothing() -> None:
+    """A reference to what is gone."""
+
+
+class TensorCell:
+    """A handle that a trace takes in. One that dies with the traced call was a temporary of that call.
+
+    held : what it held before the trace.
+    is_declared : whether it is known to outlive the traced call.
+    constant : whether what it holds after the traced call is not recorded.
+    """
+
+    def __init__(self, x: Any, *, is_declared: bool) -> None:
+        self.is_declared = is_declared
+        self._ref: Callable[[], Any] = ref(x)
+        self.held, self._slot = value_of(x), slot_of(x)
+        self._aval, self.is_tracked = aval_of(x), is_tracked(x)
+        self.is_leaf = is_variable(x)
+        self.constant = False
+
+    def now(self) -> Any:
+        """The handle, None if it is gone."""
+        return self._ref()
+
+    @property
+    def was_read_before(self) -> bool:
+        """Whether what was computed of it, an array or a value around, before it was written is not in the
+        trace."""
+        return not self.is_declared and not (self.is_tracked and not isinstance(self.held, LevelValue))
+
+    def leave(self) -> None:
+        """Take the handle for gone."""
+        self._ref = _nothing
+
+    def before(self) -> Any:
+        """A handle with what it held before the trace."""
+        return make_handle(self.held, *self._slot)
+
+    def same_as(self, other: Any) -> bool:
+        """Whether a cell of another trace is of the same handle."""
+        return isinstance(other, TensorCell) and self._ref() is other._ref() is not None
+
+    def restore(self) -> None:
+        """Let it hold what it did before the trace."""
+        if (x := self._ref()) is not None:
+            rebind(x, self.held, *self._slot)
+        self.held = None
+
+    def put(self, result: Any) -> None:
+        """Let it stand for a result from now on; a leaf stays one."""
+        x: Any = self._ref()
+        if self.is_leaf or self.constant:
+            with recording(False):  # a leaf stays one
+                x._become(make_handle(value_of(result)))
+        else:
+            x._become(result)
+
+    def holds(self) -> bool:
+        """Whether what was traced of it is so now."""
+        x = self._ref()
+        return (
+            x is not None
+            and is_tracked(x) == self.is_tracked
+            and is_variable(x) == self.is_leaf
+            and aval_of(x) == self._aval
+        )
+
+
+class GradientCell:
+    """Where ``backward`` adds up the gradient of a leaf.
+
+    is_read : whether what it holds before the traced call is part of that.
+    """
+
+    def __init__(self, place: GradSlot | PausedLeaf) -> None:
+        self._ref = ref(place)
+        self.held = place.gradient
+        self._aval = None if self.held is None else aval_of(self.held)
+        self.is_read = False
+        self.constant = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody can read it any more."""
+        return self._ref() is None
+
+    def same_as(self, other: Any) -> bool:
+        """Whether a cell of another trace is of the same place."""
+        return isinstance(other, GradientCell) and self._ref() is other._ref() is not None
+
+    def is_of(self, place: Any) -> bool:
+        """Whether it stands for a place."""
+        return self._ref() is place
+
+    def now(self) -> Any:
+        """The gradient, as a handle, or None."""
+        place = self._ref()
+        return None if place is None else place.gradient
+
+    def restore(self) -> None:
+        """Let it hold what it did before the trace."""
+        if (place := self._ref()) is not None:
+            place.gradient = self.held
+        self.held = None
+
+    def put(self, gradient: Any) -> None:
+        """Let it be this gradient from now on."""
+        if (place := self._ref()) is not None:
+            if (around := cells()) is not None:
+                around.gradient(place, read=False)
+            place.gradient = make_handle(value_of(gradient)) if self.constant else gradient
+
+    def holds(self) -> bool:
+        """Whether what was traced of it is so now."""
+        if self.is_gone or not self.is_read:
+            return not self.is_gone
+        x = self.now()
+        return (None if x is None else aval_of(x)) == self._aval
+
+
+class NumberCell:
+    """A Python number that is read anew at each call."""
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read = read
+
+    def same_as(self, other: Any) -> bool:
+        """Whether a cell of another trace reads the same."""
+        return isinstance(other, NumberCell) and _reads(self._read) == _reads(other._read)
+
+    def now(self) -> Any:
+        """It, as a handle."""
+        return make_handle(np.array(self._read(), np.float64))
+
+
+def _reads(read: Any) -> tuple[Any, ...]:
+    """What tells two functions that read a number apart: their code, and what they close over."""
+    return read.__code__, *(id(c.cell_contents) for c in read.__closure__ or ())
+
+
+Cell = TensorCell | GradientCell | NumberCell
+
+
+class OutsideCells:
+    """Of a derivative that is written down: so is what users' rules compute of tracked tensors from outside.
+
+    What they write is the affair of the next level around it that has cells, if any.
+    """
+
+    def __init__(self, level: Any) -> None:
+        self.level = level
+
+    def bind(self, op: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """As `Level.bind`, of an op on tracked tensors from outside."""
+        return self.level.bind(op, args, params)
+
+    def reading(self, args: Sequence[Any]) -> None:
+        """Before an op on arrays from outside alone, whose result is a constant of the trace."""
+        for x in args:
+            if isinstance(x, Handle | Wrapper) and not isinstance(value_of(unwrap(x)), LevelValue):
+                self.level.note(x, contents(x))
+
+    def inside(self, x: Any) -> Any:
+        """A handle with the value that the trace has for that of an eager handle."""
+        return self.level.variable_of(x) if self._is_around(x) else x
+
+    def _is_around(self, x: Any) -> bool:
+        """Whether a handle holds an array, or a value of a level around this one."""
+        held = value_of(x)
+        if not isinstance(held, LevelValue):
+            return True
+        entered = levels()
+        return held._level in entered[: entered.index(self.level)]
+
+    def rebinding(self, x: Any) -> None:
+        """Before a handle is made to stand for another value."""
+        if (around := self._around()) is not None:
+            around.rebinding(x)
+
+    def gradient(self, place: Any, *, read: bool) -> None:
+        """Before the gradient in a place is read, or replaced."""
+        if (around := self._around()) is not None:
+            around.gradient(place, read=read)
+
+    def _around(self) -> Any:
+        """The cells of the next level around this one that has any."""
+        entered = levels()
+        outer = (level.cells for level in reversed(entered[: entered.index(self.level)]))
+        return next((found for found in outer if found is not None), None)
+
+
+class TraceCells(OutsideCells):
+    """The cells of a trace.
+
+    again : untracked handles that were found to be written: what was computed of them before was not written
+        down, so that they have to be taken in from the start of another trace.
+    guards : what else has to hold for the trace to be used.
+    """
+
+    def __init__(self, level: Any) -> None:
+        super().__init__(level)
+        self.again: list[Any] = []
+        self.guards: list[Callable[[], bool]] = []
+        self._tensors: list[tuple[TensorCell, Any]] = []
+        self._gradients: list[tuple[GradientCell, Any]] = []
+        #: The last cell of what is, or was, at this address.
+        self._at: dict[int, TensorCell | GradientCell] = {}
+        self._numbers: list[tuple[NumberCell, Any]] = []
+
+    # --- while the function runs -------------------------------------------------------------------
+
+    def take(self, x: Any) -> Any:
+        """Let a handle from outside hold the trace's value for it, which each call reads anew."""
+        if self._is_around(x):
+            value = self._cell(x, is_declared=True)
+            rebind(x, value_of(self.level.handle(value)))
+        return x
+
+    def number(self, read: Callable[[], float]) -> Any:
+        """A handle for a Python number, which each call reads anew."""
+        value = Value(Aval((), np.dtype(np.float64)))
+        self._numbers.append((NumberCell(read), value))
+        return self.level.handle(value)
+
+    def rebinding(self, x: Any) -> None:
+        """Before a handle is made to stand for another value."""
+        if not self._is_around(x):
+            return
+        known = self._at.get(id(x))
+        if known is None or known.now() is not x:
+            self._cell(x, is_declared=False)
+
+    def gradient(self, place: Any, *, read: bool) -> None:
+        """Before the gradient in a place is read, or replaced."""
+        known = self._at.get(id(place))
+        if isinstance(known, GradientCell) and known.is_of(place):
+            return
+        super().gradient(place, read=read)  # what it holds here is then what it holds there
+        cell = GradientCell(place)
+        cell.is_read = read
+        value = None
+        if read and cell.held is not None and self._is_around(cell.held):
+            value = Value(aval_of(cell.held))
+            place.gradient = self.level.handle(value)
+        self._at[id(place)] = cell
+        self._gradients.append((cell, value))
+
+    def _cell(self, x: Any, *, is_declared: bool) -> Value:
+        """A cell for a handle; what was read of it before is read of that."""
+        cell = TensorCell(x, is_declared=is_declared)
+        value: Value = self.level.taken(x)
+        self._at[id(x)] = cell
+        self._tensors.append((cell, value))
+        return value
+
+    # --- when it has run ---------------------------------------------------------------------------
+
+    def inputs(self) -> list[tuple[Value, Cell]]:
+        """What is read of cells that are there still; the others' tensors become constants."""
+        if any(not c.is_declared and c.now() is not None for c, _ in self._tensors):
+            gc.collect()  # a cycle may keep a temporary alive
+        found: list[tuple[Value, Cell]] = []
+        for cell, value in self._tensors:
+            if cell.now() is None and (cell.is_tracked or isinstance(cell.held, LevelValue)):
+                self.level.captured.append((value, cell.before()))
+            elif cell.now() is None:
+                self.level.constants.append((value, cell.held))
+            else:
+                found.append((value, cell))
+        found += [(value, cell) for cell, value in self._gradients if value is not None]
+        return [*found, *((value, cell) for cell, value in self._numbers)]
+
+    def written(self) -> list[tuple[Cell, Any]]:
+        """Cells that do not hold what they did, and what they hold: a handle, or None for no gradient."""
+        found: list[tuple[Cell, Any]] = []
+        for cell, value in self._tensors:
+            if _is_written(cell, value):
+                x = cell.now()
+                if cell.was_read_before:
+                    self.again.append(x)
+                cell.constant = not is_tracked(x) and self.level.says_constant(x)
+                found.append((cell, alias(x)))
+        for place, value in self._gradients:
+            x = place.now()
+            same = x is place.held or (x is not None and getattr(value_of(x), "value", None) is value)
+            if not place.is_gone and not same:
+                place.constant = x is not None and not is_tracked(x)
+                found.append((place, x))
+        return found
+
+    def kept(self) -> list[TensorCell | GradientCell]:
+        """The cells that are there still."""
+        tensors = [c for c, _ in self._tensors if c.now() is not None]
+        return [*tensors, *(c for c, _ in self._gradients if not c.is_gone)]
+
+    def leave_temporaries(self) -> None:
+        """Leave handles that the function made, in this trace or one before it, as they are.
+
+        They hold values of the trace, which nobody can use after it.
+        """
+        made = [c for c, value in self._tensors if c.was_read_before and _is_written(c, value)]
+        if made:  # those of traces before were taken in, and are not written in this one
+            made += [c for c, value in self._tensors if c.is_declared and not _is_written(c, value)]
+        for cell in made:
+            cell.leave()
+
+    def restore(self) -> None:
+        """Let all cells hold what they did."""
+        for cell, _ in self._tensors:
+            cell.restore()
+        for place, _ in self._gradients:
+            place.restore()
+
+
+__all__ = ["Cell", "GradientCell", "NumberCell", "OutsideCells", "TensorCell", "TraceCells", "aval_of"]

@@ -1,0 +1,62 @@
+"""Random draws of bodies: made before a body runs, so that it gives the same however often it runs.
+
+checkpoint[body=(x): %1 = random(); ...](x)    ->   %2 = random()
+                                                    checkpoint[body=(x, %1): ...](x, %2)
+scan[body=(c, x): %1 = random(); ...](c, xs)   ->   %2 = random(), of all steps
+                                                    scan[body=(c, x, %1): ...](c, xs, %2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Draw
+from iverson.graph.ir.nodes import Equation, Graph, Value, subgraphs
+from iverson.graph.ir.operations import random
+
+SIDES = ("on_true", "on_false")
+
+
+def drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
+    """What a body draws, and the body with what is drawn as its last inputs: for both sides of a branch.
+
+    Loops have nothing to take out, but for those of which nobody knows how often they draw.
+    """
+    draws: list[Draw] = []
+    inputs: list[Value] = []
+    equations: list[Equation] = []
+    for e in body.equations:
+        if e.op is random:
+            draws.append(e.params["draw"])
+            inputs.append(e.results[0])
+            continue
+        if e.op.name == "cond" and draws_inside(e):
+            e, more = _branch(e)
+            draws += more
+            inputs += e.operands[len(e.operands) - len(more) :]
+        equations.append(e)
+    if not draws:
+        return (), body
+    return tuple(draws), Graph((*body.inputs, *inputs), tuple(equations), body.outputs, body.constants)
+
+
+def _branch(e: Equation) -> tuple[Equation, list[Draw]]:
+    """A branch of which both sides take what either draws as their last operands."""
+    found = [drawn_before(e.params[name]) for name in SIDES]
+    draws = [d for own, _ in found for d in own]
+    count, first = len(e.operands) - 1, len(found[0][0])
+    fresh = [[Value(Aval(d.shape, d.dtype)) for d in draws] for _ in range(3)]
+    (one, other), params = (side for _, side in found), dict(e.params)
+    own = one.inputs[count:], other.inputs[count:]
+    params["on_true"] = replace(one, inputs=(*one.inputs[:count], *own[0], *fresh[0][first:]))
+    params["on_false"] = replace(other, inputs=(*other.inputs[:count], *fresh[1][:first], *own[1]))
+    return replace(e, operands=(*e.operands, *fresh[2]), params=params), draws
+
+
+def draws_inside(e: Equation) -> bool:
+    """Whether an equation's graphs draw."""
+    return any(e.op is random or draws_inside(e) for _, graph in subgraphs(e) for e in graph.equations)
+
+
+__all__ = ["drawn_before", "draws_inside"]

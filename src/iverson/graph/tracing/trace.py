@@ -1,0 +1,479 @@
+"""Tracing: a function of tensors, run once on values without entries, written down as a graph.
+
+A `Trace` is a level. What a handle holds in it (`Traced`) knows its shape, dtype and support; ops on it are
+written down. Everything above ops works as on entries: methods, layouts, masks, and gradients, which record
+nodes and call rules that are written down too. So the gradient of a traced function is traced by taking it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+from weakref import ref
+
+import numpy as np
+
+from iverson.autograd.mode import is_constant, is_grad_enabled, recording, reset_constant, set_constant
+from iverson.autograd.node import differentiated, line_of, next_number, user_call
+from iverson.core.aval import Aval, has_shape
+from iverson.core.dispatch import (
+    Draw,
+    Handle,
+    Level,
+    LevelValue,
+    alias,
+    has_entries,
+    is_tracked,
+    is_variable,
+    level_of,
+    make_handle,
+    slot_of,
+    unwrap,
+    value_of,
+    with_cells,
+)
+from iverson.core.dtypes import is_inexact
+from iverson.core.entries import FULL, Box, Bracket, Nothing, Stored
+from iverson.core.errors import GraphError
+from iverson.core.op import Op
+from iverson.core.table import TABLE
+from iverson.graph.ir.dtype_inference import without_shape
+from iverson.graph.ir.entry_ops import index_array
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.ir.operations import FunctionCall, function_op, random
+from iverson.graph.ir.pattern_binding import unknown
+from iverson.graph.ir.regions import closed
+from iverson.graph.tracing.captured_state import TraceCells, aval_of
+from iverson.kernels.pattern_origins import UNKNOWN, origin_of, origins
+from iverson.layouts import Layout, register, support_of
+from iverson.layouts.symbols import handed_out
+from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
+
+_NUMBERS = (bool, int, float, complex)
+
+
+class Traced(LevelValue):
+    """What a handle holds in a trace: a value of the graph that is being made."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, level: Level, value: Value) -> None:
+        super().__init__(level)
+        self.value = value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return handed_out(self.value.aval.shape)  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.value.aval.dtype
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        return isinstance(self.value.aval.support, Stored)
+
+    @property
+    def pattern(self) -> Any:
+        """The pattern that the value stores; None where it is not known to be sparse."""
+        return getattr(self.value.aval.support, "pattern", None)
+
+    @property
+    def stored(self) -> Any:
+        """What says which entries eager code would store; None of numbers."""
+        return self._level.stored(self.value)  # type: ignore[attr-defined]
+
+    def note_stored(self, stored: Any) -> None:
+        """As `LevelValue.note_stored`."""
+        self._level.note_stored(self.value, stored)  # type: ignore[attr-defined]
+
+    @property
+    def may_select(self) -> bool:  # type: ignore[override]
+        return isinstance(self.value.aval.support, Bracket)
+
+    def __repr__(self) -> str:
+        return f"Traced({self.value.aval!r})"
+
+
+def is_stored(value: Any) -> bool:
+    """Whether a value is zero off a pattern."""
+    return isinstance(aval_of(value).support, Stored)
+
+
+def _remedy(value: Traced) -> str:
+    """What to use in place of the entries of a value."""
+    if value.dtype.kind == "b" and value.shape:
+        return (
+            "how many entries a mask has is not known: keep the shape, with iverson.where(mask, x, 0) or "
+            "iverson.masked_tensor(x, mask) in place of x[mask]"
+        )
+    found = (
+        "use iverson.where or iverson.cond for a choice, or pass what decides a branch or a shape "
+        "as a Python value"
+    )
+    if value.dtype.kind in "iu":
+        found += "; n entries from a place k that is computed are iverson.take(x, k + iverson.arange(n))"
+    return found
+
+
+def _no_entries(value: Traced) -> Any:
+    level_of((value,))  # raises where it was kept after its end
+    where = user_call()
+    line = f" at {line_of(where)}" if where else ""
+    raise GraphError(
+        value._level.name,
+        got=f"a read of the entries of a traced tensor ({value.value.aval!r}){line}",
+        expected="functions of iverson: while a function is traced, a tensor has no entries",
+        remedy=_remedy(value),
+    )
+
+
+register(
+    Layout(
+        name="traced",
+        kind=Traced,
+        to_strided=_no_entries,
+        check=lambda value: None,
+        support=lambda value: value.value.aval.support,
+        buffers=lambda value: (),
+        rebuild=lambda value, buffers: value,
+        densify_warns=False,
+    )
+)
+
+
+class Trace(Level):
+    """A graph in the making: equations, and what else they read.
+
+    cells_change : whether the pattern of what is in a cell is unknown.
+    stateful : whether tensors from outside that change from one run to the next are taken in: ops on tracked
+        ones are written down, and writes are outputs (`cells`).
+    captured : what from outside is an input, each with the value it has here: tracked handles that were read,
+        and cells. Other arrays from outside are constants.
+    read : references to handles from outside that are constants, each with what it held, and whether it was
+        tracked.
+    is_differentiated : see `Level`; it becomes so by a tracked sparse tensor from outside.
+    """
+
+    __slots__ = (
+        "_captured_from",
+        "_cells_change",
+        "_constant",
+        "_counted",
+        "_first",
+        "_in_function",
+        "_known",
+        "_once",
+        "_origins",
+        "_outer",
+        "_outside",
+        "_recording",
+        "_stand_ins",
+        "captured",
+        "cells",
+        "constants",
+        "equations",
+        "inputs",
+        "read",
+    )
+
+    def __init__(
+        self,
+        name: str = "trace",
+        *,
+        stateful: bool = False,
+        once: bool = False,
+        cells_change: bool = False,
+        is_differentiated: bool = False,
+    ) -> None:
+        super().__init__(name)
+        self.is_differentiated = is_differentiated
+        self._once, self._cells_change = once, cells_change
+        self.cells: Any = TraceCells(self) if stateful else None
+        self.inputs: list[Value] = []
+        self.equations: list[Equation] = []
+        self.constants: list[tuple[Value, Any]] = []
+        self.captured: list[tuple[Value, Any]] = []
+        self._captured_from: dict[Value, Any] = {}
+        self.read: dict[Any, tuple[Any, Any, bool]] = {}
+        self._known: dict[Any, Value] = {}
+        #: Of values whose support does not say what eager code stores, what does.
+        self._origins: dict[Value, Any] = {}
+        self._in_function = False
+        self._stand_ins: dict[Value, Any] = {}
+        self._first = next_number()  # nodes with larger ones are made while it runs
+        self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
+        self._recording = stateful or is_grad_enabled()
+        #: What was computed where the user said that it is constant, and is so wherever else it is read.
+        self._constant: set[Value] = set()
+
+    def __enter__(self) -> Self:
+        self._outer = set_constant(False)
+        entered = super().__enter__()
+        self._counted = self.cells is not None
+        with_cells.add(self._counted)
+        return entered
+
+    def __exit__(self, *how: object) -> None:
+        try:
+            super().__exit__(*how)
+        finally:
+            reset_constant(self._outer)
+            if self._counted:
+                with_cells.add(-1)
+            if isinstance(self.cells, TraceCells):
+                self.cells.restore()
+                self._known, self._outside = {}, []  # no array is kept alive by what was traced
+
+    def input(self, aval: Aval, stored: Any = None) -> Any:
+        """A handle of a new input; ``stored`` says which entries of it eager code would store."""
+        value = Value(aval)
+        self.note_stored(value, stored)
+        self.inputs.append(value)
+        return self.handle(value)
+
+    def stored(self, value: Value) -> Any:
+        """What says which entries of a value eager code would store; None of numbers."""
+        found = self._origins.get(value)
+        return getattr(value.aval.support, "pattern", None) if found is None else found
+
+    def note_stored(self, value: Value, stored: Any) -> None:
+        """Note what says which entries of a value eager code would store."""
+        if stored is not None and stored is not getattr(value.aval.support, "pattern", None):
+            self._origins[value] = stored
+
+    def _outside_value(self, x: Any, changes: bool = False) -> Value:
+        """A new value for a handle from outside, or what one holds; the pattern of that may change."""
+        held = value_of(x, x)
+        aval, stored = held.value.aval if isinstance(held, Traced) else aval_of(held), origin_of(held)
+        if changes and stored is not None:
+            aval, stored = Aval(aval.shape, aval.dtype), UNKNOWN
+        value = Value(aval)
+        self.note_stored(value, stored)
+        return value
+
+    def handle(self, value: Value) -> Any:
+        """A handle that holds a value of this trace."""
+        return make_handle(Traced(self, value))
+
+    def operand(self, x: Any) -> Operand:
+        """What an equation reads for an argument: a value of this trace, a number, or one from outside."""
+        held = value_of(x, x)
+        if isinstance(held, Traced) and held._level is self:
+            return self._detached(held.value) if self._constant and not is_constant() else held.value
+        if type(x) in _NUMBERS or x is UNDEFINED:
+            return x
+        tracked = self._recording and isinstance(x, Handle) and is_tracked(x)
+        key = slot_of(x) if tracked else id(held)
+        if isinstance(x, Handle) and not (tracked or isinstance(held, LevelValue)):
+            self.note(x, held)
+        if key not in self._known:
+            value = self._known[key] = self._outside_value(held)
+            self._outside.append(held)
+            if tracked or isinstance(held, LevelValue):
+                self.is_differentiated |= tracked and is_stored(held)
+                # What is captured keeps no temporary alive, which would be a cell.
+                inner = self.cells is not None and isinstance(held, LevelValue) and isinstance(x, Handle)
+                if inner and not self._once:
+                    self._captured_from[value] = ref(x)
+                self.captured.append((value, alias(x) if inner else x))
+            else:
+                if type(support_of(held)) is Bracket:  # it stays as it is
+                    value = self._known[key] = Value(_selecting(value.aval))
+                self.constants.append((value, held))
+        return self._known[key]
+
+    @contextmanager
+    def knowing(self, x: Any, operand: Any) -> Iterator[None]:
+        """As `Level.knowing`."""
+        held, added = value_of(operand), []
+        if isinstance(held, Traced) and held._level is self:
+            self._outside.append(value_of(x, x))
+            self._stand_ins[held.value] = _as_read(x)
+            keys = *([slot_of(x)] if is_tracked(x) else []), id(value_of(x, x))
+            added = [k for k in keys if self._known.setdefault(k, held.value) is held.value]
+        try:
+            yield
+        finally:
+            for key in added if isinstance(x, Handle) and has_entries(x) else ():
+                self._known.pop(key, None)
+
+    def note(self, x: Any, held: Any) -> None:
+        """Note that what a handle from outside holds is read, as a constant."""
+        if (id(x), id(held)) not in self.read:
+            self.read[id(x), id(held)] = ref(x), held, is_tracked(unwrap(x))
+
+    def taken(self, x: Any) -> Value:
+        """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
+        if not is_tracked(x):
+            return self._outside_value(x, self._cells_change)
+        self.is_differentiated |= is_stored(value_of(x))
+        value = self._known.get(slot_of(x))
+        if value is None:
+            value = self._known[slot_of(x)] = self._outside_value(x, self._cells_change)
+        self.captured = [(v, y) for v, y in self.captured if v is not value]
+        return value
+
+    def variable_of(self, x: Any) -> Any:
+        """As `Level.variable_of`: with the value that this trace has for that of the handle."""
+        held = value_of(x)
+        if isinstance(held, Traced) and held._level is self:
+            return x
+        return make_handle(Traced(self, self.operand(x)), *slot_of(x))
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The values that a new equation gives to the op's results."""
+        operands = tuple(map(self.operand, args))
+        avals = [x.aval if type(x) is Value else x for x in operands]
+        found = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
+        several: tuple[Aval, ...] = found if op.multiple else (found,)
+        supports = [type(x.aval.support) for x in operands if type(x) is Value]
+        selects = Bracket in supports and op.name not in TAKEN_APART
+        # Entries of a box that move to places which only a run knows are a selection there.
+        moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
+        selects = selects or begins(op, params) or (Box in supports and moves)
+        results = tuple([Value(_selecting(a) if selects else a) for a in several])
+        self.equations.append(
+            Equation(op, operands, dict(params), results, differentiated.get() or user_call())
+        )
+        self._note_constant(results)
+        if self._origins or Stored in supports or Nothing in supports or op.entry_map.converts:
+            self._note_origins(op, args, operands, params, results)
+        made = tuple([Traced(self, v) for v in results])
+        return made if op.multiple else made[0]
+
+    def _note_origins(
+        self, op: Op, args: Any, operands: Sequence[Any], params: dict[str, Any], results: Sequence[Value]
+    ) -> None:
+        """Note what says which entries eager code would store of results, where their supports do not."""
+        beyond = any(x in self._origins for x in operands if type(x) is Value)
+        for v, stored in zip(results, origins(op, args, params, len(results)), strict=True):
+            claims = op.entry_map.superset or op.entry_map.converts
+            if beyond or claims or not isinstance(v.aval.support, Stored):
+                self.note_stored(v, stored)
+
+    def says_constant(self, x: Any) -> bool:
+        """Whether a handle holds what was computed where the user said that it is constant, or an array."""
+        held = value_of(x)
+        return not isinstance(held, Traced) or held._level is not self or held.value in self._constant
+
+    def _note_constant(self, results: Sequence[Value]) -> None:
+        """Note what is computed where the user said that it is constant."""
+        if is_constant():
+            self._constant.update(results)
+
+    def _detached(self, value: Value) -> Value:
+        """What is read of a value: itself, or a constant if it was computed as one."""
+        if value not in self._constant or not is_inexact(value.dtype):
+            return value
+        made = Value(value.aval)
+        self.note_stored(made, self.stored(value))
+        self.equations.append(Equation(TABLE["detached"], (value,), {}, (made,), user_call()))
+        return made
+
+    def function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """An equation of its own for a call of a `Function`: its derivative is the user's."""
+        if self._in_function:
+            return None
+        call = FunctionCall(function, args)
+        operands = list(map(self.operand, call.handles))
+        # Each argument is an input of its own, also of one value, or of what forward does not read.
+        own = [Value(x.aval if isinstance(x, Value) else aval_of(x)) for x in operands]
+        for v, x in zip(own, call.handles, strict=True):
+            self.note_stored(v, origin_of(x))
+        constants = {v for v, _ in self.constants}
+        inputs = [
+            alias(h) if x in constants else self.handle(v)
+            for h, x, v in zip(call.handles, operands, own, strict=True)
+        ]
+        self._in_function = True
+        try:
+            with self.region() as equations:
+                results = call(inputs)
+                outputs = list(map(self.operand, results))
+        finally:
+            self._in_function = False
+        body = closed(equations, outputs, self.constants, own)
+        made = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
+        for v, x in zip(made, results, strict=True):
+            self.note_stored(v, origin_of(x))
+        params = {"name": function.__name__, "call": call, "body": body}
+        operands += body.inputs[len(own) :]  # what forward reads besides
+        around = {v: _as_read(x) for v, x in self.captured if isinstance(x, Handle)}
+        call.around = [around.get(v) or self._stand_ins.get(v) for v in body.inputs[len(own) :]]
+        self.equations.append(Equation(function_op, tuple(operands), params, made, user_call()))
+        self._note_constant(made)
+        return call.packed(list(map(self.handle, made)))
+
+    def index_array(self, pattern: Any, axis: int) -> Any:
+        """An equation of its own, if an input of the trace is stored on the pattern that it follows from."""
+        params = {"pattern": pattern, "axis": axis}
+        if unknown(Graph((), (Equation(index_array, (), params, ()),), ()), self.inputs):
+            return None
+        return make_handle(self.bind(index_array, (), params))
+
+    def drawn(self, draw: Draw) -> Any:
+        """An equation that draws when the graph runs."""
+        value = Value(Aval(draw.shape, draw.dtype))
+        self.equations.append(Equation(random, (), {"draw": draw}, (value,), user_call()))
+        return self.handle(value)
+
+    @contextmanager
+    def region(self) -> Iterator[list[Equation]]:
+        """A block whose equations go to a list of their own."""
+        outer, self.equations = self.equations, []
+        try:
+            yield self.equations
+        finally:
+            self.equations = outer
+
+    def drop_temporaries(self) -> None:
+        """Take leaves that the traced function made, and that are gone with it, for constants.
+
+        Handles of levels around that are there still are captured themselves: each call reads them anew.
+        """
+        captured, self.captured = self.captured, []
+        captured.reverse()
+        while captured:
+            value, x = captured.pop()
+            where = self._captured_from.get(value)
+            if where is not None and (own := where()) is not None and value_of(own) is value_of(x):
+                x = own
+            if isinstance(x, Handle) and is_variable(x) and slot_of(x)[0].number > self._first:
+                held, where = value_of(x), ref(x)
+                del x
+                if (x := where()) is None:
+                    self.constants.append((value, held))
+                    continue
+            self.captured.append((value, x))
+
+    def graph(self, outputs: Sequence[Any]) -> Graph:
+        """What was written down, with these handles as outputs.
+
+        Captured handles are inputs after the others.
+        """
+        results = tuple(map(self.operand, outputs))
+        inputs = (*self.inputs, *(v for v, _ in self.captured))
+        return Graph(inputs, tuple(self.equations), results, tuple(self.constants))
+
+
+def _as_read(x: Any) -> Any:
+    """What tells a tensor from outside from others: of one of a level, what it holds."""
+    return ref(x) if isinstance(x, Handle) and has_entries(x) else value_of(x, x)
+
+
+def _selecting(aval: Aval) -> Aval:
+    """What is known of a result that may hold a selection not yet made."""
+    return Aval(aval.shape, aval.dtype, Bracket(None)) if aval.support is FULL else aval
+
+
+def trace_flat(function: Any, avals: Sequence[Aval], name: str = "trace") -> tuple[Graph, list[Any], Any]:
+    """The graph of a function of plain handles that returns a list of them, the handles it captured, and
+    whatever else it returns (``function`` gives the list and that).
+    """
+    with Trace(name) as level, recording(True):
+        inputs = [level.input(a) for a in avals]
+        outputs, rest = function(*inputs)
+        graph = level.graph(outputs)
+    return graph, [x for _, x in level.captured], rest

@@ -1,0 +1,439 @@
+"""Reading and writing parts of a tensor, and ``@``: from what users write to the ops' canonical form.
+
+NumPy's rules hold: basic keys (integers, slices, None, ...), integer arrays that broadcast together,
+boolean masks. Every index is checked here, before a kernel sees it.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from itertools import repeat
+from operator import setitem as _set
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.record import record_assignment
+from iverson.core import dtypes
+from iverson.core.dispatch import (
+    NO_PARAMS,
+    Handle,
+    Operand,
+    Wrapper,
+    _default,
+    bind,
+    cells,
+    has_entries,
+    make_handle,
+)
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
+from iverson.core.float_warnings import at_user_line
+from iverson.core.inputs.arrays import plain
+from iverson.core.shapes import Shape, as_int, broadcast_shapes
+from iverson.handles.views import as_part
+from iverson.kernels.index_keys import canonical_slice, key_shape
+from iverson.kernels.pattern_origins import is_sparse
+from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
+from iverson.ops import TABLE, F
+
+#: What an integer index of several entries is: an array, or a handle whose entries are not known here.
+_ARRAYS = (np.ndarray, Handle)
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """``x[key]``."""
+    items, gap = _expand(key, x.shape)
+    if _OF_AXES.issuperset(map(type, items)):
+        canonical = _canonical(items, x.shape)
+        return as_part(bind(_INDEX, (x,), {"key": canonical}), x, canonical)
+    basic, arrays, axes, target = _split(items, gap, x.shape)
+    part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
+    if (mesh := _open_mesh(arrays)) and is_sparse(x):
+        return _at_mesh(part, arrays, axes, mesh, target)
+    result = F.gather(part, *arrays, axes=axes)
+    return _lead_to(result, arrays[0].ndim, target)
+
+
+def _open_mesh(arrays: list[np.ndarray[Any, Any]]) -> list[int | None]:
+    """Along which axis each of the broadcast index arrays varies (None for none), where two of them at least
+    do, each along its own: `numpy.ix_`. Else nothing."""
+    along: list[int | None] = []
+    if len(arrays) < 2 or not all(isinstance(array, np.ndarray) for array in arrays):
+        return []
+    for array in arrays:
+        own = [
+            d for d, (n, step) in enumerate(zip(array.shape, array.strides, strict=True)) if n > 1 and step
+        ]
+        if len(own) > 1:
+            return []
+        along.append(own[0] if own else None)
+    used = [d for d in along if d is not None]
+    return along if len(used) == len(set(used)) > 1 and 0 not in arrays[0].shape else []
+
+
+def _at_mesh(
+    x: Any, arrays: list[np.ndarray[Any, Any]], axes: Shape, mesh: list[int | None], target: int
+) -> Any:
+    """Slices along one axis after the other, which stay sparse; then as if the arrays had been broadcast."""
+    whole = arrays[0].shape
+    for array, axis, d in zip(arrays, axes, mesh, strict=True):
+        at = array[tuple(slice(None) if k == d else 0 for k in range(array.ndim))]
+        taken = F.gather(x, np.ravel(at), axes=(axis,))
+        x = _lead_to(taken, 1, axis)
+    kept = [k for k in range(x.ndim) if k not in axes]
+    by_d = [axis for _, axis in sorted(zip([-1 if d is None else d for d in mesh], axes, strict=True))]
+    x = F.permute_dims(x, axes=(*kept[:target], *by_d, *kept[target:]))
+    rest = tuple(n for k, n in enumerate(x.shape) if k < target or k >= target + len(axes))
+    return F.reshape(x, shape=(*rest[:target], *whole, *rest[target:]))
+
+
+def setitem(x: Any, key: Any, value: Any) -> None:
+    """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
+    if not isinstance(value, (Operand, int, float, complex, bool)):
+        value = plain(value, "assignment", "value")
+    if isinstance(value, Wrapper) and not isinstance(x, Wrapper):
+        raise ArgumentTypeError(
+            "assignment",
+            "value",
+            got=f"a {type(value).__name__}",
+            expected="a plain Tensor",
+            remedy="call to_tensor(fill) on it, or make a masked tensor of the one assigned to",
+        )
+    _check_value_dtype(x, value)
+    if isinstance(key, Wrapper) and not isinstance(x, Wrapper):
+        key = as_index(key)
+    if _chooses(x, key, value):
+        _assign_chosen(x, key, value)
+        return
+    items, gap = _expand(key, x.shape)
+    if _OF_AXES.issuperset(map(type, items)):
+        canonical = _canonical(items, x.shape)
+        _check_fits(value, key_shape(canonical, x.shape))
+        _assign_basic(x, value, canonical)
+        return
+    basic, arrays, axes, target = _split(items, gap, x.shape)
+    part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
+    lead = arrays[0].ndim
+    rest = tuple(n for k, n in enumerate(part.shape) if k not in axes)
+    shape = (*rest[:target], *arrays[0].shape, *rest[target:])
+    _check_fits(value, shape)
+    if getattr(value, "ndim", 0) and target:
+        value = F.broadcast_to(value, shape=shape)
+        order = (*range(target, target + lead), *range(target), *range(target + lead, len(shape)))
+        value = F.permute_dims(value, axes=order)
+    part = F.gather_put(part, value, *arrays, axes=axes)
+    if _reads_part(basic, x.shape):
+        keep = tuple(i for i in basic if i is not None)
+        dropped = tuple(k for k, i in enumerate(basic) if i is None)
+        part = F.index_put(x, F.squeeze(part, axis=dropped) if dropped else part, key=keep)
+    x._become(part)
+
+
+def _chooses(x: Any, key: Any, value: Any) -> bool:
+    """Whether a key is a mask whose entries are not known here, and the value is the same for all."""
+    return (
+        isinstance(key, Handle)
+        and not has_entries(key)
+        and not isinstance(x, Wrapper)
+        and key.dtype.kind == "b"
+        and key.shape == x.shape[: key.ndim]
+        and getattr(value, "ndim", 0) <= x.ndim - key.ndim
+    )
+
+
+def _assign_chosen(x: Any, mask: Any, value: Any) -> None:
+    _check_fits(value, x.shape[mask.ndim :])
+    missing = tuple(range(mask.ndim, x.ndim))
+    chosen = F.where(F.expand_dims(mask, axis=missing) if missing else mask, value, x)
+    x._become(chosen if chosen.dtype == x.dtype else F.astype(chosen, dtype=x.dtype))
+
+
+_write = at_user_line(_set)
+
+
+def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
+    """In place where this handle alone holds the buffer."""
+    sole = holds_alone(x) and has_entries(value) and cells() is None
+    held: Any = getattr(x, "_value", None)
+    if sole and not _same_buffer(held, value):
+        raw = to_strided(value._value) if isinstance(value, Handle) else value
+        _write(held, key, raw)
+        x._become(record_assignment(_PUT, x, value, {"key": key}))
+        return
+    x._become(bind(_PUT, (x, value), {"key": key}))
+
+
+def _same_buffer(held: np.ndarray[Any, Any], value: Any) -> bool:
+    other = value._value if isinstance(value, Handle) else value
+    return isinstance(other, np.ndarray) and np.may_share_memory(held, other)
+
+
+def _check_value_dtype(x: Any, value: Any) -> None:
+    kind = value.dtype if hasattr(value, "dtype") else np.min_scalar_type(value)
+    source = np.dtype(type(value)) if not hasattr(value, "dtype") else kind
+    if not dtypes.can_cast(source, x.dtype, "same_kind") and not (
+        source.kind in "iub" and x.dtype.kind in "iufcV"
+    ):
+        raise DTypeError(
+            "assignment",
+            "value",
+            got=f"dtype {source}",
+            expected=f"one that fits {x.dtype}",
+            remedy="convert it with astype",
+        )
+    if x.dtype.kind in "iu" and type(value) is int:
+        limits = np.iinfo(x.dtype)
+        if not limits.min <= value <= limits.max:
+            raise ArgumentError(
+                "assignment", "value", got=str(value), expected=f"a number that {x.dtype} can hold"
+            )
+
+
+def _check_fits(value: Any, shape: Shape) -> None:
+    own = getattr(value, "shape", ())
+    if len(own) > len(shape) or broadcast_shapes("assignment", own, shape) != shape:
+        raise ShapeError(
+            "assignment",
+            "value",
+            got=f"shape {own}",
+            expected=f"a shape that broadcasts to {shape}",
+        )
+
+
+def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
+    """The key as one item per axis (and None), ellipses and masks spelled out, integer arrays checked.
+
+    Then before which item an ellipsis stood: it keeps index arrays apart also where it stands for no axis.
+    """
+    items: list[Any] = []
+    used, at = 0, -1
+    ellipses = 0
+    for item in key if isinstance(key, tuple) else (key,):
+        if type(item) not in _BASIC and not (type(item) is np.ndarray and item.dtype.kind in "iu"):
+            item = _item(item)
+        if item is Ellipsis:
+            ellipses, at = ellipses + 1, len(items)
+        elif item is not None:
+            used += len(item.shape) if type(item) not in _BASIC and item.dtype.kind == "b" else 1
+        items.append(item)
+    if ellipses > 1:
+        raise IndexingError("index", "key", got="several ellipses", expected="at most one")
+    if used > len(shape):
+        raise IndexingError(
+            "index",
+            "key",
+            got=f"{used} indices",
+            expected=f"at most {len(shape)} for shape {shape}",
+        )
+    fill = [slice(None)] * (len(shape) - used)
+    at = at if ellipses else len(items)
+    items = [*items[:at], *fill, *items[at + 1 :]]
+    result: list[Any] = []
+    axis, gap = 0, 0
+    for k, item in enumerate(items):
+        if k == at:
+            gap = len(result)
+        if item is None:
+            result.append(None)
+        elif type(item) is slice:
+            result.append(item)
+            axis += 1
+        elif type(item) is not int and item.dtype.kind == "b":
+            rank = len(item.shape)
+            extents = shape[axis : axis + rank]
+            if item.shape != extents:
+                raise IndexingError(
+                    "index",
+                    "mask",
+                    got=f"shape {item.shape}",
+                    expected=f"shape {extents} on axis {axis}",
+                )
+            if rank:
+                result.extend(nonzero_indices(item))
+            else:
+                result.append(np.zeros(int(item), np.intp).view(_OnNewAxis))
+            axis += rank
+        else:
+            result.append(_checked(item, shape[axis], axis))
+            axis += 1
+    return result, gap
+
+
+class _OnNewAxis(np.ndarray[Any, Any]):
+    """An index array that a mask of rank 0 stands for: all or nothing, along an axis that x gains."""
+
+
+#: The types of items that are what they say.
+_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+_OF_AXES = frozenset((int, slice, type(None)))
+
+
+@singledispatch
+def as_index(item: Any) -> Any:
+    """The plain handle or array that an operand stands for as an index. Wrappers register theirs."""
+    return item
+
+
+def _item(item: Any) -> Any:
+    if item is None or item is Ellipsis or (isinstance(item, (int, slice)) and not isinstance(item, bool)):
+        return item
+    item = as_index(item)
+    if isinstance(item, Handle):
+        if not has_entries(item) and item.dtype.kind in "iu":
+            return item
+        item = item._value if _is_mask(item._value) else to_strided(item._value)
+    elif isinstance(item, (list, bool, np.bool_, np.ndarray)):
+        item = plain(item, "index", "key")
+        item = item.astype(int) if item.size == 0 and item.dtype.kind == "f" else item
+    if _is_mask(item):
+        return item
+    if isinstance(item, np.ndarray):
+        if item.dtype.kind not in "iu":
+            raise IndexingError(
+                "index",
+                "key",
+                got=f"an array of dtype {item.dtype}",
+                expected="integers or booleans",
+            )
+        return item
+    try:
+        return as_int(item, "index", "key")
+    except ArgumentTypeError:
+        raise IndexingError(
+            "index",
+            "key",
+            got=f"{item!r} ({type(item).__name__})",
+            expected="integers, slices, None, ..., integer arrays or boolean masks",
+        ) from None
+
+
+def _is_mask(item: Any) -> bool:
+    """Whether an item is a value of bools, strided or sparse: its nonzero entries are meant."""
+    return isinstance(item, (np.ndarray, Sparse)) and item.dtype.kind == "b"
+
+
+def _checked(item: Any, extent: int, axis: int) -> Any:
+    """An index with negative positions resolved; raises IndexingError outside the axis."""
+    if isinstance(item, Handle):
+        return F.checked_index(item, extent=extent, operation="index", argument="key")
+    low, high = item, item
+    if isinstance(item, np.ndarray):
+        if not item.size:
+            return item.astype(np.intp)
+        # Not the array's methods: they are Python functions around these.
+        low, high = np.minimum.reduce(item, axis=None), np.maximum.reduce(item, axis=None)
+    if low < -extent or high >= extent:
+        bad = int(high if high >= extent else low)
+        raise IndexingError(
+            "index",
+            "key",
+            got=f"index {bad} on axis {axis}",
+            expected=f"one in [{-extent}, {extent})",
+        )
+    if isinstance(item, np.ndarray):
+        item = item.astype(np.intp)  # a copy: what was checked is kept for backward, and the caller may write
+        return np.where(item < 0, item + extent, item) if low < 0 else item
+    return item + extent if item < 0 else item
+
+
+def _canonical(items: list[Any], shape: Shape) -> tuple[Any, ...]:
+    result, axis = [], 0
+    for item in items:
+        if isinstance(item, slice):
+            try:
+                item = canonical_slice(item, shape[axis])
+            except (TypeError, ValueError) as error:
+                raise IndexingError("index", "slice", got=repr(item), expected=str(error)) from None
+        if item is not None:
+            axis += 1
+        result.append(item)
+    return tuple(result)
+
+
+def _split(
+    items: list[Any], gap: int, shape: Shape
+) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
+    """An advanced key as: a basic key, the broadcast index arrays, their axes after it, and where the indexed
+    axes stand in the result (first, unless all index arrays are neighbours)."""
+    advanced = [k for k, i in enumerate(items) if isinstance(i, (*_ARRAYS, int))]
+    neighbours = advanced == list(range(advanced[0], advanced[-1] + 1))
+    neighbours = neighbours and not advanced[0] < gap <= advanced[-1]
+    read = [slice(None) if k in advanced else i for k, i in enumerate(items)]
+    read = [None if isinstance(i, _OnNewAxis) else r for r, i in zip(read, items, strict=True)]
+    basic = _canonical(read, shape)
+    try:
+        arrays = _broadcast([items[k] for k in advanced])
+    except ValueError:
+        got = ", ".join(str(getattr(items[k], "shape", ())) for k in advanced)
+        raise IndexingError(
+            "index",
+            "key",
+            got=f"index arrays of shapes {got}",
+            expected="shapes that broadcast together",
+        ) from None
+    return basic, arrays, tuple(advanced), advanced[0] if neighbours else 0
+
+
+def _broadcast(indices: list[Any]) -> list[Any]:
+    """Indices as arrays of one shape: handles, of those whose entries are not known here."""
+    first = indices[0]
+    if len(indices) == 1 and type(first) is np.ndarray:
+        return indices
+    if not any(isinstance(i, Handle) for i in indices):
+        if all(type(i) is np.ndarray and i.shape == first.shape for i in indices):
+            return indices
+        return list(np.broadcast_arrays(*map(np.asarray, indices)))
+    shape = np.broadcast_shapes(*(np.shape(i) if not isinstance(i, Handle) else i.shape for i in indices))
+    return [
+        F.broadcast_to(i, shape=shape) if isinstance(i, Handle) else np.broadcast_to(i, shape)
+        for i in indices
+    ]
+
+
+def _reads_part(basic: tuple[Any, ...], shape: Shape) -> bool:
+    return basic != tuple(map(slice, repeat(0), shape, repeat(1)))
+
+
+def _lead_to(result: Any, lead: int, target: int) -> Any:
+    """Move the first ``lead`` axes so that they start at ``target``."""
+    if not target:
+        return result
+    order = (*range(lead, lead + target), *range(lead), *range(lead + target, result.ndim))
+    return F.permute_dims(result, axes=order)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """``a @ b`` with vectors and batches: vectors gain an axis."""
+    a = a if isinstance(a, Operand) else make_handle(np.asarray(a))
+    b = b if isinstance(b, Operand) else make_handle(np.asarray(b))
+    rows, columns = a.shape, b.shape
+    if len(rows) == len(columns) == 2:
+        return _default[0].bind(_MATMUL, (a, b), NO_PARAMS)
+    if not rows or not columns:
+        raise ShapeError(
+            "matmul",
+            "a" if not rows else "b",
+            got="rank 0",
+            expected="at least one axis",
+            remedy="use *",
+        )
+    if rows[-1] != columns[-2 if len(columns) > 1 else 0]:
+        raise ShapeError(
+            "matmul",
+            "b",
+            got=f"shape {columns} for a of shape {rows}",
+            expected=f"extent {rows[-1]} on b's contracted axis",
+            remedy="transpose one of them",
+        )
+    of_vectors = len(rows) == 1, len(columns) == 1
+    if of_vectors[0]:
+        a = F.expand_dims(a, axis=(0,))
+    if of_vectors[1]:
+        b = F.expand_dims(b, axis=(1,))
+    out = bind(_MATMUL, (a, b))
+    last = len(out.shape) - 1
+    dropped = tuple([axis for axis, of_vector in zip((last - 1, last), of_vectors, strict=True) if of_vector])
+    return F.squeeze(out, axis=dropped) if dropped else out
+
+
+_INDEX, _PUT, _MATMUL = TABLE["index_basic"], TABLE["index_put"], TABLE["matmul"]

@@ -1,0 +1,403 @@
+"""Tables of parameters whose rows live on workers: look-ups and steps by row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from distributed import Client, get_client
+from distributed import TimeoutError as DaskTimeoutError
+
+import iverson as iv
+from iverson.autograd.mode import is_grad_enabled
+from iverson.core.dispatch import value_of
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexingError,
+    IversonError,
+    LostRowsError,
+    ShapeError,
+    described,
+)
+from iverson.core.inputs.arguments import as_function
+from iverson.core.shapes import as_int
+from iverson.interop.dask.partitions import client_of, waiting
+from iverson.interop.dask.worker_rows import HeldRows, MakeOptimizer
+from iverson.interop.messages import summed
+from iverson.layouts import Zero
+
+Array = np.ndarray[Any, Any]
+NAME = "PartitionedTable"
+#: The file that says what a checkpoint is made of.
+MANIFEST = "table.npz"
+#: Steps that are remembered one by one; older ones are remembered together.
+REMEMBERED = 256
+#: After so many seconds without an answer it is seen to whether somebody is there.
+POLL = 1.0
+
+
+class TableRows:
+    """A table as a loss sees it, on any worker: `iverson.embedding` takes it for one.
+
+    placement : the actors that hold its partitions.
+    """
+
+    def __init__(
+        self, placement: tuple[Any, ...], shape: tuple[int, int], dtype: Any, timeout: float
+    ) -> None:
+        self.placement, self.shape, self.dtype = placement, shape, np.dtype(dtype)
+        self.timeout = timeout
+        self._taken: list[tuple[Array, iv.Tensor]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableRows, (self.placement, self.shape, self.dtype, self.timeout)
+
+    def fresh(self) -> TableRows:
+        """The same rows, of which none was looked up."""
+        return TableRows(self.placement, self.shape, self.dtype, self.timeout)
+
+    def look_up(self, indices: Any) -> iv.Tensor:
+        """The rows at integer indices, as `iverson.embedding` gives them, and not tracked."""
+        with iv.no_grad():
+            return self.__iverson_embedding__(indices)
+
+    def __iverson_embedding__(self, indices: Any) -> iv.Tensor:
+        """What `iverson.embedding` calls: each row is asked for once."""
+        given = np.asarray(iv.asarray(indices).detach().numpy())
+        if given.dtype.kind not in "iu":
+            raise ArgumentTypeError("embedding", "indices", got=described(indices), expected="integers")
+        if given.size and not (given.min() >= 0 and given.max() < self.shape[0]):
+            raise IndexingError(
+                "embedding",
+                "indices",
+                got=f"{given.min()} to {given.max()}",
+                expected=f"0 to {self.shape[0] - 1}",
+            )
+        rows, inverse = np.unique(given, return_inverse=True)
+        values = iv.asarray(self._looked_up(rows.astype(np.int64)), requires_grad=is_grad_enabled())
+        if values.requires_grad:
+            self._taken.append((rows, values))
+        return iv.embedding(iv.asarray(inverse.reshape(given.shape)), values)
+
+    def _looked_up(self, rows: Array) -> Array:
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        routed = self._routed(rows)
+        what = {p: f"a look-up of {len(at)} rows" for p, at in routed.items()}
+        answers = self._answers(what, {p: self.placement[p].look_up(rows[at]) for p, at in routed.items()})
+        for p, at in routed.items():
+            found[at] = answers[p]
+        return found
+
+    def _routed(self, rows: Array) -> dict[int, Array]:
+        """Positions of the rows that each partition has."""
+        part = rows % len(self.placement)
+        return {p: at for p in range(len(self.placement)) if (at := np.flatnonzero(part == p)).size}
+
+    def _answers(self, what: Mapping[int, str], futures: Mapping[int, Any]) -> dict[int, Any]:
+        """What partitions answer; raises LostRowsError where one is dead, TimedOutError where it is late."""
+        end = monotonic() + self.timeout
+        found = {}
+        for p, future in futures.items():
+            where = f"partition {p} of {len(self.placement)} at {self.placement[p]._address}"
+            try:
+                with waiting(NAME, f"{what[p]} of {where}", self.timeout):
+                    found[p] = self._answer(future, self.placement[p]._address, end)
+            except (OSError, RuntimeError, CancelledError) as error:
+                if isinstance(error, IversonError):
+                    raise
+                raise LostRowsError(NAME, got=f"no worker for {what[p]} of {where}: {error}") from error
+        return found
+
+    def _answer(self, future: Any, address: str, end: float) -> Any:
+        """What a future comes to: Dask goes on waiting for an actor when its worker is dead."""
+        while True:
+            try:
+                return future.result(timeout=max(min(POLL, end - monotonic()), 0.01))
+            except (DaskTimeoutError, TimeoutError):
+                if monotonic() >= end:
+                    raise
+                if address not in get_client().nthreads():
+                    raise OSError(f"no worker at {address}") from None
+
+    def leaves(self) -> list[iv.Tensor]:
+        """What was looked up since the last step: leaves, to differentiate in."""
+        return [leaf for _, leaf in self._taken]
+
+    def gradient(self, found: Iterable[Any]) -> iv.Tensor:
+        """The gradient of the table from those of its `leaves`: rows, each once."""
+        own = [
+            iv.sparse_coo_tensor(rows[None], g.to_dense(), self.shape)
+            for (rows, _), g in zip(self._taken, found, strict=True)
+            if g is not None and g.layout != "zero"
+        ]
+        if not own:
+            return iv.Tensor(Zero(self.shape, self.dtype))
+        return summed(own)  # type: ignore[no-any-return]
+
+
+class PartitionedTable(TableRows):
+    """A table of parameters whose rows, with their optimizer's state, live on the workers of a cluster.
+
+    Parameters
+    ----------
+    rows, width : the shape. Row r is in partition r % partitions.
+    client : of ``distributed``; by default the current one.
+    optimizer : makes one from a list of parameters: ``functools.partial(iverson.optim.Adam, lr=0.1)``.
+    partitions : how many; by default one for each worker.
+    scale, seed : rows start as normal numbers with this standard deviation, which depend on the seed and the
+    row alone.
+    dtype : float32 or float64.
+    timeout : seconds that a request may take.
+
+    In a loss, ``iverson.embedding(indices, table)`` asks for each row once. Then ``loss.backward();
+    table.step()`` makes a step on the rows that were looked up; as a leaf of the parameters of
+    `value_and_grad` its gradient is rows, to give to ``step``. Only such rows travel. A row that no step has
+    changed takes no memory.
+
+    Where a worker dies, its partition is read from the last `save` again, onto another worker, and
+    LostRowsError says which rows lost which steps. Raises TimedOutError where an answer is late.
+
+    >>> from distributed import Client
+    >>> import iverson as iv
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     table = PartitionedTable(10**8, 4, client, optimizer=lambda p: iv.optim.SGD(p, lr=1.0), scale=0.0)
+    ...     iv.embedding(iv.asarray([7, 10**7]), table).sum().backward()
+    ...     table.step()
+    ...     table.look_up(iv.asarray([7, 8])), table.stored()
+    (iverson.Tensor([[-1., -1., -1., -1.],
+                     [ 0.,  0.,  0.,  0.]]), 2)
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        width: int,
+        client: Client | None = None,
+        *,
+        optimizer: MakeOptimizer,
+        partitions: int | None = None,
+        scale: float = 0.01,
+        seed: int = 0,
+        dtype: Any = "float64",
+        timeout: float = 60.0,
+    ) -> None:
+        from cloudpickle import dumps
+
+        shape = as_int(rows, NAME, "rows"), as_int(width, NAME, "width")
+        if min(shape) < 1:
+            raise ShapeError(NAME, "rows", got=f"shape {shape}", expected="at least a row and a column")
+        found = client_of(client)
+        if found is None:
+            raise ArgumentError(
+                NAME, "client", got="none", expected="one of distributed", remedy="start one: Client()"
+            )
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ArgumentError(NAME, "dtype", got=str(dtype), expected="float32 or float64")
+        self._client = found
+        make = dumps(as_function(optimizer, NAME, "optimizer"))
+        self._arguments = shape, np.dtype(dtype).name, make, (float(scale), int(seed))
+        self._folder: Path | None = None
+        self._number = self._saved = 0
+        count = len(self._workers()) if partitions is None else as_int(partitions, NAME, "partitions")
+        if count < 1:
+            raise ArgumentError(NAME, "partitions", got=str(count), expected="at least one")
+        self._lost: list[list[tuple[int, int, Array]]] = [[] for _ in range(count)]
+        super().__init__((), shape, dtype, timeout)
+        self.placement = tuple(self._started({p: p for p in range(count)}, count).values())
+
+    @property
+    def steps(self) -> int:
+        """How many steps were made."""
+        return self._number
+
+    def stored(self) -> int:
+        """How many rows are held, of all partitions: those that a step has changed."""
+        return sum(self._asked("the number of rows", lambda actor, p: actor.stored()).values())
+
+    def step(self, gradient: Any = None, lr: float | None = None) -> None:
+        """Make a step on rows.
+
+        gradient : a tensor of the table's shape, of rows (COO with dense rows) or in the zero layout, as
+            `value_and_grad` gives it; or None for the ``.grad`` of what was looked up since the last step.
+        lr : the rate from now on.
+        """
+        if gradient is None:
+            gradient = self.gradient([leaf.grad for leaf in self.leaves()])
+        self._taken = []
+        value = value_of(gradient, None)
+        if isinstance(value, Zero):
+            return
+        if (
+            getattr(gradient, "shape", None) != self.shape
+            or getattr(value, "dense_shape", None) != self.shape[1:]
+        ):
+            raise ArgumentError(
+                "step", "gradient", got=described(gradient), expected=f"rows of shape {self.shape}, in COO"
+            )
+        merged = value_of(summed([gradient]))
+        rows, entries = (
+            merged.pattern.indices[0].astype(np.int64),
+            merged.entries.astype(self.dtype, copy=False),
+        )
+        self._number += 1
+        routed = self._routed(rows)
+        for p, at in routed.items():
+            self._remember(p, rows[at])
+        number = self._number
+        self._asked(
+            f"step {number}",
+            lambda actor, p: actor.step(rows[routed[p]], entries[routed[p]], number, lr),
+            routed,
+        )
+
+    def check(self) -> None:
+        """Ask each partition for a sign of life; raises LostRowsError, as a step would, where one is dead."""
+        self._asked("a sign of life", lambda actor, p: actor.steps())
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write all rows that are held, and their state, to a folder that every worker sees: each its own.
+
+        A checkpoint that is there is replaced in one step when all is written.
+        """
+        where = Path(folder).absolute()
+        where.mkdir(parents=True, exist_ok=True)
+        old = iv.load(where / MANIFEST)["files"] if (where / MANIFEST).exists() else []
+        count, number = len(self.placement), self._number
+        paths = {p: where / f"{number}-{p}-of-{count}-{os.urandom(4).hex()}.npz" for p in range(count)}
+        self._asked(f"a checkpoint in {where}", lambda actor, p: actor.save(str(paths[p])))
+        said = {"shape": list(self.shape), "steps": number, "files": [x.name for x in paths.values()]}
+        iv.save(where / MANIFEST, said)
+        self._folder, self._saved = where, number
+        self._lost = [[] for _ in self.placement]
+        for name in old:
+            (where / name).unlink(missing_ok=True)
+
+    def load(self, folder: str | os.PathLike[str]) -> None:
+        """Take over what `save` wrote, of a table of the same shape in any number of partitions.
+
+        Raises ShapeError for a table of another shape, OSError where there is none.
+        """
+        where = Path(folder).absolute()
+        said = iv.load(where / MANIFEST)
+        if tuple(said["shape"]) != self.shape:
+            raise ShapeError(
+                "load", "folder", got=f"a table of shape {said['shape']}", expected=f"{self.shape}"
+            )
+        self._folder, self._saved, self._number = where, said["steps"], said["steps"]
+        self._lost = [[] for _ in self.placement]
+        self.placement = tuple(self._started({p: p for p in range(len(self.placement))}).values())
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def _asked(
+        self, what: str, call: Callable[[Any, int], Any], parts: Iterable[int] | None = None
+    ) -> dict[int, Any]:
+        """Answers of partitions; those that are dead are restored, and LostRowsError says what they lost."""
+        chosen = list(range(len(self.placement)) if parts is None else parts)
+        found: dict[int, Any] = {}
+        dead: dict[int, Exception] = {}
+        futures: dict[int, Any] = {}
+        for p in chosen:
+            try:
+                futures[p] = call(self.placement[p], p)
+            except (RuntimeError, OSError) as error:
+                dead[p] = error
+        for p, future in futures.items():
+            try:
+                found |= self._answers({p: what}, {p: future})
+            except LostRowsError as error:
+                dead[p] = error
+        if dead:
+            raise self._restored(dead)
+        return found
+
+    def _looked_up(self, rows: Array) -> Array:
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        routed = self._routed(rows)
+        answers = self._asked("a look-up", lambda actor, p: actor.look_up(rows[routed[p]]), routed)
+        for p, at in routed.items():
+            found[at] = answers[p]
+        return found
+
+    def _workers(self) -> list[str]:
+        found = sorted(self._client.nthreads())
+        if not found:
+            raise ArgumentError(
+                NAME, "client", got="a cluster without workers", expected="at least one worker"
+            )
+        return found
+
+    def _started(self, parts: Mapping[int, int], count: int | None = None) -> dict[int, Any]:
+        """New actors of partitions, each on a worker of those there are, with the last checkpoint read."""
+        workers = self._workers()
+        count = count or len(self.placement)
+        futures = {
+            p: self._client.submit(
+                HeldRows,
+                *(p, count, *self._arguments),
+                actor=True,
+                pure=False,
+                workers=[workers[k % len(workers)]],
+                allow_other_workers=True,
+            )
+            for p, k in parts.items()
+        }
+        found = {}
+        for p, future in futures.items():
+            with waiting(NAME, f"the start of partition {p} of {count}", self.timeout):
+                found[p] = future.result(timeout=self.timeout)
+        if self._folder is not None:
+            paths = [str(self._folder / name) for name in iv.load(self._folder / MANIFEST)["files"]]
+            reading = {p: actor.load(paths) for p, actor in found.items()}
+            for p, answer in reading.items():
+                with waiting(NAME, f"partition {p} of {count} to read {self._folder}", self.timeout):
+                    answer.result(timeout=self.timeout)
+        return found
+
+    # -- faults --------------------------------------------------------------------------------------
+
+    def _remember(self, p: int, rows: Array) -> None:
+        lost = self._lost[p]
+        lost.append((self._number, self._number, rows))
+        if len(lost) > REMEMBERED:
+            half = lost[: REMEMBERED // 2]
+            lost[: len(half)] = [(half[0][0], half[-1][1], np.unique(np.concatenate([r for *_, r in half])))]
+
+    def _restored(self, dead: Mapping[int, Exception]) -> LostRowsError:
+        """Put dead partitions on other workers; the error that says what they lost."""
+        self._taken = []
+        started = self._started({p: k for k, p in enumerate(dead)})
+        self.placement = tuple(started.get(p, actor) for p, actor in enumerate(self.placement))
+        lost = [entry for p in dead for entry in self._lost[p]]
+        for p in dead:
+            self._lost[p] = []
+        rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(r for *_, r in lost)]))
+        steps = sorted({n for first, last, _ in lost for n in range(first, last + 1)})
+        names = ", ".join(map(str, dead))
+        since = f"the checkpoint of step {self._saved} in {self._folder}" if self._folder else "its start"
+        what = (
+            f"{len(rows)} rows ({_shown(rows)}) lost steps {_shown(steps)}" if steps else "no row lost a step"
+        )
+        error = LostRowsError(
+            NAME,
+            got=f"the worker of partition {names} of {len(self.placement)} dead",
+            expected="",
+            remedy=f"restored from {since}: {what}; go on from there, or load a checkpoint",
+        )
+        error.rows, error.steps = tuple(rows.tolist()), tuple(steps)
+        return error
+
+
+def _shown(numbers: Any) -> str:
+    """The first numbers, and the last."""
+    text = [str(int(n)) for n in numbers]
+    return ", ".join(text) if len(text) <= 8 else f"{', '.join(text[:6])}, ..., {text[-1]}"
+
+
+__all__ = ["PartitionedTable", "TableRows"]

@@ -1,0 +1,188 @@
+"""What a worker holds of a partitioned table: rows that steps have changed, and their optimizer's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import iverson as iv
+from iverson.optim.base import Optimizer
+from iverson.optim.touched_parts import spread
+
+Array = np.ndarray[Any, Any]
+#: Makes the optimizer of parameters: ``functools.partial(optim.Adam, lr=0.1)``.
+MakeOptimizer = Callable[[Sequence[iv.Tensor]], Optimizer]
+FIRST = 64
+
+
+def initial_rows(rows: Array, width: int, dtype: Any, scale: float, seed: int) -> Array:
+    """Rows of a table before any step: normal numbers that depend on the seed and the row alone.
+
+    Entries are numbered, the numbers hashed by SplitMix64 (Steele, Lea and Flood, 2014), and pairs of hashes
+    made normal (Box and Muller, 1958).
+    """
+    if not scale:
+        return np.zeros((len(rows), width), dtype)
+    numbers = rows.astype(np.uint64)[:, None] * np.uint64(width) + np.arange(width, dtype=np.uint64)
+    key = _mixed(np.array([seed], np.uint64))
+    first, second = (_mixed(2 * numbers + np.uint64(k) ^ key) for k in (0, 1))
+    u, v = (((x >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53 for x in (first, second))
+    found: Array = (scale * np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).astype(dtype)
+    return found
+
+
+def _mixed(x: Array) -> Array:
+    """SplitMix64's function of 64 bits."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+class HeldRows:
+    """Partition ``part`` of ``parts`` of a table: rows part, part + parts, ... of it. An actor of Dask.
+
+    A row that no step has changed is worked out when it is asked for, and not kept.
+    """
+
+    def __init__(
+        self,
+        part: int,
+        parts: int,
+        shape: tuple[int, int],
+        dtype: Any,
+        make_optimizer: bytes,
+        start: tuple[float, int],
+    ) -> None:
+        from cloudpickle import loads
+
+        self._part, self._parts = part, parts
+        self._width, self._dtype, self._start = shape[1], np.dtype(dtype), start
+        self._make: MakeOptimizer = loads(make_optimizer)
+        #: 1 + the place of each row that is held; 0, in memory that costs nothing until written, for others.
+        self._places = np.zeros(-(-shape[0] // parts), np.int32)
+        self._rows = np.zeros(0, np.int64)
+        self._count = self._steps = 0
+        self._resize(FIRST)
+
+    def steps(self) -> int:
+        """The number of the last step."""
+        return self._steps
+
+    def stored(self) -> int:
+        """How many rows are held."""
+        return self._count
+
+    def look_up(self, rows: Array) -> Array:
+        """Rows by their numbers in the table: shape (rows, width)."""
+        places = self._places[rows // self._parts]
+        if places.all():
+            found: Array = self._values()[places - 1]
+            return found
+        found = initial_rows(rows, self._width, self._dtype, *self._start)
+        held = places > 0
+        found[held] = self._values()[places[held] - 1]
+        return found
+
+    def step(self, rows: Array, gradient: Array, number: int, lr: float | None) -> int:
+        """Make the step of a number, unless it was made; returns the number of the last step."""
+        if number > self._steps:
+            places = self._placed(rows)
+            if lr is not None:
+                self._optimizer.lr = lr
+            capacity = len(self._rows)
+            self._optimizer.step(
+                [iv.sparse_coo_tensor(places[None], gradient, (capacity, self._width), check=False)]
+            )
+            self._steps = number
+        return self._steps
+
+    def save(self, path: str) -> str:
+        """Write all rows that are held, and their state, to a file."""
+        state = self._optimizer.state_dict()
+        (arrays,) = state["states"]
+        n = self._count
+        if arrays is not None:
+            state["states"] = [{k: v[:n] if v.ndim else v for k, v in arrays.items()}]
+        iv.save(
+            path,
+            {"rows": self._rows[:n], "values": self._values()[:n], "optimizer": state, "steps": self._steps},
+        )
+        return path
+
+    def load(self, paths: Sequence[str]) -> int:
+        """Take over the rows of this partition from files of any partitions; returns their step."""
+        for path in paths:
+            saved = iv.load(path)
+            mine = np.flatnonzero(saved["rows"] % self._parts == self._part)
+            self._steps = saved["steps"]
+            (arrays,) = saved["optimizer"]["states"]
+            places = self._placed(saved["rows"][mine])
+            values = np.array(self._values())
+            values[places] = saved["values"][mine]
+            states = None if arrays is None else {k: v[mine] if v.ndim else v for k, v in arrays.items()}
+            self._rebuild(values, saved["optimizer"], states, places)
+        return self._steps
+
+    # -- memory --------------------------------------------------------------------------------------
+
+    def _values(self) -> Array:
+        return self._param.detach().numpy()
+
+    def _placed(self, rows: Array) -> Array:
+        """The places of rows, which get one where they have none."""
+        local = rows // self._parts
+        new = np.flatnonzero(self._places[local] == 0)
+        if new.size:
+            start, stop = self._count, self._count + new.size
+            if stop > len(self._rows):
+                self._resize(max(stop, 2 * len(self._rows)))
+            self._places[local[new]] = np.arange(start, stop) + 1
+            self._rows[start:stop], self._count = rows[new], stop
+            with iv.no_grad():
+                self._param[start:stop] = initial_rows(rows[new], self._width, self._dtype, *self._start)
+        found: Array = self._places[local].astype(np.int64) - 1
+        return found
+
+    def _resize(self, capacity: int) -> None:
+        n = self._count
+        values = np.zeros((capacity, self._width), self._dtype)
+        rows = np.zeros(capacity, np.int64)
+        rows[:n], before, self._rows = self._rows[:n], getattr(self, "_optimizer", None), rows
+        states = None
+        if before is not None:
+            values[:n] = self._values()[:n]
+            (states,) = before.state_dict()["states"]
+            if states is not None:
+                states = {k: v[:n] if v.ndim else v for k, v in states.items()}
+        self._rebuild(values, before and before.state_dict(), states, np.arange(n))
+
+    def _rebuild(self, values: Array, saved: Any, states: Any, places: Array) -> None:
+        """A parameter and an optimizer of these values, with states at some places beside those there are."""
+        previous = getattr(self, "_optimizer", None)
+        self._param = iv.asarray(values, requires_grad=True)
+        made = self._make([self._param])
+        if states is not None:
+            made.load_state_dict({**saved, "states": [self._spread(made, previous, values, states, places)]})
+        elif saved:
+            made.load_state_dict({**saved, "states": [None]})
+        self._optimizer = made
+
+    def _spread(
+        self, made: Any, previous: Any, values: Array, states: Any, places: Array
+    ) -> dict[str, Array]:
+        (known,) = previous.state_dict()["states"] if previous is not None else (None,)
+        found = {}
+        for name, start in made._start(values).items():
+            axes = max(states[name].ndim, 1)
+            whole = known[name] if known is not None and len(known[name]) == len(values) else start
+            whole = np.array(spread(np.asarray(whole), axes, values.shape))
+            whole[places] = states[name]
+            found[name] = whole
+        return found
+
+
+__all__ = ["HeldRows", "MakeOptimizer", "initial_rows"]

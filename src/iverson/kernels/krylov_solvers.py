@@ -1,0 +1,272 @@
+"""Solutions and eigenpairs by Krylov methods: SciPy's, on full and sparse matrices.
+
+SciPy reads a matrix by its products with vectors alone; so a function of vectors serves as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ConvergenceWarning, DTypeError, LinearAlgebraError
+from iverson.core.op import Op
+from iverson.core.python.caller import warn
+from iverson.kernels.sparse.sparse_forms import is_sparse, sparse, sparse_only
+from iverson.kernels.sparse.sparse_products import solved, to_scipy
+from iverson.layouts import coalesced, is_strided, to_strided
+
+Array = np.ndarray[Any, Any]
+Params = dict[str, Any]
+Values = tuple[Any, ...]
+Apply = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Preconditioner:
+    """A linear map near the inverse of a matrix, and its adjoint: functions of vectors."""
+
+    apply: Apply
+    adjoint: Apply
+
+    @property
+    def turned(self) -> Preconditioner:
+        """The one of the adjoint matrix."""
+        return Preconditioner(self.adjoint, self.apply)
+
+
+def preconditioned(matrix: Any, m: Any, operation: str, dtype: Any) -> Any:
+    """SciPy's M for a matrix: of "jacobi" its diagonal inverted, of "ilu" its incomplete factors.
+
+    dtype : of the solution. Raises DTypeError where that is real and M gives complex vectors.
+    """
+    from scipy.sparse.linalg import LinearOperator, spilu
+
+    if m is None:
+        return None
+    if m == "jacobi":
+        diagonal = np.asarray(matrix.diagonal())
+        if not diagonal.all():
+            raise LinearAlgebraError(
+                operation,
+                "M",
+                got="a diagonal with zeros",
+                expected="none for M='jacobi'",
+                remedy="try 'ilu'",
+            )
+        apply: Apply = lambda v: v.reshape(-1) / diagonal
+    elif m == "ilu":
+        from scipy.sparse import csc_array
+
+        try:
+            apply = spilu(csc_array(matrix, dtype=dtype)).solve
+        except RuntimeError as error:
+            raise LinearAlgebraError(
+                operation, "M", got=str(error), expected="a matrix with incomplete factors"
+            ) from None
+    else:
+
+        def apply(v: Array) -> Array:
+            found: Array = m.apply(v)
+            if found.dtype.kind == "c" and dtype.kind != "c":
+                raise DTypeError(
+                    operation,
+                    "M",
+                    got=f"one that gives vectors of dtype {found.dtype}",
+                    expected=f"real vectors, as the solution is of dtype {dtype}",
+                    remedy="make a or b complex, or take the real part",
+                )
+            return found
+
+    return LinearOperator(matrix.shape, apply, dtype=matrix.dtype)
+
+
+def iterated(matrix: Any, b: Array, *, method: str, rtol: float, atol: float, maxiter: Any, m: Any) -> Array:
+    """x with A x = b for one matrix (or SciPy operator) and columns b, each by its own iterations.
+
+    method : "cg", "minres", "bicgstab", or "gmres" with how many vectors it keeps: "gmres(20)".
+    """
+    from scipy.sparse import linalg
+
+    name, _, kept = method.partition("(")
+    options: dict[str, Any] = {"rtol": rtol, "maxiter": maxiter}
+    if name != "minres":
+        options["atol"] = atol
+    if name == "gmres":
+        options["restart"] = int(kept[:-1]) if kept else None
+    b = b.astype(np.result_type(matrix.dtype, b.dtype), copy=False)
+    options["M"] = preconditioned(matrix, m, name, b.dtype)
+    x = np.zeros_like(b)
+    for k in range(b.shape[1]):
+        with np.errstate(all="ignore"):  # what diverges is seen by its residual
+            found, _ = getattr(linalg, name)(matrix, b[:, k], **options)
+            tolerance = max(rtol * float(np.linalg.norm(b[:, k])), atol)
+        _check(name, matrix, b[:, k], found, tolerance)
+        x[:, k] = found
+    return x
+
+
+def _check(method: str, matrix: Any, b: Array, x: Array, tolerance: float) -> None:
+    """Warn where iterations stopped early; raise where they led nowhere, as of a singular matrix.
+
+    What the routines say is not enough: of a singular matrix gmres may report a solution.
+    """
+    with np.errstate(all="ignore"):
+        left, whole = float(np.linalg.norm(b - matrix @ x)), float(np.linalg.norm(b))
+    if left <= 10 * tolerance + 100 * float(np.finfo(x.dtype).eps) * whole:
+        return
+    if not left <= whole:
+        raise LinearAlgebraError(
+            method,
+            "a",
+            got=f"a residual of norm {left:.1e} for b of norm {whole:.1e}",
+            expected="a matrix with an inverse, of the kind that the method is for",
+            remedy="try gmres with M='ilu', or spsolve",
+        )
+    warn(f"{method}: stopped where the residual is {left / whole:.1e} of b", ConvergenceWarning)
+
+
+def iterative_solve(a: Array, b: Array, *, method: str, **options: Any) -> Array:
+    """The body on strided operands."""
+    dtype = np.result_type(a, b, np.float32)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    b = np.broadcast_to(b, (*batch, *b.shape[-2:])).astype(dtype, copy=False)
+    x = np.empty(b.shape, dtype)
+    for k in np.ndindex(*batch):
+        x[k] = iterated(a[k], b[k], method=method, **options)
+    return x
+
+
+@sparse("iterative_solve")
+def of_sparse(op: Op, values: Values, params: Params) -> Any:
+    """The same with a sparse matrix."""
+    return solved(op, values, params, lambda _: lambda s, b: iterated(to_scipy(s), b, **params))
+
+
+# --- eigenpairs ---------------------------------------------------------------------------------------
+
+
+def hermitian_part(a: Any) -> Any:
+    """(A + A^H) / 2 of an array or a SciPy matrix, along the last two axes."""
+    turned = a.conj().swapaxes(-1, -2) if is_strided(a) else a.conj().T
+    return (a + turned) * 0.5
+
+
+def eigenpairs(matrix: Any, *, k: int, which: str, method: str) -> tuple[Array, Array]:
+    """k eigenvalues, increasing, and eigenvectors of one Hermitian matrix (or SciPy operator).
+
+    which : "LA", "SA" or "LM", the largest, the smallest or the largest in absolute value.
+    method : "lanczos" (ARPACK's) or "lobpcg"; both start from the same vectors in every call. Where k is not
+        small next to the matrix, neither works, and all eigenvalues are found.
+    """
+    from scipy.sparse import linalg
+
+    n, rng = matrix.shape[0], np.random.default_rng(0)
+    if n < 5 * k:
+        w, v = np.linalg.eigh(matrix @ np.eye(n))
+        far = {"LA": w, "SA": -w, "LM": np.abs(w)}[which]
+        order = np.sort(np.argsort(far)[n - k :])
+        return w[order], v[:, order]
+    dtype = np.dtype(matrix.dtype)
+    try:
+        if method == "lobpcg":
+            start = rng.standard_normal((n, k)).astype(dtype)
+            tol = 100 * float(np.finfo(dtype).eps)
+            w, v = linalg.lobpcg(matrix, start, largest=which == "LA", tol=tol, maxiter=20 * n + 200)
+        else:
+            start = rng.standard_normal(n).astype(dtype)
+            w, v = linalg.eigsh(matrix, k, which=which, v0=start)
+    except linalg.ArpackError as error:
+        raise LinearAlgebraError(
+            "eigsh", "a", got=str(error), expected="a matrix of which Lanczos steps find these eigenvalues"
+        ) from None
+    order = np.argsort(w)
+    return w[order], v[:, order]
+
+
+def eigsh(a: Array, **options: Any) -> tuple[Array, Array]:
+    """The body on strided operands."""
+    a = hermitian_part(a)
+    found = [eigenpairs(a[i], **options) for i in np.ndindex(*a.shape[:-2])]
+    real, k = a.real.dtype, options["k"]
+    w = np.empty((len(found), k), real)
+    v = np.empty((len(found), a.shape[-1], k), a.dtype)
+    for i, (values, vectors) in enumerate(found):
+        w[i], v[i] = values, vectors
+    return w.reshape(*a.shape[:-2], k), v.reshape(*a.shape[:-1], k)
+
+
+@sparse("eigsh")
+def eigsh_of_sparse(_op: Op, values: Values, params: Params) -> Any:
+    """The same of one sparse matrix."""
+    (a,) = values
+    if len(a.shape) != 2:
+        return NotImplemented
+    matrix = to_scipy(coalesced(sparse_only(a)))
+    return eigenpairs(hermitian_part(matrix.astype(np.result_type(matrix.dtype, np.float32))), **params)
+
+
+def bordered_solve(a: Array, w: Array, v: Array, g: Array, h: Array) -> tuple[Array, Array]:
+    """The body on strided operands: by LU factors of the bordered matrix of each column."""
+    a, dtype = hermitian_part(a), np.result_type(a, v, g, h)
+    n, k = v.shape[-2:]
+    whole = np.zeros((*v.shape[:-2], k, n + 1, n + 1), dtype)
+    columns = v.swapaxes(-1, -2)
+    whole[..., :n, :n] = a[..., None, :, :] - w[..., None, None] * np.eye(n)
+    whole[..., :n, n] = -columns
+    whole[..., n, :n] = -columns.conj()
+    right = np.concatenate([g.swapaxes(-1, -2), h[..., None]], -1)[..., None]
+    try:
+        found = np.linalg.solve(whole, right)[..., 0]
+    except np.linalg.LinAlgError:  # an eigenvalue that is there twice
+        found = np.full(right.shape[:-1], np.nan, dtype)
+    x = np.ascontiguousarray(found[..., :n].swapaxes(-1, -2))
+    return _without_noise(x, g, h, np.linalg.norm(a, axis=(-2, -1))), np.ascontiguousarray(found[..., n])
+
+
+def _without_noise(x: Array, g: Array, h: Array, size: Any) -> Array:
+    """x, nan in columns that were divided by rounding: by no more than a few eps of the matrix's norm."""
+    size = np.asarray(size)[..., None]
+    limit = 4 * x.shape[-2] * float(np.finfo(x.dtype).eps) * size
+    of_x, given = np.linalg.norm(x, axis=-2), np.linalg.norm(g, axis=-2) + np.abs(h) * size
+    return np.where(((of_x * limit >= given) & (of_x > 0))[..., None, :], np.nan, x)
+
+
+@sparse("bordered_solve")
+def bordered_of_sparse(op: Op, values: Values, params: Params) -> Any:
+    """The same with one sparse matrix, by SuperLU."""
+    import scipy.sparse
+    from scipy.sparse.linalg import splu
+
+    a = values[0]
+    if not is_sparse(a) or len(a.shape) != 2:
+        return NotImplemented
+    w, v, g, h = map(to_strided, values[1:])
+    matrix = hermitian_part(to_scipy(coalesced(sparse_only(a))))
+    n, k = v.shape
+    dtype = np.result_type(matrix.dtype, v, g, h)
+    x, m = np.full((n, k), np.nan, dtype), np.full(k, np.nan, dtype)
+    for i in range(k):
+        column = v[:, i : i + 1]
+        shifted = matrix - w[i] * scipy.sparse.eye_array(n)
+        whole = scipy.sparse.block_array([[shifted, -column], [-column.conj().T, None]], format="csc")
+        try:
+            found = splu(whole.astype(dtype)).solve(np.append(g[:, i], h[i]).astype(dtype))
+        except RuntimeError:  # an eigenvalue that is there twice
+            continue
+        x[:, i], m[i] = found[:n], found[n]
+    return _without_noise(x, g, h, np.linalg.norm(matrix.data)), m
+
+
+__all__ = [
+    "Preconditioner",
+    "bordered_solve",
+    "eigenpairs",
+    "eigsh",
+    "hermitian_part",
+    "iterated",
+    "iterative_solve",
+]

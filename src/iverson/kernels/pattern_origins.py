@@ -1,0 +1,368 @@
+"""Which entries a value of a trace or a batch stores, where its support does not say it.
+
+A trace knows where a value may be nonzero, often less than what eager code knows: of `s @ t` nothing at all.
+An `Origin` keeps the op that a value is a result of, and what its operands store. Who asks for the pattern
+(`stored_by`) gets the one that eager code has: the op's kernel is run on operands with these patterns. Until
+then nothing is computed. Where the pattern depends on entries it is `UNKNOWN`, never all entries.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import LevelValue, levels, value_of
+from iverson.core.dtypes import widened
+from iverson.core.errors import IversonError
+from iverson.core.op import Op, frozen
+from iverson.core.shapes import Shape
+from iverson.core.table import TABLE
+from iverson.kernels.kernel_registry import may_store, run_in_layouts
+from iverson.layouts import CooPattern, Pattern, Sparse, Zero, is_strided
+from iverson.layouts.symbols import Make, PatternRead, PatternSymbol, follows, kept
+
+Params = dict[str, Any]
+
+
+class _Unknown:
+    """What a value stores that may be sparse, of which it is not known here. There is one, `UNKNOWN`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = _Unknown()
+#: Index arrays up to so many bytes are told apart by their entries.
+_SMALL = 4096
+#: The family of ops that run bodies.
+CONTROL = "control"
+#: A pattern, `UNKNOWN`, None of what is not sparse, or what finds one of these.
+Stored = Any
+
+
+class Origin(ABC):
+    """What finds which entries a value stores.
+
+    of : what it follows from.
+    repeats : whether some may be stored twice, where it is not known which.
+    """
+
+    __slots__ = ("_found", "_of", "repeats")
+
+    def __init__(self, *of: Stored, repeats: bool = False) -> None:
+        self._found: Any = self
+        self._of = of
+        self.repeats: bool = repeats or any(isinstance(x, Origin) and x.repeats for x in of)
+
+    def stored(self) -> Stored:
+        """A pattern, `UNKNOWN`, or None of what is not sparse; what may be stored twice is so once."""
+        waiting: list[Origin] = [self]  # no recursion: programs are long
+        while waiting:
+            first = waiting[-1]
+            before = [x for x in first._of if isinstance(x, Origin) and x._found is x]
+            if not before and first._found is first:
+                first._found = first._find()
+            waiting += before or ()
+            if not before:
+                waiting.pop()
+        return self._found
+
+    @abstractmethod
+    def _find(self) -> Stored:
+        """What it is, where that of what it follows from is known."""
+
+
+def stored_once(stored: Stored) -> Stored:
+    """A pattern, `UNKNOWN`, or None of what is not sparse; what may be stored twice is so once."""
+    return stored.stored() if isinstance(stored, Origin) else stored
+
+
+def resolved(stored: Stored) -> Stored:
+    """A pattern, `UNKNOWN`, or None of what is not sparse.
+
+    Raises PatternRead where some entries may be stored twice, and it is not known which.
+    """
+    if isinstance(stored, Origin) and stored.repeats:
+        raise PatternRead
+    return stored_once(stored)
+
+
+def origin_of(x: Any) -> Stored:
+    """What is known of which entries a handle, or what one holds, stores: nothing is computed."""
+    held = value_of(x, x)
+    if isinstance(held, LevelValue | Zero):
+        return held.stored
+    return held.pattern if isinstance(held, Sparse) else None
+
+
+def stored_by(x: Any) -> Stored:
+    """The pattern that eager code has for a handle, `UNKNOWN`, or None of what is not sparse."""
+    for level in levels():
+        level.reads_patterns = True
+    found = resolved(origin_of(x))
+    if isinstance(found, PatternSymbol) and type(value_of(x, x)) is Zero:
+        raise PatternRead  # a zero is of no level, and so has the shape of one pattern
+    return found
+
+
+def layout_in_level(x: Any) -> str | None:
+    """The name of the layout that eager code has for a value of a level, where that is sparse and known."""
+    found = stored_by(x) if isinstance(x, LevelValue) and x.stored is not None else None
+    return found.layout if isinstance(found, Pattern) else None
+
+
+def note_stored(x: Any, stored: Stored) -> None:
+    """Note what says which entries a handle of a value of a level stores."""
+    held = value_of(x, x)
+    if isinstance(held, LevelValue):
+        held.note_stored(stored)
+
+
+def noted(x: Any, stored: Stored) -> Any:
+    """A new array in the levels that are entered, which know what eager code would store of it."""
+    for level in levels():
+        x = level.variable_of(x)
+        note_stored(x, stored)
+    return x
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether eager code has a handle in a sparse layout, as far as it is known."""
+    return stored_by(x) is not None
+
+
+def same(a: Stored, b: Stored) -> bool:
+    """Whether two values store the same entries, in one layout, as far as it is known."""
+    if a is b:
+        return a is not UNKNOWN
+    if not (isinstance(a, Pattern) and isinstance(b, Pattern)) or PatternSymbol in (type(a), type(b)):
+        return False
+    alike = a.layout == b.layout and a.shape == b.shape and a.stored_shape == b.stored_shape
+    return alike and a.distinct == b.distinct and bool(np.array_equal(a.keys, b.keys))
+
+
+class Repeated(Origin):
+    """Of what stores entries twice, behind a symbol of patterns that store each once."""
+
+    __slots__ = ()
+
+    def __init__(self, symbol: PatternSymbol) -> None:
+        super().__init__(symbol, repeats=True)
+
+    def _find(self) -> Stored:
+        return self._of[0]
+
+
+class Either(Origin):
+    """One of two values: known where both store the same."""
+
+    __slots__ = ()
+
+    def _find(self) -> Stored:
+        first, *others = map(stored_once, self._of)
+        return first if all(same(first, other) for other in others) else UNKNOWN
+
+
+class Unclear(Origin):
+    """What is not sparse where none of some values is; else its entries are not known."""
+
+    __slots__ = ()
+
+    def _find(self) -> Stored:
+        return None if all(stored_once(x) is None for x in self._of) else UNKNOWN
+
+
+class Part:
+    """An operand: its shape, the dtype that it is computed in, what it stores, and its entries where they are
+    constants that are no data (indices, flags)."""
+
+    __slots__ = ("array", "dtype", "shape", "stored")
+
+    def __init__(self, held: Any, stored: Stored = None) -> None:
+        self.shape: Shape = held.shape
+        self.dtype = widened(held.dtype)
+        self.stored = origin_of(held) if stored is None else stored
+        self.array = held if self.stored is None and is_strided(held) and self.dtype.kind in "biu" else None
+
+    @property
+    def is_large(self) -> bool:
+        return self.array is not None and self.array.nbytes > _SMALL
+
+    @property
+    def key(self) -> Any:
+        return self.shape, self.dtype, None if self.array is None else self.array.tobytes()
+
+    def value(self, pattern: Pattern | None, entry: float) -> Any:
+        """A value like the operand, its entries some numbers of this size."""
+        if self.array is not None:
+            return self.array
+        if pattern is None:
+            return np.broadcast_to(np.asarray(entry).astype(self.dtype), self.shape)
+        shape = pattern.count, *self.shape[pattern.ndim :]
+        entries = entry * np.random.default_rng(0).uniform(1, 2, shape)  # of blocks that are not singular
+        entries[::2] *= -1  # so that 0 is not the extremum
+        return pattern.value(entries.astype(self.dtype))
+
+
+class _ByEntries(Exception):
+    """Which entries a result stores depends on those of operands."""
+
+
+class Computed(Origin):
+    """A result of an op on operands of which at least one may be sparse; ``index`` of several."""
+
+    __slots__ = ("_op", "_params", "_parts", "_position")
+
+    def __init__(self, op: Op, parts: Sequence[Any], params: Params, index: int | None = None) -> None:
+        super().__init__(*(x.stored if isinstance(x, Part) else None for x in parts))
+        self._op, self._parts, self._params, self._position = op, parts, params, index
+
+    def _find(self) -> Stored:
+        own = list(map(stored_once, self._of))
+        if UNKNOWN in own:
+            with_none = [
+                _empty(x.shape) if p is UNKNOWN else p for x, p in zip(self._parts, own, strict=True)
+            ]
+            with suppress(_ByEntries):
+                return None if self._run(with_none, self._params, 1.5) is None else UNKNOWN
+            return UNKNOWN
+        sources = [p for p in own if p is not None]
+        if not sources:
+            return UNKNOWN if _into_sparse(self._op, self._params) else None
+        at = [p is not None for p in own]
+        named = [k for k, p in self._params.items() if isinstance(p, PatternSymbol)]
+        sources += [self._params[k] for k in named]
+
+        def make(*patterns: Pattern) -> Pattern | None:
+            given = iter(patterns)
+            own = [next(given) if has else None for has in at]
+            return self._made(own, {**self._params, **dict(zip(named, given, strict=True))})
+
+        key = self._key(at)
+        # Kept on the patterns, as programs repeat what is not sparse: a product with a vector.
+        known = [] if key is self else kept(("not sparse", key), sources, list)
+        if not known:
+            found = self._from(sources, make, key)
+            if isinstance(found, Pattern):
+                return found
+            known.append(found)
+        return known[0]
+
+    def _from(self, sources: Sequence[Pattern], make: Make, key: Any) -> Stored:
+        """What ``make`` gives for patterns, of which some may be symbols."""
+        try:
+            if PatternSymbol not in map(type, sources):
+                return make(*sources)
+            models = [p.model if isinstance(p, PatternSymbol) else p for p in sources]
+            if self._op.elementwise and len(set(sources)) == 1 and make(*models) is models[0]:
+                return sources[0]
+            found = follows(("stored by", key), make, *sources)
+        except _ByEntries:
+            return UNKNOWN
+        with suppress(_ByEntries):  # singular, perhaps
+            if found is None and make(*models) is not None:
+                raise PatternRead  # of other patterns it is sparse
+        return found
+
+    def _key(self, at: Sequence[bool]) -> Any:
+        """What results are the same for; itself where that is not known, or much to compare."""
+        parts = (x.key if isinstance(x, Part) else x for x in self._parts)
+        key = self._op, self._position, tuple(at), frozen(self._params), *parts
+        try:
+            hash(key)
+        except TypeError:  # parameters with an array
+            return self
+        return self if any(isinstance(x, Part) and x.is_large for x in self._parts) else key
+
+    def _made(self, patterns: Sequence[Pattern | None], params: Params) -> Pattern | None:
+        """The pattern of the result: an operand's, if it has the same entries.
+
+        Raises _ByEntries where it is another for zeros.
+        """
+        found = self._run(patterns, params, 1.5)
+        known = all(self._parts[k].stored is not None for k in self._places())
+        if found is not None and not (known and same(found, self._run(patterns, params, 0))):
+            raise _ByEntries
+        return next((p for p in patterns if same(found, p)), found)
+
+    def _places(self) -> list[int]:
+        """Positions of operands that say where entries go, and are not known here."""
+        data = {k for group in self._op.groups(len(self._parts)) for k in group}
+        return [
+            k
+            for k, x in enumerate(self._parts)
+            if not self._op.elementwise and k not in data and isinstance(x, Part)
+            if x.array is None and x.dtype.kind in "biu"
+        ]
+
+    def _run(self, patterns: Sequence[Pattern | None], params: Params, entry: float) -> Pattern | None:
+        """What the kernel stores of operands with these patterns, with entries of some size.
+
+        Where places are not known they are 0: kernels do not look whether an axis has others.
+        """
+        places = self._places()
+        values = [
+            x.value(p, 0 if k in places else entry) if isinstance(x, Part) else x
+            for k, (x, p) in enumerate(zip(self._parts, patterns, strict=True))
+        ]
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = run_in_layouts(self._op, tuple(values), dict(params))
+        except PatternRead:
+            raise
+        except (IversonError, ValueError, ArithmeticError) as error:
+            raise _ByEntries from error
+        if self._position is not None and found is not NotImplemented:
+            found = found[self._position]
+        return found.pattern if isinstance(found, Sparse) else None
+
+
+def _empty(shape: Shape) -> Pattern:
+    return CooPattern(shape, np.zeros((len(shape), 0), np.int64), True)
+
+
+def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequence[Stored]:
+    """What the results of an op in a level store, each: None of what is not sparse.
+
+    args : handles, values, arrays and numbers.
+    """
+    if op.name in ("from_values", "stored_on"):
+        return (params["pattern"],)
+    held = [value_of(x, x) for x in args]
+    if all(origin_of(x) is None for x in held):
+        return (UNKNOWN if _into_sparse(op, params) else None,) * count
+    if op.family == CONTROL or not may_store(op):  # what bodies store is known where they are traced
+        return (None,) * count
+    parts = [Part(x) if hasattr(x, "shape") else x for x in held]
+    return [Computed(op, parts, params, k if op.multiple else None) for k in range(count)]
+
+
+def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
+    """Results of an op, of which those that are new zeros know what they would store as numbers."""
+    several = out if op.multiple else (out,)
+    own = {id(value_of(a, a)) for a in args}
+    found = tuple(
+        Zero(v.shape, v.dtype, stored) if type(v) is Zero and id(v) not in own and stored is not None else v
+        for v, stored in zip(several, origins(op, args, params, len(several)), strict=True)
+    )
+    return found if op.multiple else found[0]
+
+
+def stacked(step: Stored, of: Any, count: int) -> Stored:
+    """What is stored of results ``of`` a number of steps that store the same, as eager code stacks them."""
+    if step is None or not count:
+        return step
+    return Computed(TABLE["stack"], [Part(of, step)] * count, {"axis": 0})
+
+
+def _into_sparse(op: Op, params: Params) -> bool:
+    """Whether an op puts what is not sparse into a sparse layout: which entries are 0 decides."""
+    return op.entry_map.converts and params.get("layout", "strided") != "strided"

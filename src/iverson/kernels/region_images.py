@@ -1,0 +1,201 @@
+"""Where ops that move entries take a region: the smallest one that holds the image of each entry in it.
+
+Each function takes the region, which is not empty, its array's shape and the op's parameters. It gives None,
+or an empty region, where no entry of it goes anywhere. Nothing here moves an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
+from math import prod
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels.index_keys import Key, cut, key_region, region_through_key
+
+Array = np.ndarray[Any, Any]
+Axes = range
+Interval = tuple[int, int]
+
+
+def _of(intervals: Iterable[Interval]) -> Region:
+    """The region with these intervals on its axes."""
+    pairs = list(intervals)
+    return Region(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+
+
+def permuted(region: Region, _shape: Shape, *, axes: Shape) -> Region:
+    return region.permuted(axes)
+
+
+def expanded(region: Region, _shape: Shape, *, axis: Shape) -> Region:
+    start, stop = list(region.start), list(region.stop)
+    for k in axis:
+        start.insert(k, 0)
+        stop.insert(k, 1)
+    return Region(tuple(start), tuple(stop))
+
+
+def _without(region: Region, axis: Shape) -> Region:
+    keep = [k for k in range(len(region.start)) if k not in axis]
+    return region.permuted(tuple(keep))
+
+
+def squeezed(region: Region, _shape: Shape, *, axis: Shape) -> Region:
+    return _without(region, axis)
+
+
+def summed(region: Region, _shape: Shape, *, axis: Shape, keepdims: bool) -> Region:
+    kept = _without(region, axis)
+    return expanded(kept, (), axis=axis) if keepdims else kept
+
+
+def broadcast(region: Region, old: Shape, *, shape: Shape) -> Region:
+    return region.broadcast(old, shape)
+
+
+def flipped(region: Region, shape: Shape, *, axis: Shape) -> Region:
+    pairs = enumerate(zip(region.start, region.stop, strict=True))
+    return _of((shape[k] - b, shape[k] - a) if k in axis else (a, b) for k, (a, b) in pairs)
+
+
+def rolled(region: Region, shape: Shape, *, shift: Shape, axis: Shape) -> Region:
+    """An interval that comes to lie across the end of its axis reaches over all of it."""
+    pairs = list(zip(region.start, region.stop, strict=True))
+    for k, by in zip(axis, shift, strict=True):
+        a, b = pairs[k]
+        first, last = (a + by) % shape[k], (a + by) % shape[k] + b - a
+        pairs[k] = (first, last) if last <= shape[k] else (0, shape[k])
+    return _of(pairs)
+
+
+def lower(region: Region, _shape: Shape, *, k: int) -> Region:
+    """Entries with column - row <= k."""
+    (*_, r, c), (*_, stop, end) = region.start, region.stop
+    return region.intersect(_last_two(region, (max(r, c - k), stop), (c, min(end, stop + k))))
+
+
+def upper(region: Region, _shape: Shape, *, k: int) -> Region:
+    """Entries with column - row >= k."""
+    (*_, r, c), (*_, stop, end) = region.start, region.stop
+    return region.intersect(_last_two(region, (r, min(stop, end - k)), (max(c, r + k), end)))
+
+
+def _last_two(region: Region, rows: tuple[int, int], columns: tuple[int, int]) -> Region:
+    return Region(
+        (*region.start[:-2], rows[0], columns[0]),
+        (*region.stop[:-2], max(rows), max(columns)),
+    )
+
+
+def diagonal(region: Region, _shape: Shape, *, offset: int) -> Region:
+    down, right = max(-offset, 0), max(offset, 0)
+    first = max(region.start[-2] - down, region.start[-1] - right)
+    last = min(region.stop[-2] - down, region.stop[-1] - right)
+    return Region((*region.start[:-2], first), (*region.stop[:-2], max(first, last)))
+
+
+def on_diagonal(region: Region, _shape: Shape, *, offset: int, shape: Shape) -> Region:
+    down, right = max(-offset, 0), max(offset, 0)
+    a, b = region.start[-1], region.stop[-1]
+    return Region((*region.start[:-1], a + down, a + right), (*region.stop[:-1], b + down, b + right))
+
+
+def read(region: Region, shape: Shape, *, key: Key) -> Region | None:
+    """Of x[key]."""
+    return region_through_key(region, key, shape)
+
+
+def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape, held: bool = False) -> Region:
+    """Of the adjoint of x[key]."""
+    return key_region(cut(key, region), shape)
+
+
+def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Region | None:
+    """Of x at index arrays: where all of them point into the region."""
+    inside = [
+        (n >= region.start[k]) & (n < region.stop[k])
+        for n, k in zip(map(np.asarray, indices), axes, strict=True)
+    ]
+    where = np.logical_and.reduce(np.broadcast_arrays(*inside))
+    if not where.any():
+        return None
+    rest = _without(region, axes)
+    return _of([*map(_span, np.argwhere(where).T), *zip(rest.start, rest.stop, strict=True)])
+
+
+def scattered(
+    region: Region, _shape: Shape, *indices: Array, axes: Shape, shape: Shape, held: bool = False
+) -> Region:
+    """Of what is added at index arrays: from the first to the last place that is added to."""
+    lead = len(region.start) - (len(shape) - len(axes))
+    own = Region(region.start[:lead], region.stop[:lead])
+    rest = iter(zip(region.start[lead:], region.stop[lead:], strict=True))
+    used = {k: n[own.slices] for k, n in zip(axes, np.broadcast_arrays(*indices), strict=True)}
+    return _of([_span(used[k]) if k in used else next(rest) for k in range(len(shape))])
+
+
+def _span(indices: Array) -> Interval:
+    return int(indices.min()), int(indices.max()) + 1
+
+
+def groups(old: Shape, new: Shape) -> list[tuple[Axes, Axes]]:
+    """Ranges of axes of two shapes that hold the same entries: the finest there are.
+
+    >>> groups((4, 6, 5), (2, 2, 30))
+    [(range(0, 1), range(0, 2)), (range(1, 3), range(2, 3))]
+    """
+    left, right = (list(accumulate(shape, mul, initial=1)) for shape in (old, new))
+    inner = sorted(set(left[:-1]) & set(right[:-1]) - {1})
+    cuts = [(0, 0), *((left.index(n), right.index(n)) for n in inner if n != left[-1]), (len(old), len(new))]
+    return [(range(i, k), range(j, m)) for (i, j), (k, m) in pairwise(cuts)]
+
+
+def reshaped(region: Region, old: Shape, *, shape: Shape) -> Region:
+    """Axes that share no entries are taken apart; a group of them maps runs of consecutive entries."""
+    intervals: list[Interval] = []
+    for source, target in groups(old, shape):
+        starts, length = _runs(region.permuted(tuple(source)), tuple(old[k] for k in source))
+        intervals += _digits(starts, length, tuple(shape[k] for k in target))
+    return _of(intervals)
+
+
+def _runs(region: Region, shape: Shape) -> tuple[Array, int]:
+    """The runs of consecutive row-major addresses that make up a region: their starts, and their length."""
+    axis = len(shape)
+    length = 1
+    while axis and (region.start[axis - 1], region.stop[axis - 1]) == (0, shape[axis - 1]):
+        axis -= 1
+        length *= shape[axis]
+    if axis:
+        axis -= 1
+        first, length = region.start[axis] * length, region.shape[axis] * length
+    else:
+        first = 0
+    own = Region(region.start[:axis], region.stop[:axis])
+    return first + addresses(own, shape[:axis]) * prod(shape[axis:]), length
+
+
+def addresses(region: Region, shape: Shape) -> Array:
+    """The row-major addresses of a region's entries, in order."""
+    found = np.zeros((1,), np.int64)
+    for a, b, n in zip(region.start, region.stop, shape, strict=True):
+        found = np.add.outer(found * n, np.arange(a, b)).ravel()
+    return found
+
+
+def _digits(starts: Array, length: int, shape: Shape) -> Iterator[Interval]:
+    """On each axis, the interval of the indices of entries in runs of row-major addresses."""
+    stride = prod(shape)
+    for n in shape:
+        stride //= n
+        first, last = starts // stride, (starts + length - 1) // stride
+        if (first // n != last // n).any():  # a run goes on past the end of this axis
+            yield 0, n
+        else:
+            yield int((first % n).min()), int((last % n).max()) + 1

@@ -1,0 +1,59 @@
+"""Where the entries of a pattern go when its array is broadcast to the shape of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.core.table import TABLE
+from iverson.kernels.kernel_registry import run_in_layouts
+from iverson.kernels.sparse.sparse_forms import broadcast
+from iverson.layouts import Pattern
+from iverson.layouts.symbols import PatternSymbol, follows
+from iverson.layouts.weak import ForOthers
+
+
+def extent(pattern: Pattern, own: Shape, out: Shape) -> int:
+    """How many entries a pattern of the first axes of an array has once that is broadcast."""
+    dense = len(own) - pattern.ndim
+    return pattern.count * prod(out[: len(out) - dense]) // max(prod(pattern.shape), 1)
+
+
+def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Pattern] = ()) -> Pattern | None:
+    """Where the entries of an array of shape ``own`` on a pattern of its first axes go if it is broadcast to
+    ``out``, and the factors over all axes, broadcast too, are stored; None if that is most of the result.
+
+    The same object each time. Of symbols it is one.
+    """
+    sparse = out[: len(out) - len(own) + pattern.ndim]
+    if not factors and sparse == pattern.shape:
+        return pattern
+    if any(isinstance(p, PatternSymbol) for p in (pattern, *factors[:1])):
+        return follows(
+            ("stretched", own, out), lambda p, *of: stretched(p, own, out, of), pattern, *factors[:1]
+        )
+    if factors:
+        first = factors[0]
+        known: Any = pattern.once(("stretched", own, out), ForOthers)
+        found = known.get(first)
+        if found is None:
+            dense = own[pattern.ndim :]
+            ones = (
+                pattern.value(np.ones((pattern.count, *dense), bool)),
+                first.value(np.ones(first.count, bool)),
+            )
+            found = known[first] = run_in_layouts(TABLE["multiply"], ones, {}).pattern
+        return stretched(found, found.shape, out)
+    if 2 * extent(pattern, own, out) > prod(sparse):
+        return None
+    made: Pattern = pattern.once(
+        ("stretched", sparse), lambda: broadcast(pattern.value(np.ones(pattern.count, bool)), sparse).pattern
+    )
+    return made
+
+
+__all__ = ["extent", "stretched"]

@@ -1,0 +1,238 @@
+"""Unions and intersections of patterns, by one merge of their sorted entries, and reading values at them.
+
+What a merge finds (which entries of one pattern are which of the other) is kept on both patterns for as
+long as both live: so operands are read at the pattern of a result, and cotangents back, without a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import isfinite, prod
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from iverson.layouts import counting_sorts
+from iverson.layouts.compressed import CompressedPattern
+from iverson.layouts.conversion import from_keys
+from iverson.layouts.coo import CooPattern
+from iverson.layouts.pattern import Array, Pattern, Sparse
+from iverson.layouts.placement import Placement, Source, converted, placements, reordered
+from iverson.layouts.symbols import PatternSymbol, follows
+from iverson.layouts.weak import ForOthers
+
+
+def read_at(value: Sparse, pattern: Pattern) -> Array:
+    """A value, with entries stored once, at the entries of a pattern of as many axes."""
+    if value.pattern is pattern:
+        return value.entries
+    placement = placements(pattern).get(value.pattern) or _placement(value.pattern, pattern)
+    if placement is not None:
+        return placement.read(value.entries, pattern.count)
+    if value.pattern.count < pattern.count and pattern.distinct:
+        at, there = pattern.find(value.pattern.keys)
+        found = np.zeros((pattern.count, *value.dense_shape), value.dtype)
+        found[at[there]] = value.entries[there]
+        return found
+    if not value.pattern.count:
+        return np.zeros((pattern.count, *value.dense_shape), value.dtype)
+    at, there = value.pattern.find(pattern.keys)
+    found = counting_sorts.taken(value.entries, at)
+    if not there.all():
+        found[~there] = 0
+    return found
+
+
+def _placement(source: Pattern, target: Pattern) -> Placement | None:
+    """What is known of reading one pattern's values at another, from that of their transposes, which store
+    the same entries in the same order, or otherwise."""
+    found = None
+    if source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
+        found = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
+    if found is None and isinstance(target, CooPattern) and _is_coalesced(source, target):
+        found = placements(target)[source] = _of_repeats(target)
+    return _across(source, target) if found is None else found
+
+
+def _is_coalesced(source: Pattern, target: CooPattern) -> bool:
+    return not target.distinct and target.coalescing()[0] is source
+
+
+def _of_repeats(pattern: CooPattern) -> Placement:
+    """Where each entry of a pattern is in its coalesced one."""
+    keys, order = pattern.sorted
+    number = np.zeros(keys.size, np.int64)
+    np.cumsum(keys[1:] != keys[:-1], out=number[1:])
+    at = np.empty_like(number)
+    at[order] = number
+    return Placement(None, lambda: at, put=False)
+
+
+def _across(source: Pattern, target: Pattern) -> Placement | None:
+    """As above, by a union of the two that is known: its code says which entries are in both."""
+    for whole in list(placements(target)):
+        own, other = (placements(whole).get(x) for x in (target, source))
+        if own is None or other is None:
+            continue
+        at, there = own.at, other.at
+        if type(at) is type(there) is Marked and at.code is there.code:
+            return _met(source, target, _shared(own.source, at), _shared(other.source, there))
+    return None
+
+
+def _met(source: Pattern, target: Pattern, put: Array, taken: Array) -> Placement:
+    found = placements(target)[source] = Placement(taken, lambda: put, put=True)
+    return found
+
+
+def _shared(source: Source, at: Marked) -> Array:
+    """Of one of two patterns, where it stores the entries that both do."""
+    both = np.flatnonzero(at.code[at()] == 3)
+    return source[both] if isinstance(source, np.ndarray) else both
+
+
+def union(patterns: list[Pattern], model: Pattern) -> Pattern:
+    """The entries that any of the patterns, each of distinct ones, stores; in the layout of a model.
+
+    All are of one shape. A symbol where one of them is.
+    """
+    apart = list(dict.fromkeys(patterns))
+    if len(apart) == 1 or PatternSymbol not in map(type, apart):
+        return _folded(patterns, model, "union")
+    held = model.model if isinstance(model, PatternSymbol) else model
+    key = "union", held.layout, held.blocksize
+    found = follows(key, lambda *own: _folded(list(own), held, "union"), *apart)
+    assert found is not None
+    return found
+
+
+def intersection(patterns: list[Pattern], model: Pattern) -> Pattern:
+    """The entries that all of the patterns store; as for `union`."""
+    return _folded(patterns, model, "intersection")
+
+
+def _folded(patterns: list[Pattern], model: Pattern, name: str) -> Pattern:
+    result = patterns[0]
+    for k in range(1, len(patterns)):
+        other = patterns[k]
+        if other is not result and other not in patterns[:k]:
+            result = _known_meeting(result, other, model, name)
+    return result
+
+
+def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
+    known: ForOthers[Any] = p.once((name, model.layout, model.blocksize), ForOthers)
+    found = known.get(q)
+    if found is None:
+        made = _meeting(p, q, model, name)
+        known[q] = ref(made) if made is p or made is q else lambda: made  # a pattern does not keep itself
+        return made
+    result: Pattern = found()
+    return result
+
+
+def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
+    """The union or intersection of two patterns, with placements between them and it."""
+    layout = model.layout if type(model) is CompressedPattern and not model.blocks else "coo"
+    first, second = _in_order(p, layout), _in_order(q, layout)
+    dtype = np.promote_types(first[1].dtype, second[1].dtype)
+    pair = [(a.astype(dtype, copy=False), b.astype(dtype, copy=False)) for a, b, _ in (first, second)]
+    n, m = first[0].size - 1, max(p.shape[-2:]) if layout != "coo" else prod(p.shape)
+    if name == "union":
+        starts, indices, code = counting_sorts.merged(n, m, *pair)
+        at: tuple[Callable[[], Array], ...] = Marked(code, 1), Marked(code, 2)
+    else:
+        starts, indices, left = counting_sorts.met(n, m, *pair)
+        at = (lambda: left), cache(lambda: _places(n, m, pair[1], (starts, indices)))
+    made = None
+    for x, (_, _, source) in ((p, first), (q, second)):
+        if (
+            made is None
+            and x.count == indices.size
+            and x.layout == layout
+            and not isinstance(source, np.ndarray)
+        ):
+            made = x
+    if made is None and layout != "coo":
+        made = CompressedPattern(p.shape, starts, indices, _AXES[layout])
+    elif made is None:
+        made = CooPattern.of_keys(indices, p.shape, np.result_type(p.index_dtype, q.index_dtype))
+    for x, (_, _, source), positions in zip((p, q), (first, second), at, strict=True):
+        if x is not made:
+            _place(x, made, source, positions, put=name == "union")
+    return made if layout == model.layout else from_keys(made.keys, made.shape, model)
+
+
+_AXES = {"csr": 0, "csc": 1}
+
+
+def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
+    """Starts and indices of x's entries in a layout (COO: a line of addresses), and where they are from."""
+    if layout == "coo":
+        keys, order = x.sorted
+        return np.array([0, keys.size]), keys, order
+    made, source = converted(x, layout)
+    assert isinstance(made, CompressedPattern)
+    return made.indptr, made.indices, source
+
+
+def _places(n: int, m: int, stored: tuple[Array, Array], wanted: tuple[Array, Array]) -> Array:
+    """Where entries that are stored are: few are looked for, of many all are passed over."""
+    starts, indices = wanted
+    if 8 * indices.size > stored[1].size or n == 1:
+        return counting_sorts.met(n, m, stored, wanted)[2]
+    lines = np.repeat(np.arange(n, dtype=starts.dtype), np.diff(starts))
+    return counting_sorts.places(n, m, *stored, lines, indices)
+
+
+class Marked:
+    """Where the entries of one of two patterns are in their union: those with a bit in its code."""
+
+    __slots__ = ("_at", "bit", "code")
+
+    def __init__(self, code: Array, bit: int) -> None:
+        self.code, self.bit = code, bit
+        self._at: Array | None = None
+
+    def __call__(self) -> Array:
+        if self._at is None:
+            self._at = (self.code & 1 if self.bit == 1 else self.code >> 1).view(bool).nonzero()[0]
+        return self._at
+
+
+#: Entries from which one compiled pass over a union pays, and the functions that have one.
+WORTHWHILE = 1 << 13
+IN_ONE_PASS = frozenset(("add", "subtract", "maximum", "minimum"))
+
+
+def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
+    """f of two values on a pattern that was made as the union of theirs, in one pass over both; None where
+    that does not pay. What is not finite is left to NumPy, which warns of it where that is new.
+    """
+    if pattern.count < WORTHWHILE or not (isinstance(a, Sparse) and isinstance(b, Sparse)):
+        return None
+    if a.dtype != b.dtype or a.dtype.kind != "f":
+        return None
+    if not a.pattern.count or not b.pattern.count:  # the pass reads an entry of each at every step
+        return None
+    known = placements(pattern)
+    x, y = known.get(a.pattern), known.get(b.pattern)
+    if x is None or y is None or a.dense_shape:
+        return None
+    first, second = x.at, y.at
+    if not (type(first) is type(second) is Marked and first.code is second.code):
+        return None
+    from iverson.kernels.sparse import entry_loops
+
+    out = np.empty(pattern.count, a.dtype)
+    given = (np.ascontiguousarray(reordered(v.entries, p.source)) for v, p in ((a, x), (b, y)))
+    entry_loops.on_union(name, a.dtype)(first.code, *given, out)
+    return out if isfinite(np.dot(out, out)) else None
+
+
+def _place(x: Pattern, made: Pattern, source: Source, at: Callable[[], Array], *, put: bool) -> None:
+    placements(made)[x] = Placement(source, at, put)
+    if not isinstance(source, np.ndarray):
+        placements(x)[made] = Placement(None, at, not put)

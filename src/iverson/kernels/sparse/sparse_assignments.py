@@ -1,0 +1,149 @@
+"""Kernels that write into a copy of a sparse tensor: entries that are overwritten go, new ones come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.shapes import Shape
+from iverson.kernels.index_keys import Key, key_shape
+from iverson.kernels.sparse.merging import union
+from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse, sparse, sparse_only
+from iverson.kernels.sparse.sparse_moves import embedded
+from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_strided
+from iverson.layouts.conversion import like
+from iverson.layouts.pattern import addresses, index_dtype
+from iverson.layouts.symbols import follows
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+def is_read(coordinates: Iterable[Any], key: Key, shape: Shape) -> Any:
+    """Which of the entries at given coordinates (arrays, or handles of such) ``x[key]`` reads."""
+    inside: Any = True
+    axes = (item for item in key if item is not None)
+    for item, at, extent in zip(axes, coordinates, shape, strict=False):
+        if isinstance(item, slice):
+            chosen = range(*item.indices(extent))
+            position, rest = (at - chosen.start) // chosen.step, (at - chosen.start) % chosen.step
+            inside = inside & (rest == 0) & (position >= 0) & (position < len(chosen))
+        else:
+            inside = inside & (at == item)
+    return inside
+
+
+@sparse("index_put")
+def index_put(op: Op, values: Values, params: Params) -> Any:
+    """x with ``x[key] = v``: NotImplemented where v makes most of x nonzero."""
+    x, v = values
+    if not is_sparse(x):
+        return NotImplemented
+    x, key = coalesced(sparse_only(x)), params["key"]
+    new = _written(v, key_shape(key, x.shape), x)
+    if new is NotImplemented:
+        return NotImplemented
+    if isinstance(new, Sparse):
+        there = embedded(coalesced(new), key, x.shape)
+        at, entries = there.pattern.coordinates, there.entries
+    else:  # a single entry, or none
+        at = np.array([0 if isinstance(i, slice) else i for i in key if i is not None], np.int64)
+        at, entries = np.repeat(at[:, None], new.size, axis=1), new
+    return _reembedded(x, is_read(x.pattern.coordinates, key, x.shape), at, entries)
+
+
+@sparse("gather_put")
+def gather_put(op: Op, values: Values, params: Params) -> Any:
+    """x with v at integer index arrays on some axes; a later writer of a place wins."""
+    x, v, *indices = values
+    axes = params["axes"]
+    if not is_sparse(x) or any(not is_strided(i) for i in indices):
+        return NotImplemented
+    x = coalesced(sparse_only(x))
+    at = np.broadcast_arrays(*indices)
+    rest = tuple(k for k in range(len(x.shape)) if k not in axes)
+    new = _written(v, (*at[0].shape, *(x.shape[k] for k in rest)), x)
+    if new is NotImplemented:
+        return NotImplemented
+    places = places_on(axes, list(at), x.shape)
+    own = places_on(axes, list(x.pattern.coordinates[list(axes)]), x.shape)
+    lead = at[0].ndim
+    if isinstance(new, Sparse):
+        new = coalesced(sparse_only(new))
+        coordinates = new.pattern.coordinates
+        writer = addresses(coordinates[:lead], at[0].shape) if lead else np.zeros(new.pattern.count, int)
+        entries = new.entries
+    else:
+        coordinates = np.zeros((lead + len(rest), new.size), np.int64)
+        writer, entries = np.zeros(new.size, np.int64), new
+    found = np.empty((len(x.shape), writer.size), np.int64)
+    for k, i in zip(axes, at, strict=True):
+        found[k] = i.ravel()[writer]
+    found[list(rest)] = coordinates[lead:]
+    last = _last_writer(places)[writer]
+    return _reembedded(x, np.isin(own, places), found[:, last], entries[last])
+
+
+def _last_writer(places: Array) -> Array:
+    last = np.zeros(places.size, bool)
+    _, from_end = np.unique(places[::-1], return_index=True)
+    last[places.size - 1 - from_end] = True
+    return last
+
+
+def _written(v: Any, shape: Shape, x: Sparse) -> Any:
+    """What is written into places of a shape: sparse, or for a single place an array of at most one entry.
+
+    All numbers of an array are stored, zeros too: which entries a result stores does not depend on values.
+    """
+    if type(v) is Zero or (not hasattr(v, "shape") and v == 0) or not prod(shape):
+        return np.zeros(0, x.dtype)
+    if is_sparse(v):
+        found = coalesced(sparse_only(broadcast(v, shape)))
+        return found.pattern.value(found.entries.astype(x.dtype, copy=False))
+    if 2 * prod(shape) > prod(x.shape) and prod(shape) > 1:
+        return NotImplemented
+    array = np.asarray(to_strided(v) if hasattr(v, "shape") else v).astype(x.dtype)
+    if not shape:
+        return array.reshape(1)
+    places = np.indices(shape, index_dtype(*shape)).reshape(len(shape), -1)
+    return CooPattern(shape, places, True).value(np.broadcast_to(array, shape).ravel())
+
+
+def _reembedded(x: Sparse, gone: Array, at: Array, entries: Array) -> Any:
+    """x without some of its stored entries, and with others."""
+    dtype = np.result_type(x.pattern.index_dtype, index_dtype(*x.shape))
+    kept = ~gone
+    indices = np.concatenate([x.pattern.coordinates[:, kept], at], axis=1).astype(dtype)
+    made = CooPattern(x.shape, indices, True).value(np.concatenate([x.entries[kept], entries]))
+    return like(made, x.pattern)
+
+
+def places_on(axes: Shape, indices: list[Any], shape: Shape) -> Array:
+    """The addresses of index arrays on some axes."""
+    at = np.broadcast_arrays(*indices)
+    return addresses(np.stack([i.ravel() for i in at]), tuple(shape[k] for k in axes))
+
+
+def _put(key: Key, shape: Shape, v: Pattern) -> Pattern:
+    return embedded(v.value(np.ones(v.count, bool)), key, shape).pattern  # type: ignore[no-any-return]
+
+
+def places_read(x: Pattern | None, v: Pattern | None, region: Any, key: Key, shape: Shape) -> Pattern:
+    """Where a cotangent of ``x[key] = v`` is read, for that of x at a pattern, and for that of v at one too,
+    or (with a region) everywhere."""
+    patterns = [] if x is None else [x]
+    if v is not None:
+        put = follows(("put", repr(key), shape), partial(_put, key, shape), v)
+        assert put is not None
+        patterns.append(put)
+    if region is not None:
+        inside = np.indices(region.shape).reshape(len(shape), -1) + np.array(region.start)[:, None]
+        patterns.append(CooPattern(shape, inside, True))
+    return patterns[0] if len(patterns) == 1 else union(patterns, patterns[0])

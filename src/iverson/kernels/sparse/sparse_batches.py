@@ -1,0 +1,82 @@
+"""Products of batches of sparse matrices, each by one product of two matrices (`iverson.layouts.batches`).
+
+Which product that is, and how it runs, is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.shapes import broadcast_shapes
+from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse
+from iverson.layouts import CompressedPattern, Pattern, Sparse
+from iverson.layouts.batches import diagonal, from_diagonal, stacked
+
+Array = np.ndarray[Any, Any]
+
+
+def on_diagonal(x: Sparse) -> Any:
+    return diagonal(x.pattern).value(x.entries)
+
+
+def below_each_other(x: Any) -> Any:
+    """The matrices of a batch, sparse or strided, as one of shape (batch * rows, columns)."""
+    if is_sparse(x):
+        return stacked(x.pattern).value(x.entries)
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
+def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array], *, stack: bool = True) -> Array:
+    """Sparse matrices times strided ones, by the product of one with one.
+
+    Along axes of the batch that s has, its matrices stand on a diagonal; along the others those of b stand
+    beside each other. Where b is one matrix, those of s stand below each other, if ``stack`` allows it: what
+    the product of matrices below each other is follows from theirs.
+    """
+    if len(s.shape) == b.ndim == 2:
+        return product(s, b)
+    n, (m, width) = s.shape[-2], b.shape[-2:]
+    batch = broadcast_shapes("matmul", s.shape[:-2], b.shape[:-2])
+    own = (1,) * (len(batch) - len(s.shape) + 2) + s.shape[:-2]
+    beside = [k for k, extent in enumerate(own) if extent != batch[k]]
+    if stack and prod(b.shape[:-2]) == 1 and not beside:
+        return product(below_each_other(s), b.reshape(m, width)).reshape(*batch, n, width)
+    kept = [k for k in range(len(batch)) if k not in beside]
+    order = (*kept, len(batch), *beside, len(batch) + 1)
+    moved = np.broadcast_to(b, (*batch, m, width)).transpose(order)
+    lead, rest = moved.shape[: len(kept)], moved.shape[len(kept) + 1 :]
+    flat = product(on_diagonal(s), moved.reshape(prod(lead) * m, prod(rest)))
+    return flat.reshape(*lead, n, *rest).transpose(np.argsort(order))
+
+
+def between(a: Sparse, b: Sparse, product: Callable[[Any, Any], Any]) -> Any:
+    """Sparse matrices times sparse ones, in CSR, by the product of one with one."""
+    if len(a.shape) == len(b.shape) == 2:
+        return product(a, b)
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    a, b = (broadcast(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    flat = product(on_diagonal(a), on_diagonal(b))
+    pattern = flat.pattern
+    assert isinstance(pattern, CompressedPattern)
+    return from_diagonal(pattern, (*batch, a.shape[-2], b.shape[-1])).value(flat.entries)
+
+
+def flattened(a: Any, b: Any, pattern: Pattern, turned: Callable[[Any], Any]) -> tuple[Any, Any, Pattern]:
+    """Matrices a, b and a pattern such that a @ b there is the product of two batches at their pattern.
+
+    turned : the transpose of a factor.
+    """
+    batch = pattern.shape[:-2]
+    if prod(b.shape[:-2]) == 1:
+        return below_each_other(_stretched(a, batch)), below_each_other(b), stacked(pattern)
+    a, b = below_each_other(_stretched(a, batch)), below_each_other(turned(_stretched(b, batch)))
+    return a, turned(b), diagonal(pattern)
+
+
+def _stretched(x: Any, batch: Any) -> Any:
+    shape = (*batch, *x.shape[-2:])
+    return broadcast(x, shape) if is_sparse(x) else np.broadcast_to(x, shape)

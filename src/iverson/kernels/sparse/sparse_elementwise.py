@@ -1,0 +1,277 @@
+"""Elementwise kernels on sparse layouts: where a result may be nonzero follows from the op's record.
+
+A sum is nonzero where a term is, a product where all factors are (`Op.linear_in`). For the rest the function
+is tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored entries of its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.inputs.arrays import repeat, tile
+from iverson.core.op import Op
+from iverson.core.python.keys import exact
+from iverson.core.shapes import Shape
+from iverson.kernels.kernel_registry import in_dtype, zeros_like_result
+from iverson.kernels.sparse.merging import IN_ONE_PASS, in_one_pass, intersection, union
+from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse, read, sparse, sparse_only
+from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_coo, to_strided
+from iverson.layouts.conversion import like, with_sparse_axes
+from iverson.layouts.pattern import addresses, index_dtype, matches
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+
+
+def _may_be_zero(value: Any) -> bool:
+    return isinstance(value, Sparse) or type(value) is Zero
+
+
+def _is_zero_group(values: list[Any]) -> bool:
+    """Whether all of these are 0 where the sparse ones of them store nothing."""
+    any_array = False
+    for v in values:
+        if isinstance(v, Sparse) or type(v) is Zero:
+            any_array = True
+        elif hasattr(v, "shape") or v:
+            return False
+    return any_array
+
+
+def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
+    """Whether f is 0 where all arrays are 0, at the Python scalars of this call."""
+    if any(hasattr(v, "shape") and not _may_be_zero(v) for v in values):
+        return False
+    if op.zero_preserving and all(hasattr(v, "shape") for v in values):
+        return True
+    probe = [np.zeros((1,), v.dtype) if hasattr(v, "shape") else v for v in values]
+    with np.errstate(all="ignore"):
+        return not np.any(op.forward(*probe, **params))
+
+
+@sparse("elementwise")
+def elementwise(op: Op, values: Values, params: Params) -> Any:
+    """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
+    for v in values:
+        if getattr(v, "there", None) is not None:
+            return _of_selections(elementwise, op, values, params)
+    first, on_one = _alike(values)
+    bounding = _bounding(op, values, params)
+    if on_one and first is not None and bounding:
+        found = op.forward(*[v.values if isinstance(v, Sparse) else v for v in values], **params)
+        if getattr(found, "shape", None) == first.values.shape:
+            return type(first)(first.pattern, found)
+    shape = _result_shape(op, values, params) if first is None else first.shape
+    kept = _only_term(op, values, params) if Zero in map(type, values) else None
+    if kept is not None:
+        return kept
+    if op.linear_in == _PRODUCT and all(map(is_sparse, values)) and values[0].shape != values[1].shape:
+        return _product(op, values, shape, params)
+    if not bounding:
+        return NotImplemented
+    operands: Any = values
+    if first is None:
+        operands = _aligned(values, shape, {k for group in bounding for k in group})
+    bounds: list[Pattern] = []
+    for group in bounding:
+        patterns = [v.pattern for k in group if isinstance(v := operands[k], Sparse)]
+        model = bounds[0] if bounds else patterns[0]
+        bounds.append(union(patterns, model) if len(patterns) > 1 else patterns[0])
+    pattern = intersection(bounds, bounds[0]) if len(bounds) > 1 else bounds[0]
+    if op.name in IN_ONE_PASS:
+        passed = in_one_pass(op.name, operands[0], operands[1], pattern)
+        if passed is not None:
+            return pattern.value(passed)
+    entries = op.forward(*[read(v, pattern, shape) for v in operands], **params)
+    return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
+
+
+def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
+    """What a kernel makes, some operands being selections that were stored, and where it may be nonzero."""
+    plain = [v.made() if isinstance(v, Sparse) else v for v in values]
+    found = kernel(op, tuple(plain), params)
+    if isinstance(found, Sparse):
+        found.there = _there(op, values, found.shape)
+    return found
+
+
+def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
+    """Where the result of selections that were stored may be nonzero, as `Sparse.there` says it."""
+    known = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
+    if not known:
+        return None
+    zeros = {*known, *(k for k, v in enumerate(values) if type(v) is Zero)}
+    groups = [g for g in op.groups(len(values)) if zeros.issuperset(g)]
+    if op.zero_preserving and len(zeros) == len(values):
+        groups.append(tuple(range(len(values))))
+    terms = [[known[k] for k in g if k in known] for g in groups]
+    if not terms or [] in terms:
+        return None
+
+    def there() -> Any:
+        any_of = (reduce(np.logical_or, [np.broadcast_to(of(), shape) for of in group]) for group in terms)
+        return reduce(np.logical_and, any_of)
+
+    return there
+
+
+def _alike(values: Values) -> tuple[Sparse | None, bool]:
+    """The first sparse operand, if all others are sparse too, of its shape and sparse axes, or numbers,
+    and no entry is stored twice; and whether all are on its pattern."""
+    first: Sparse | None = None
+    on_one = True
+    for v in values:
+        if isinstance(v, Sparse):
+            pattern = v.pattern
+            if first is None:
+                first = v
+            elif pattern is first.pattern and v.shape == first.shape:
+                continue
+            elif v.shape != first.shape or pattern.ndim != first.pattern.ndim:
+                return None, False
+            else:
+                on_one = False
+            if not pattern.distinct:
+                return None, False
+        elif hasattr(v, "shape"):
+            return None, False
+    return first, on_one
+
+
+def _result_shape(op: Op, values: Values, params: Params) -> Shape:
+    shape: Shape = next(v.shape for v in values if hasattr(v, "shape"))
+    for v in values:
+        if hasattr(v, "shape") and v.shape != shape:
+            return zeros_like_result(op, values, params).shape  # type: ignore[no-any-return]
+    return shape
+
+
+def _bounding(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
+    """Groups of operands such that the result is 0 where all of one group are; none where that is unknown."""
+    if params:
+        return _bounding_of(op, values, params)
+    # It follows from the numbers among the operands, and from the types of the others.
+    key = op, *[(type(v), v.dtype) if hasattr(v, "dtype") else exact(v) for v in values]
+    found = _known_bounding.get(key)
+    if found is None:
+        if len(_known_bounding) >= _MANY:
+            _known_bounding.clear()
+        found = _known_bounding[key] = _bounding_of(op, values, params)
+    return found
+
+
+#: What was found before, for as many calls as are kept; then it starts afresh.
+_known_bounding: dict[Any, tuple[Any, ...]] = {}
+_MANY = 256
+
+
+def _bounding_of(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
+    groups = tuple([g for g in op.groups(len(values)) if _is_zero_group([values[k] for k in g])])
+    if groups or not _is_zero_at_zero(op, values, params):
+        return groups
+    return (range(len(values)),)
+
+
+def _only_term(op: Op, values: Values, params: Params) -> Any:
+    """x itself for x + 0 and x - 0 of the result's shape and dtype."""
+    if op.name not in ("add", "subtract"):
+        return None
+    k = 1 if type(values[0]) is Zero else 0
+    if k and op.name == "subtract":
+        return None
+    x, result = values[k], zeros_like_result(op, values, params)
+    return x if x.shape == result.shape and x.dtype == result.dtype else None
+
+
+_PRODUCT = ((0,), (1,))
+
+
+def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
+    """A product of operands that are stretched to each other: of the pairs of entries that meet alone."""
+    a, b = (coalesced(sparse_only(v)) for v in values)
+    at = [_stretched_coordinates(v, shape) for v in (a, b)]
+    held = [_axes_held(v, shape) for v in (a, b)]
+    shared = [k for k in range(len(shape)) if k in held[0] and k in held[1]]
+    extents = tuple(shape[k] for k in shared)
+    if shared:
+        left, right = matches(*(addresses(c[shared], extents) for c in at))
+    else:  # every pair
+        left = repeat(np.arange(a.pattern.count), b.pattern.count)
+        right = tile(np.arange(b.pattern.count), a.pattern.count)
+    dtype = np.result_type(a.pattern.index_dtype, b.pattern.index_dtype, index_dtype(*shape))
+    found = np.empty((len(shape), left.size), dtype)
+    for k in range(len(shape)):
+        found[k] = at[0][k, left] if k in held[0] else at[1][k, right]
+    entries = np.asarray(op.forward(a.entries[left], b.entries[right], **params))
+    return like(CooPattern(shape, found, True).value(entries), a.pattern)
+
+
+def _axes_held(v: Sparse, shape: Shape) -> set[int]:
+    """The axes along which an operand is not stretched to a shape."""
+    lead = len(shape) - len(v.shape)
+    return {lead + k for k, n in enumerate(v.shape) if n == shape[lead + k]}
+
+
+def _stretched_coordinates(v: Sparse, shape: Shape) -> Any:
+    own = v.pattern.coordinates
+    return np.concatenate([np.zeros((len(shape) - len(own), own.shape[1]), own.dtype), own])
+
+
+def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
+    """The operands; the sparse ones that bound the result with its shape, entries stored once, and as many
+    sparse axes as any has: the others are read at entries of the bounding ones."""
+    operands = list(values)
+    axes = max([len(shape) - len(v.dense_shape) for v in values if isinstance(v, Sparse)])
+    for k in bounding:
+        v = values[k]
+        fits = not isinstance(v, Sparse) or (
+            v.shape == shape and v.pattern.ndim == axes and v.pattern.distinct
+        )
+        if not fits:
+            operands[k] = with_sparse_axes(coalesced(broadcast(v, shape)), axes)
+    return operands
+
+
+def _filled(entries: Any, shape: Shape) -> Any:
+    return entries if entries.shape == shape else np.broadcast_to(entries, shape).copy()
+
+
+@sparse("add_n")
+def add_n(op: Op, values: Values, params: Params) -> Any:
+    """All terms at once: beside a strided term into one buffer, otherwise on the union of the patterns."""
+    for v in values:
+        if getattr(v, "there", None) is not None:
+            return _of_selections(add_n, op, values, params)
+    dtype = np.result_type(*(v.dtype for v in values))
+    terms = [_stored_entries(v) for v in values if type(v) is not Zero]
+    if all(map(is_sparse, terms)):
+        if len(terms) == 1:
+            return in_dtype(terms[0], dtype)
+        shape = terms[0].shape
+        if all(v.pattern is terms[0].pattern for v in terms):
+            return in_dtype(terms[0].pattern.value(op.forward(*(v.entries for v in terms))), dtype)
+        terms = _aligned(tuple(terms), shape, set(range(len(terms))))
+        pattern = union([v.pattern for v in terms], terms[0].pattern)
+        return in_dtype(pattern.value(op.forward(*(read(v, pattern, shape) for v in terms))), dtype)
+    if any(not is_strided(v) and not is_sparse(v) for v in terms):
+        return NotImplemented
+    arrays = [v for v in terms if not is_sparse(v)]
+    total = arrays[0].astype(dtype)
+    for array in arrays[1:]:
+        total += array
+    for v in map(coalesced, filter(is_sparse, terms)):
+        at = tuple(v.pattern.coordinates)
+        total[at] += v.entries if at else v.entries.sum(axis=0)
+    return total
+
+
+def _stored_entries(value: Any) -> Any:
+    """A box of less than half of all entries as these, one by one; a larger one as an array."""
+    if type(value) is not Box:
+        return value
+    return to_coo(value) if 2 * value.region.size < prod(value.shape) else to_strided(value)

@@ -1,0 +1,119 @@
+"""LU factors of sparse matrices: made once for a matrix's values, found again for it and for its transpose.
+
+A pattern keeps the factors of the last values on it, and knows others that somebody holds. They serve a value
+whose entries are the same numbers, whoever made it, and never one whose buffer was written to: a comparison
+passes over the entries once, a solve over the factors, which have at least as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from iverson.core.counting import work
+from iverson.core.errors import LinearAlgebraError
+from iverson.layouts import Pattern, Sparse
+
+Array = np.ndarray[Any, Any]
+#: Solves with the matrix, its transpose and its adjoint, as SuperLU calls them.
+PLAIN, TRANSPOSED, ADJOINT = "N", "T", "H"
+
+
+class Factors:
+    """P A Q = L U of a matrix, or of a batch of them along the diagonal of one, by SuperLU.
+
+    entries : a copy of the stored entries that were factorised, in the pattern's order.
+    """
+
+    __slots__ = ("__weakref__", "entries", "lu")
+
+    def __init__(self, entries: Array, lu: Any) -> None:
+        self.entries = entries
+        self.lu = lu
+
+    def solve(self, b: Array, how: str) -> Array:
+        """x with A x = b, A^T x = b or A^H x = b, for a matrix of columns b."""
+        if b.dtype.kind == "c" and self.entries.dtype.kind != "c":
+            k = b.shape[1]
+            both = self.lu.solve(np.concatenate([b.real, b.imag], axis=1, dtype=self.entries.dtype), how)
+            found = np.empty(b.shape, b.dtype)
+            found.real, found.imag = both[:, :k], both[:, k:]
+            return found
+        solved: Array = self.lu.solve(b.astype(self.entries.dtype), how)
+        return solved.astype(b.dtype, copy=False)
+
+
+class _Known:
+    """The factors on one pattern: of the last values, and those that are held elsewhere."""
+
+    __slots__ = ("held", "last")
+
+    def __init__(self) -> None:
+        self.held: WeakSet[Factors] = WeakSet()
+        self.last: Factors | None = None
+
+    def find(self, entries: Array) -> Factors | None:
+        return next((f for f in tuple(self.held) if _same(f.entries, entries)), None)
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+
+
+def _known(pattern: Pattern) -> _Known:
+    found: _Known = pattern.once("factors", _Known)
+    return found
+
+
+def factors_of(
+    x: Sparse, dtype: Any, as_csc: Callable[[], Any], operation: str = "solve"
+) -> tuple[Factors, str]:
+    """The factors that serve x, in the precision of a dtype, and how: made, if none are known.
+
+    as_csc : gives x as a SciPy matrix in CSC (a batch: along the diagonal). Entries of x are stored once.
+
+    Raises LinearAlgebraError for a singular matrix.
+    """
+    entries = x.entries.astype(_own(x.dtype, dtype), copy=False)
+    own, pattern = _known(x.pattern), x.pattern
+    found = own.find(entries)
+    if found is not None:
+        return found, PLAIN
+    own_axes = tuple(range(pattern.ndim))
+    turned = _known(pattern.permuted((*own_axes[:-2], own_axes[-1], own_axes[-2])))
+    if pattern.blocksize:
+        entries = np.ascontiguousarray(x.values.swapaxes(1, 2)).reshape(-1).astype(entries.dtype, copy=False)
+    for how, seen in ((TRANSPOSED, entries), (ADJOINT, np.conj(entries))):
+        found = turned.find(seen)
+        if found is not None:
+            return found, how
+    made = Factors(np.array(x.entries, entries.dtype), _factorised(as_csc().astype(entries.dtype), operation))
+    own.held.add(made)
+    own.last = made
+    return made, PLAIN
+
+
+def _own(dtype: Any, wanted: Any) -> Any:
+    """A matrix's dtype in the precision of a result: a real one stays real, whatever is on the right."""
+    precision = np.zeros((), wanted).real.dtype
+    return np.result_type(precision, np.complex64) if dtype.kind == "c" else precision
+
+
+def _factorised(matrix: Any, operation: str) -> Any:
+    from scipy.sparse.linalg import splu
+
+    if work.active.count:
+        work.factorised()
+    try:
+        return splu(matrix)
+    except RuntimeError as error:
+        raise LinearAlgebraError(
+            operation,
+            "a",
+            got=str(error),
+            expected="a matrix with an inverse",
+            remedy="look for rows and columns without entries; pinv of to_dense() takes singular ones",
+        ) from None

@@ -1,0 +1,174 @@
+"""Kronecker products of sparse values: an entry for each pair of stored entries, placed without a sort.
+
+In lines (rows of CSR, columns of CSC), line (i, k) of the result holds, for each entry p of line i of a, line
+k of b: where an entry goes follows from where these lines start. What is found is kept on the patterns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.shapes import Shape
+from iverson.kernels.kernel_registry import register
+from iverson.kernels.sparse.sparse_forms import is_sparse, read, sparse, sparse_only
+from iverson.layouts import Box, CompressedPattern, CooPattern, Pattern, coalesced, to_strided
+from iverson.layouts.pattern import coordinates_of, index_dtype
+from iverson.layouts.placement import Source, converted
+from iverson.layouts.weak import ForOthers
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The pattern of a Kronecker product, and where it stores the product of entry p of a and entry q of b.
+
+    counts : of entries of a and of b.
+    at : by p and q, in memory with the longer of the two running fastest; None if in row-major order.
+    """
+
+    pattern: Pattern
+    counts: tuple[int, int]
+    at: Array | None
+
+    def put(self, a: Array, b: Array, dtype: Any) -> Array:
+        """The products of all pairs of entries, as they are stored."""
+        order: Any = "C" if self.at is None else _fastest(a.size, b.size)
+        products = np.multiply(a[:, None], b, order=order, dtype=dtype).ravel(order)
+        if self.at is None:
+            return products
+        out = np.empty(products.size, dtype)
+        out[self.at.ravel(order)] = products
+        return out
+
+    def taken(self, entries: Array) -> Array:
+        """By p and q, the entries of a value on the pattern."""
+        p, q = self.counts
+        return entries.reshape(p, q) if self.at is None else entries[self.at]
+
+
+def _fastest(first: int, second: int) -> Any:
+    """The memory order of pairs in which loops run over the longer side."""
+    return "F" if first > second else "C"
+
+
+@sparse("kron")
+def kron(op: Op, values: Values, params: Params) -> Any:
+    """The products of stored entries; of an operand that is strided, all are."""
+    a, b = (coalesced(sparse_only(v)) if is_sparse(v) else to_strided(v) for v in values)
+    p, q = operands(*(getattr(v, "pattern", v.shape) for v in (a, b)))
+    found = pairs(p, q)
+    products = found.put(read(a, p, a.shape), read(b, q, b.shape), np.result_type(a.dtype, b.dtype))
+    return found.pattern.value(products)
+
+
+def kron_sampled(g: Any, other: Any, *, pattern: Pattern, of: int) -> Array:
+    """The sum of g times the other factor over all of its entries, at a pattern of factor ``of``."""
+    other = coalesced(sparse_only(other)) if is_sparse(other) else to_strided(other)
+    factor = getattr(other, "pattern", other.shape)
+    p, q = operands(*((pattern, factor) if of == 0 else (factor, pattern)))
+    found = pairs(p, q)
+    terms = found.taken(read(g, found.pattern, g.shape))
+    own = read(other, (q, p)[of], other.shape)
+    sums: Array = terms @ own if of == 0 else own @ terms
+    return sums.reshape(pattern.stored_shape)
+
+
+@register("kron_sampled", Box)
+@sparse("kron_sampled")
+def kron_sampled_in_layouts(op: Op, values: Values, params: Params) -> Any:
+    """As of strided operands."""
+    return kron_sampled(*values, **params)
+
+
+def operands(a: Pattern | Shape, b: Pattern | Shape) -> tuple[Pattern, Pattern]:
+    """The patterns of two operands, of which one at least has one: where there is a shape, all entries."""
+    if isinstance(a, tuple):
+        assert isinstance(b, Pattern)
+        return _everything(a, b), b
+    return a, (_everything(b, a) if isinstance(b, tuple) else b)
+
+
+def _everything(shape: Shape, beside: Pattern) -> Pattern:
+    """All entries of an array, in the layout that a product with a pattern has; kept on that."""
+    return beside.once(("everything beside", shape), lambda: _all_entries(shape, _layout(beside)))  # type: ignore[no-any-return]
+
+
+def _all_entries(shape: Shape, layout: str) -> Pattern:
+    keys = np.arange(prod(shape))
+    coo = CooPattern(shape, coordinates_of(keys, shape, index_dtype(*shape)), True)
+    return converted(coo, layout)[0]
+
+
+def _layout(pattern: Pattern) -> str:
+    """The layout of a product whose first sparse operand has a pattern."""
+    plain = type(pattern) is CompressedPattern and pattern.blocks is None and pattern.ndim == 2
+    return pattern.layout if plain else "coo"
+
+
+def pairs(p: Pattern, q: Pattern) -> Pairs:
+    """Where the products of entries of two patterns, each of distinct ones, are; kept while both live."""
+    known: ForOthers[Pairs] = p.once("kron", ForOthers)
+    found = known.get(q)
+    if found is None:
+        found = known[q] = _pairs(p, q)
+    return found
+
+
+def _pairs(p: Pattern, q: Pattern) -> Pairs:
+    layout = _layout(p)
+    shape = tuple(m * n for m, n in zip(p.shape, q.shape, strict=True))
+    dtype = np.result_type(p.index_dtype, q.index_dtype, index_dtype(*shape, p.count * q.count))
+    if layout == "coo":
+        places = [
+            np.add.outer(at * extent, within).ravel() for at, extent, within in _coordinates(p, q, dtype)
+        ]
+        return Pairs(CooPattern(shape, np.stack(places), True), (p.count, q.count), None)
+    (a, _), (b, source) = converted(p, layout), converted(q, layout)
+    return _of_lines(a, b, source, shape, dtype)
+
+
+def _coordinates(p: Pattern, q: Pattern, dtype: Any) -> Any:
+    own, within = (x.coordinates.astype(dtype, copy=False) for x in (p, q))
+    return zip(own, q.shape, within, strict=True)
+
+
+def _of_lines(a: Any, b: Any, source: Source, shape: Shape, dtype: Any) -> Pairs:
+    """Of two matrices in lines along one axis.
+
+    Entry r of line i of a and entry s of line k of b are entry r n_k + s of line (i, k), n_k the entries of
+    line k of b; before that line are all pairs of earlier lines of a, and those of line i with earlier
+    lines of b.
+    """
+    axis, order = a.axis, _fastest(a.count, b.count)
+    starts, lengths = (np.asarray(f, np.int64) for f in (a.indptr, np.diff(a.indptr)))
+    of_line = np.repeat(starts[:-1], lengths)
+    before, rank, width = of_line * b.count, np.arange(a.count) - of_line, np.repeat(lengths, lengths)
+    own_starts, own_lengths = (np.asarray(f, np.int64) for f in (b.indptr, np.diff(b.indptr)))
+    at = np.multiply(rank[:, None], own_lengths, order=order)
+    at += np.multiply(width[:, None], own_starts[:-1], order=order)
+    at += before[:, None]
+    lines = np.repeat(np.arange(own_lengths.size), own_lengths)
+    at = np.take(at, lines, axis=1) if order == "C" else np.take(at.T, lines, axis=0).T
+    at += np.arange(b.count) - own_starts[lines]
+    along = 1 - axis
+    within = np.add((a.indices.astype(dtype) * dtype.type(b.shape[along]))[:, None], b.indices, order=order)
+    indices = np.empty(at.size, dtype)
+    indices[at.ravel(order)] = within.ravel(order)
+    indptr = np.zeros(lengths.size * own_lengths.size + 1, dtype)
+    np.cumsum(np.multiply.outer(lengths, own_lengths).ravel(), out=indptr[1:])
+    if isinstance(source, np.ndarray):  # the entries of b stand in another order
+        back = np.empty_like(source)
+        back[source] = np.arange(source.size)
+        at = np.asarray(at[:, back], order=order)
+    return Pairs(CompressedPattern(shape, indptr, indices, axis), at.shape, at)
+
+
+__all__ = ["Pairs", "kron_sampled", "operands", "pairs"]

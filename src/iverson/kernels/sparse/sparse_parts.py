@@ -1,0 +1,193 @@
+"""Ranges of lines and boxes of CSR and CSC matrices: cut out, put back and put together, without a look at
+what lies outside; of slices over dense axes, which are moved as a whole, too. What else is indexed goes by
+coordinates, in `sparse_moves`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from iverson.core.shapes import Shape
+from iverson.kernels.index_keys import Key
+from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, counting_sorts
+from iverson.layouts.pattern import index_dtype
+from iverson.layouts.pattern_parts import Ends, is_line_of, joined, line, line_put_back, part, put_back
+from iverson.layouts.placement import Placement, placements
+from iverson.layouts.weak import StillUsed
+
+Array = np.ndarray[Any, Any]
+
+
+def plain(x: Any) -> bool:
+    """Whether a value is one matrix of numbers in CSR or CSC."""
+    return is_plain(x.pattern) and not x.dense_shape
+
+
+def is_plain(pattern: Any) -> bool:
+    """Whether a pattern is that of one matrix in CSR or CSC."""
+    return type(pattern) is CompressedPattern and pattern.blocks is None and pattern.ndim == 2
+
+
+def ends_of(key: Key) -> Ends | None:
+    """The box that a key of two slices of step 1 reads."""
+    if len(key) != 2:
+        return None
+    rows, columns = key
+    if type(rows) is not slice or type(columns) is not slice or not rows.step == columns.step == 1:
+        return None
+    return (rows.start, rows.stop), (columns.start, columns.stop)
+
+
+def _of_sparse_axes(key: Key, dense: Shape) -> Key | None:
+    """The part of a key for sparse axes, if it reads all of the dense axes after them."""
+    lead = len(key) - len(dense)
+    whole = all(a == slice(0, n, 1) for a, n in zip(key[lead:], dense, strict=True))
+    return key[:lead] if whole else None
+
+
+def cut(x: Sparse, key: Key) -> Any:
+    """x[key] for a box, and for one whole line; NotImplemented for others."""
+    own = _of_sparse_axes(key, x.dense_shape)
+    if own is None or not is_plain(x.pattern):
+        return NotImplemented
+    key, pattern = own, x.pattern
+    ends = ends_of(key)
+    if ends is not None:
+        if ends == ((0, x.shape[0]), (0, x.shape[1])):
+            return x
+        return part(x, ends)
+    k = _line(key, pattern)
+    return NotImplemented if k is None else line(x, k)
+
+
+def _line(key: Key, pattern: CompressedPattern) -> int | None:
+    """The number of the line that a key reads, if it reads one and the whole of it."""
+    if len(key) != 2 or key[1 - pattern.axis] != slice(0, pattern.shape[1 - pattern.axis], 1):
+        return None
+    k = key[pattern.axis]
+    return k if type(k) is int else None
+
+
+def embed(g: Sparse, key: Key, shape: Shape) -> Any:
+    """The adjoint of `cut`; NotImplemented for keys that are not of a box, nor of the line that this is."""
+    own = _of_sparse_axes(key, g.dense_shape)
+    if own is None:
+        return NotImplemented
+    key, shape = own, shape[: len(shape) - len(g.dense_shape)]
+    whole = is_line_of(g.pattern)
+    if whole is not None and whole.shape == shape and (k := _line(key, whole)) is not None:
+        return line_put_back(g.pattern, k, whole).value(g.values)
+    if not is_plain(g.pattern):
+        return NotImplemented
+    ends = ends_of(key) if len(shape) == 2 else None
+    if ends is None:
+        return NotImplemented
+    return put_back(g.pattern, ends, shape).value(g.values)
+
+
+def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
+    """Matrices of one layout beside each other; NotImplemented for others."""
+    patterns = [x.pattern for x in values]
+    if (
+        not all(map(is_plain, patterns))
+        or axis > 1
+        or len({x.dense_shape for x in values}) > 1
+        or len({p.axis for p in patterns}) > 1
+        or len(set(map(id, patterns))) < len(patterns)
+    ):
+        return NotImplemented
+    dense = values[0].dense_shape
+    made, at = joined(patterns, axis, shape[:2])
+    entries = np.empty((made.count, *dense), dtype)
+    for x, where in zip(values, at, strict=True):
+        entries[where] = x.values
+    return made.value(entries)
+
+
+def lines(x: Sparse, chosen: Array, axis: int) -> Any:
+    """Some rows (axis 0) or columns (1) of a matrix, in the order given, as the first axis of the result; on
+    the same pattern while that lives."""
+    pattern: Any = x.pattern
+    key = axis, chosen.size, hash(chosen.tobytes())
+    known: StillUsed[Any] = pattern.once("chosen lines", StillUsed)
+    across = axis != pattern.axis
+    found = known.get(key)
+    if found is not None:
+        made = found.permuted((1, 0)) if across else found
+        _, own, _, at = made.lines_of
+        if np.array_equal(own, chosen):
+            return made.value(counting_sorts.taken(x.values, at()))
+    if across:
+        n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
+        starts, indices, where = counting_sorts.chosen_across(n, m, pattern.indptr, pattern.indices, chosen)
+        values, at = counting_sorts.taken(x.values, where), lambda: where
+    else:
+        take = partial(counting_sorts.chosen_lines, chosen=chosen)
+        starts, indices, values, at = counting_sorts.carried(take, pattern.indptr, pattern.indices, x.values)
+    made = CompressedPattern((chosen.size, x.shape[1 - axis]), starts, indices, int(across))
+    made.lines_of = ref(pattern), chosen, axis, at
+    known[key] = made.permuted((1, 0)) if across else made  # what indexing makes of it
+    return made.value(values)
+
+
+def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = False) -> Any:
+    """The adjoint of `lines`, for entries on the pattern of its result: added up where they were taken from,
+    on the pattern they are of, or the part of it that they were taken from (``held``). NotImplemented for
+    other patterns."""
+    if g.pattern.lines_of is None:
+        return NotImplemented
+    found, own, of, at = g.pattern.lines_of
+    whole = found()
+    if whole is None or whole.shape + g.dense_shape != shape or of != axis or not np.array_equal(own, chosen):
+        return NotImplemented
+    entries = counting_sorts.added_rows(whole.count, at(), g.entries)
+    if not held:
+        return whole.value(entries)
+    taken = g.pattern.once("taken from", lambda: np.flatnonzero(np.bincount(at(), minlength=whole.count)))
+    return whole.part(taken).value(entries[taken])
+
+
+def diagonal(x: Sparse, offset: int) -> Any:
+    """The stored entries of a diagonal, which is looked for in each line; where they are is kept."""
+    made, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, offset))
+    return made.value(x.values[at])
+
+
+def _diagonal(pattern: Any, offset: int) -> tuple[CooPattern, Array]:
+    n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
+    at = counting_sorts.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
+    kept = (at != 0).nonzero()[0]  # of flags, many times as fast as of numbers
+    made = CooPattern(at.shape, kept.astype(pattern.index_dtype)[None], True)
+    places = at[kept] - np.int64(1)
+    made._facts["diagonal of"] = ref(pattern), offset, places
+    return made, places
+
+
+def embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
+    """The pattern of matrices with entries on a diagonal, as the last axis of a pattern says; kept on it."""
+    found: CooPattern = pattern.once(("embedded", offset, shape), lambda: _embedded(pattern, offset, shape))
+    return found
+
+
+def _embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
+    dtype = np.result_type(pattern.index_dtype, index_dtype(*shape))
+    *lead, along = pattern.coordinates.astype(dtype, copy=False)
+    ends = [along + max(-offset, 0), along + max(offset, 0)]
+    made = CooPattern(shape, np.stack([*lead, *ends]), pattern.distinct)
+    of, at, places = pattern._facts.get("diagonal of", (lambda: None, 0, None))
+    whole = of()
+    if whole is not None and at == offset and whole.shape == shape:
+        placements(whole)[made] = Placement(None, lambda: places, put=True)
+    return made
+
+
+def entries_at(x: Sparse, at: list[Array]) -> Array:
+    """The entries at rows and columns."""
+    pattern = x.pattern
+    n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
+    lines = at if pattern.axis == 0 else at[::-1]
+    return counting_sorts.samples((n, m), pattern.indptr, pattern.indices, x.values, lines)

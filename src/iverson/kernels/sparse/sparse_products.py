@@ -1,0 +1,519 @@
+"""Products of sparse matrices: with dense ones, with each other, sampled at a pattern; and solving with them.
+
+Sparse-sparse products and factorisations are SciPy's. A product with a dense matrix runs over rows of
+stored entries, compiled where it is large; structure that another layout or the transpose needs is kept on
+the pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.counting import work
+from iverson.core.errors import LinearAlgebraError
+from iverson.core.op import Op
+from iverson.kernels.kernel_registry import register, zeros_like_result
+from iverson.kernels.sparse import sparse_batches, sparse_loops, sparse_triples
+from iverson.kernels.sparse.sparse_factors import ADJOINT, Factors, factors_of
+from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse, sparse, sparse_only
+from iverson.layouts import (
+    Box,
+    CompressedPattern,
+    CooPattern,
+    Pattern,
+    Sparse,
+    coalesced,
+    counting_sorts,
+    is_strided,
+    to_strided,
+)
+from iverson.layouts.batches import diagonal
+from iverson.layouts.conversion import like
+from iverson.layouts.pattern import index_dtype
+from iverson.layouts.placement import Padded, converted, reordered
+from iverson.layouts.weak import ForOthers
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+_CHUNK = 1 << 16
+
+
+def to_scipy(x: Sparse, layout: str = "csr") -> Any:
+    """A SciPy sparse array in CSR or CSC on x's own buffers where its layout allows."""
+    pattern, source = converted_csr(x, layout)
+    # SciPy's checks of the structure are made once per pattern; each call gets its own array on it.
+    found = copy(pattern.once("scipy", lambda: _structure(pattern, layout)))
+    found.data = np.ascontiguousarray(reordered(coalesced(x).entries, source))
+    return found
+
+
+def _structure(pattern: CompressedPattern, layout: str) -> Any:
+    import scipy.sparse
+
+    make = scipy.sparse.csr_array if layout == "csr" else scipy.sparse.csc_array
+    made = make((np.zeros(pattern.count, np.int8), pattern.indices, pattern.indptr), shape=pattern.shape)
+    made.has_canonical_format = True
+    return made
+
+
+def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
+    if x.pattern.layout == layout:  # most are, and a call costs as much as a small product
+        return x.pattern, None
+    found, source = converted(coalesced(x).pattern, layout)
+    assert isinstance(found, CompressedPattern)
+    return found, source
+
+
+@sparse("matmul")
+def matmul(op: Op, values: Values, params: Params) -> Any:
+    """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
+    sparse_a, sparse_b = isinstance(values[0], Sparse), isinstance(values[1], Sparse)
+    a: Any = values[0] if sparse_a or is_strided(values[0]) else to_strided(values[0])
+    b: Any = values[1] if sparse_b or is_strided(values[1]) else to_strided(values[1])
+    if len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype and a.shape[1] == b.shape[0]:
+        dtype = a.dtype
+    else:
+        dtype = zeros_like_result(op, values, params).dtype
+    if sparse_a and sparse_b:
+        a, b = sparse_only(a), sparse_only(b)
+        return like(_sparse_times(a, b, dtype), a.pattern)
+    if sparse_b:
+        if b.dense_shape and len(b.shape) == 2:
+            b = coalesced(b)
+            _report(b.entries.size * prod(a.shape[:-1]))
+            return (a[..., b.pattern.indices[0]] @ b.entries).astype(dtype, copy=False)
+        turned = _times(_turned(sparse_only(b)), np.swapaxes(a, -1, -2), dtype)
+        return np.swapaxes(turned, -1, -2)
+    if a.dense_shape and b.ndim == 2:
+        _report(a.entries.size * b.shape[1])
+        return a.pattern.value((a.entries @ b).astype(dtype, copy=False))
+    return _times(a if len(a.shape) == a.pattern.ndim else sparse_only(a), b, dtype)
+
+
+def _report(multiply_adds: int) -> None:
+    if work.active.count:
+        work.sparse_product(multiply_adds)
+
+
+def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
+    """Sparse matrices times sparse ones, in CSR."""
+
+    def product(a: Sparse, b: Sparse) -> Any:
+        if a.shape[1] > 4 * (a.pattern.count + b.pattern.count) + 1024:
+            a, b = _meeting(coalesced(a), coalesced(b))
+        left, right = to_scipy(a), to_scipy(b)
+        if work.active.count:
+            work.sparse_product(int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)))
+        starts, columns, entries = _csr_product(left, right)
+        pattern = CompressedPattern((left.shape[0], right.shape[1]), starts, columns, 0)
+        return pattern.value(entries.astype(dtype, copy=False))
+
+    return sparse_batches.between(a, b, product)
+
+
+def _csr_product(left: Any, right: Any) -> tuple[Array, Array, Array]:
+    """What stands for SciPy's product of two matrices in CSR, rows in order.
+
+    SciPy's loop leaves out entries whose terms add up to 0. Here they are stored: which entries a product has
+    follows from patterns, as that of all other ops does.
+    """
+    loops, (m, n) = counting_sorts.loops(), (left.shape[0], right.shape[1])
+    held = left.indptr, left.indices, right.indptr, right.indices
+    dtype = np.result_type(*held)
+    most = loops.csr_matmat_maxnnz(m, n, *(x.astype(dtype, copy=False) for x in held))
+    dtype = np.promote_types(dtype, index_dtype(most))
+    starts, columns, *rest = (x.astype(dtype, copy=False) for x in held)
+
+    def product(a: Array, b: Array) -> tuple[Array, Array, Array]:
+        made = np.empty(m + 1, dtype), np.empty(most, dtype), np.empty(most, np.result_type(a, b))
+        loops.csr_matmat(m, n, starts, columns, a, *rest, b, *made)
+        made = made[0], made[1][: made[0][-1]], made[2][: made[0][-1]]
+        loops.csr_sort_indices(m, *made)
+        return made
+
+    found = product(left.data, right.data)
+    if found[1].size == most:
+        return found
+    ones = product(*(np.ones(x.data.size, np.float32) for x in (left, right)))
+    entries = np.zeros(most, found[2].dtype)
+    lines = (np.repeat(np.arange(m), np.diff(x[0])) for x in (ones, found))
+    whole, some = (rows * n + x[1] for rows, x in zip(lines, (ones, found), strict=True))
+    entries[np.searchsorted(whole, some)] = found[2]
+    return ones[0], ones[1], entries
+
+
+def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:
+    """Two matrices with the same product and no more columns (rows) than the second has rows with entries: of
+    others there may be far more than entries."""
+    (rows, across), (along, columns) = a.pattern.coordinates, b.pattern.coordinates
+    held, numbers = np.unique(along, return_inverse=True)
+    at = np.searchsorted(held, across)
+    at[at == held.size] = 0
+    kept = np.flatnonzero(held[at] == across) if held.size else np.zeros(0, np.int64)
+    left = CooPattern.of_indices((rows[kept], at[kept]), (a.shape[0], held.size))
+    right = CooPattern.of_indices((numbers, columns), (held.size, b.shape[1]))
+    return left.value(a.entries[kept]), right.value(b.entries)
+
+
+def product_pattern(p: Pattern, q: Pattern) -> Pattern:
+    """Where a product of matrices stored on two patterns may be nonzero; kept on p for as long as q lives."""
+    known: ForOthers[Pattern] = p.once("products", ForOthers)
+    found = known.get(q)
+    if found is None:
+        a, b = (x.value(np.ones(x.count, np.float32)) for x in (p, q))
+        found = known[q] = _sparse_times(a, b, np.dtype(np.float32)).pattern
+    return found
+
+
+def _turned(x: Sparse) -> Any:
+    k = len(x.shape)
+    pattern = x.pattern.permuted((*range(k - 2), k - 1, k - 2))
+    if pattern.blocksize:
+        return pattern.kind(pattern, np.ascontiguousarray(x.values.swapaxes(1, 2)))
+    return pattern.value(x.entries)
+
+
+def _transposed(x: Any) -> Any:
+    return _turned(x) if is_sparse(x) else np.swapaxes(x, -1, -2)
+
+
+def _times(s: Sparse, b: Array, dtype: Any) -> Array:
+    """Sparse matrices times dense ones."""
+    if len(s.shape) == b.ndim == 2:
+        return _times_matrix(s, b, dtype)
+    return sparse_batches.times(s, b, partial(_times_matrix, dtype=dtype))
+
+
+def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
+    width, count = b.shape[1], s.pattern.count
+    pays = count * width >= sparse_loops.WORTHWHILE and sparse_loops.compiled_for_product(
+        count, width, s.dtype, b.dtype
+    )
+    if not pays and s.dtype == b.dtype and type(s.pattern) is CooPattern and _is_first(s.pattern):
+        return _times_unsorted(s, b)
+    if not s.pattern.distinct:
+        s = coalesced(s)
+    if work.active.count:
+        _report(s.pattern.count * width)
+    if pays and _worth_turning(s.pattern, width):
+        pattern, source = converted_csr(s)
+        return sparse_loops.rows_times_matrix(
+            pattern.indptr, pattern.indices, reordered(s.entries, source), b
+        )
+    layout = "csc" if s.pattern.layout == "csc" else "csr"
+    if s.dtype != b.dtype:
+        return np.asarray(to_scipy(s, layout) @ b).astype(dtype, copy=False)
+    # What SciPy's operator comes down to, without what is around it: for a small product that is most.
+    pattern, source = converted_csr(s, layout)
+    out = np.zeros((s.shape[0], width), b.dtype)
+    entries = s.values if source is None else reordered(s.entries, source)
+    entries, right = np.ascontiguousarray(entries), b.ravel()
+    of_vector = width == 1  # a loop of its own: the one for several columns starts another for each entry
+    loop = getattr(counting_sorts.loops(), f"{layout}_matvec" if of_vector else f"{layout}_matvecs")
+    extents = s.shape if of_vector else (*s.shape, width)
+    loop(*extents, pattern.indptr, pattern.indices, entries, right, out.ravel())
+    return out
+
+
+def _is_first(pattern: CooPattern) -> bool:
+    """Whether this is the first product on a pattern of a matrix in no layout of lines yet: the second makes
+    one, which walks a line at a time."""
+    return ("converted", "csr", None) not in pattern._facts and not _is_again(pattern, "multiplied")
+
+
+def _is_again(pattern: Pattern, what: str) -> bool:
+    """Whether this was asked of a pattern before."""
+    again = what in pattern._facts
+    pattern._facts[what] = True
+    return again
+
+
+def _times_unsorted(s: Sparse, b: Array) -> Array:
+    """A product entry by entry, as they are stored: repeats need not be added up first."""
+    (rows, columns), width = s.pattern.indices, b.shape[1]
+    if work.active.count:
+        _report(s.pattern.count * width)
+    out = np.zeros((s.shape[0], width), b.dtype)
+    entries, right = np.ascontiguousarray(s.values), b.ravel()
+    if width == 1:
+        counting_sorts.loops().coo_matvec(entries.size, rows, columns, entries, right, out.ravel())
+    else:
+        counting_sorts.loops().coo_matmat_dense(
+            entries.size, width, rows, columns, entries, right, out.ravel()
+        )
+    return out
+
+
+#: Columns from which taking the values in another order, at each product, costs less than it saves.
+_WIDE = 8
+
+
+def _worth_turning(pattern: Pattern, width: int) -> bool:
+    """Whether a product walks rows. Turning columns into rows costs about a product: the second does it."""
+    return pattern.layout != "csc" or (width >= _WIDE and _is_again(pattern, "multiplied by columns"))
+
+
+def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
+    """The entries of a @ b at a pattern, in the shape of its values: never all of a @ b."""
+    if pattern.ndim > 2:
+        a, b, flat = sparse_batches.flattened(a, b, pattern, _transposed)
+        return sampled_product(a, b, pattern=flat).reshape(pattern.stored_shape)
+    compiled = sparse_loops.compiled_for(pattern.count, a.shape[1], a.dtype, b.dtype) and pattern.distinct
+    if compiled and pattern.layout == "csc":
+        # The transposed product at the transposed pattern: no entry is moved.
+        return sampled_product(b.swapaxes(0, 1), a.swapaxes(0, 1), pattern=pattern.permuted((1, 0)))
+    if work.active.count:
+        work.sparse_product(pattern.count * a.shape[1])
+    rows = b.swapaxes(0, 1)
+    if compiled:
+        csr, source = converted(pattern, "csr")
+        assert isinstance(csr, CompressedPattern)
+        assert not isinstance(source, Padded)  # rows hold any entries
+        found = sparse_loops.products_at_entries(csr.indptr, csr.indices, a, rows)
+        if source is None:
+            return found.reshape(pattern.stored_shape)
+        out = np.empty_like(found)
+        out[source] = found
+        return out.reshape(pattern.stored_shape)
+    first, second = pattern.coordinates
+    out = np.empty(pattern.count, a.dtype if a.dtype == b.dtype else np.result_type(a, b))
+    step = max(_CHUNK // max(a.shape[1], 1), 1)
+    for k in range(0, pattern.count, step):
+        part = slice(k, k + step)
+        if a.shape[1] == 1:
+            np.multiply(a[:, 0][first[part]], rows[:, 0][second[part]], out=out[part])
+        else:
+            factors = counting_sorts.taken(a, first[part]), counting_sorts.taken(rows, second[part])
+            np.einsum("pj,pj->p", *factors, out=out[part])
+    return out.reshape(pattern.stored_shape)
+
+
+@sparse("sampled_product")
+@register("sampled_product", Box)
+def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
+    """As above where a factor is sparse: a sum over its stored entries, or a sparse product that is read."""
+    a: Any
+    b: Any
+    a, b = (sparse_only(x) if is_sparse(x) else to_strided(x) for x in values)
+    whole = pattern = params["pattern"]
+    if is_sparse(a) and is_sparse(b):
+        return _read_product(a, b, pattern).reshape(pattern.stored_shape)
+    if pattern.ndim > 2:
+        a, b, pattern = sparse_batches.flattened(a, b, pattern, _transposed)
+    if is_sparse(a):
+        entries = _row_sums(a, b.swapaxes(0, 1), pattern)
+    elif is_sparse(b):
+        turned = pattern.permuted((1, 0))
+        entries = _row_sums(_turned(b), a, turned)
+        if pattern.blocksize:
+            entries = entries.reshape(turned.stored_shape).swapaxes(1, 2)
+    else:
+        entries = sampled_product(a, b, pattern=pattern)
+    return np.ascontiguousarray(entries).reshape(whole.stored_shape)
+
+
+def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
+    """The entries of a product of sparse matrices at a pattern."""
+    batch = pattern.shape[:-2]
+    a, b = (coalesced(sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:])))) for x in (a, b))
+    wanted = diagonal(pattern)
+    found = sparse_triples.product_at(a, b, wanted)
+    return _rows_read(a, b, wanted) if found is NotImplemented else found
+
+
+def _rows_read(a: Sparse, b: Sparse, wanted: Pattern) -> Array:
+    """As above, by SciPy's products of some rows at a time, of which the entries are read."""
+    left, right = to_scipy(a), to_scipy(b)
+    m, n = wanted.shape
+    out = np.zeros(wanted.count, np.result_type(a.dtype, b.dtype))
+    keys, order = wanted.sorted
+    # A chunk of rows ends before it has more than so many terms.
+    ends = np.concatenate([[0], np.cumsum(np.diff(right.indptr)[left.indices], dtype=np.int64)])[left.indptr]
+    row = 0
+    while row < m:
+        stop = max(int(np.searchsorted(ends, ends[row] + (_CHUNK << 2), "right")) - 1, row + 1)
+        first, last = np.searchsorted(keys, np.array([row, stop], np.int64) * n)
+        if first < last:
+            _report(int(ends[stop] - ends[row]))
+            part = (left if stop - row == m else left[row:stop]) @ right
+            at = slice(first, last) if isinstance(order, slice) else order[first:last]
+            out[at] = _read_csr(part, keys[first:last] - row * n)
+        row = stop
+    return out
+
+
+def _read_csr(m: Any, keys: Array) -> Array:
+    """The entries of a SciPy CSR array at row-major addresses."""
+    if m.shape[0] * m.shape[1] <= max(_CHUNK, 4 * m.nnz):
+        found: Array = m.toarray().reshape(-1)[keys]
+        return found
+    m.sort_indices()
+    at, there = CompressedPattern(m.shape, m.indptr, m.indices, 0).find(keys)
+    return np.where(there, m.data[at], 0) if m.nnz else np.zeros(keys.size, m.dtype)
+
+
+def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
+    """out[p] = sum over entries (i, k) of s in row i = row of p, of s[i, k] rows[column of p, k]."""
+    csr, source = converted_csr(s)
+    values = reordered(coalesced(s).entries, source)
+    first, second = pattern.coordinates
+    out = np.zeros(pattern.count, np.result_type(s.dtype, rows.dtype))
+    if work.active.count:
+        _report(int(np.diff(csr.indptr)[first].sum(dtype=np.int64)))
+    for k in range(0, pattern.count, _CHUNK):
+        i, j = first[k : k + _CHUNK], second[k : k + _CHUNK]
+        start, counts = csr.indptr[i].astype(np.int64), (csr.indptr[i + 1] - csr.indptr[i]).astype(np.int64)
+        place = np.repeat(np.arange(i.size), counts)
+        at = np.arange(place.size) + np.repeat(start - np.cumsum(counts) + counts, counts)
+        np.add.at(out[k : k + _CHUNK], place, values[at] * rows[j[place], csr.indices[at]])
+    return out
+
+
+def solved(op: Op, values: Values, params: Params, each: Callable[[Any], Callable[..., Any]]) -> Any:
+    """A x = b with a sparse A; a batch is one matrix with its matrices on the diagonal.
+
+    each : of A, without duplicates, the function of one such matrix and strided columns that solves.
+    """
+    a, b = values
+    if not is_sparse(a):
+        return NotImplemented
+    result = zeros_like_result(op, values, params)
+    if not prod(result.shape):
+        return np.zeros(result.shape, result.dtype)
+    right = to_strided(b).astype(result.dtype, copy=False)
+    a = coalesced(sparse_only(a))
+    return sparse_batches.times(a, right, each(a), stack=False)
+
+
+@sparse("solve")
+def solve(op: Op, values: Values, params: Params) -> Any:
+    """By SciPy's SuperLU: the factors of a matrix serve every solve with it, and those with its transpose."""
+
+    def each(a: Any) -> Callable[..., Any]:
+        factors, how = factors_for(a, zeros_like_result(op, values, params).dtype)
+        return lambda _, b: factors.solve(b, how)
+
+    return solved(op, values, params, each)
+
+
+@sparse("slogdet")
+def slogdet(op: Op, values: Values, params: Params) -> Any:
+    """The sign and log of a sparse determinant, from the factors that serve solves: P A Q = L U."""
+    (a,) = values
+    if len(a.shape) != 2:
+        return NotImplemented
+    dtype = dtypes.to_inexact(a.dtype)
+    if not a.shape[-1]:
+        return np.ones((), dtype), np.zeros((), dtypes.real_of(dtype))
+    a = coalesced(sparse_only(a))
+    try:
+        factors, how = factors_for(a, dtype, "slogdet")
+    except LinearAlgebraError:
+        return np.zeros((), dtype), np.asarray(-np.inf, dtypes.real_of(dtype))
+    lu = factors.lu
+    pivots = lu.U.diagonal()
+    sign = np.prod(pivots / np.abs(pivots)) * _parity(lu.perm_r) * _parity(lu.perm_c)
+    sign = np.conj(sign) if how == ADJOINT else sign
+    log = np.log(np.abs(pivots)).sum()
+    return np.asarray(sign, dtype), np.asarray(log, dtypes.real_of(dtype))
+
+
+def _parity(order: Array) -> int:
+    """1 for an even permutation, -1 for an odd one."""
+    import scipy.sparse
+    from scipy.sparse.csgraph import connected_components
+
+    n = order.size
+    cycles = connected_components(
+        scipy.sparse.csr_array((np.ones(n), order, np.arange(n + 1)), shape=(n, n)), directed=False
+    )[0]
+    return 1 - 2 * int((n - cycles) % 2)
+
+
+def factors_for(a: Sparse, dtype: Any, operation: str = "solve") -> tuple[Factors, str]:
+    """The factors of a matrix or a batch of them that serve a solve in a dtype, and which solve of theirs."""
+    return factors_of(a, dtype, lambda: to_scipy(sparse_batches.on_diagonal(a), "csc"), operation)
+
+
+def solve_triangular(a: Array, b: Array, *, lower: bool, check: bool) -> Array:
+    """x with T x = b, for the lower or upper triangles T of matrices a.
+
+    BLAS divides by whatever stands on the diagonal. It takes matrices by columns: it is handed x^T T^T = b^T.
+    """
+    x = np.empty(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
+    if not b.size:
+        return x
+    diagonal = np.diagonal(a, 0, -2, -1)
+    if check and not diagonal.all():
+        raise _singular(f"0 in diagonal entry {int(np.nonzero(diagonal == 0)[-1].min())}")
+    if prod(b.shape[:-2]) > a.shape[-1]:
+        return _substituted(a, b, x, lower)
+    from scipy.linalg.blas import get_blas_funcs
+
+    trsm = get_blas_funcs("trsm", dtype=x.dtype)
+    for k in np.ndindex(b.shape[:-2]):
+        x[k] = trsm(1.0, a[k].T, b[k].T, side=1, lower=not lower).T
+    return x
+
+
+def _substituted(a: Array, b: Array, x: Array, lower: bool) -> Array:
+    """As above for many small matrices: row after row of all of them at once."""
+    n = a.shape[-1]
+    for i in range(n) if lower else reversed(range(n)):
+        known = slice(0, i) if lower else slice(i + 1, n)
+        done = (a[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
+        x[..., i, :] = (b[..., i, :] - done) / a[..., i, i, None]
+    return x
+
+
+@sparse("solve_triangular")
+def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
+    """As above with a sparse matrix: SciPy substitutes along its stored entries."""
+    a, b = values
+    result = zeros_like_result(op, values, params)
+    if not is_sparse(a) or len(result.shape) != 2:
+        return NotImplemented
+    right = np.ascontiguousarray(to_strided(b), result.dtype)
+    if not right.size:
+        return np.zeros(result.shape, result.dtype)
+    import scipy.sparse
+    from scipy.sparse.linalg import spsolve_triangular
+
+    a = coalesced(sparse_only(a))
+    whole = to_scipy(a).astype(result.dtype, copy=False)
+    part = whole
+    if not _is_triangular(a.pattern, params["lower"]):
+        part = (scipy.sparse.tril if params["lower"] else scipy.sparse.triu)(whole, format="csr")
+    try:
+        return np.asarray(spsolve_triangular(part, right, lower=params["lower"]))
+    except np.linalg.LinAlgError as error:
+        if not params["check"]:
+            return solve_triangular(to_strided(a), right, **params)
+        raise _singular(str(error)) from None
+
+
+def _is_triangular(pattern: Pattern, lower: bool) -> bool:
+    """Whether a pattern stores nothing beside a triangle."""
+
+    def found() -> bool:
+        rows, columns = pattern.coordinates
+        return bool((columns <= rows if lower else columns >= rows).all())
+
+    return bool(pattern.once(("triangular", lower), found))
+
+
+def _singular(reason: str) -> LinearAlgebraError:
+    return LinearAlgebraError(
+        "solve_triangular", "a", got=reason, expected="a diagonal without zeros", remedy="add to the diagonal"
+    )
+
+
+__all__ = ["factors_for", "sampled_product", "solve_triangular", "to_scipy"]

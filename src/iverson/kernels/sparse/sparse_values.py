@@ -1,0 +1,159 @@
+"""Kernels between tensors and the values stored on a pattern, and between layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels import box
+from iverson.kernels.kernel_registry import register
+from iverson.kernels.sparse.sparse_forms import read, sparse
+from iverson.kernels.sparse.sparse_parts import is_plain
+from iverson.layouts import (
+    Box,
+    Bracket,
+    CompressedPattern,
+    CooPattern,
+    Pattern,
+    Sparse,
+    coalesced,
+    convert,
+    counting_sorts,
+)
+from iverson.layouts.pattern import matches
+from iverson.layouts.symbols import kept
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+def from_values(values: Array, *, pattern: Pattern) -> Any:
+    """The sparse tensor with these values on a pattern."""
+    return pattern.kind(pattern, values)
+
+
+def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
+    """The entries of an array at a pattern, in the shape of its values.
+
+    held : whether those of a sparse value are a selection: what it does not store is left out.
+    """
+    at = pattern.coordinates
+    if not len(at):
+        return np.full(pattern.stored_shape, x)
+    entries = x.take(at[0], axis=0) if len(at) == 1 else x[tuple(at)]  # whole slices: see `counting.taken`
+    return np.asarray(entries.reshape(pattern.stored_shape + entries.shape[1:]))
+
+
+@sparse("values_at")
+def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
+    """What is stored at the pattern; ``held`` makes it a selection: what is not stored stays left out. What
+    a selection that was stored left out always does."""
+    (x,), pattern, own = values, params["pattern"], values[0].pattern
+    if own is pattern:
+        return x.values
+    is_held, dense = params.get("held", False), x.dense_shape
+    at = pattern.places_in(own)
+    if at is not None:
+        return x.values.take(at, axis=0)
+    at = own.places_in(pattern)
+    if at is not None and (is_held or x.there is None):
+        return _placed(x.values, at, (*pattern.stored_shape, *dense), is_held)
+    entries, there = _entries_at(x, pattern), None
+    if is_held:
+        there = kept(("there", dense), (own, pattern), lambda: _there(own, dense, pattern))
+    elif x.there is not None:
+        there = values_at(x.there(), pattern=pattern)
+    return entries if there is None else Bracket(entries, there, is_made=True)
+
+
+def _there(own: Pattern, dense: Shape, pattern: Pattern) -> Array | None:
+    """Which entries of a pattern another one stores, or slices with dense axes; None for all."""
+    there = _entries_at(own.value(np.ones((own.count, *dense), bool)), pattern)
+    return None if there.all() else there
+
+
+def _entries_at(x: Sparse, pattern: Any) -> Array:
+    """The entries of a sparse value on another pattern, in the shape of its values."""
+    own = x.pattern
+    if type(own) is CooPattern and own.ndim == 2 and not own.is_known_distinct and is_plain(pattern):
+        return _added(x, pattern)
+    if own.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
+        return _slices(coalesced(x), pattern)
+    entries = read(x, pattern, x.shape)
+    return np.asarray(entries.reshape(pattern.stored_shape + entries.shape[1:]))
+
+
+def _added(x: Sparse, pattern: CompressedPattern) -> Array:
+    """As above for entries in any order, which may repeat, at those of lines: neither is sorted for that."""
+    at = pattern.find_coordinates(x.pattern.indices)
+    stored = at >= 0
+    if not stored.all():
+        at, entries = at[stored], x.entries[stored]
+    else:
+        entries = x.entries
+    return counting_sorts.added_rows(pattern.count, at, entries)
+
+
+def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
+    """Values at increasing positions of the first axis, zeros at others; a selection of them, if held."""
+    if not is_held:
+        out = np.zeros(shape, values.dtype)
+        out[at] = values
+        return out
+    first, last = (int(at[0]), int(at[-1]) + 1) if at.size else (0, 0)
+    rest = (0,) * (len(shape) - 1)
+    region = Region((first, *rest), (last, *shape[1:]))
+    inner, there = np.zeros(region.shape, values.dtype), np.zeros(region.shape, bool)
+    inner[at - first], there[at - first] = values, True
+    return Bracket(box.make(shape, region, inner), box.make(shape, region, there), is_made=True)
+
+
+def _slices(x: Any, pattern: Pattern) -> Array:
+    """The dense slices of a value with more sparse axes than the pattern."""
+    k = pattern.ndim
+    dense = x.shape[k : x.pattern.ndim]
+    out = np.zeros((pattern.count, *dense, *x.dense_shape), x.dtype)
+    inner = np.zeros(x.pattern.count, np.int64)
+    lead = np.zeros(x.pattern.count, np.int64)
+    for a, row in enumerate(x.pattern.coordinates):
+        if a < k:
+            lead = lead * x.shape[a] + row
+        else:
+            inner = inner * x.shape[a] + row
+    place, at = matches(pattern.keys, lead)
+    flat = out.reshape((pattern.count, -1, *x.dense_shape)) if out.size else out
+    if out.size:
+        flat[place, inner[at]] = x.entries[at]
+    return out.reshape(pattern.stored_shape + out.shape[1:])
+
+
+@register("values_at", Box)
+def values_of_box(op: Op, values: Values, params: Params) -> Any:
+    """What lies inside of the box is held, of all entries of the pattern."""
+    x, pattern = values[0], params["pattern"]
+    ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
+    out, there = (read(v, pattern, x.shape) for v in (x, ones))
+    shape = pattern.stored_shape + out.shape[1:]
+    return Bracket(out.reshape(shape), there.reshape(shape), is_made=True)
+
+
+def to_layout(x: Array, *, layout: str, blocksize: Any, dense_dim: int) -> Any:
+    """An array's nonzero entries, or slices that hold one, in a sparse layout."""
+    return convert(x, layout, blocksize, dense_dim)
+
+
+@register("to_layout", object)
+def any_to_layout(op: Op, values: Values, params: Params) -> Any:
+    """What a value stores in another layout: never made dense on the way."""
+    return convert(values[0], **params)
+
+
+@sparse("coalesce")
+def coalesce(op: Op, values: Values, params: Params) -> Any:
+    """Stored entries once each, in row-major order."""
+    return coalesced(values[0], ordered=True)

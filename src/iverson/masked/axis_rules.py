@@ -1,0 +1,281 @@
+"""Rules of ops that go along axes: reductions, scans, softmax and orders.
+
+The entries are put in place with a neutral one where nothing is specified, and the specified ones of the
+result are packed again; entries in a list are first put in small matrices (`iverson.masked.line_buckets`).
+The table that names these rules is in `iverson.masked.rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.entries.indexing import take_along_axis
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import alias, bind, has_entries, make_handle, zero_filled
+from iverson.core.op import Op
+from iverson.layouts import CooPattern
+from iverson.layouts.conversion import like
+from iverson.masked.computed import Computed, mask_of
+from iverson.masked.line_buckets import Lines
+from iverson.masked.mask import Mask, taken
+from iverson.masked.sparse_masks import Stored, of_numbers
+from iverson.masked.tensor import MaskedTensor
+from iverson.ops import F
+
+Args = tuple[Any, ...]
+Params = dict[str, Any]
+
+
+def extreme(dtype: Any, largest: bool) -> Any:
+    if dtype.kind == "b":
+        return largest
+    if dtypes.is_floating(dtype):
+        return np.inf if largest else -np.inf
+    info = np.iinfo(dtype)
+    return int(info.max if largest else info.min)
+
+
+#: What leaves a reduction as it is: an entry put where nothing is specified.
+NEUTRAL: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda dtype: 0,
+    "prod": lambda dtype: 1,
+    "norm": lambda dtype: 0,
+    "all": lambda dtype: 1,
+    "any": lambda dtype: 0,
+    "logsumexp": lambda dtype: -np.inf,
+    "max": lambda dtype: extreme(dtype, False),
+    "min": lambda dtype: extreme(dtype, True),
+    "argmax": lambda dtype: extreme(dtype, False),
+    "argmin": lambda dtype: extreme(dtype, True),
+    "cumulative_sum": lambda dtype: 0,
+    "cumulative_prod": lambda dtype: 1,
+    "logcumsumexp": lambda dtype: -np.inf,
+}
+
+
+def _filled(x: MaskedTensor, fill: Any) -> Any:
+    """The entries in place, and ``fill`` (a scalar or an array) where none is specified."""
+    plain = x._mask.unpack(x._inner)
+    if x._mask.full or (np.ndim(fill) == 0 and fill == 0):
+        return plain
+    if np.ndim(fill) == 0 and x.dtype.kind == "b":
+        fill = bool(fill)
+    return F.where(x._mask.array, plain, fill)
+
+
+def reduction(op: Op, args: Args, params: Params) -> Any:
+    """Over the specified entries; unspecified where there is none."""
+    (x,) = args
+    axis, keepdims = params["axis"], params["keepdims"]
+    mask, _ = x._mask.over(axis, keepdims)
+    if not mask.count:
+        ones = Aval((1,) * x.ndim, x.dtype)
+        return MaskedTensor(_cast(x._inner, op.abstract(ones, **params).dtype), mask)
+    if len(axis) == x.ndim and type(x._mask) is not Computed:
+        out = bind(op, (x._inner,), {"axis": (0,), "keepdims": True})
+        return MaskedTensor(out, mask)
+    if isinstance(x._mask, Stored):
+        return MaskedTensor(_over_lines(op, x, x._mask.lines(axis)), mask)
+    fill = NEUTRAL[op.name](x.dtype)
+    out = bind(op, (_filled(x, fill),), params)
+    if op.name in ("max", "min") and dtypes.is_floating(x.dtype) and not x._mask.full:
+        out = _without_ties(x, out, fill, mask, params)
+    return MaskedTensor(mask.pack(out), mask)
+
+
+def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
+    """One entry for each line."""
+    if op.name == "sum":
+        return F.scatter_add(x._inner, own.line, axes=(0,), shape=own.keys.shape)
+    parts = [part._inner for part in _by_bucket(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
+    return taken(parts, np.argsort(own.bucketed))
+
+
+def _by_bucket(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> list[Any]:
+    """What a rule gives for each bucket of lines, along axis 1."""
+    held = taken([x._inner], own.order)
+    whole = len(own.buckets) == 1
+    return [
+        rule(
+            op,
+            (MaskedTensor(held if whole else F.index_basic(held, key=(slice(b.start, b.stop, 1),)), b.mask),),
+            params,
+        )
+        for b in own.buckets
+    ]
+
+
+def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
+    """A rule that keeps the mask, on lines of stored entries."""
+    own = x._mask.lines((axis,))  # type: ignore[attr-defined]
+    if not own.buckets:
+        return MaskedTensor(alias(x._inner), x._mask)
+    parts = [part._inner for part in _by_bucket(rule, op, x, own, {"axis": 1})]
+    return MaskedTensor(taken(parts, np.argsort(own.order)), x._mask)
+
+
+def _cast(held: Any, dtype: Any) -> Any:
+    if held.dtype.kind == "c" and dtype.kind != "c":
+        held = F.real(held)
+    return alias(held) if held.dtype == dtype else F.astype(held, dtype=dtype)
+
+
+def _without_ties(x: MaskedTensor, out: Any, fill: float, mask: Mask, params: Params) -> Any:
+    """Extrema that are infinite like the filling, as sums of their share of the specified entries alone.
+
+    Equal extrema share the derivative, and the filling must have no part of it.
+    """
+    if has_entries(out) and not ((F.to_numpy(out) == fill) & mask.array).any():
+        return out
+    axis, keepdims = params["axis"], params["keepdims"]
+    own = zero_filled(MaskedTensor(x._inner, x._mask))
+    attained = F.logical_and(F.equal(own, fill), x._mask.array)
+    count = F.sum(F.astype(attained, dtype=x.dtype), axis=axis, keepdims=True)
+    terms = F.where(attained, own, 0.0) * F.reciprocal(F.maximum(count, 1.0))
+    tied = F.logical_and(F.equal(out, fill), mask.array)
+    return F.where(tied, F.sum(terms, axis=axis, keepdims=keepdims), out)
+
+
+def search(op: Op, args: Args, params: Params) -> Any:
+    """The position, among all entries, of the extremum of the specified ones."""
+    (x,) = args
+    axis, keepdims = params["axis"], params["keepdims"]
+    axes = tuple(range(x.ndim)) if axis is None else (axis,)
+    mask, _ = x._mask.over(axes, keepdims)
+    if isinstance(x._mask, Stored):
+        own = x._mask.lines(axes)
+        parts = _by_bucket(search, op, x, own, {"axis": 1, "keepdims": False})
+        if not parts:
+            return MaskedTensor(make_handle(np.zeros(0, np.int64)), mask)
+        ranks = taken([part._inner for part in parts], np.argsort(own.bucketed))
+        return MaskedTensor(_read(own.inner, own.at(ranks)), mask)
+    values, there, k = _filled(x, NEUTRAL[op.name](x.dtype)), x._mask.array, axis
+    if axis is None:
+        values, there, k = F.reshape(values, shape=(x.size,)), there.reshape(-1), 0
+    found = bind(op, (values,), {"axis": k, "keepdims": True})
+    # The filling comes first only where all specified entries are equal to it.
+    specified = F.take_along(there, found, k)
+    xp = x._mask.namespace
+    first = xp.argmax(xp.astype(there, xp.int8), axis=k, keepdims=True)
+    found = F.where(specified, found, first)
+    return MaskedTensor(mask.pack(F.reshape(found, shape=mask.shape)), mask)
+
+
+def scan(op: Op, args: Args, params: Params) -> Any:
+    """Running totals of the specified entries; the mask stays."""
+    (x,) = args
+    if isinstance(x._mask, Stored):
+        return _along(scan, op, x, params["axis"])
+    out = bind(op, (_filled(x, NEUTRAL[op.name](x.dtype)),), params)
+    return MaskedTensor(x._mask.pack(out), x._mask)
+
+
+def running(op: Op, args: Args, params: Params) -> Any:
+    """The positions, among all entries, of the extrema of the specified ones so far; the mask stays."""
+    (x,), axis = args, params["axis"]
+    if isinstance(x._mask, Stored):
+        own = x._mask.lines((axis,))
+        places = _on_lines(own, _by_bucket(running, op, x, own, {**params, "axis": 1}))
+        return MaskedTensor(taken([places], np.argsort(own.order)), x._mask)
+    # The specified entries of each line, before the others: what fills these is no extremum then.
+    xp = x._mask.namespace
+    first = xp.argsort(_absent(x), axis=axis, stable=True)
+    values = F.take_along(x._mask.unpack(x._inner), first, axis)
+    places = take_along_axis(first, bind(op, (values,), params), axis=axis)
+    places = F.take_along(places, xp.argsort(first, axis=axis), axis)
+    return MaskedTensor(x._mask.pack(places), x._mask)
+
+
+def _absent(x: MaskedTensor) -> Any:
+    """1 where nothing is specified, 0 elsewhere: an array in the mask's namespace."""
+    xp = x._mask.namespace
+    return xp.astype(xp.logical_not(x._mask.array), xp.int8)
+
+
+def softmax(op: Op, args: Args, params: Params) -> Any:
+    """Over the specified entries of each line; the mask stays."""
+    (x,) = args
+    if isinstance(x._mask, Stored):
+        if op.name == "softmax":
+            own = x._mask.lines((params["axis"],))
+            return MaskedTensor(F.segment_softmax(x._inner, own.line, count=own.keys.size), x._mask)
+        return _along(softmax, op, x, params["axis"])
+    xp = x._mask.namespace
+    nothing = xp.logical_not(xp.any(x._mask.array, axis=params["axis"], keepdims=True))
+    fill = xp.broadcast_to(xp.where(nothing, *np.array([0.0, -np.inf], x.dtype)), x.shape)
+    out = bind(op, (_filled(x, fill),), params)
+    return MaskedTensor(x._mask.pack(out), x._mask)
+
+
+# -- order -----------------------------------------------------------------------------------------------
+
+
+def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Mask]:
+    """Positions that sort each line, those of unspecified entries last, and which are of specified ones."""
+    order = F.argsort(x._mask.unpack(x._inner), axis=axis, descending=descending, stable=stable)
+    absent = _absent(x)
+    last = F.argsort(F.take_along(absent, order, axis), axis=axis, descending=False, stable=True)
+    return F.take_along(order, last, axis), mask_of(x._mask.namespace.sort(absent, axis=axis) == 0)
+
+
+def argsort(op: Op, args: Args, params: Params) -> Any:
+    """Where the entries of `sort` come from; unspecified where those are."""
+    (x,) = args
+    if not isinstance(x._mask, Stored):
+        order, mask = _order(x, **params)
+        return MaskedTensor(mask.pack(order), mask)
+    own = x._mask.lines((params["axis"],))
+    parts = _by_bucket(argsort, op, x, own, {**params, "axis": 1})
+    return _on_ranks(x, own, params["axis"], _on_lines(own, parts))
+
+
+def _on_lines(own: Lines, parts: list[Any]) -> Any:
+    """The places on lines of entries that are named, in bucketed order, by their ranks there."""
+    if not parts:
+        return make_handle(np.zeros(0, np.int64))
+    # The first entry of a line in bucketed order is where its own rank is 0.
+    first = np.arange(own.ranks.size) - own.ranks
+    ranks = taken([part._inner for part in parts], np.arange(first.size))
+    return F.gather(make_handle(own.inner[own.order]), ranks + first, axes=(0,))
+
+
+def sort(op: Op, args: Args, params: Params) -> Any:
+    """The specified entries of each line in order, then the unspecified ones."""
+    (x,) = args
+    axis = params["axis"]
+    if not isinstance(x._mask, Stored):
+        order, mask = _order(x, stable=True, **params)
+        return MaskedTensor(mask.pack(F.take_along(x._mask.unpack(x._inner), order, axis)), mask)
+    own = x._mask.lines((axis,))
+    parts = [part._inner for part in _by_bucket(sort, op, x, own, {**params, "axis": 1})]
+    return _on_ranks(x, own, axis, taken(parts, np.arange(x._mask.count)) if parts else x._inner)
+
+
+def _read(array: Any, at: Any) -> Any:
+    """The entries of an array at positions that may be of a trace."""
+    return F.gather(array, at, axes=(0,))
+
+
+def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:
+    """A vector in bucketed order as the first entries of each line."""
+    rest = [k for k in range(x.ndim) if k != axis]
+    indices = np.empty((x.ndim, own.ranks.size), np.int64)
+    indices[rest] = x._mask.coordinates(rest)[:, own.order]
+    indices[axis] = own.ranks
+    value = CooPattern(x.shape, indices, True).value(np.arange(1, own.ranks.size + 1))
+    mask, numbers = of_numbers(like(value, x._mask.pattern))  # type: ignore[attr-defined]
+    return MaskedTensor(taken([vector], numbers - 1), mask)
+
+
+def searchsorted(op: Op, args: Args, params: Params) -> Any:
+    """Places among the specified entries of the sorted vector."""
+    x, v = args
+    if isinstance(x, MaskedTensor):
+        x = taken([x._inner], np.argsort(x._mask.keys, kind="stable"))
+    if not isinstance(v, MaskedTensor):
+        return bind(op, (x, v), params)
+    return MaskedTensor(bind(op, (x, v._inner), params), v._mask)

@@ -1,0 +1,83 @@
+"""Lines of entries, and buckets of lines: how what goes along an axis is done for entries in a list.
+
+Lines whose numbers of entries are between two powers of two make a matrix with a mask that is at least half
+full. So an op along an axis is that op on a few small masked matrices, with work that grows with the number
+of entries, however long or uneven the lines are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from iverson.core.python.cached import cached_property
+from iverson.masked.mask import Array, Mask
+from iverson.ops import F
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The entries from ``start`` to ``stop`` in bucketed order, and the mask of the matrix of their lines."""
+
+    mask: Mask
+    start: int
+    stop: int
+
+
+class Lines:
+    """The entries of a mask by lines: those of one line have the same index on the axes that stay.
+
+    ``keys`` are the addresses, on these axes, of the lines that have entries, and ``lengths`` how many each
+    has. ``line`` is the number of each entry's line, and ``inner`` its address on the other axes.
+    """
+
+    def __init__(self, where: Array, inner: Array) -> None:
+        self.inner = inner
+        self._order = np.lexsort((inner, where))
+        sorted_ = where[self._order]
+        first = np.ones(sorted_.size, bool)
+        first[1:] = sorted_[1:] != sorted_[:-1]
+        self._starts = np.flatnonzero(first)
+        self.keys: Array = sorted_[self._starts]
+        self.lengths: Array = np.diff(self._starts, append=sorted_.size)
+        self.line = np.empty(sorted_.size, np.intp)
+        self.line[self._order] = np.cumsum(first) - 1
+
+    @cached_property
+    def bucketed(self) -> Array:
+        """The lines, those of one bucket after the other."""
+        found: Array = np.argsort(np.ceil(np.log2(self.lengths)), kind="stable")
+        return found
+
+    @cached_property
+    def order(self) -> Array:
+        """The entries in bucketed order: by bucket, line and inner address."""
+        lengths = self.lengths[self.bucketed]
+        skipped = np.repeat(self._starts[self.bucketed] - np.cumsum(lengths) + lengths, lengths)
+        found: Array = self._order[np.arange(skipped.size) + skipped]
+        return found
+
+    @cached_property
+    def ranks(self) -> Array:
+        """The position of each entry on its line, in bucketed order."""
+        lengths = self.lengths[self.bucketed]
+        found: Array = np.arange(self.line.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return found
+
+    @cached_property
+    def buckets(self) -> list[Bucket]:
+        """The buckets, shortest lines first."""
+        lengths = self.lengths[self.bucketed]
+        ends = np.append(np.flatnonzero(np.diff(np.ceil(np.log2(lengths)))) + 1, lengths.size)
+        found, line, entry = [], 0, 0
+        for end in ends.tolist() if lengths.size else []:
+            mask = Mask(np.arange(lengths[line:end].max()) < lengths[line:end, None])
+            found.append(Bucket(mask, entry, entry + mask.count))
+            line, entry = end, entry + mask.count
+        return found
+
+    def at(self, ranks: Any) -> Any:
+        """The entry with a given position on each line, in order: a handle, from one of the positions."""
+        return F.gather(self._order, F.add(ranks, self._starts), axes=(0,))

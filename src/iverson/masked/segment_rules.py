@@ -1,0 +1,74 @@
+"""Rules of ops over segments: entries that are told, by index arrays, which entry of the result they go to.
+
+The table that names these rules is in `iverson.masked.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind
+from iverson.core.op import Op
+from iverson.core.shapes import Shape
+from iverson.layouts.pattern import addresses
+from iverson.masked.axis_rules import extreme
+from iverson.masked.computed import added, any_computed
+from iverson.masked.mask import Array, Mask
+from iverson.masked.moves import routed
+from iverson.masked.sparse_masks import Stored, of_keys
+from iverson.masked.tensor import MaskedTensor
+from iverson.ops import F
+
+Args = tuple[Any, ...]
+Params = dict[str, Any]
+
+
+def _targets(own: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, Array]:
+    """The mask of what entries go to, and the number there of each entry's target.
+
+    The first axes of the entries are those of the index arrays, which say where they go on some axes.
+    """
+    at = np.broadcast_arrays(*(F.to_numpy(i) for i in indices))
+    target, _ = routed(own.coordinates(), at, axes, len(shape))
+    keys, number = np.unique(addresses(target, shape), return_inverse=True)
+    mask: Mask = of_keys(keys, shape)
+    return mask if isinstance(own, Stored) else Mask(mask.array), number.reshape(-1)
+
+
+def scatter_add(op: Op, args: Args, params: Params) -> Any:
+    """Sums of the specified entries; unspecified where none goes."""
+    x, *indices = args
+    if any_computed(args):
+        return added(op, args, params, F.zero((), x.dtype))
+    op.abstract(Aval(x.shape, x.dtype), *indices, **params)
+    mask, number = _targets(x._mask, indices, params["axes"], params["shape"])
+    return MaskedTensor(bind(op, (x._inner, number), {"axes": (0,), "shape": (mask.count,)}), mask)
+
+
+def folded(op: Op, args: Args, params: Params) -> Any:
+    """Over the specified entries of each segment; unspecified where there is none."""
+    x, ids = args
+    if any_computed(args):
+        return added(op, args, params, extreme(x.dtype, False))
+    shape = op.abstract(Aval(x.shape, x.dtype), ids, **params).shape
+    mask, number = _targets(x._mask, (ids,), (0,), shape)
+    return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), mask)
+
+
+def softmax(op: Op, args: Args, params: Params) -> Any:
+    """Over the specified entries of each segment; the mask stays."""
+    x, ids = args
+    op.abstract(Aval(x.shape, x.dtype), ids, **params)
+    if any_computed(args):
+        there = x._mask.array
+        counts = F.scatter_add(
+            F.astype(there, dtype=np.dtype(np.int64)), ids, axes=(0,), shape=(params["count"], *x.shape[1:])
+        )
+        some = F.gather(F.greater(counts, 0), ids, axes=(0,))
+        entries = F.where(F.logical_or(there, F.logical_not(some)), x._mask.unpack(x._inner), -np.inf)
+        return MaskedTensor(x._mask.pack(bind(op, (entries, ids), params)), x._mask)
+    mask, number = _targets(x._mask, (ids,), (0,), (params["count"], *x.shape[1:]))
+    return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), x._mask)

@@ -1,0 +1,252 @@
+"""The Kronecker product of two arrays of one rank, and its cotangents where less of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.entries import FACTORED, FULL, NOTHING, Entries, LowRank, Stored, in_products
+from iverson.core.entry_map import EntryMap
+from iverson.core.errors import ShapeError
+from iverson.core.op import Op, Rule, Sample
+from iverson.core.shapes import Shape
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels.sparse import merging, sparse_kron
+from iverson.layouts import CooPattern, Pattern, is_strided
+from iverson.layouts.batches import of_all
+from iverson.layouts.symbols import follows
+from iverson.ops.rules.batching import Examples, next_axis
+from iverson.ops.rules.notation import lazy_te
+
+
+def _abstract(a: Any, b: Any) -> Aval:
+    if len(a.shape) != len(b.shape):
+        raise ShapeError("kron", "b", got=f"shape {b.shape}", expected=f"{len(a.shape)} axes, as a has")
+    shape = tuple(m * n for m, n in zip(a.shape, b.shape, strict=True))
+    return Aval(shape, dtypes.result_type(a, b))
+
+
+@derived
+def kron_factors(a: Any, b: Any) -> tuple[Any, Any]:
+    """a and b with their axes in turn: their product is the Kronecker product but for its shape."""
+    return _in_turn(namespace, a, 0), _in_turn(namespace, b, 1)
+
+
+def _in_turn(F: Any, x: Any, i: int) -> Any:
+    """Factor i with the axes of the other one as extents of 1: a's axes are the even ones."""
+    return F.expand_dims(x, axis=_axes(1 - i, len(x.shape)))
+
+
+def _axes(i: int, rank: int) -> Shape:
+    """The axes of factor i where those of both are in turn."""
+    return tuple(range(i, 2 * rank, 2))
+
+
+# out[i m + k, j n + l] = a[i, j] b[k, l] for b of shape (m, n): the cotangent of a is the sum over k, l of
+# g[(i, k), (j, l)] conj(b[k, l]), that of b the sum over i, j.
+def _contracted(F: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """The cotangent of factor i."""
+    if isinstance(g, LowRank):
+        held = _factors(F, i, g, y, a, b)
+        return F.matmul(held.left, held.right)
+    g = F.reshape(g, shape=tuple(n for pair in zip(a.shape, b.shape, strict=True) for n in pair))
+    other = _in_turn(F, F.conj((b, a)[i]), 1 - i)
+    return F.sum(F.multiply(g, other), axis=_axes(1 - i, len(a.shape)), keepdims=False)
+
+
+# Of g = L R: the sum over k and r of L[(i, k), r] times the sum over l of conj(b[k, l]) R[r, (j, l)], so that
+# no entry of g is formed.
+def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
+    """The cotangent of factor i as two factors, if g is."""
+    if not isinstance(g, LowRank):
+        return NotImplemented
+    rank = g.left.shape[1]
+    other = (b, a)[i]
+    left = F.reshape(g.left, shape=(a.shape[0], b.shape[0], rank))
+    right = F.reshape(g.right, shape=(rank, a.shape[1], b.shape[1]))
+    if i == 1:
+        left, right = F.permute_dims(left, axes=(1, 0, 2)), F.permute_dims(right, axes=(0, 2, 1))
+    (rows, along, _), (_, columns, within) = left.shape, right.shape
+    sums = F.matmul(F.reshape(right, shape=(rank * columns, within)), F.mH(other))
+    sums = F.permute_dims(F.reshape(sums, shape=(rank, columns, along)), axes=(2, 0, 1))
+    return LowRank(
+        F.reshape(left, shape=(rows, along * rank)), F.reshape(sums, shape=(along * rank, columns))
+    )
+
+
+def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """At a pattern: the terms of its entries and of the stored entries of the other factor alone."""
+    if in_products(wanted):
+        return _factors(F, i, g, y, a, b)
+    if not isinstance(wanted, Stored) or wanted.pattern.ndim != len(a.shape):
+        return NotImplemented
+    pattern = wanted.pattern
+    if isinstance(g, LowRank):
+        held = _factors(F, i, g, y, a, b)
+        return F.matmul_on(held.left, held.right, pattern)
+    found = F.kron_sampled(g, F.conj((b, a)[i]), pattern=pattern, of=i)
+    return F.from_values(found, pattern=pattern)
+
+
+class Pairwise(EntryMap):
+    """An entry of the result is a product of one of a and one of b."""
+
+    products = True
+
+    def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
+        """Where demanded entries meet stored ones of the other factor.
+
+        Of a factor that may change where it is zero now, every entry counts: then the cotangent is read in
+        products alone, and never formed if it is one itself.
+        """
+        shape, found = out.shape, []
+        for k, need in enumerate(demands):
+            if need is not NOTHING:
+                pair = _known(need, inputs[k].shape), _other(inputs[1 - k])
+                if None in pair:
+                    return FACTORED if len(shape) == 2 else FULL
+                if not any(isinstance(x, Pattern) for x in pair):
+                    return FULL
+                found.append(_pairs(*(pair if k == 0 else pair[::-1])))
+        return Stored(merging.union(found, found[0]), products=len(shape) == 2)
+
+
+def _pairs(a: Pattern | Shape, b: Pattern | Shape) -> Pattern:
+    """Where the products of entries of two factors are."""
+
+    def make(*patterns: Pattern) -> Pattern:
+        own = iter(patterns)
+        pair = (x if isinstance(x, tuple) else next(own) for x in (a, b))
+        return sparse_kron.pairs(*sparse_kron.operands(*pair)).pattern
+
+    key = "kron", *(x if isinstance(x, tuple) else None for x in (a, b))
+    found = follows(key, make, *(x for x in (a, b) if isinstance(x, Pattern)))
+    assert found is not None
+    return found
+
+
+def _known(need: Entries, shape: Shape) -> Any:
+    """The demanded entries of a factor: a pattern over all of its axes, or all entries of its shape."""
+    return need.pattern if isinstance(need, Stored) and need.pattern.ndim == len(shape) else shape
+
+
+def _other(x: Any) -> Any:
+    """The entries of the factor that is multiplied with: as above, or None if that is not known."""
+    if is_strided(x):
+        return x.shape
+    support = getattr(x, "support", None)
+    return support.pattern if isinstance(support, Stored) and support.pattern.ndim == len(x.shape) else None
+
+
+def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
+    """One factor for all is a batch of one, whose examples are as many as the other's."""
+    a, b = (x if of else F.expand_dims(x, axis=(0,)) for x, of in zip((a, b), examples.of, strict=True))
+    if not all(examples.of):
+        return F.kron(a, b)
+    shape = tuple(m * n for m, n in zip(a.shape[1:], b.shape[1:], strict=True))
+    found = F.multiply(_examples_in_turn(F, a, 0), _examples_in_turn(F, b, 1))
+    return F.reshape(found, shape=(examples.size, *shape))
+
+
+def _examples_in_turn(F: Any, x: Any, i: int) -> Any:
+    """As `_in_turn`, behind the axis of the examples."""
+    return F.expand_dims(x, axis=next_axis(_axes(1 - i, x.ndim - 1)))
+
+
+def _batched_sampled(F: Any, examples: Examples, g: Any, other: Any, *, pattern: Pattern, of: int) -> Any:
+    """The sums over the other factor for all entries, read at the pattern."""
+    g, other = examples.each(F, (g, other))
+    pairs = ((m, n) if of == 0 else (n, m) for m, n in zip(pattern.shape, other.shape[1:], strict=True))
+    g = F.reshape(g, shape=(examples.size, *(n for pair in pairs for n in pair)))
+    terms = F.multiply(g, _examples_in_turn(F, other, 1 - of))
+    sums = F.sum(terms, axis=next_axis(_axes(1 - of, pattern.ndim)), keepdims=False)
+    found = F.values_at(sums, pattern=of_all(pattern, examples.size))
+    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+
+
+def _in_notation(T: Any, a: Any, b: Any) -> Any:
+    def entry(*at: Any) -> Any:
+        outer = tuple(i // n for i, n in zip(at, b.shape, strict=True))
+        return a[outer] * b[tuple(i % n for i, n in zip(at, b.shape, strict=True))]
+
+    return T.compute(_abstract(a, b).shape, entry)
+
+
+def _sampled_abstract(g: Any, other: Any, *, pattern: Pattern, of: int) -> Aval:
+    shape = tuple(m * n for m, n in zip(pattern.shape, other.shape, strict=False))
+    if g.shape != shape or len(shape) != len(other.shape):
+        raise ShapeError(
+            "kron_sampled", "g", got=f"shape {g.shape}", expected=f"{shape}, that of the Kronecker product"
+        )
+    return Aval(pattern.stored_shape, dtypes.result_type(g, other))
+
+
+# out[p] = sum over the entries q of the other factor of g[(p, q)] other[q]: linear in both. With w = the
+# cotangent on the pattern, that of g is the product of w and conj(other), that of other a sum over w.
+def _sampled_vjp_g(F: Any, c: Any, _y: Any, _g: Any, other: Any, *, pattern: Pattern, of: int) -> Any:
+    pair = F.from_values(c, pattern=pattern), F.conj(other)
+    return F.kron(*(pair if of == 0 else pair[::-1]))
+
+
+def _sampled_vjp_other(F: Any, c: Any, y: Any, g: Any, _other: Any, *, pattern: Pattern, of: int) -> Any:
+    w = F.from_values(c, pattern=pattern)
+    ct = _contracted(F, 1 - of, g, y, *((w, _other) if of == 0 else (_other, w)))
+    return F.conj(ct)
+
+
+def _sampled_within(
+    F: Any, _rule: Rule, wanted: Any, i: int, c: Any, _y: Any, g: Any, other: Any, *, pattern: Any, of: int
+) -> Any:
+    if i == 0 or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(other.shape):
+        return NotImplemented
+    w = F.from_values(c, pattern=pattern)
+    found = F.kron_sampled(F.conj(g), w, pattern=wanted.pattern, of=1 - of)
+    return F.from_values(found, pattern=wanted.pattern)
+
+
+define(
+    Op(
+        name="kron",
+        forward=np.kron,
+        abstract=_abstract,
+        vjp=(
+            lambda F, g, y, _a, b: _contracted(F, 0, g, y, _a, b),
+            lambda F, g, y, a, _b: _contracted(F, 1, g, y, a, _b),
+        ),
+        linear_in=((0,), (1,)),
+        entry_map=Pairwise(),
+        vjp_at=_within,
+        te=lazy_te(_in_notation),
+        batch=_batched,
+        samples=lambda s: [
+            Sample((s((2, 3)), s((3, 2)))),
+            Sample((s((3,)), s((2,)))),
+            Sample((s((2, 1, 2)), s((1, 3, 2)))),
+            Sample((s((0, 2)), s((2, 2)))),
+        ],
+    )
+)
+
+define(
+    Op(
+        name="kron_sampled",
+        forward=sparse_kron.kron_sampled,
+        abstract=_sampled_abstract,
+        vjp=(_sampled_vjp_g, _sampled_vjp_other),
+        linear_in=((0,), (1,)),
+        vjp_at=_sampled_within,
+        batch=_batched_sampled,
+        samples=lambda s: [
+            Sample(
+                (s((4, 6)), s((2, 2))),
+                {"pattern": CooPattern((2, 3), np.array([[0, 1, 1], [2, 2, 0]])), "of": 0},
+            ),
+            Sample((s((4, 6)), s((2, 2))), {"pattern": CooPattern((2, 3), np.array([[1], [1]])), "of": 1}),
+        ],
+    )
+)

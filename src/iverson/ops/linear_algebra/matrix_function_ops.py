@@ -1,0 +1,160 @@
+"""Functions of square matrices: exponential, square root, logarithm; and the equation of Sylvester.
+
+Values are SciPy's. The derivative of each is a corner of the function itself of a block triangular matrix:
+f([[A, E], [0, A]]) = [[f(A), L(A, E)], [0, f(A)]] with the Frechet derivative L, whose adjoint is L(A^H, .)
+(N. J. Higham, Functions of Matrices, SIAM 2008, theorems 3.6 and 3.9). So derivatives of any order follow.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.errors import LinearAlgebraError, ShapeError
+from iverson.core.op import Op, Sample, Wanted, reading
+from iverson.core.region import Region
+from iverson.core.table import define
+from iverson.ops.linear_algebra.decomposition_ops import _lapack, _square, _well
+from iverson.ops.linear_algebra.product_ops import cut
+from iverson.ops.rules.batching import leading
+
+
+def _abstract(name: str, x: Any) -> Aval:
+    _square(name, x)
+    return Aval(x.shape, dtypes.to_inexact(x.dtype))
+
+
+def _frechet(F: Any, f: Callable[[Any], Any], x: Any, t: Any) -> Any:
+    """The derivative of f at x in the direction t."""
+    n, lead = x.shape[-1], (0,) * (x.ndim - 2)
+    beside = {"axis": x.ndim - 1, "offsets": (0, n)}
+    above, below = F.concat(x, t, **beside), F.concat(F.zero(x.shape, x.dtype), x, **beside)
+    whole = f(F.concat(above, below, axis=x.ndim - 2, offsets=(0, n)))
+    return cut(F, whole, Region((*lead, 0, n), (*x.shape[:-1], 2 * n)))
+
+
+def _exponential(x: Any) -> Any:
+    from scipy.linalg import expm
+
+    return np.asarray(expm(x), dtype=dtypes.to_inexact(x.dtype))
+
+
+def _one_by_one(name: str, x: Any) -> Any:
+    """SciPy's function of each matrix of a batch, in x's dtype."""
+    import scipy.linalg
+
+    function = getattr(scipy.linalg, name)
+    out = np.empty(x.shape, dtypes.to_inexact(x.dtype))
+    for k in np.ndindex(x.shape[:-2]) if x.size else ():
+        with warnings.catch_warnings(record=True) as told, np.errstate(all="ignore"):
+            warnings.simplefilter("always")
+            found = np.asarray(function(x[k]))
+        if not np.isfinite(found).all() or any("exactly singular" in str(w.message) for w in told):
+            raise _without(name, "a singular matrix", "one with this function", "")
+        out[k] = found if out.dtype.kind == "c" else _real(name, found, out.dtype)
+    return out
+
+
+def _real(name: str, found: Any, dtype: Any) -> Any:
+    """The function of a real matrix where it is real to rounding; raises where it is not."""
+    rounding = 1e3 * len(found) * np.finfo(dtype).eps * np.abs(found).max()
+    if np.abs(found.imag).max() > rounding:
+        raise _without(
+            name,
+            "a real matrix whose result is complex",
+            "no eigenvalues below 0",
+            "convert it with astype(iverson.complex128)",
+        )
+    return found.real
+
+
+def _without(name: str, got: str, expected: str, remedy: str) -> LinearAlgebraError:
+    return LinearAlgebraError(name, "x", got=got, expected=expected, remedy=remedy)
+
+
+def _define(name: str, body: Callable[[Any], Any], samples: Any) -> None:
+    def function(F: Any, x: Any) -> Any:
+        return getattr(F, name)(x)
+
+    define(
+        Op(
+            name=name,
+            forward=_lapack(name, body, finite=True),
+            abstract=partial(_abstract, name),
+            vjp=(lambda F, g, _y, x: _frechet(F, partial(function, F), F.mH(x), g),),
+            jvp=(lambda F, t, _y, x: _frechet(F, partial(function, F), x, t),),
+            batch=leading,
+            samples=samples,
+        )
+    )
+
+
+_define("matrix_exp", _exponential, lambda s: [Sample((s((3, 3)),)), Sample((s((2, 2, 2)),))])
+for _name in ("sqrtm", "logm"):
+    _define(
+        _name,
+        partial(_one_by_one, _name),
+        lambda s: [Sample((_well(s, 3, 3) / 3,)), Sample((_well(s, 2, 2, 2) / 3,))],
+    )
+
+
+def _sylvester(a: Any, b: Any, c: Any) -> Any:
+    import scipy.linalg
+
+    out = np.empty(c.shape, c.dtype)
+    for k in np.ndindex(c.shape[:-2]) if c.size else ():
+        found = scipy.linalg.solve_sylvester(a[k], b[k], c[k])
+        size = (np.abs(a[k]).max() + np.abs(b[k]).max()) * np.abs(found).max()
+        if not size * np.finfo(out.dtype).eps <= 0.1 * np.abs(c[k]).max():  # LAPACK moves them apart
+            raise np.linalg.LinAlgError("an eigenvalue that a and -b have in common")
+        out[k] = found
+    return out
+
+
+def _sylvester_abstract(a: Any, b: Any, c: Any) -> Aval:
+    for argument, x in (("a", a), ("b", b)):
+        _square("solve_sylvester", x, argument)
+    if c.shape != (*a.shape[:-1], b.shape[-1]) or a.shape[:-2] != b.shape[:-2]:
+        raise ShapeError(
+            "solve_sylvester",
+            "q",
+            got=f"shape {c.shape} for matrices of shapes {a.shape} and {b.shape}",
+            expected=f"{a.shape[-1]} rows and {b.shape[-1]} columns",
+        )
+    return Aval(c.shape, dtypes.to_inexact(c.dtype))
+
+
+@reading({0: (0, 1, "y"), 1: (0, 1, "y"), 2: (0, 1)})
+def _sylvester_pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, _c: Any) -> list[Any]:
+    """All from the one solution of the adjoint equation."""
+    found = F.solve_sylvester(F.mH(a), F.mH(b), g)
+    parts = (lambda: -F.matmul(found, F.mH(y)), lambda: -F.matmul(F.mH(y), found), lambda: found)
+    return [parts[i]() for i in wanted]
+
+
+# A dX + dX B = dC - dA X - X dB.
+define(
+    Op(
+        name="solve_sylvester",
+        forward=_lapack("solve_sylvester", _sylvester, "a"),
+        abstract=_sylvester_abstract,
+        vjp=_sylvester_pullback,
+        jvp=(
+            lambda F, t, y, a, b, _c: -F.solve_sylvester(a, b, F.matmul(t, y)),
+            lambda F, t, y, a, b, _c: -F.solve_sylvester(a, b, F.matmul(y, t)),
+            None,
+        ),
+        linear_in=((2,),),
+        batch=leading,
+        samples=lambda s: [
+            Sample((_well(s, 3, 3), _well(s, 2, 2), s((3, 2)))),
+            Sample((_well(s, 2, 2, 2), _well(s, 2, 3, 3), s((2, 2, 3)))),
+        ],
+    )
+)

@@ -1,0 +1,303 @@
+"""The matrix product on the last two axes, with batches before them; and its cotangents where less is read.
+
+A need that is a box asks for rows or columns, one that is a pattern for a product sampled there. A cotangent
+that only products read is left as two factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from math import prod
+from typing import Any
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import is_tracked, value_of
+from iverson.core.entries import (
+    FACTORED,
+    FULL,
+    NOTHING,
+    Box,
+    Entries,
+    LowRank,
+    Stored,
+    hull,
+    in_products,
+    join,
+    plain,
+)
+from iverson.core.entry_map import EntryMap
+from iverson.core.errors import ShapeError
+from iverson.core.op import Body, Op, Rule, Sample
+from iverson.core.region import Region
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import define
+from iverson.kernels import strided
+from iverson.kernels.sparse import merging, sparse_products
+from iverson.layouts import support_of, support_pattern
+from iverson.ops.rules.batching import Examples, by_matrix
+from iverson.ops.rules.notation import lazy_te, stretched_index
+
+
+def _abstract(a: Any, b: Any) -> Aval:
+    for name, x in (("a", a), ("b", b)):
+        if x.ndim < 2:
+            raise ShapeError("matmul", name, got=f"shape {x.shape}", expected="at least two axes")
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            "matmul",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"{a.shape[-1]} rows, as a has columns",
+            remedy="transpose one of them",
+        )
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    return Aval((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
+
+
+def cut(F: Any, x: Any, region: Region) -> Any:
+    """x in a region."""
+    return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
+
+
+def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
+    if isinstance(wanted, Stored) and not wanted.products:
+        return product_at(F, wanted.pattern, i, g, y, a, b)
+    if in_products(wanted):
+        return _factors(F, i, g, y, a, b)
+    x = (a, b)[i]
+    if not isinstance(wanted, Box) or x.shape[:-2] != y.shape[:-2]:
+        return NotImplemented
+    region = wanted.region
+    batch = Region(region.start[:-2], region.stop[:-2])
+    rows, columns = (region.start[-2], region.stop[-2]), (region.start[-1], region.stop[-1])
+
+    def part(z: Any, first: tuple[int, int], second: tuple[int, int]) -> Any:
+        own = batch.projected(z.shape[:-2])
+        return cut(F, z, Region((*own.start, first[0], second[0]), (*own.stop, first[1], second[1])))
+
+    if i == 0:
+        ct = F.matmul(part(g, rows, (0, g.shape[-1])), F.mH(part(b, columns, (0, b.shape[-1]))))
+    else:
+        ct = F.matmul(F.mH(part(a, (0, a.shape[-2]), rows)), part(g, (0, g.shape[-2]), columns))
+    return F.embed(ct, key=region.slices, shape=x.shape)
+
+
+def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+    """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
+    product: they stand beside the axis that is summed there."""
+    own = (a, b)[i].shape
+    if len(own) != max(pattern.ndim, 2):  # slices, as they are multiplied
+        if own[:-2] != y.shape[:-2] or isinstance(g, LowRank):
+            return NotImplemented
+        return F.matmul_on(*((g, F.mH(b)) if i == 0 else (F.mH(a), g)), pattern)
+    if isinstance(g, LowRank):
+        held = _factors(F, i, g, y, a, b)
+        return F.matmul_on(held.left, held.right, pattern)
+    other = (b, a)[i]
+    if len(y.shape) > 2:
+        g, other = (_beside(F, z, (a, b)[i], y, -1 - i) for z in (g, other))
+    return F.matmul_on(*((g, F.mH(other)) if i == 0 else (F.mH(other), g)), pattern)
+
+
+def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
+    """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
+    batch, own = y.shape[:-2], x.shape[:-2]
+    lead = len(batch) - len(own)
+    over = [k for k, extent in enumerate(batch) if k < lead or own[k - lead] != extent]
+    if not over:
+        return z
+    shape = (1,) * (y.ndim - z.ndim) + z.shape
+    kept = [k for k in range(len(batch)) if k not in over]
+    last = [len(batch), len(batch) + 1]
+    last[axis:axis] = over
+    first = tuple(1 if k in over else shape[k] for k in range(lead, len(batch)))
+    matrix = [shape[-2], shape[-1]]
+    matrix[axis] *= prod(shape[k] for k in over)
+    whole = z if z.shape == shape else F.reshape(z, shape=shape)
+    return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
+
+
+#: The cotangent of a product of fewer entries costs less whole than finding where it is read.
+SMALL = 1 << 16
+
+
+class Contracted(EntryMap):
+    """Entry (i, j) depends on row i of a and column j of b; with patterns, where these meet."""
+
+    products = True
+
+    def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
+        """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""
+        shape = out.shape
+        supports = list(map(getattr, inputs, repeat("support"), repeat(FULL)))
+        slices = [
+            _slices(k, demands, supports, inputs, shape) for k, d in enumerate(demands) if d is not NOTHING
+        ]
+        if slices and slices[0] is not None and all(p is slices[0] for p in slices):
+            return Stored(slices[0])
+        kinds = {*map(type, demands), *map(type, supports)}
+        if Stored in kinds and prod(shape) >= SMALL:
+            met = _met(demands, {k: s.pattern for k, s in enumerate(supports) if type(s) is Stored}, shape)
+            if met is not None:
+                return met
+        if Box not in kinds:
+            return FULL if prod(shape) else NOTHING
+        return join(_reached(need, k, inputs, shape) for k, need in enumerate(demands) if need is not NOTHING)
+
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Any
+    ) -> Entries:
+        """Rows of the result are of those rows of a, columns of those columns of b; of the contracted axis,
+        where the other factor may be nonzero."""
+        x, other = inputs[i], getattr(inputs[1 - i], "support", FULL)
+        bounded = isinstance(where, Box) or isinstance(other, Box)
+        if where is NOTHING or not bounded or x.shape[:-2] != out.shape[:-2]:
+            return where if where is NOTHING else FULL
+        region = hull(where, out.shape)
+        start, stop = list(region.start), list(region.stop)
+        summed = -1 - i
+        own = hull(other, inputs[1 - i].shape)
+        start[summed], stop[summed] = own.start[-2 + i], own.stop[-2 + i]
+        return plain(Box(Region(tuple(start), tuple(stop))), x.shape)
+
+
+def _slices(
+    k: int, needs: Sequence[Entries], supports: Sequence[Entries], inputs: Sequence[Any], out: Shape
+) -> Any:
+    """The pattern of the rows, or matrices, of the result that demanded entries of factor k reach, where
+    these, or those of the other factor that may be nonzero, are slices over dense axes; else None."""
+    for i, entries in ((k, needs[k]), (1 - k, supports[1 - k])):
+        if isinstance(entries, Stored):
+            own, p = inputs[i].shape, entries.pattern
+            if len(own) == len(out) and p.ndim < len(out) - i and own[: p.ndim] == out[: p.ndim]:
+                return p
+    return None
+
+
+def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entries | None:
+    """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
+
+    Where that may change, all of the cotangent is read, but only multiplied with the factors.
+    """
+    met = []
+    for k, need in enumerate(needs):
+        if need is not NOTHING:
+            p = patterns.get(1 - k)
+            if not (isinstance(need, Stored) and p is not None and need.pattern.ndim == p.ndim == len(out)):
+                products = all(n is NOTHING or n is FACTORED or isinstance(n, Stored) for n in needs)
+                return FACTORED if products and len(out) == 2 else None
+            met.append((need.pattern, p) if k == 0 else (p, need.pattern))
+    products_of = [sparse_products.product_pattern(p, q) for p, q in met]
+    found = merging.union(products_of, products_of[0])
+    return Stored(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
+
+
+def _reached(need: Entries, i: int, inputs: Sequence[Any], out: Shape) -> Entries:
+    """Of a box of a (b) its rows (columns), where the other factor has columns (rows) that are not zero."""
+    region = Region.full(out)
+    for entries, k in ((need, i), (getattr(inputs[1 - i], "support", FULL), 1 - i)):
+        if isinstance(entries, Box):
+            region = region.intersect(_lines(entries.region, inputs[k].shape, out, -2 + k))
+    return plain(Box(region), out)
+
+
+def _lines(own: Region, shape: Shape, out: Shape, axis: int) -> Region:
+    """The rows (columns, by ``axis``) of a box, in the matrices that its own are multiplied in."""
+    (*first, _, _), (*last, _, _) = own
+    batch = Region(tuple(first), tuple(last)).broadcast(shape[:-2], out[:-2])
+    low, high = [*batch.start, 0, 0], [*batch.stop, *out[-2:]]
+    low[axis], high[axis] = own.start[axis], own.stop[axis]
+    return Region(tuple(low), tuple(high))
+
+
+def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
+    """The cotangent of a or b as two factors, where these are smaller than it."""
+    if isinstance(g, LowRank):
+        if i == 0:
+            return LowRank(g.left, F.matmul(g.right, F.mH(b)))
+        return LowRank(F.matmul(F.mH(a), g.left), g.right)
+    left, right = (g, F.mH(b)) if i == 0 else (F.mH(a), g)
+    (m, k), n = left.shape, right.shape[1]
+    return LowRank(left, right) if k * (m + n) < m * n else NotImplemented
+
+
+def _vjp_a(F: Any, g: Any, _y: Any, _a: Any, b: Any) -> Any:
+    ct = F.matmul(g, F.mH(b))
+    return ct if ct.shape == _a.shape else F.sum_to(ct, _a.shape)
+
+
+def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
+    pattern = next((p for x in (a, g) if (p := _rows_of(F, x)) is not None), None)
+    if pattern is not None and len(_b.shape) == 2:
+        g, a = (_rows_at(F, x, pattern) for x in (g, a))
+    elif len(a.shape) > 2 == len(_b.shape):
+        g, a = _all_rows(F, g, a)
+    ct = F.matmul(F.mH(a), g)
+    return ct if ct.shape == _b.shape else F.sum_to(ct, _b.shape)
+
+
+def _rows_of(F: Any, x: Any) -> Any:
+    """The pattern of whole rows that a factor is stored on; None where single entries are, or all, and where
+    it is differentiated: its other entries count then."""
+    pattern = None if F.is_recorded(x) else support_pattern(value_of(x))
+    return pattern if pattern is not None and pattern.ndim < len(x.shape) else None
+
+
+def _rows_at(F: Any, x: Any, pattern: Any) -> Any:
+    """The rows of a factor in slices that a pattern stores, below each other."""
+    dense = x.shape[pattern.ndim :]
+    return F.reshape(F.entries_at(x, pattern), shape=(pattern.count * prod(dense[:-1]), dense[-1]))
+
+
+def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
+    """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
+    region = hull(support_of(value_of(g)), g.shape) if not is_tracked(g) else Region.full(g.shape)
+    if not region.covers(g.shape):
+        rows = Region.full(g.shape[:-1]).intersect(Region(region.start[:-1], region.stop[:-1]))
+        g, a = (cut(F, x, Region((*rows.start, 0), (*rows.stop, x.shape[-1]))) for x in (g, a))
+    count = prod(g.shape[:-1])
+    return F.reshape(g, shape=(count, g.shape[-1])), F.reshape(a, shape=(count, a.shape[-1]))
+
+
+def _product(T: Any, a: Any, b: Any) -> Any:
+    k = T.reduce_axis((0, a.shape[-1]))
+    shape = _abstract(a, b).shape
+
+    def entry(*i: Any) -> Any:
+        *batch, row, column = i
+        left = stretched_index(a.shape[:-2], tuple(batch))
+        right = stretched_index(b.shape[:-2], tuple(batch))
+        term = a[(*left, row, k)] * b[(*right, k, column)]
+        return T.sum(term, axis=k, dtype=term.dtype)
+
+    return T.compute(shape, entry)
+
+
+def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
+    """One product for all examples where they share a matrix: `strided.matmul` takes rows of all at once."""
+    return by_matrix(F, examples, F.matmul, a, b)
+
+
+define(
+    Op(
+        name="matmul",
+        forward=Body(strided.matmul, trapping=strided.trapping_matmul),
+        abstract=_abstract,
+        vjp=(_vjp_a, _vjp_b),
+        linear_in=((0,), (1,)),
+        entry_map=Contracted(),
+        vjp_at=_within,
+        te=lazy_te(_product),
+        batch=_batched,
+        samples=lambda s: [
+            Sample((s((2, 3)), s((3, 4)))),
+            Sample((s((2, 1, 2, 3)), s((5, 3, 1)))),
+            Sample((s((2, 3)), s((4, 3, 2)))),
+            Sample((s((2, 4, 3)), s((3, 2)))),
+            Sample((s((2, 0)), s((0, 3)))),
+        ],
+    )
+)

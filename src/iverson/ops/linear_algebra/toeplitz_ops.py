@@ -1,0 +1,101 @@
+"""Solving with Toeplitz matrices, which have one number along each diagonal.
+
+They are held as columns of 2 n - 1 numbers, that of the upper right corner first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.errors import ShapeError
+from iverson.core.op import Op, Sample
+from iverson.core.shapes import broadcast_shapes
+from iverson.core.table import define
+from iverson.ops.linear_algebra.decomposition_ops import _lapack
+from iverson.ops.rules.batching import Examples, by_matrix
+
+
+def _solve(d: Any, b: Any) -> Any:
+    """By Levinson's recursion."""
+    from scipy.linalg import solve_toeplitz
+
+    batch = np.broadcast_shapes(d.shape[:-2], b.shape[:-2])
+    out = np.empty((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(d, b)))
+    d, b, n = np.broadcast_to(d, (*batch, *d.shape[-2:])), np.broadcast_to(b, out.shape), b.shape[-2]
+    for k in np.ndindex(batch) if out.size else ():
+        numbers = d[k][:, 0]
+        out[k] = solve_toeplitz((numbers[n - 1 :], numbers[n - 1 :: -1]), b[k], check_finite=False)
+    return out
+
+
+def _abstract(d: Any, b: Any) -> Aval:
+    if b.ndim < 2 or d.shape[-2] != max(2 * b.shape[-2] - 1, 0):
+        raise ShapeError(
+            "solve_toeplitz",
+            "b",
+            got=f"shape {b.shape}",
+            expected=f"{(d.shape[-2] + 1) // 2} rows",
+        )
+    batch = broadcast_shapes("solve_toeplitz", d.shape[:-2], b.shape[:-2])
+    return Aval((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(d, b)))
+
+
+def _diagonals(n: int) -> Any:
+    """Which of the numbers stands at each place of the matrix."""
+    return n - 1 + np.arange(n)[:, None] - np.arange(n)
+
+
+def _matrix(F: Any, d: Any) -> Any:
+    """The Toeplitz matrices themselves."""
+    n, lead = (d.shape[-2] + 1) // 2, d.ndim - 2
+    found = F.gather(F.squeeze(d, axis=(lead + 1,)), _diagonals(n), axes=(lead,))
+    return F.permute_dims(found, axes=(*range(2, lead + 2), 0, 1))
+
+
+def _along_diagonals(F: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    """The sums along diagonals, which is the transpose of `_matrix`."""
+    lead = x.ndim - 2
+    first = F.permute_dims(x, axes=(lead, lead + 1, *range(lead)))
+    found = F.scatter_add(first, _diagonals(x.shape[-1]), axes=(lead,), shape=(*x.shape[:-2], shape[-2]))
+    return F.sum_to(F.expand_dims(found, axis=(lead + 1,)), shape)
+
+
+# T x = b as in `solve`; T^H has the conjugate numbers in the other order.
+def _cotangent(F: Any, g: Any, d: Any) -> Any:
+    return F.solve_toeplitz(F.conj(F.flip(d, axis=(d.ndim - 2,))), g)
+
+
+def _batched(F: Any, examples: Examples, d: Any, b: Any) -> Any:
+    return by_matrix(F, examples, F.solve_toeplitz, d, b)
+
+
+define(
+    Op(
+        name="solve_toeplitz",
+        forward=_lapack("solve_toeplitz", _solve, "c"),
+        abstract=_abstract,
+        vjp=(
+            lambda F, g, y, d, _b: _along_diagonals(F, -F.matmul(_cotangent(F, g, d), F.mH(y)), d.shape),
+            lambda F, g, _y, d, b: F.sum_to(_cotangent(F, g, d), b.shape),
+        ),
+        jvp=(lambda F, t, y, d, _b: -F.solve_toeplitz(d, F.matmul(_matrix(F, t), y)), None),
+        linear_in=((1,),),
+        batch=_batched,
+        samples=lambda s: [
+            Sample((_dominant(s, 3), s((3, 2)))),
+            Sample((_dominant(s, 2), s((2, 2, 1)))),
+            Sample((_dominant(s, 3, 2), s((3, 1)))),
+        ],
+    )
+)
+
+
+def _dominant(s: Any, n: int, *batch: int) -> Any:
+    """Numbers of matrices whose main diagonal is the largest."""
+    d = s((*batch, 2 * n - 1, 1))
+    d[..., n - 1, :] += 4
+    return d

@@ -1,0 +1,89 @@
+"""Solving with triangular matrices: only the triangle is read, so only there does the gradient live.
+
+With ``check`` a zero on the diagonal raises; without it, it gives inf or nan, as the derivative of a
+decomposition does where there is none (`docs/conventions.md`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.entries import Entries, Stored
+from iverson.core.errors import ShapeError
+from iverson.core.op import Op, Sample, Wanted, reading
+from iverson.core.table import define
+from iverson.kernels.sparse import sparse_products
+from iverson.ops.rules.batching import Examples, apart, beside
+
+
+def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Aval:
+    if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
+        raise ShapeError("solve_triangular", "a", got=f"shape {a.shape}", expected="square matrices")
+    if len(b.shape) < 2 or b.shape[:-1] != a.shape[:-1]:
+        raise ShapeError(
+            "solve_triangular",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"shape {a.shape[:-1]} but for the last axis",
+        )
+    return Aval(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
+
+
+def _triangle(F: Any, x: Any, lower: bool) -> Any:
+    return (F.tril if lower else F.triu)(x, k=0)
+
+
+@reading({0: (0, "y"), 1: (0,)})
+def _pullback(
+    F: Any, wanted: Wanted, g: Any, y: Any, a: Any, _b: Any, *, lower: bool, check: bool
+) -> list[Any]:
+    """As for `solve`: with T the triangle of A and c = T^-H g, grad b = c, and grad A is that of -c x^H."""
+    c = F.solve_triangular(F.mH(a), g, lower=not lower, check=check)
+
+    def of_matrix(part: Entries) -> Any:
+        if isinstance(part, Stored) and part.pattern.ndim == 2:
+            return F.matmul_on(-c, F.mH(y), part.pattern)
+        return -F.matmul(c, F.mH(y))
+
+    return [c if i else _triangle(F, of_matrix(part), lower) for i, part in wanted.items()]
+
+
+def _batched(F: Any, examples: Examples, a: Any, b: Any, *, lower: bool, check: bool) -> Any:
+    """As for `solve`."""
+    if examples.alike(0) and a.ndim == 2:
+        found = F.solve_triangular(a, beside(F, b), lower=lower, check=check)
+        return apart(F, found, examples.size, b.shape[2])
+    return F.solve_triangular(*examples.each(F, (a, b)), lower=lower, check=check)
+
+
+def _well(s: Any) -> Any:
+    """A matrix whose triangles are far from singular."""
+    return s((3, 3)) + 3 * np.eye(3)
+
+
+define(
+    Op(
+        name="solve_triangular",
+        forward=sparse_products.solve_triangular,
+        abstract=_abstract,
+        vjp=_pullback,
+        jvp=(
+            lambda F, t, y, a, _b, *, lower, check: (
+                -F.solve_triangular(a, F.matmul(_triangle(F, t, lower), y), lower=lower, check=check)
+            ),
+            None,
+        ),
+        linear_in=((1,),),
+        batch=_batched,
+        samples=lambda s: [
+            Sample((_well(s), s((3, 2))), {"lower": True, "check": True}),
+            Sample((_well(s), s((3, 1))), {"lower": False, "check": False}),
+            Sample((_well(s) + s((2, 1, 1)), s((2, 3, 2))), {"lower": False, "check": True}),
+            Sample((_well(s) + s((4, 1, 1)), s((4, 3, 1))), {"lower": True, "check": False}),
+        ],
+    )
+)

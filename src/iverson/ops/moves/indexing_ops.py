@@ -1,0 +1,465 @@
+"""Indexing: basic keys and their adjoint ``embed``, integer arrays and theirs, and assignment.
+
+A basic key is canonical (`iverson.kernels.strided`). Index arrays are checked against the array's
+extents before they come here, so that a bad index is an error at the user's call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import has_entries, value_of
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
+from iverson.core.entry_map import EntryMap
+from iverson.core.errors import IndexingError
+from iverson.core.op import Body, Op, Sample, by_position
+from iverson.core.region import Region
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels import index_keys, region_images, strided
+from iverson.kernels.sparse import sparse_assignments
+from iverson.layouts import CooPattern, Sparse, is_strided
+from iverson.layouts.pattern import index_dtype
+from iverson.layouts.symbols import PatternSymbol
+from iverson.ops.rules import loops
+from iverson.ops.rules.batching import Examples, batch_params, leading, next_axis, padded
+from iverson.ops.rules.entry_maps import Moved
+from iverson.ops.rules.notation import lazy_te, moved, stretched_index
+
+LINEAR = ((0,),)
+
+
+def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
+    """Where ``x[key][i]`` is in x."""
+    result, k = [], 0
+    for item in key:
+        if item is None:
+            k += 1
+        elif isinstance(item, slice):
+            result.append(item.start + item.step * i[k])
+            k += 1
+        else:
+            result.append(item)
+    return tuple(result)
+
+
+def _index_basic_vjp(F: Any, g: Any, _y: Any, _x: Any, *, key: Any) -> Any:
+    """g where the key reads; what it steps over is left out."""
+    held = {} if index_keys.is_dense(key) else {"held": True}
+    return F.embed(g, key=key, shape=_x.shape, **held)
+
+
+def _gathered(T: Any, x: Any, indices: Any, axes: Shape) -> Any:
+    shape = _gather_abstract(x, *indices, axes=axes).shape
+    lead = len(shape) - (len(x.shape) - len(axes))
+
+    def entry(*i: Any) -> Any:
+        at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
+        rest = iter(i[lead:])
+        return x[tuple(at[k] if k in at else next(rest) for k in range(len(x.shape)))]
+
+    return T.compute(shape, entry)
+
+
+define(
+    Op(
+        name="index_basic",
+        forward=lambda x, *, key: np.asarray(x[key]),
+        abstract=lambda x, *, key: Aval(index_keys.key_shape(key, x.shape), x.dtype),
+        vjp=(_index_basic_vjp,),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.read),
+        te=moved(
+            lambda shape, *, key: index_keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)
+        ),
+        samples=lambda s: [
+            Sample((s((4, 5)),), {"key": (2, slice(1, 4, 1))}),
+            Sample((s((4, 5)),), {"key": (slice(3, None, -2), None, slice(0, 5, 2))}),
+            Sample((s((4,)),), {"key": (slice(0, 0, 1),)}),
+            Sample((s((3, 5)),), {"key": (slice(2, None, -1), slice(4, None, -1))}),
+        ],
+    )
+)
+
+
+define(
+    Op(
+        name="embed",
+        forward=strided.embed,
+        abstract=lambda g, *, key, shape, held=False: Aval(shape, g.dtype),
+        vjp=(lambda F, g, _y, _x, *, key, shape, held=False: F.index_basic(g, key=key),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.embedded, partial=True),
+        te=lazy_te(loops.embed),
+        samples=lambda s: [
+            Sample((s((3,)),), {"key": (2, slice(1, 4, 1)), "shape": (4, 5)}),
+            Sample(
+                (s((2, 1, 3)),),
+                {"key": (slice(3, None, -2), None, slice(0, 5, 2)), "shape": (4, 5)},
+            ),
+        ],
+    )
+)
+
+
+def _batched_index_put(F: Any, examples: Examples, x: Any, v: Any, *, key: Any) -> Any:
+    of_x, of_v = examples.of
+    own = x.shape[1:] if of_x else x.shape
+    v = padded(F, v, len(index_keys.key_shape(key, own))) if of_v else v
+    x = x if of_x else examples.repeated(F, x)
+    return F.index_put(x, v, **batch_params({"key": key}, examples.size))
+
+
+def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
+    """What is overwritten has no effect; if all is, nothing flows."""
+    if index_keys.is_dense(key) and index_keys.key_region(key, _x.shape).covers(_x.shape):
+        return None
+    return F.overwritten(g, key=key)
+
+
+class Assigned(EntryMap):
+    """Entries of the result are those of x, but those that a basic key reads: they are those of v."""
+
+    partial = True
+    superset = True
+
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
+        """For v alone, only the entries it was written to; for x at a pattern, that and those."""
+        x, v = demands
+        key, shape = params["key"], out.shape
+        if x is NOTHING:
+            return Box(index_keys.key_region(key, shape))
+        if not isinstance(x, Stored) or x.pattern.ndim != len(shape):
+            return FULL
+        if v is NOTHING:
+            return Stored(x.pattern)
+        region = index_keys.key_region(key, shape)
+        if isinstance(v, Stored) and v.pattern.shape == index_keys.key_shape(key, shape):
+            return Stored(sparse_assignments.places_read(x.pattern, v.pattern, None, key, shape))
+        if region.size > max(x.pattern.count, *shape):
+            return FULL
+        return Stored(sparse_assignments.places_read(x.pattern, None, region, key, shape))
+
+
+def _index_put_within(
+    F: Any, _rule: Any, wanted: Any, i: int, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any
+) -> Any:
+    """At a pattern: the entries that are not overwritten."""
+    if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
+        return NotImplemented
+    at = [F.along(wanted.pattern, k) for k in range(len(_x.shape))]
+    return _left_standing(F, g, wanted.pattern, sparse_assignments.is_read(at, key, _x.shape))
+
+
+def _left_standing(F: Any, g: Any, pattern: Any, gone: Any) -> Any:
+    left = F.reshape(F.logical_not(gone), shape=pattern.stored_shape)
+    return F.with_entries(F.bracket(left, F.entries_at(g, pattern, held=True), negated=False), pattern)
+
+
+def _index_put_v(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
+    return F.sum_to(F.index_basic(g, key=key), _v.shape)
+
+
+define(
+    Op(
+        name="index_put",
+        forward=strided.index_put,
+        abstract=lambda x, v, *, key: Aval(x.shape, x.dtype),
+        vjp=(
+            _index_put_x,
+            _index_put_v,
+        ),
+        linear_in=((0, 1),),
+        entry_map=Assigned(),
+        vjp_at=_index_put_within,
+        batch=_batched_index_put,
+        loops=loops.index_put,
+        samples=lambda s: [
+            Sample((s((4, 5)), s((4, 5))), {"key": (slice(0, 4, 1), slice(0, 5, 1))}),
+            Sample((s((4, 5)), s((3,))), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),
+            Sample((s((4, 5)), s(())), {"key": (2, 3)}),
+        ],
+    )
+)
+
+
+def _checked_index(x: Any, *, extent: int, operation: str, argument: str, least: int | None = None) -> Any:
+    """Positions on an axis, negative ones counted from its end; raises IndexingError outside of it.
+
+    least : below it they are refused; default: ``-extent``.
+    """
+    least = -extent if least is None else least
+    if not x.size:
+        return x.astype(np.intp)
+    low, high = x.min(), x.max()
+    if low < least or high >= extent:
+        raise IndexingError(
+            operation,
+            argument,
+            got=f"position {high if high >= extent else low}",
+            expected=f"one in [{least}, {extent})",
+        )
+    return np.where(x < 0, x + extent, x).astype(np.intp)
+
+
+# What callers do with an index that they can read; of a batch or a trace, it is done where the entries are.
+define(
+    Op(
+        name="checked_index",
+        forward=_checked_index,
+        abstract=lambda x, **_: Aval(x.shape, dtypes.int64),
+        batch=leading,
+        samples=lambda s: [
+            Sample(
+                (np.array([[2, -1, 0], [0, 1, -3]]),), {"extent": 3, "operation": "index", "argument": "key"}
+            )
+        ],
+    )
+)
+
+
+def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Aval:
+    lead = broadcast_shapes("index", *(i.shape for i in indices))
+    return Aval((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
+
+
+# What is indexed by arrays that differ from example to example is indexed by the example's number too. By
+# arrays that are the same for all it is indexed on its own axes: they come first, the examples' after them.
+def _with_numbers(F: Any, examples: Examples, indices: Any, of: Any) -> tuple[Any, ...]:
+    """The numbers of the examples, and index arrays that broadcast with them."""
+    rank = max(len(n.shape) - b for n, b in zip(indices, of, strict=True))
+    numbers = np.arange(examples.size).reshape((examples.size,) + (1,) * rank)
+    return numbers, *(padded(F, n, rank) if b else n for n, b in zip(indices, of, strict=True))
+
+
+def _turned(F: Any, x: Any, start: int, stop: int) -> Any:
+    """x with an axis moved."""
+    order = [k for k in range(x.ndim) if k != start]
+    order.insert(stop, start)
+    return F.permute_dims(x, axes=tuple(order)) if start != stop else x
+
+
+def _lead(indices: Any) -> int:
+    return max(len(n.shape) for n in indices)
+
+
+def _batched_gather(F: Any, examples: Examples, x: Any, *indices: Any, axes: Shape) -> Any:
+    of_x, *of = examples.of
+    if not any(of):
+        return _turned(F, F.gather(x, *indices, axes=next_axis(axes)), _lead(indices), 0)
+    numbers, *indices = _with_numbers(F, examples, indices, of)  # type: ignore[assignment]
+    return (
+        F.gather(x, numbers, *indices, axes=(0, *next_axis(axes)))
+        if of_x
+        else F.gather(x, *indices, axes=axes)
+    )
+
+
+def _batched_scatter_add(
+    F: Any, examples: Examples, g: Any, *indices: Any, axes: Shape, shape: Shape, **held: Any
+) -> Any:
+    of_g, *of = examples.of
+    g = g if of_g else examples.repeated(F, g)
+    axes, shape = next_axis(axes), (examples.size, *shape)
+    if not any(of):
+        return F.scatter_add(_turned(F, g, 0, _lead(indices)), *indices, axes=axes, shape=shape, **held)
+    return F.scatter_add(g, *_with_numbers(F, examples, indices, of), axes=(0, *axes), shape=shape, **held)
+
+
+def _batched_gather_put(F: Any, examples: Examples, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
+    of_x, of_v, *of = examples.of
+    x = x if of_x else examples.repeated(F, x)
+    own = x.ndim - 1 - len(axes)
+    axes = next_axis(axes)
+    if any(of):
+        numbers, *indices = _with_numbers(F, examples, indices, of)  # type: ignore[assignment]
+        v = padded(F, v, numbers.ndim - 1 + own) if of_v else v
+        return F.gather_put(x, v, numbers, *indices, axes=(0, *axes))
+    if of_v:
+        v = _turned(F, padded(F, v, _lead(indices) + own), 0, _lead(indices))
+    elif len(getattr(v, "shape", ())) > own:
+        v = F.expand_dims(v, axis=(v.ndim - own,))
+    return F.gather_put(x, v, *indices, axes=axes)
+
+
+#: Cotangents of at most this many entries are kept as a box whatever part of it is indexed.
+_SMALL = 1 << 12
+
+
+@by_position
+def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
+    """g added up at the indexed places: stored there alone if they are few, else in a box around them.
+
+    What else is in the box is left out.
+    """
+    if i:
+        return None
+    if not all(map(has_entries, indices)):
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
+    arrays = [F.to_numpy(n) for n in indices]
+    region = _span(arrays, axes, _x.shape)
+    if not region.size:
+        return None
+    # Rows are held by their numbers as cheaply as by a box; what is done with single entries costs more.
+    worth = 2 if axes == (0,) else 64
+    if region.size > max(_SMALL, worth * g.size) and is_strided(value_of(g)):
+        return _stored_at(F, g, _x.shape, list(np.broadcast_arrays(*arrays)), axes)
+    if isinstance(value_of(g), Sparse):
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
+    if region.covers(_x.shape):
+        return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
+    moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
+    ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape, held=True)
+    return F.embed(ct, key=region.slices, shape=_x.shape)
+
+
+def _stored_at(F: Any, g: Any, shape: Shape, indices: list[Any], axes: Shape) -> Any:
+    """g in COO at index arrays of one shape on some axes; what else there is are dense axes."""
+    places = np.stack([i.ravel() for i in indices])
+    lead = tuple(shape[k] for k in axes)
+    pattern = CooPattern(lead, places.astype(index_dtype(*shape)))
+    rest = tuple(k for k in range(len(shape)) if k not in axes)
+    entries = F.reshape(g, shape=(places.shape[1], *(shape[k] for k in rest)))
+    order = tuple(int(k) for k in np.argsort((*axes, *rest)))
+    held = F.from_values(entries, pattern=pattern)
+    return held if order == tuple(range(len(shape))) else F.permute_dims(held, axes=order)
+
+
+def _span(indices: list[Any], axes: Shape, shape: Shape) -> Region:
+    """The smallest region that holds every indexed place; empty if there is none."""
+    start, stop = [0] * len(shape), list(shape)
+    for n, k in zip(indices, axes, strict=True):
+        start[k], stop[k] = (int(n.min()), int(n.max()) + 1) if n.size else (0, 0)
+    return Region(tuple(start), tuple(stop))
+
+
+_pairs = (np.array([0, 2, 2]), np.array([1, 0, 0]))
+
+define(
+    Op(
+        name="gather",
+        forward=strided.gather,
+        abstract=_gather_abstract,
+        vjp=_gather_vjp,
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.gathered),
+        te=lazy_te(lambda T, x, *indices, axes: _gathered(T, x, indices, axes)),
+        batch=_batched_gather,
+        samples=lambda s: [
+            Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
+            Sample((s((4, 5)), np.array([[0, 3], [3, 1]])), {"axes": (1,)}),
+            Sample((s((4, 5)), np.zeros((0,), int)), {"axes": (0,)}),
+        ],
+    )
+)
+
+
+@by_position
+def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape, **_: Any) -> Any:
+    return None if i else F.gather(g, *indices, axes=axes)
+
+
+define(
+    Op(
+        name="scatter_add",
+        forward=Body(strided.scatter_add, signals=True),
+        abstract=lambda g, *indices, axes, shape, held=False: Aval(shape, g.dtype),
+        vjp=_scatter_vjp,
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.scattered),
+        batch=_batched_scatter_add,
+        loops=loops.scatter_add,
+        samples=lambda s: [
+            Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),
+            Sample((s((2, 2, 4)), np.array([[0, 3], [3, 1]])), {"axes": (1,), "shape": (4, 5)}),
+        ],
+    )
+)
+
+
+@by_position
+def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
+    if i == 0:
+        if isinstance(value_of(g), Sparse):  # a mask would be dense
+            return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
+        return F.bracket(_not_at(F, indices, axes, x.shape), g, negated=False)
+    if i == 1:
+        # A value overwritten by a later one at the same place has no effect: only the last writer counts.
+        last, read = _last_writers(F, indices, axes, x.shape), F.gather(g, *indices, axes=axes)
+        known = value_of(last, last)
+        all_last = is_strided(known) and known.all()
+        return F.sum_to(read if all_last else F.bracket(last, read, negated=False), v.shape)
+    return None
+
+
+def _not_at(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
+    """Which entries stay when others are written at index arrays."""
+    return F.gather_put(np.ones(shape, bool), np.zeros((), bool), *indices, axes=axes)
+
+
+def _last_writers(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
+    """For each place that is written to, whether it is not overwritten by a later one: it is read again."""
+    lead = broadcast_shapes("index", *(n.shape for n in indices))
+    number = np.arange(prod(lead)).reshape(lead)
+    own = tuple(shape[k] for k in axes)
+    written = F.gather_put(np.zeros(own, int), number, *indices, axes=tuple(range(len(axes))))
+    last = F.equal(F.gather(written, *indices, axes=tuple(range(len(axes)))), number)
+    return F.reshape(last, shape=lead + (1,) * (len(shape) - len(axes)))
+
+
+class AssignedByIndex(EntryMap):
+    """As `Assigned`, by index arrays."""
+
+    superset = True
+
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
+        """For x alone at a pattern, that."""
+        x = demands[0]
+        only_x = all(need is NOTHING for need in demands[1:])
+        whole = isinstance(x, Stored) and x.pattern.ndim == len(out.shape)
+        return Stored(x.pattern) if only_x and isinstance(x, Stored) and whole else FULL
+
+
+def _gather_put_within(
+    F: Any, _rule: Any, wanted: Any, i: int, g: Any, _y: Any, _x: Any, _v: Any, *indices: Any, axes: Shape
+) -> Any:
+    """At a pattern: the entries that are not overwritten."""
+    if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
+        return NotImplemented
+    if isinstance(wanted.pattern, PatternSymbol):  # all of it: where entries are is not known
+        return NotImplemented
+    places = sparse_assignments.places_on(axes, [F.to_numpy(k) for k in indices], _x.shape)
+    own = sparse_assignments.places_on(axes, list(wanted.pattern.coordinates[list(axes)]), _x.shape)
+    return _left_standing(F, g, wanted.pattern, np.isin(own, places))
+
+
+define(
+    Op(
+        name="gather_put",
+        forward=strided.gather_put,
+        abstract=lambda x, v, *indices, axes: Aval(x.shape, x.dtype),
+        vjp=_gather_put_vjp,
+        linear_in=((0, 1),),
+        entry_map=AssignedByIndex(),
+        vjp_at=_gather_put_within,
+        batch=_batched_gather_put,
+        samples=lambda s: [
+            Sample((s((4, 5)), s((3,)), *_pairs), {"axes": (0, 1)}),
+            Sample((s((4, 5)), s((2, 1)), np.array([3, 1])), {"axes": (0,)}),
+        ],
+    )
+)
+
+
+@derived
+def take_along(x: Any, positions: Any, axis: int) -> Any:
+    """x at checked positions along an axis; they broadcast with x on the other axes."""
+    index = strided.index_along(x.shape, positions, axis)
+    return namespace.gather(x, *index, axes=tuple(range(x.ndim)))

@@ -1,0 +1,74 @@
+"""Picking entries by a mask and putting them back: linear in the entries, the mask held constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.errors import ShapeError
+from iverson.core.op import Op, Sample
+from iverson.core.table import define
+from iverson.layouts import Packed
+from iverson.ops.rules.batching import Examples
+
+LINEAR = ((0,),)
+
+
+def _check(name: str, x: Any, expected: Any) -> None:
+    if x.shape != expected:
+        raise ShapeError(name, "x", got=f"shape {x.shape}", expected=f"shape {expected}")
+
+
+def _pack_abstract(x: Any, mask: Any, *, count: int) -> Aval:
+    _check("pack", x, mask.shape)
+    return Aval((count,), x.dtype)
+
+
+def _unpack_abstract(x: Any, mask: Any, *, count: int, held: bool = True) -> Aval:
+    _check("unpack", x, (count,))
+    return Aval(mask.shape, x.dtype)
+
+
+def _batched_pack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
+    """As many entries of each example: row after row of one array."""
+    whole = F.pack(*examples.each(F, (x, mask)), count=examples.size * count)
+    return F.reshape(whole, shape=(examples.size, count))
+
+
+def _batched_unpack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int, **held: Any) -> Any:
+    x, mask = examples.each(F, (x, mask))
+    whole = examples.size * count
+    return F.unpack(F.reshape(x, shape=(whole,)), mask, count=whole, **held)
+
+
+_MASK = np.array([[True, False, True], [False, True, True]])
+_SAMPLES = ((_MASK, 4), (np.zeros((2, 2), bool), 0), (np.array(True), 1))
+
+# x where the mask holds, in C order, as a vector; ``count`` is its length.
+define(
+    Op(
+        name="pack",
+        forward=lambda x, mask, *, count: x[mask],
+        abstract=_pack_abstract,
+        vjp=(lambda F, g, _y, _x, mask, *, count: F.unpack(g, mask, count=count), None),
+        linear_in=LINEAR,
+        batch=_batched_pack,
+        samples=lambda s: [Sample((s(mask.shape), mask), {"count": n}) for mask, n in _SAMPLES],
+    )
+)
+
+# The transpose: a vector put where the mask holds, zero elsewhere. Not ``held``, it is so in compiled code
+# whose conditions say where it is read.
+define(
+    Op(
+        name="unpack",
+        forward=lambda x, mask, *, count, held=True: Packed(mask, x),
+        abstract=_unpack_abstract,
+        vjp=(lambda F, g, _y, _x, mask, *, count, held=True: F.pack(g, mask, count=count), None),
+        linear_in=LINEAR,
+        batch=_batched_unpack,
+        samples=lambda s: [Sample((s((n,)), mask), {"count": n}) for mask, n in _SAMPLES],
+    )
+)

@@ -1,0 +1,382 @@
+"""Ops between tensors and the values stored on a pattern.
+
+``from_values`` and ``values_at`` are each other's adjoint; a pattern is a constant of both. What needs only
+the values on a pattern demands only that pattern of everything before it (`iverson.core.entries.Stored`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import levels, value_of
+from iverson.core.entries import Box, Entries, Stored
+from iverson.core.entry_map import EntryMap
+from iverson.core.errors import ShapeError
+from iverson.core.op import Op, Rule, Sample
+from iverson.core.shapes import Shape, broadcast_shapes, check_choice
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels.sparse import sparse_products, sparse_values
+from iverson.layouts import (
+    CooPattern,
+    Pattern,
+    Sparse,
+    can_hold,
+    from_strided,
+    layout_named,
+    row_numbers,
+    sparse_layouts,
+)
+from iverson.layouts.batches import entries_of_slices, in_layout, of_all
+from iverson.layouts.placement import ByPattern
+from iverson.layouts.symbols import PatternSymbol, follows
+from iverson.ops.rules.batching import Examples, leading
+from iverson.ops.rules.entry_maps import ELEMENTWISE
+from iverson.ops.rules.notation import over
+
+LINEAR = ((0,),)
+
+
+@derived
+def pattern_of(x: Any) -> Any:
+    """The pattern on which a sparse tensor stores its entries."""
+    return value_of(x).pattern
+
+
+@derived
+def along(pattern: Any, axis: int) -> Any:
+    """The index of each entry of a pattern along an axis: an array; of a pattern that is known only when a
+    program runs, a handle of what it will be."""
+    if not isinstance(pattern, PatternSymbol):
+        return pattern.along(axis) if axis or pattern.ndim != 2 else row_numbers(pattern)
+    for level in reversed(levels()):
+        found = level.index_array(pattern, axis)
+        if found is not None:
+            return found
+    return pattern.along(axis)  # which says that it is not known
+
+
+def distinct(pattern: Any) -> Any:
+    """The same entries, each stored once."""
+    return pattern if pattern.distinct else pattern.coalescing()[0]
+
+
+def _values_shape(shape: Shape, pattern: Pattern) -> Shape:
+    return pattern.stored_shape + tuple(shape[pattern.ndim :])
+
+
+def _from_values_abstract(values: Any, *, pattern: Pattern) -> Aval:
+    lead = len(pattern.stored_shape)
+    if values.shape[:lead] != pattern.stored_shape:
+        raise ShapeError(
+            "from_values",
+            "values",
+            got=f"shape {values.shape}",
+            expected=f"{pattern.stored_shape} as first axes, one value per stored entry",
+        )
+    return Aval(pattern.shape + tuple(values.shape[lead:]), values.dtype)
+
+
+def _values_at_abstract(x: Any, *, pattern: Pattern, held: bool = False) -> Aval:
+    if tuple(x.shape[: pattern.ndim]) != pattern.shape:
+        raise ShapeError(
+            "values_at",
+            "x",
+            got=f"shape {x.shape}",
+            expected=f"{pattern.shape} as first axes, the shape of the pattern",
+        )
+    return Aval(_values_shape(x.shape, pattern), x.dtype)
+
+
+def _sparse_for(shape: Shape, dense: Shape = ()) -> list[tuple[str, Any]]:
+    """The sparse layouts that can hold a shape, and dense axes after it, with a blocksize."""
+    fitting = [own for own in sparse_layouts() if own.dense_axes or not dense]
+    found = [(layout.name, (2, 3) if layout.blocked else None) for layout in fitting]
+    return [(name, blocks) for name, blocks in found if can_hold(name, shape, blocks)]
+
+
+def _patterns() -> list[Pattern]:
+    """One pattern of each layout, and of a COO tensor with repeats; of a batch in two of the layouts."""
+    held = np.zeros((4, 6))
+    held[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
+    repeats = CooPattern((3, 4), np.array([[0, 2, 0, 1], [1, 3, 1, 0]], np.int32))
+    made = [from_strided(held, name, blocks).pattern for name, blocks in _sparse_for(held.shape)]
+    batch = np.stack([held[:, :2], held[:, 4:], held[:, 2:4]])
+    batches = [from_strided(batch, "csr").pattern, from_strided(batch, "bsc", (2, 1)).pattern]
+    return [*made, repeats, *batches]
+
+
+class OnPattern(EntryMap):
+    """Values on a pattern: the result is zero elsewhere."""
+
+    partial = stored = True
+
+    def demand(self, _op: Op, _demands: Any, _inputs: Any, _out: Any, params: Any) -> Entries:
+        """The pattern."""
+        pattern = params["pattern"]
+        return Stored(pattern if pattern.distinct else distinct(pattern))
+
+
+# A batch on one pattern: the pattern of all examples, one after the other.
+def _batched_from_values(F: Any, examples: Examples, values: Any, *, pattern: Pattern) -> Any:
+    whole, order = in_layout(of_all(pattern, examples.size), pattern)
+    dense = values.shape[1 + len(pattern.stored_shape) :]
+    values = F.reshape(values, shape=(examples.size * pattern.count, *dense))
+    if order is not None:
+        values = F.gather(values, order, axes=(0,))
+    return F.from_values(F.reshape(values, shape=whole.stored_shape + dense), pattern=whole)
+
+
+def _batched_values_at(F: Any, examples: Examples, x: Any, *, pattern: Pattern, **held: bool) -> Any:
+    found = F.values_at(x, pattern=of_all(pattern, examples.size), **held)
+    return F.reshape(found, shape=(examples.size, *_values_shape(x.shape[1:], pattern)))
+
+
+def _batched_sampled_product(F: Any, examples: Examples, a: Any, b: Any, *, pattern: Pattern) -> Any:
+    rank = len(pattern.shape)
+    found = F.sampled_product(*examples.aligned(F, (a, b), rank), pattern=of_all(pattern, examples.size))
+    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+
+
+_dense_result = lambda F, y: F.to_dense(y)
+
+define(
+    Op(
+        name="from_values",
+        forward=sparse_values.from_values,
+        abstract=_from_values_abstract,
+        vjp=(lambda F, g, _y, _v, *, pattern: F.entries_at(g, pattern, held=True),),
+        linear_in=LINEAR,
+        entry_map=OnPattern(),
+        batch=_batched_from_values,
+        samples=lambda s: [
+            *(
+                Sample((s((*p.stored_shape, *dense)),), {"pattern": p}, _dense_result)
+                for dense in ((), (2,))
+                for p in _patterns()
+            ),
+            Sample((s((2, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3]]))}, _dense_result),
+        ],
+    )
+)
+
+define(
+    Op(
+        name="values_at",
+        forward=sparse_values.values_at,
+        abstract=_values_at_abstract,
+        vjp=(lambda F, g, _y, _x, *, pattern, **_: F.with_entries(g, pattern),),
+        linear_in=LINEAR,
+        batch=_batched_values_at,
+        samples=lambda s: [
+            *(Sample((s((*p.shape, *dense)),), {"pattern": p}) for dense in ((), (2,)) for p in _patterns()),
+            Sample((s((4, 3)),), {"pattern": CooPattern((4,), np.array([[1, 3, 1]]))}),
+        ],
+    )
+)
+
+
+@derived
+def at_values(x: Any, f: Any) -> Any:
+    """f of the stored entries, for an f that is 0 at 0, as its derivatives are; of a strided x, of all."""
+    if not isinstance(value_of(x, None), Sparse):
+        return f(x)
+    x = namespace.coalesce(x)
+    pattern = pattern_of(x)
+    return namespace.with_entries(f(namespace.entries_at(x, pattern)), pattern)
+
+
+@derived
+def on_pattern(x: Any, pattern: Any) -> Any:
+    """x where a pattern stores an entry, 0 elsewhere, on that pattern."""
+    pattern = distinct(pattern)
+    return namespace.with_entries(namespace.entries_at(x, pattern), pattern)
+
+
+def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Aval:
+    for name, x in (("a", a), ("b", b)):
+        if len(x.shape) < 2:
+            raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="at least two axes")
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            "sampled_matmul",
+            "b",
+            got=f"shape {b.shape} for a of shape {a.shape}",
+            expected=f"{a.shape[-1]} rows, as a has columns",
+        )
+    batch = broadcast_shapes("sampled_matmul", a.shape[:-2], b.shape[:-2])
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    own = pattern.shape
+    if own[-2:] != shape[-2:] or broadcast_shapes("sampled_matmul", batch, own[:-2]) != own[:-2]:
+        raise ShapeError(
+            "sampled_matmul", "pattern", got=f"shape {own}", expected=f"{shape}, the shape of the product"
+        )
+    return Aval(pattern.stored_shape, dtypes.result_type(a, b))
+
+
+@derived
+def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
+    """a @ b at the entries of a pattern of distinct entries: computed there, and nowhere else.
+
+    a and b are broadcast to the batch of the pattern.
+
+    Where the pattern is of rows or matrices, slices over dense axes, these are computed as a whole.
+    """
+    if pattern.ndim < max(a.ndim, b.ndim):
+        return _slices_of_product(namespace, a, b, pattern)
+    return namespace.with_entries(namespace.sampled_product(a, b, pattern=pattern), pattern)
+
+
+def _slices_of_product(F: Any, a: Any, b: Any, pattern: Any) -> Any:
+    """As `matmul_on` for a pattern of whole rows, or of whole matrices, of the product."""
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+
+    def at(x: Any) -> Any:
+        whole = batch + x.shape[-2:]
+        return F.entries_at(x if x.shape == whole else F.broadcast_to(x, shape=whole), pattern)
+
+    if pattern.ndim <= len(batch):
+        return F.with_entries(F.matmul(*(x if x.ndim == 2 else at(x) for x in (a, b))), pattern)
+    if b.ndim == 2:
+        return F.with_entries(F.matmul(at(a), b), pattern)
+    dense = b.shape[-1:]  # of rows by matrices of their own, the entries
+    entries = F.sampled_product(a, b, pattern=entries_of_slices(pattern, dense))
+    return F.with_entries(F.reshape(entries, shape=pattern.stored_shape + dense), pattern)
+
+
+def _sampled_within(
+    F: Any,
+    _rule: Rule,
+    wanted: Box | Stored,
+    i: int,
+    g: Any,
+    _y: Any,
+    a: Any,
+    b: Any,
+    *,
+    pattern: Pattern,
+) -> Any:
+    x = (a, b)[i]
+    if not isinstance(wanted, Stored) or len(x.shape) != max(wanted.pattern.ndim, 2):
+        return NotImplemented
+    if x.shape[:-2] != pattern.shape[:-2]:  # broadcast to the batch: its cotangent is a sum over that
+        return NotImplemented
+    held = F.from_values(g, pattern=pattern)
+    return F.matmul_on(*((held, F.mH(b)) if i == 0 else (F.mH(a), held)), wanted.pattern)
+
+
+# out[p] = sum_k a[i_p, k] b[k, j_p]: with G = g on the pattern, grad a = G b^H and grad b = a^H G.
+define(
+    Op(
+        name="sampled_product",
+        forward=sparse_products.sampled_product,
+        abstract=_sampled_abstract,
+        vjp=(
+            lambda F, g, _y, _a, b, *, pattern: F.sum_to(
+                F.matmul(F.from_values(g, pattern=pattern), F.mH(b)), _a.shape
+            ),
+            lambda F, g, _y, a, _b, *, pattern: F.sum_to(
+                F.matmul(F.mH(a), F.from_values(g, pattern=pattern)), _b.shape
+            ),
+        ),
+        linear_in=((0,), (1,)),
+        vjp_at=_sampled_within,
+        batch=_batched_sampled_product,
+        samples=lambda s: [
+            *(
+                Sample((s((*p.shape[:-1], 2)), s((*p.shape[:-2], 2, p.shape[-1]))), {"pattern": p})
+                for p in _patterns()
+            ),
+            *(
+                Sample((s((p.shape[-2], 2)), s((*p.shape[:-2], 2, p.shape[-1]))), {"pattern": p})
+                for p in _patterns()[-2:]
+            ),
+            *(Sample((s((3, 4, 2)), s((1, 2, 2))), {"pattern": p}) for p in _patterns()[-2:]),
+        ],
+    )
+)
+
+
+def check_fits(shape: Shape, layout: str, blocksize: Any, operation: str, argument: str) -> None:
+    """Raises ShapeError for a shape that a layout cannot hold."""
+    expected = layout_named(layout).unfit(shape, blocksize)
+    if expected:
+        blocks = f", blocks {blocksize}" if blocksize else ""
+        got = f"shape {shape} for layout '{layout}'{blocks}"
+        raise ShapeError(operation, argument, got=got, expected=expected)
+
+
+def _layout_abstract(x: Any, *, layout: str, blocksize: Any, dense_dim: int) -> Aval:
+    check_fits(x.shape[: len(x.shape) - dense_dim], layout, blocksize, "to_layout", "x")
+    return Aval(x.shape, x.dtype)
+
+
+class Converted(EntryMap):
+    """The same entries in another layout."""
+
+    converts = True
+
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
+        """A demanded pattern in the new layout, in which the result of a sparse tensor is stored; as it is
+        where that layout may be unable to hold it."""
+        need, held = demands[0], layout_named(params["layout"]).from_coo
+        if not isinstance(need, Stored) or need.pattern.ndim != len(out.shape) - params["dense_dim"]:
+            return need
+        if not isinstance(held, ByPattern):
+            return need
+        own = params["layout"], params["blocksize"]
+        if own == (need.pattern.layout, need.pattern.blocksize):
+            return need
+        pattern = follows(("converted", *own), lambda p: held.converted(p, own[1])[0], need.pattern)
+        assert pattern is not None
+        return Stored(pattern)
+
+
+define(
+    Op(
+        name="to_layout",
+        forward=sparse_values.to_layout,
+        abstract=_layout_abstract,
+        vjp=(lambda F, g, _y, _x, *, layout, blocksize, dense_dim: g,),
+        jvp=(lambda F, t, _y, _x, *, layout, blocksize, dense_dim: t,),
+        entry_map=Converted(),
+        batch=leading,
+        samples=lambda s: [
+            Sample(
+                (s((4, 6, *dense)),),
+                {"layout": name, "blocksize": blocks, "dense_dim": len(dense)},
+                _dense_result,
+            )
+            for dense in ((), (2,))
+            for name, blocks in (*_sparse_for((4, 6), dense), *([] if dense else [("strided", None)]))
+        ],
+    )
+)
+
+define(
+    Op(
+        name="coalesce",
+        forward=lambda x: x,
+        abstract=lambda x: Aval(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x: g,),
+        linear_in=LINEAR,
+        entry_map=ELEMENTWISE,
+        batch=leading,
+        loops=lambda T, aval, x: over(T, aval, lambda v: v, x),
+        samples=lambda s: [Sample((s((2, 3)),))],
+    )
+)
+
+
+def check_layout(layout: Any, operation: str, *, blocked: bool = True) -> None:
+    """Raises ArgumentError for a layout users cannot ask for, or, unless ``blocked``, one of blocks."""
+    asked = [own.name for own in sparse_layouts() if blocked or not own.blocked]
+    check_choice(layout, ("strided", *asked), operation, "layout")
+
+
+__all__ = ["check_fits", "check_layout", "distinct"]

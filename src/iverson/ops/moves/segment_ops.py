@@ -1,0 +1,163 @@
+"""Ops over segments: the slices of an array along its first axis, each in one of some groups.
+
+Which slice is in which segment is told by an index array, as in `scatter_add` and `gather`, which sum over
+segments and repeat what there is for each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.errors import ShapeError
+from iverson.core.op import Op, Sample
+from iverson.core.table import define
+from iverson.kernels import segment_kernels as kernels
+from iverson.ops.rules import loops
+from iverson.ops.rules.batching import Examples, behind_first
+
+LINEAR = ((0,),)
+
+
+def _checked(name: str, full: bool) -> Any:
+    """The abstract of an op whose result has a slice for each slice of x (``full``) or for each segment."""
+
+    def abstract(x: Any, *others: Any, count: int) -> Aval:
+        ids = others[-1]
+        if x.shape[:1] != ids.shape:
+            raise ShapeError(
+                name,
+                "segment_ids",
+                got=f"shape {ids.shape} for x of shape {x.shape}",
+                expected="one number for each slice of x along its first axis",
+            )
+        return Aval(x.shape if full else (count, *x.shape[1:]), x.dtype)
+
+    return abstract
+
+
+def _batched(F: Any, examples: Examples, *args: Any, count: int) -> Any:
+    """With the same numbers for all: side by side. With each example's own: one after the other."""
+    *xs, ids = args
+    n = examples.size
+    if not examples.of[-1]:
+        return behind_first(F, examples, *args, count=count, alike=1)
+    xs = [F.reshape(x, shape=(-1, *x.shape[2:])) for x in examples.each(F, args)[:-1]]
+    ids = F.reshape(ids + count * np.arange(n)[:, None], shape=(-1,))
+    out = examples.call(*xs, ids, count=n * count)
+    return F.reshape(out, shape=(n, -1, *out.shape[1:]))
+
+
+_IDS = (np.array([0, 2, 2, 0, 3]), np.array([0, 0, 2, 2, 3]))
+
+
+def _added(F: Any, x: Any, ids: Any, count: int) -> Any:
+    """The sum of the slices in each segment."""
+    return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+
+
+def _each(F: Any, x: Any, ids: Any) -> Any:
+    """For each slice, that of its segment."""
+    return F.gather(x, ids, axes=(0,))
+
+
+def _samples(inputs: int, *, distinct: bool = False, post: Any = None) -> Any:
+    """Vectors and matrices of five slices, their segments in order and not."""
+    return lambda s: [
+        Sample((*((s.distinct if distinct else s)(shape) for _ in range(inputs)), ids), {"count": 4}, post)
+        for ids in _IDS
+        for shape in ((5,), (5, 2))
+    ]
+
+
+def _share_of_largest(F: Any, y: Any, x: Any, ids: Any, count: int) -> Any:
+    """Which entries attain the maximum of their segment, and what each has of it: 1/n, or nan for a nan."""
+    attained = F.logical_or(F.equal(x, _each(F, y, ids)), F.isnan(x))
+    number = _added(F, F.astype(attained, dtype=x.dtype), ids, count)
+    return attained, F.where(F.isnan(y), math.nan, F.reciprocal(F.maximum(number, 1)))
+
+
+def _segment_max_vjp(F: Any, g: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
+    attained, share = _share_of_largest(F, y, x, ids, count)
+    return F.bracket(attained, _each(F, g * share, ids), negated=False)
+
+
+def _segment_max_jvp(F: Any, t: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
+    attained, share = _share_of_largest(F, y, x, ids, count)
+    return _added(F, F.bracket(attained, t, negated=False), ids, count) * share
+
+
+define(
+    Op(
+        name="segment_max",
+        forward=kernels.segment_max,
+        abstract=_checked("segment_max", False),
+        vjp=(_segment_max_vjp, None),
+        jvp=(_segment_max_jvp, None),
+        batch=_batched,
+        # Segment 1 has no slice, so its maximum is -inf: read the others.
+        loops=loops.segment_max,
+        samples=_samples(
+            1, distinct=True, post=lambda F, y: F.gather(y, np.array([0, 2, 2, 0, 3]), axes=(0,))
+        ),
+        exceptions={"complex": "complex numbers have no order"},
+        convention="equal maxima of a segment share the derivative evenly",
+    )
+)
+
+
+def _pull(F: Any, g: Any, y: Any, _x: Any, ids: Any, *, count: int) -> Any:
+    return F.softmax_pullback(g, y, ids, count=count)
+
+
+define(
+    Op(
+        name="segment_softmax",
+        forward=kernels.segment_softmax,
+        abstract=_checked("segment_softmax", True),
+        vjp=(_pull, None),
+        jvp=(_pull, None),
+        batch=_batched,
+        loops=loops.segment_softmax,
+        samples=_samples(1),
+        exceptions={"complex": "the maximum that keeps it from overflowing has no meaning there"},
+    )
+)
+
+
+def _weighted(F: Any, y: Any, g: Any, ids: Any, count: int) -> Any:
+    """The sum of y g over the segment of each slice."""
+    return _each(F, _added(F, y * g, ids, count), ids)
+
+
+# out = y (g - S(y g)) with S the sum over a segment, which is its own transpose: so is out's in g, and
+# grad y = c (g - S(y g)) - g S(y c) for the cotangent c of out.
+define(
+    Op(
+        name="softmax_pullback",
+        forward=kernels.softmax_pullback,
+        abstract=_checked("softmax_pullback", True),
+        vjp=(
+            lambda F, c, _y, _g, y, ids, *, count: F.softmax_pullback(c, y, ids, count=count),
+            lambda F, c, _y, g, y, ids, *, count: (
+                c * (g - _weighted(F, y, g, ids, count)) - g * _weighted(F, y, c, ids, count)
+            ),
+            None,
+        ),
+        jvp=(
+            None,
+            lambda F, t, _y, g, y, ids, *, count: (
+                t * (g - _weighted(F, y, g, ids, count)) - y * _weighted(F, t, g, ids, count)
+            ),
+            None,
+        ),
+        linear_in=LINEAR,
+        batch=_batched,
+        loops=loops.softmax_pullback,
+        samples=_samples(2),
+        exceptions={"complex": "softmax, of which it is the derivative, is real"},
+    )
+)

@@ -1,0 +1,622 @@
+"""Ops that move entries without changing them. All are linear, so their jvp and zero rules follow.
+
+Axes arrive normalised: non-negative, increasing, distinct (`iverson.core.shapes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle, LevelValue, value_of
+from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, in_products, join, plain
+from iverson.core.entry_map import EntryMap
+from iverson.core.errors import ShapeError
+from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
+from iverson.core.region import Region
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels import index_keys, region_images, strided
+from iverson.layouts import Box as BoxLayout
+from iverson.layouts import Sparse, Zero, to_strided
+from iverson.ops.numbers import elementwise_ops
+from iverson.ops.rules import loops
+from iverson.ops.rules.batching import leading, next_axis, padded
+from iverson.ops.rules.entry_maps import ELEMENTWISE, SAME, Moved, moved, union_of_symbols
+from iverson.ops.rules.notation import lazy_te, stretched_index
+from iverson.ops.rules.notation import moved as moved_in_notation
+
+LINEAR = ((0,),)
+
+
+def _same_dtype(shape: Shape, x: Any) -> Aval:
+    return Aval(shape, x.dtype)
+
+
+@derived
+def zero(shape: Shape, dtype: Any) -> Any:
+    """A constant in the zero layout."""
+    from iverson.core.dispatch import make_handle
+
+    return make_handle(Zero(shape, dtype))
+
+
+def _reshaped(T: Any, x: Any, shape: Shape) -> Any:
+    """Row by row, entry n of the result is entry n of x."""
+
+    def source(i: tuple[Any, ...]) -> tuple[Any, ...]:
+        n: Any = 0
+        for k, extent in zip(i, shape, strict=True):
+            n = n * extent + k
+        digits = []
+        for extent in reversed(x.shape):
+            digits.append(n % extent)
+            n = n // extent
+        return tuple(reversed(digits))
+
+    return T.compute(shape, lambda *i: x[source(i)])
+
+
+def _joined(T: Any, xs: Any, axis: int, offsets: Shape) -> Any:
+    """Each operand where its range of the axis is, 0 elsewhere: a sum of brackets."""
+    shape = _concat_abstract(*xs, axis=axis, offsets=offsets).shape
+
+    def entry(*i: Any) -> Any:
+        total: Any = 0
+        for x, offset in zip(xs, offsets, strict=True):
+            if x.shape[axis]:
+                k = i[axis] - offset
+                own = (*i[:axis], T.clamp(k, 0, x.shape[axis] - 1), *i[axis + 1 :])
+                total = T.select((k >= 0) & (k < x.shape[axis]), x[own], total)
+        return total
+
+    return T.compute(shape, entry)
+
+
+def _stacked(T: Any, xs: Any, axis: int) -> Any:
+    shape = _stack_abstract(*xs, axis=axis).shape
+
+    def entry(*i: Any) -> Any:
+        own = (*i[:axis], *i[axis + 1 :])
+        total: Any = xs[-1][own]
+        for k, x in enumerate(xs[:-1]):
+            total = T.select(i[axis] == k, x[own], total)
+        return total
+
+    return T.compute(shape, entry)
+
+
+def _rolled(shape: Shape, i: tuple[Any, ...], by: dict[int, int]) -> tuple[Any, ...]:
+    return tuple((k - by.get(d, 0)) % n if n else k for d, (n, k) in enumerate(zip(shape, i, strict=True)))
+
+
+def _band(T: Any, x: Any, keep: str, k: int) -> Any:
+    def inside(i: Any, j: Any) -> Any:
+        return j - i <= k if keep == "tril" else j - i >= k
+
+    return T.compute(x.shape, lambda *i: T.select(inside(i[-2], i[-1]), x[i], 0))
+
+
+define(
+    Op(
+        name="reshape",
+        forward=lambda x, *, shape: np.reshape(x, shape),
+        abstract=lambda x, *, shape: _same_dtype(shape, x),
+        vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.reshaped),
+        te=lazy_te(lambda T, x, *, shape: _reshaped(T, x, shape)),
+        samples=lambda s: [
+            Sample((s((2, 3)),), {"shape": (3, 2)}),
+            Sample((s((2, 3)),), {"shape": (2, 1, 3)}),
+            Sample((s((1,)),), {"shape": ()}),
+        ],
+    )
+)
+
+
+@cache
+def _inverse(axes: Shape) -> Shape:
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+class Permuted(Moved):
+    """Axes in another order. A pattern stays one if its axes stay first."""
+
+    products = True
+
+    def moved(self, op: Op, demands: Sequence[Entries], inputs: Any, out: Any, params: Any) -> Entries:
+        """The pattern with its axes in that order."""
+        need = demands[0]
+        if not isinstance(need, Stored):
+            return need
+        own = params["axes"][: need.pattern.ndim]
+        if max(own) >= len(own):
+            return FULL
+        found = need.pattern.permuted(own)
+        if found.layout == "coo" != need.pattern.layout:  # of a batch, where kernels keep its layout
+            return super().moved(op, demands, inputs, out, params)
+        return Stored(found, need.products)
+
+
+def _permute_factors(
+    F: Any, _rule: Rule, part: Entries, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape
+) -> Any:
+    """The factors of a matrix change places when it is transposed."""
+    if not isinstance(g, LowRank) or not in_products(part) or axes != (1, 0):
+        return NotImplemented
+    return LowRank(F.mT(g.right), F.mT(g.left))
+
+
+define(
+    Op(
+        name="permute_dims",
+        forward=lambda x, *, axes: x.transpose(axes),
+        abstract=lambda x, *, axes: _same_dtype(tuple(x.shape[k] for k in axes), x),
+        vjp=(lambda F, g, _y, _x, *, axes: F.permute_dims(g, axes=_inverse(axes)),),
+        linear_in=LINEAR,
+        entry_map=Permuted(region_images.permuted),
+        vjp_at=_permute_factors,
+        te=moved_in_notation(
+            lambda shape, *, axes: tuple(shape[k] for k in axes),
+            lambda shape, i, *, axes: tuple(i[axes.index(k)] for k in range(len(shape))),
+        ),
+        batch=lambda F, _examples, x, *, axes: F.permute_dims(x, axes=(0, *next_axis(axes))),
+        samples=lambda s: [Sample((s((2, 3, 4)),), {"axes": (2, 0, 1)})],
+    )
+)
+
+
+@derived
+def mT(x: Any) -> Any:
+    """The last two axes exchanged."""
+    return namespace.permute_dims(x, axes=_transposed(len(x.shape)))
+
+
+@cache
+def _transposed(ndim: int) -> Shape:
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
+
+
+@derived
+def mH(x: Any) -> Any:
+    """The conjugate of the last two axes exchanged."""
+    if x.dtype.kind == "c":
+        x = namespace.conj(x)
+    return namespace.permute_dims(x, axes=_transposed(len(x.shape)))
+
+
+define(
+    Op(
+        name="expand_dims",
+        forward=lambda x, *, axis: x.reshape(_expanded(x.shape, axis)),
+        abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
+        vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.expanded),
+        te=moved_in_notation(
+            lambda shape, *, axis: _expanded(shape, axis),
+            lambda shape, i, *, axis: tuple(n for k, n in enumerate(i) if k not in axis),
+        ),
+        samples=lambda s: [Sample((s((2, 3)),), {"axis": (0, 2)})],
+    )
+)
+
+
+def _expanded(shape: tuple[Any, ...], axis: Shape, new: int = 1) -> tuple[Any, ...]:
+    result = list(shape)
+    for k in axis:
+        result.insert(k, new)
+    return tuple(result)
+
+
+define(
+    Op(
+        name="squeeze",
+        forward=lambda x, *, axis: x.squeeze(axis),
+        abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
+        vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.squeezed),
+        te=moved_in_notation(
+            lambda shape, *, axis: _squeezed(shape, axis),
+            lambda shape, i, *, axis: _expanded(i, axis, 0),
+        ),
+        samples=lambda s: [Sample((s((2, 1, 3, 1)),), {"axis": (1, 3)})],
+    )
+)
+
+
+def _squeezed(shape: Shape, axis: Shape) -> Shape:
+    if any(shape[k] != 1 for k in axis):
+        raise ShapeError("squeeze", "axis", got=f"axes {axis} of shape {shape}", expected="axes of extent 1")
+    return tuple(n for k, n in enumerate(shape) if k not in axis)
+
+
+def _check_broadcast(x: Any, shape: Shape) -> Aval:
+    if broadcast_shapes("broadcast_to", x.shape, shape) != shape:
+        raise ShapeError(
+            "broadcast_to",
+            "shape",
+            got=f"{shape} for an array of shape {x.shape}",
+            expected="a shape that the array's extents of 1 stretch to",
+        )
+    return _same_dtype(shape, x)
+
+
+define(
+    Op(
+        name="broadcast_to",
+        forward=strided.broadcast_to,
+        abstract=lambda x, *, shape: _check_broadcast(x, shape),
+        vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.broadcast),
+        vjp_at=elementwise_ops.within,
+        te=moved_in_notation(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
+        batch=lambda F, examples, x, *, shape: F.broadcast_to(
+            padded(F, x, len(shape)), shape=(examples.size, *shape)
+        ),
+        samples=lambda s: [
+            Sample((s((2, 1)),), {"shape": (3, 2, 4)}),
+            Sample((s(()),), {"shape": (2,)}),
+        ],
+    )
+)
+
+
+def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Aval:
+    first = xs[0].shape
+    for k, x in enumerate(xs):
+        own = x.shape
+        if len(own) != len(first) or own[:axis] != first[:axis] or own[axis + 1 :] != first[axis + 1 :]:
+            raise ShapeError(
+                "concat",
+                f"arrays[{k}]",
+                got=f"shape {x.shape}",
+                expected=f"shape {first} but for axis {axis}",
+            )
+    total = offsets[-1] + xs[-1].shape[axis]
+    return Aval((*first[:axis], total, *first[axis + 1 :]), dtypes.result_type(*xs))
+
+
+def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
+    region = Region.full(x.shape).shifted(offset if k == axis else 0 for k in range(y.ndim))
+    return region.slices
+
+
+class Joined(EntryMap):
+    """Operands side by side.
+
+    place : ``place(region, k, **params)``, where a region of operand k goes.
+    origin : where a region of the result, within that of an operand, comes from.
+    """
+
+    moves = partial = True
+
+    def __init__(self, place: Callable[..., Region], origin: Callable[..., Region]) -> None:
+        self._place = place
+        self._origin = origin
+
+    def image_of(self, region: Region, k: int, params: Any) -> Region:
+        """Where a region of operand k goes."""
+        return self._place(region, k, **params)
+
+    def origin(self, region: Region, k: int, params: Any) -> Region:
+        """Where a region of the result, of operand k, is in that."""
+        return self._origin(region, k, **params)
+
+    def demand(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
+    ) -> Entries:
+        """Where the demanded regions, or patterns, go."""
+        if any(isinstance(need, Stored) for need in demands):
+            return moved(op, demands, inputs, out, params)
+        return join(
+            Box(self._place(hull(need, x.shape), k, **params)) if need is not NOTHING else NOTHING
+            for k, (need, x) in enumerate(zip(demands, inputs, strict=True))
+        )
+
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Any
+    ) -> Entries:
+        """Those that are of an operand, where they are in it."""
+        if not isinstance(where, Box):
+            return where if where is NOTHING else FULL
+        own = self._place(Region.full(inputs[i].shape), i, **params).intersect(where.region)
+        return plain(Box(self._origin(own, i, **params)), inputs[i].shape) if own.size else NOTHING
+
+
+def _concat_places(region: Region, k: int, axis: int, offsets: Shape) -> Region:
+    return region.shifted(offsets[k] if d == axis else 0 for d in range(len(region.start)))
+
+
+def _concat_origin(region: Region, k: int, axis: int, offsets: Shape) -> Region:
+    return region.shifted(-offsets[k] if d == axis else 0 for d in range(len(region.start)))
+
+
+def _of_one_dtype(xs: Any) -> Any:
+    """Arrays in the dtype that they promote to, where one is of bfloat16, for which NumPy has no rule."""
+    if not any(x.dtype.kind == "V" for x in xs) or len({x.dtype for x in xs}) == 1:
+        return xs
+    common = dtypes.result_type(*xs)
+    return [x.astype(common) for x in xs]
+
+
+define(
+    Op(
+        name="concat",
+        forward=lambda *xs, axis, offsets: np.concatenate(_of_one_dtype(xs), axis),
+        abstract=_concat_abstract,
+        vjp=lambda F, wanted, g, _y, *_xs, axis, offsets: [
+            F.index_basic(g, key=_concat_key(_y, _xs[i], axis, offsets[i])) for i in wanted
+        ],
+        linear_in=JOINTLY,
+        entry_map=Joined(_concat_places, _concat_origin),
+        te=lazy_te(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
+        samples=lambda s: [
+            Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
+            Sample((s((2,)),), {"axis": 0, "offsets": (0,)}),
+        ],
+    )
+)
+
+
+def concat_offsets(extents: list[int]) -> Shape:
+    """Where each operand of a concat starts along its axis."""
+    return (0, *accumulate(extents[:-1]))
+
+
+def _stack_key(axis: int, i: int, ndim: int) -> tuple[Any, ...]:
+    return tuple(i if k == axis else slice(None) for k in range(ndim))
+
+
+def _stack_abstract(*xs: Any, axis: int) -> Aval:
+    first = xs[0].shape
+    for k, x in enumerate(xs):
+        if x.shape != first:
+            raise ShapeError("stack", f"arrays[{k}]", got=f"shape {x.shape}", expected=f"shape {first}")
+    return Aval((*first[:axis], len(xs), *first[axis:]), dtypes.result_type(*xs))
+
+
+def _stack_places(region: Region, k: int, axis: int) -> Region:
+    return Region(
+        (*region.start[:axis], k, *region.start[axis:]), (*region.stop[:axis], k + 1, *region.stop[axis:])
+    )
+
+
+def _stack_origin(region: Region, k: int, axis: int) -> Region:
+    return region.permuted(tuple(d for d in range(len(region.start)) if d != axis))
+
+
+define(
+    Op(
+        name="stack",
+        forward=lambda *xs, axis: np.stack(_of_one_dtype(xs), axis),
+        abstract=_stack_abstract,
+        vjp=lambda F, wanted, g, _y, *_xs, axis: [
+            F.index_basic(g, key=full_key(_stack_key(axis, i, _y.ndim), _y.shape)) for i in wanted
+        ],
+        linear_in=JOINTLY,
+        entry_map=Joined(_stack_places, _stack_origin),
+        te=lazy_te(lambda T, *xs, axis: _stacked(T, xs, axis)),
+        samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
+    )
+)
+
+
+def full_key(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+    """A basic key with its slices in canonical form."""
+    axis, result = 0, []
+    for item in key:
+        if isinstance(item, slice):
+            item = index_keys.canonical_slice(item, shape[axis])
+        if item is not None:
+            axis += 1
+        result.append(item)
+    return tuple(result)
+
+
+define(
+    Op(
+        name="flip",
+        forward=lambda x, *, axis: np.flip(x, axis),
+        abstract=lambda x, *, axis: Aval(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.flipped),
+        te=moved_in_notation(
+            lambda shape, *, axis: shape,
+            lambda shape, i, *, axis: tuple(
+                n - 1 - k if d in axis else k for d, (n, k) in enumerate(zip(shape, i, strict=True))
+            ),
+        ),
+        samples=lambda s: [Sample((s((2, 3)),), {"axis": (1,)})],
+    )
+)
+
+define(
+    Op(
+        name="roll",
+        forward=lambda x, *, shift, axis: np.roll(x, shift, axis),
+        abstract=lambda x, *, shift, axis: Aval(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.rolled),
+        te=moved_in_notation(
+            lambda shape, *, shift, axis: shape,
+            lambda shape, i, *, shift, axis: _rolled(shape, i, dict(zip(axis, shift, strict=True))),
+        ),
+        samples=lambda s: [Sample((s((2, 5)),), {"shift": (1, -2), "axis": (0, 1)})],
+    )
+)
+
+
+def is_stored(x: Any) -> bool:
+    """Whether a handle's value is in a sparse layout, in a trace or a batch too."""
+    held = value_of(x)
+    return held.is_sparse if isinstance(held, LevelValue) else isinstance(held, Sparse)
+
+
+def _tril(keep: str, image: Rule) -> None:
+    body = getattr(np, keep)
+
+    def selected(F: Any, g: Any, _y: Any, _x: Any, *, k: int) -> Any:
+        """What is not in the triangle is left out; of a sparse cotangent, it is not stored."""
+        if is_stored(g):
+            return getattr(F, keep)(g, k=k)
+        if isinstance(value_of(g), BoxLayout):  # which may have nothing in the triangle
+            g = getattr(F, keep)(g, k=k)
+        return F.bracket(body(np.ones(g.shape[-2:], bool), k), g, negated=False)
+
+    define(
+        Op(
+            name=keep,
+            forward=lambda x, *, k: body(x, k),
+            abstract=lambda x, *, k: Aval(x.shape, x.dtype),
+            vjp=(selected,),
+            jvp=(selected,),
+            linear_in=LINEAR,
+            entry_map=Moved(image),
+            te=lazy_te(lambda T, x, *, k: _band(T, x, keep, k)),
+            batch=leading,
+            samples=lambda s: [Sample((s((2, 3, 4)),), {"k": k}) for k in (0, 1, -1)],
+        )
+    )
+
+
+_tril("tril", region_images.lower)
+_tril("triu", region_images.upper)
+
+
+def _diagonal_length(shape: Shape, offset: int) -> int:
+    rows, columns = shape[-2:]
+    return max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+
+
+def _embedded(F: Any, g: Any, _y: Any, _x: Any, *, offset: int) -> Any:
+    """A cotangent on the diagonal; what is off it is left out."""
+    g = F.diag_embed(g, offset=offset, shape=_x.shape)
+    if is_stored(g):
+        return g
+    return F.bracket(np.eye(_x.shape[-2], _x.shape[-1], offset, dtype=bool), g, negated=False)
+
+
+define(
+    Op(
+        name="diagonal",
+        forward=lambda x, *, offset: np.diagonal(x, offset, -2, -1),
+        abstract=lambda x, *, offset: Aval((*x.shape[:-2], _diagonal_length(x.shape, offset)), x.dtype),
+        vjp=(_embedded,),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.diagonal),
+        te=moved_in_notation(
+            lambda shape, *, offset: (*shape[:-2], _diagonal_length(shape, offset)),
+            lambda shape, i, *, offset: (
+                (*i, i[-1] + offset) if offset >= 0 else (*i[:-1], i[-1] - offset, i[-1])
+            ),
+        ),
+        batch=leading,
+        samples=lambda s: [
+            Sample((s(shape),), {"offset": k})
+            for shape, k in (((2, 3, 4), 0), ((2, 3, 4), 2), ((2, 3, 4), -1), ((3, 5), 3), ((5, 3), -3))
+        ],
+    )
+)
+
+define(
+    Op(
+        name="diag_embed",
+        forward=strided.diag_embed,
+        abstract=lambda x, *, offset, shape: Aval(shape, x.dtype),
+        vjp=(lambda F, g, _y, _x, *, offset, shape: F.diagonal(g, offset=offset),),
+        linear_in=LINEAR,
+        entry_map=Moved(region_images.on_diagonal),
+        te=lazy_te(loops.diag_embed),
+        samples=lambda s: [Sample((s((2, 3)),), {"offset": 1, "shape": (2, 4, 4)})],
+    )
+)
+
+
+@derived
+def diag(x: Any) -> Any:
+    """Square matrices with x on their diagonals."""
+
+    n = x.shape[-1]
+    return namespace.diag_embed(x, offset=0, shape=(*x.shape, n))
+
+
+class Added(EntryMap):
+    """A sum of operands of one shape."""
+
+    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
+        """What is demanded of any of them."""
+        merged = union_of_symbols(demands, out.shape)
+        return join(demands) if merged is None else merged
+
+    def support(self, _op: Op, where: Entries, *_: Any) -> Entries:
+        """The same entries."""
+        return where
+
+
+define(
+    Op(
+        name="add_n",
+        forward=strided.add_n,
+        abstract=lambda *xs: Aval(xs[0].shape, dtypes.result_type(*xs)),
+        vjp=lambda F, wanted, g, _y, *_xs: [g] * len(wanted),
+        linear_in=JOINTLY,
+        entry_map=Added(),
+        batch=leading,
+        te=lazy_te(loops.add_n),
+        samples=lambda s: [Sample((s((2, 3)), s((2, 3)), s((2, 3))))],
+    )
+)
+
+_SAME: dict[str, Callable[..., Any]] = {
+    "copy": lambda x: x.copy(),
+    # A new node on the same entries: what a transform differentiates in.
+    "identity": lambda x: x.view(),
+}
+for _name, _body in _SAME.items():
+    define(
+        Op(
+            name=_name,
+            forward=Body(_body, signals=False),
+            abstract=lambda x: Aval(x.shape, x.dtype),
+            vjp=(lambda F, g, _y, _x: g,),
+            linear_in=LINEAR,
+            entry_map=ELEMENTWISE,
+            batch=leading,
+            te=moved_in_notation(lambda shape: shape, lambda _, i: i),
+            samples=lambda s: [Sample((s((2, 3)),))],
+        )
+    )
+
+define(
+    Op(
+        name="to_dense",
+        forward=lambda x: x,
+        abstract=lambda x: Aval(x.shape, x.dtype),
+        vjp=(lambda F, g, _y, _x: g,),
+        linear_in=(),
+        jvp=(lambda F, t, _y, _x: t,),
+        entry_map=SAME,
+        batch=leading,
+        te=moved_in_notation(lambda shape: shape, lambda _, i: i),
+        samples=lambda s: [Sample((s((2, 3)),))],
+    )
+)
+
+
+@derived
+def to_numpy(x: Any) -> Any:
+    """The entries of a constant as a NumPy array."""
+    return to_strided(value_of(x)) if isinstance(x, Handle) else np.asarray(x)

@@ -1,0 +1,86 @@
+"""Ordering. The order itself is piecewise constant; what is differentiable is the gathering by it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.op import Op, Sample
+from iverson.core.table import define
+from iverson.ops.rules.batching import Examples, one_by_one
+from iverson.ops.rules.entry_maps import ALONG
+
+
+def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    if not descending:
+        return np.argsort(x, axis=axis, stable=stable)
+    # Sorting the reversed array and reversing the result keeps equal entries in their first order.
+    order = np.flip(np.argsort(np.flip(x, axis), axis=axis, stable=stable), axis)
+    return x.shape[axis] - 1 - order
+
+
+define(
+    Op(
+        name="argsort",
+        forward=_argsort,
+        abstract=lambda x, *, axis, descending, stable: Aval(x.shape, dtypes.int64),
+        samples=lambda s: [
+            Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False, "stable": True}),
+            Sample((s.distinct((3,)),), {"axis": 0, "descending": True, "stable": True}),
+        ],
+    )
+)
+
+
+def _batched_search(F: Any, examples: Examples, x: Any, v: Any, *, side: str) -> Any:
+    """All in one sorted array, or each example in its own."""
+    return (F.searchsorted if examples.alike(0) else partial(one_by_one, F, examples))(x, v, side=side)
+
+
+define(
+    Op(
+        name="searchsorted",
+        forward=lambda x, v, *, side: np.searchsorted(x, v, side=side),
+        abstract=lambda x, v, *, side: Aval(v.shape, dtypes.int64),
+        batch=_batched_search,
+        samples=lambda s: [Sample((np.sort(s((4,))), s((2, 3))), {"side": "left"})],
+    )
+)
+
+
+def _sort(x: Any, *, axis: int, descending: bool) -> Any:
+    # Zeros of both signs are equal: only a stable sort leaves them in their order.
+    signs = x.dtype.kind == "f" and bool(np.any(np.signbit(x) & (x == 0)))
+    kind: Any = "stable" if signs else None
+    if descending:
+        return np.flip(np.sort(np.flip(x, axis), axis, kind=kind), axis)
+    return np.sort(x, axis, kind=kind)
+
+
+def _order(F: Any, x: Any, axis: int, descending: bool) -> Any:
+    return F.argsort(x, axis=axis, descending=descending, stable=True)
+
+
+def _sort_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int, descending: bool) -> Any:
+    # The transpose of a permutation is its inverse: a gathering too. Equal entries keep their order.
+    return F.take_along(g, _order(F, _order(F, x, axis, descending), axis, False), axis)
+
+
+define(
+    Op(
+        name="sort",
+        forward=_sort,
+        abstract=lambda x, *, axis, descending: Aval(x.shape, x.dtype),
+        vjp=(_sort_vjp,),
+        jvp=(lambda F, t, _y, x, *, axis, descending: F.take_along(t, _order(F, x, axis, descending), axis),),
+        entry_map=ALONG,
+        samples=lambda s: [
+            Sample((s.distinct((2, 3)),), {"axis": 1, "descending": False}),
+            Sample((s.distinct((3, 2)),), {"axis": 0, "descending": True}),
+        ],
+    )
+)

@@ -1,0 +1,1 @@
+"""Ops that compute: elementwise, reductions, scans, transforms, selections."""

@@ -1,0 +1,358 @@
+"""The elementwise ops: one Op for each entry of `iverson.core.scalars`, and ``astype``.
+
+The rules follow from the partial derivatives: vjp ``g * conj(d)``, jvp ``t * d``, summed over the axes
+that were broadcast. Because an elementwise op touches each entry alone, needs and supports pass through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Operand, may_select, value_of
+from iverson.core.entries import Box, Bracket, Full, Stored
+from iverson.core.errors import DTypeError
+from iverson.core.float_warnings import trapping
+from iverson.core.op import Body, Op, Rule, Sample, Sampler, reading, reads
+from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
+from iverson.core.scalars.choice import CHOICE
+from iverson.core.shapes import Shape, broadcast_shapes
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels import compiled_passes
+from iverson.kernels.sparse.broadcast_patterns import extent, stretched
+from iverson.layouts import Sparse, support_of
+from iverson.ops.rules import loops, notation
+from iverson.ops.rules.entry_maps import ELEMENTWISE, Elementwise
+
+
+def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
+    """``body`` for the dtypes the record accepts; integers become floats where it asks for floats."""
+    kinds = scalar.kinds
+    if scalar.compiled:
+        pays = scalar.compiled if callable(scalar.compiled) else None
+        body = compiled_passes.function(scalar.name, body, scalar.raises_flags, pays)
+    if scalar.result in ("float", "realfloat"):
+        floats = kinds.translate({ord(c): None for c in "iub"})
+
+        def forward(*values: Any) -> Any:
+            inexact = whole = False
+            for v in values:
+                if type(v) is np.ndarray:
+                    kind = v.dtype.kind
+                    if kind in floats:
+                        inexact = True
+                    elif kind in kinds:
+                        whole = True
+                    else:
+                        _abstract(scalar)(*values)
+            if not inexact:
+                return body(*(np.asarray(v, dtypes.default_float) for v in values))
+            if whole and scalar.space:  # SciPy takes integers beside float32 to float64
+                own = dtypes.result_type(*values)
+                values = tuple([np.asarray(v, own) if type(v) is np.ndarray else v for v in values])
+            return body(*values)
+
+        return forward
+    if kinds == ANY or scalar.strict:
+        return body
+
+    def checked(*values: Any) -> Any:
+        for v in values:
+            if type(v) is np.ndarray and v.dtype.kind not in kinds:
+                _abstract(scalar)(*values)
+        try:
+            return body(*values)
+        except TypeError:
+            _abstract(scalar)(*values)  # says what no function of NumPy takes
+            raise
+
+    return checked
+
+
+_KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "complex", "b": "bool"}
+
+
+def _abstract(scalar: Scalar) -> Callable[..., Aval]:
+    def abstract(*operands: Any, **_: Any) -> Aval:
+        shapes = [o.shape for o in operands if hasattr(o, "shape")]
+        of_values = operands[1:] if scalar.name == "where" else operands
+        promoted = dtypes.result_type(*of_values)
+        # NumPy's own functions refuse by the dtype that they compute in.
+        fits = scalar.strict and dtypes.kind_of(promoted) in scalar.kinds
+        read = [getattr(o, "dtype", promoted) for o in operands]  # of weak numbers, what they become
+        for k, dtype in () if fits else enumerate([*read, promoted]):
+            if dtypes.kind_of(dtype) not in scalar.kinds and not (scalar.name == "clip" and k):
+                one = k < len(read)
+                raise DTypeError(
+                    scalar.name,
+                    scalar.arguments[k] if one else "",
+                    got=f"dtype {dtype}" if one else f"{' and '.join(map(str, read))}, which become {dtype}",
+                    expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
+                    remedy="convert it with astype",
+                )
+        return Aval(broadcast_shapes(scalar.name, *shapes), result_dtype(scalar, promoted))
+
+    return abstract
+
+
+@derived
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """g summed over the axes along which an operand of ``shape`` was broadcast."""
+
+    own = g.shape
+    if own == shape:
+        return g
+    lead = len(own) - len(shape)
+    if lead:
+        g = namespace.sum(g, axis=tuple(range(lead)), keepdims=False)
+        own = own[lead:]
+        if own == shape:
+            return g
+    stretched = tuple([k for k, n in enumerate(shape) if n == 1 != own[k]])
+    return namespace.sum(g, axis=stretched, keepdims=True) if stretched else g
+
+
+def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:
+    """t * d or t * conj(d), where d may be None (no derivative) or a Python number."""
+    if isinstance(d, Operand):
+        return F.multiply(t, F.conj(d) if conjugate and d.dtype.kind == "c" else d)
+    if d is None:
+        return None
+    if isinstance(d, complex):
+        return t * (d.conjugate() if conjugate else d)
+    return t if d == 1 else -t if d == -1 else t * d
+
+
+def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
+    if scalar.vjp:
+        own = scalar.vjp[i]
+
+        def rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
+            ct = own(F, g, y, *xs)
+            return None if ct is None else F.sum_to(ct, xs[i].shape)
+
+        return reading(reads(own, skip=2, count=scalar.arity))(rule)
+    d = scalar.d[i] if i < len(scalar.d) else None
+    if d is None:
+        return None
+
+    def derived_rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
+        ct = _times(F, g, d(F, y, *xs), conjugate=True)
+        return ct if ct is None or ct.shape == xs[i].shape else sum_to(ct, xs[i].shape)
+
+    return reading(reads(d, skip=1, count=scalar.arity))(derived_rule)
+
+
+def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
+    if scalar.jvp:
+        own = scalar.jvp[i]
+
+        def given(F: Any, t: Any, y: Any, *xs: Any) -> Any:
+            return own(F, t, y, *xs)
+
+        return reading(reads(own, skip=2, count=scalar.arity))(given)
+    d = scalar.d[i] if i < len(scalar.d) else None
+    if d is None:
+        return None
+
+    def rule(F: Any, t: Any, y: Any, *xs: Any) -> Any:
+        out = _times(F, t, d(F, y, *xs), conjugate=False)
+        return None if out is None else F.broadcast_to(out, shape=y.shape)
+
+    return reading(reads(d, skip=1, count=scalar.arity))(rule)
+
+
+def within(
+    F: Any,
+    rule: Rule,
+    part: Box | Stored,
+    i: int,
+    g: Any,
+    y: Any,
+    *xs: Any,
+    factors: Shape = (),
+    **params: Any,
+) -> Any:
+    """The rule on the region or pattern alone: all it reads is cut to that first.
+
+    Of an operand that was broadcast, to what the part is broadcast to; then the rule's result is summed.
+    The op is zero where one of the operands at the positions in ``factors`` is.
+    """
+    own, shape = xs[i].shape, y.shape
+    if isinstance(part, Stored):
+        held = value_of(xs[i], xs[i])
+        dense = type(held.support if isinstance(held, Aval) else support_of(held)) is not Stored
+        if dense and may_select(g):  # what is stored holds no selection
+            return NotImplemented
+        at = part.pattern
+        if own != shape:
+            zeros = [p for k in factors if k != i and (p := _lasting_pattern(F, xs[k])) is not None]
+            at = _read_for(F, at, g, own, shape, zeros)
+            if at is None:
+                return NotImplemented
+        entries = _at_pattern(F, rule, at, g, y, *xs, **params)
+        if dense and entries is not None and may_select(entries):
+            return NotImplemented
+        ct = _on(F, entries, at)
+        return ct if ct is None or own == shape else F.on_pattern(F.sum_to(ct, own), part.pattern)
+    region = part.region.broadcast(own, shape)
+
+    def cut(x: Any) -> Any:
+        shape = getattr(x, "shape", None)
+        if shape is None:
+            return x
+        own = region.projected(shape)
+        if isinstance(x, Aval):
+            return Aval(own.shape, x.dtype)
+        return x if own.covers(shape) else F.index_basic(x, key=own.slices)
+
+    ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
+    return None if ct is None else F.embed(ct, key=part.region.slices, shape=own)
+
+
+def _on(F: Any, entries: Any, pattern: Any) -> Any:
+    return None if entries is None else F.with_entries(entries, pattern)
+
+
+def _lasting_pattern(F: Any, x: Any) -> Any:
+    """The pattern outside of which a sparse operand is zero, whatever is differentiated later; else None."""
+    value = value_of(x, None)
+    if isinstance(value, Sparse) and not value.dense_shape and not F.is_recorded(x):
+        return value.pattern
+    return None
+
+
+def _read_for(F: Any, pattern: Any, g: Any, own: Shape, shape: Shape, factors: Any) -> Any:
+    """Where a cotangent is read for the entries on a pattern of an operand that was broadcast: where those
+    go, or where the cotangent is stored if that is less. None: a whole rule knows better."""
+    if not F.is_recorded(g):
+        where = support_of(value_of(g))
+        if isinstance(where, Stored):
+            if where.pattern.count <= extent(pattern, own, shape):
+                return where.pattern
+        elif not isinstance(where, Full | Bracket):
+            return None
+    return stretched(pattern, own, shape, factors)
+
+
+def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+    """The values of the rule on those stored on a pattern of the result's first axes."""
+    shape = y.shape
+    read = getattr(rule, "reads", None)
+
+    def cut(x: Any, k: Any = "g") -> Any:
+        own = getattr(x, "shape", None)
+        if own is None or (shape and not own):
+            return x
+        if isinstance(x, Aval) or (read is not None and k != "g" and k not in read):
+            dense = ((1,) * (len(shape) - len(own)) + own)[pattern.ndim :]
+            return Aval(pattern.stored_shape + dense, x.dtype)
+        if own != shape:
+            return _at_projected(F, x, pattern, shape)
+        return F.entries_at(x, pattern, held=k == "g")
+
+    return rule(F, cut(g), cut(y, "y"), *map(cut, xs, range(len(xs))), **params)
+
+
+def _at_projected(F: Any, x: Any, pattern: Any, shape: Shape) -> Any:
+    """What an operand that is broadcast to a shape has at the entries of a pattern of its first axes."""
+    own = (1,) * (len(shape) - x.ndim) + x.shape
+    dense = own[pattern.ndim :]
+    kept = [k for k, n in enumerate(own[: pattern.ndim]) if n != 1]
+    x = F.reshape(x, shape=(*(own[k] for k in kept), *dense))
+    if kept:
+        x = F.gather(x, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept))))
+        return F.to_dense(F.reshape(x, shape=pattern.stored_shape + dense))
+    return F.to_dense(F.broadcast_to(x, shape=pattern.stored_shape + dense))
+
+
+def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
+    def samples(s: Sampler) -> Iterator[Sample]:
+        boxes = [d or (None, None) for d in scalar.domain]
+        if scalar.name == "where":
+            condition = s.rng.random((2, 3)) < 0.5
+            yield Sample((condition, s((2, 3)), s((2, 3))))
+            yield Sample((condition[0], s((2, 3)), s(())))
+            return
+        if scalar.orders:
+            orders, own = (1,) * scalar.orders, boxes[scalar.orders :]
+            yield Sample((*orders, *(s((2, 3), *box) for box in own)))
+            return
+        if scalar.kinds in ("iub", "iu"):
+            yield Sample(tuple(s.rng.integers(0, 7, (2, 3)) for _ in range(scalar.arity)))
+            return
+        if scalar.arity == 1:
+            yield Sample((s((2, 3), *boxes[0]),))
+            yield Sample((s((), *boxes[0]),))
+            yield Sample((s((0, 2), *boxes[0]),))
+            return
+        shapes = [((2, 3), (2, 3), (2, 3)), ((2, 3), (3,), (1, 1)), ((2, 1), (2, 3), (3,))]
+        for group in shapes:
+            yield Sample(tuple(s(shape, *box) for shape, box in zip(group, boxes, strict=False)))
+
+    return samples
+
+
+def _loops(scalar: Scalar) -> loops.Loops:
+    if scalar.series is not None:
+        return loops.series(scalar.series, scalar.orders)
+    return loops.elementwise(scalar.loops or (lambda F, *xs: getattr(F, scalar.name)(*xs)))
+
+
+def make(scalar: Scalar) -> Op:
+    """The Op of an elementwise function."""
+    arity = scalar.arity
+    vjp = tuple(_vjp_rule(scalar, i) for i in range(arity))
+    factors = tuple(group[0] for group in scalar.linear_in if len(group) == 1)
+    traps = isinstance(scalar.body, np.ufunc) and not scalar.silent
+    return Op(
+        name=scalar.name,
+        forward=Body(
+            _forward(scalar, scalar.body),
+            trapping=_forward(scalar, trapping(scalar.body)) if traps else None,
+            signals=False if scalar.silent else None,
+        ),
+        abstract=_abstract(scalar),
+        vjp=vjp if any(vjp) else (),
+        jvp=()
+        if not any(vjp)
+        else tuple(
+            None if any(i in g for g in scalar.linear_in) and not scalar.jvp else _jvp_rule(scalar, i)
+            for i in range(arity)
+        ),
+        linear_in=scalar.linear_in,
+        entry_map=Elementwise(keeps_zeros=scalar.zero_preserving, selects=scalar in CHOICE),
+        vjp_at=partial(within, factors=factors),
+        # Rules read orders as numbers: none are derived for operands.
+        te=notation.elementwise(scalar.name) if any(vjp) and not scalar.orders else None,
+        loops=_loops(scalar),
+        samples=_samples(scalar),
+        convention=scalar.convention,
+    )
+
+
+for _scalar in SCALARS.values():
+    define(make(_scalar))
+
+
+define(
+    Op(
+        name="astype",
+        forward=lambda x, *, dtype: converted(x, dtype),
+        abstract=lambda x, *, dtype: Aval(x.shape, dtype),
+        # The engine brings every cotangent to its input's dtype, which is all the transpose of a cast does.
+        vjp=(lambda F, g, _y, _x, *, dtype: g,),
+        linear_in=((0,),),
+        entry_map=ELEMENTWISE,
+        vjp_at=within,
+        as_stored=True,
+        loops=loops.astype,
+        samples=lambda s: [Sample((s((2, 3)),), {"dtype": np.dtype("complex128")})],
+    )
+)

@@ -1,0 +1,112 @@
+"""Discrete Fourier transforms over axes of fixed length. All are linear.
+
+The adjoint of the unnormalised DFT is the unnormalised inverse, so ``norm`` turns over: "backward" (scale
+on the inverse) becomes "forward". A real transform keeps half of a Hermitian spectrum; its adjoint takes
+that half as the whole (`rfft`), or weighs what stands for two entries twice (`irfft`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.op import Op, Sample
+from iverson.core.shapes import Shape
+from iverson.core.table import define
+from iverson.ops.rules.entry_maps import ALONG
+
+LINEAR = ((0,),)
+ADJOINT_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _complex_abstract(x: Any, *, axes: Shape, norm: str) -> Aval:
+    return Aval(x.shape, dtypes.complex_of(dtypes.to_inexact(x.dtype)))
+
+
+def _samples(s: Any) -> list[Sample]:
+    return [
+        Sample((s((2, 3)),), {"axes": (1,), "norm": "backward"}),
+        Sample((s((2, 3)),), {"axes": (0, 1), "norm": "ortho"}),
+    ]
+
+
+def _define_pair(name: str, inverse: str) -> None:
+    define(
+        Op(
+            name=name,
+            forward=lambda x, *, axes, norm: getattr(np.fft, name)(x, axes=axes, norm=norm),
+            abstract=_complex_abstract,
+            vjp=(
+                lambda F, g, _y, _x, *, axes, norm: getattr(F, inverse)(
+                    g, axes=axes, norm=ADJOINT_NORM[norm]
+                ),
+            ),
+            linear_in=LINEAR,
+            entry_map=ALONG,
+            samples=_samples,
+        )
+    )
+
+
+_define_pair("fftn", "ifftn")
+_define_pair("ifftn", "fftn")
+
+
+def _rfft_shape(shape: Shape, axis: int) -> Shape:
+    return tuple(n // 2 + 1 if k == axis else n for k, n in enumerate(shape))
+
+
+def _rfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, norm: str) -> Any:
+    key = tuple(slice(0, n, 1) for n in g.shape)
+    whole = tuple(_x.shape[k] if k == axis else n for k, n in enumerate(g.shape))
+    return F.real(F.ifftn(F.embed(g, key=key, shape=whole), axes=(axis,), norm=ADJOINT_NORM[norm]))
+
+
+define(
+    Op(
+        name="rfft",
+        forward=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
+        abstract=lambda x, *, axis, norm: Aval(
+            _rfft_shape(x.shape, axis), dtypes.complex_of(dtypes.to_inexact(x.dtype))
+        ),
+        vjp=(_rfft_vjp,),
+        linear_in=LINEAR,
+        entry_map=ALONG,
+        samples=lambda s: [
+            Sample((np.real(s((2, 4))),), {"axis": 1, "norm": "backward"}),
+            Sample((np.real(s((3, 2))),), {"axis": 0, "norm": "ortho"}),
+        ],
+    )
+)
+
+
+def _irfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, n: int, norm: str) -> Any:
+    kept = _x.shape[axis]
+    weight = np.full(kept, 2.0, dtypes.real_of(_x.dtype))
+    weight[0] = 1
+    if n % 2 == 0:
+        weight[n // 2] = 1
+    shape = tuple(kept if k == axis else 1 for k in range(_x.ndim))
+    return F.rfft(g, axis=axis, norm=ADJOINT_NORM[norm]) * weight.reshape(shape)
+
+
+define(
+    Op(
+        name="irfft",
+        forward=lambda x, *, axis, n, norm: np.fft.irfft(x, n, axis=axis, norm=norm),
+        abstract=lambda x, *, axis, n, norm: Aval(
+            tuple(n if k == axis else m for k, m in enumerate(x.shape)),
+            dtypes.real_of(dtypes.to_inexact(x.dtype)),
+        ),
+        vjp=(_irfft_vjp,),
+        linear_in=LINEAR,
+        entry_map=ALONG,
+        samples=lambda s: [
+            Sample((s((2, 3)) + 0j,), {"axis": 1, "n": 4, "norm": "backward"}),
+            Sample((s((2, 2)) + 0j,), {"axis": 0, "n": 3, "norm": "forward"}),
+        ],
+    )
+)

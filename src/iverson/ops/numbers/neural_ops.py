@@ -1,0 +1,164 @@
+"""Ops of neural networks that are not elementwise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.errors import DTypeError
+from iverson.core.op import Op, Sample
+from iverson.core.shapes import Shape
+from iverson.core.table import define
+from iverson.kernels import strided
+from iverson.ops.rules import loops
+from iverson.ops.rules.batching import Examples
+from iverson.ops.rules.entry_maps import ALONG
+
+
+def _abstract(name: str) -> Any:
+    def abstract(x: Any, *, axis: int) -> Aval:
+        if not dtypes.is_floating(x.dtype):
+            raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real floating dtype")
+        return Aval(x.shape, dtypes.to_inexact(x.dtype))
+
+    return abstract
+
+
+def _samples(s: Any) -> list[Sample]:
+    return [
+        Sample((s((2, 3)),), {"axis": 1}),
+        Sample((s((3, 2)),), {"axis": 0}),
+        Sample((s((2, 0)),), {"axis": 1}),
+    ]
+
+
+def _softmax_rule(F: Any, g: Any, y: Any, _x: Any, *, axis: int) -> Any:
+    """The Jacobian diag(y) - y y^T is symmetric: the same rule serves both modes."""
+    gy = g * y
+    return gy - y * F.sum(gy, axis=(axis,), keepdims=True)
+
+
+_REAL = {"complex": "a maximum keeps them from overflowing, and complex numbers have none"}
+
+define(
+    Op(
+        name="softmax",
+        forward=strided.softmax,
+        abstract=_abstract("softmax"),
+        vjp=(_softmax_rule,),
+        jvp=(_softmax_rule,),
+        entry_map=ALONG,
+        loops=loops.softmax,
+        samples=_samples,
+        exceptions=_REAL,
+    )
+)
+
+define(
+    Op(
+        name="log_softmax",
+        forward=strided.log_softmax,
+        abstract=_abstract("log_softmax"),
+        vjp=(lambda F, g, y, _x, *, axis: g - F.exp(y) * F.sum(g, axis=(axis,), keepdims=True),),
+        jvp=(lambda F, t, y, _x, *, axis: t - F.sum(F.exp(y) * t, axis=(axis,), keepdims=True),),
+        entry_map=ALONG,
+        loops=loops.log_softmax,
+        samples=_samples,
+        exceptions=_REAL,
+    )
+)
+
+
+def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+    shifted = x - strided.extremum(np.maximum, x, axis=axis, keepdims=True)
+    chosen = shifted[strided.index_along(x.shape, classes, axis)]
+    # The classes have extent 1 along the axis.
+    losses = np.log(np.add.reduce(np.exp(shifted, out=shifted), axis=axis, keepdims=True)) - chosen
+    if reduction == "none":
+        return losses.squeeze(axis)
+    total = losses.sum()
+    return total / losses.size if reduction == "mean" and losses.size else total
+
+
+def _cross_entropy_abstract(x: Any, _classes: Any, *, axis: int, reduction: str) -> Aval:
+    return Aval(x.shape[:axis] + x.shape[axis + 1 :] if reduction == "none" else (), x.dtype)
+
+
+def _averaged(F: Any, g: Any, shape: Shape, reduction: str) -> Any:
+    """A cotangent or tangent of the sum, from one of the mean."""
+    return g * (1 / max(math.prod(shape), 1)) if reduction == "mean" else g
+
+
+def _cross_entropy_vjp(F: Any, g: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+    g = F.expand_dims(g, axis=(axis,)) if reduction == "none" else _averaged(F, g, classes.shape, reduction)
+    return g * F.softmax_error(x, classes, axis=axis)
+
+
+def _cross_entropy_jvp(F: Any, t: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+    over = (axis,) if reduction == "none" else tuple(range(x.ndim))
+    dy = F.sum(t * F.softmax_error(x, classes, axis=axis), axis=over, keepdims=False)
+    return _averaged(F, dy, classes.shape, reduction)
+
+
+def _batched_cross_entropy(
+    F: Any, examples: Examples, x: Any, classes: Any, *, axis: int, reduction: str
+) -> Any:
+    """The losses of all, summed or averaged example by example."""
+    x, classes = examples.each(F, (x, classes))
+    losses = F.cross_entropy(x, classes, axis=axis + 1, reduction="none")
+    if reduction == "none":
+        return losses
+    total = F.sum(losses, axis=tuple(range(1, losses.ndim)), keepdims=False)
+    return _averaged(F, total, losses.shape[1:], reduction)
+
+
+_LABELLED = (((2, 3), np.array([[2], [0]]), 1), ((3, 2), np.array([[2, 1]]), 0))
+
+# The losses are log(sum(exp(x))) - x[class].
+define(
+    Op(
+        name="cross_entropy",
+        forward=_cross_entropy,
+        abstract=_cross_entropy_abstract,
+        vjp=(_cross_entropy_vjp, None),
+        jvp=(_cross_entropy_jvp, None),
+        batch=_batched_cross_entropy,
+        loops=loops.cross_entropy,
+        samples=lambda s: [
+            Sample((s(shape), classes), {"axis": axis, "reduction": reduction})
+            for shape, classes, axis in _LABELLED
+            for reduction in ("none", "mean", "sum")
+        ],
+        exceptions=_REAL,
+    )
+)
+
+
+def _softmax_error(x: Any, classes: Any, *, axis: int) -> Any:
+    out = strided.softmax(x, axis=axis)
+    out[strided.index_along(x.shape, classes, axis)] -= 1
+    return out
+
+
+def _softmax_error_rule(F: Any, g: Any, _y: Any, x: Any, _classes: Any, *, axis: int) -> Any:
+    return _softmax_rule(F, g, F.softmax(x, axis=axis), x, axis=axis)
+
+
+# softmax(x) minus 1 at each example's class: the derivative of the cross entropy in x.
+define(
+    Op(
+        name="softmax_error",
+        forward=_softmax_error,
+        abstract=lambda x, _classes, *, axis: Aval(x.shape, x.dtype),
+        vjp=(_softmax_error_rule, None),
+        jvp=(_softmax_error_rule, None),
+        entry_map=ALONG,
+        loops=loops.softmax_error,
+        samples=lambda s: [Sample((s(shape), classes), {"axis": axis}) for shape, classes, axis in _LABELLED],
+        exceptions=_REAL,
+    )
+)

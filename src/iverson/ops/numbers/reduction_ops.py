@@ -1,0 +1,380 @@
+"""Reductions over axes, a normalised tuple; those that choose an entry are in `extrema`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.dispatch import value_of
+from iverson.core.entries import FULL, Entries, Stored, size
+from iverson.core.errors import DensifyWarning
+from iverson.core.op import Op, Sample
+from iverson.core.python.caller import warn
+from iverson.core.scalars import inverse_length
+from iverson.core.shapes import Shape, reduced_shape
+from iverson.core.table import F as namespace
+from iverson.core.table import define, derived
+from iverson.kernels import region_images, strided
+from iverson.kernels.sparse import sparse_reductions
+from iverson.layouts import CooPattern, Sparse
+from iverson.ops.rules import loops
+from iverson.ops.rules.entry_maps import REDUCED, Moved, Reduced, moved
+from iverson.ops.rules.notation import reduction
+
+LINEAR = ((0,),)
+
+
+@derived
+def expand_reduced(g: Any, shape: Shape, axis: Shape, keepdims: bool) -> Any:
+    """g with the reduced axes put back, broadcast to the shape before the reduction."""
+    if not keepdims and 0 < len(axis) < len(shape):  # one entry needs no axes to be stretched
+        g = namespace.expand_dims(g, axis=axis)
+    return namespace.broadcast_to(g, shape=shape)
+
+
+@derived
+def keep_reduced(y: Any, axis: Shape, keepdims: bool) -> Any:
+    """y with the reduced axes put back as extents of 1."""
+    return y if keepdims or not axis else namespace.expand_dims(y, axis=axis)
+
+
+def abstract_reduced(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
+    """A result of the operand's dtype."""
+    return Aval(reduced_shape(x.shape, axis, keepdims), x.dtype)
+
+
+def _samples(draw: Any) -> Any:
+    def samples(s: Any) -> list[Sample]:
+        return [
+            Sample((draw(s, (2, 3)),), {"axis": (0, 1), "keepdims": False}),
+            Sample((draw(s, (2, 3, 2)),), {"axis": (1,), "keepdims": True}),
+            Sample((draw(s, (3, 2)),), {"axis": (), "keepdims": False}),
+            Sample((draw(s, ()),), {"axis": (), "keepdims": False}),
+        ]
+
+    return samples
+
+
+#: Samples of normal numbers, and of numbers of which no two are close.
+_normal = _samples(lambda s, shape: s(shape))
+of_distinct = _samples(lambda s, shape: s.distinct(shape))
+
+
+class Summed(Moved, Reduced):
+    """Entries of input 0 are added up along axes."""
+
+    moves = False
+
+    def moved(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
+    ) -> Entries:
+        """Of a large sum, the entries that those of a pattern are added up in."""
+        need = demands[0]
+        if isinstance(need, Stored) and prod(out.shape) > size(need, inputs[0].shape):
+            return moved(op, demands, inputs, out, params)
+        return FULL
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether a handle's value is in a sparse layout."""
+    return isinstance(value_of(x, None), Sparse)
+
+
+def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
+    """For each entry of a pattern, or slice over dense axes of these extents, what a reduced array holds for
+    the line that it is in."""
+    if prod(g.shape) <= 4 * pattern.count:  # what lines it does not store is told entry by entry
+        g = F.spread(g)
+    if keepdims:
+        g = F.squeeze(g, axis=axis)
+    kept = [k for k in range(pattern.ndim) if k not in axis]
+    whole, lead = pattern.stored_shape + dense, 0
+    if kept:
+        g, lead = F.gather(g, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept)))), 1
+    over = tuple(lead + k - pattern.ndim for k in axis if k >= pattern.ndim)
+    if over:
+        g = F.expand_dims(g, axis=over)
+    if not kept:
+        return F.broadcast_to(g, shape=whole)
+    if over:
+        g = F.broadcast_to(g, shape=(pattern.count, *dense))
+    return F.reshape(g, shape=whole)
+
+
+def _sum_within(
+    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, _y: Any, _x: Any, *, axis: Shape, keepdims: bool
+) -> Any:
+    """At a pattern, each entry takes the cotangent of the sum it went into: nothing is broadcast."""
+    if not isinstance(wanted, Stored) or not axis:
+        return NotImplemented
+    pattern = wanted.pattern
+    dense = _x.shape[pattern.ndim :]
+    return F.with_entries(at_entries(F, g, pattern, axis, keepdims, dense), pattern)
+
+
+define(
+    Op(
+        name="sum",
+        forward=lambda x, *, axis, keepdims: np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims),
+        abstract=abstract_reduced,
+        vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
+        linear_in=LINEAR,
+        entry_map=Summed(region_images.summed),
+        vjp_at=_sum_within,
+        te=reduction("sum"),
+        samples=_normal,
+    )
+)
+
+
+def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    length = int(np.prod([x.shape[k] for k in axis]))
+    if is_sparse(x) and length > 1:
+        # Recorded, it is differentiated where x is zero now: each order reads lines with one more zero.
+        zeros = ORDERS if F.is_recorded(x) else 1
+        if zeros < length:
+            return _prod_vjp_of_sparse(F, g, x, axis, length, zeros)
+        warn(
+            f"prod: the gradient of a sparse tensor of shape {x.shape} is dense where it is "
+            f"differentiated again (create_graph=True) along lines of at most {ORDERS} entries, as its "
+            "derivatives read every 0; take it without create_graph, or reduce masked_tensor(x) if entries "
+            "that are not stored are not meant",
+            DensifyWarning,
+        )
+        x = F.to_dense(x)
+    return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_others(F, x, axis))
+
+
+#: The order up to which derivatives of a product of sparse entries are exact.
+ORDERS = 8
+
+
+def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int, zeros: int) -> Any:
+    """The derivative is 0 in lines with two zeros, and that of order n in lines with n + 1: only those lines
+    are computed that store all but so many entries, at most ``zeros`` + 1 times as many as are stored."""
+    x = F.coalesce(x)
+    order = tuple(k for k in range(x.ndim) if k not in axis) + axis
+    moved = tuple(x.shape[k] for k in order)
+    count = int(np.prod(moved)) // length
+    flat = F.reshape(F.permute_dims(x, axes=order), shape=(count, length))
+    flat = F.to_layout(flat, layout="coo", blocksize=None, dense_dim=0)
+    lines = sparse_reductions.lines_of(F.pattern_of(flat), (1,))
+    ids = lines.ids[lines.counts >= length - zeros]
+    if not ids.size:
+        return None
+    others = F.conj(_others(F, F.to_dense(F.gather(flat, ids, axes=(0,))), (1,)))
+    g = F.expand_dims(F.to_dense(F.gather(F.reshape(g, shape=(count,)), ids, axes=(0,))), axis=(1,))
+    found = F.from_values(g * others, pattern=CooPattern((count,), ids[None], True))
+    return F.permute_dims(F.reshape(found, shape=moved), axes=tuple(int(k) for k in np.argsort(order)))
+
+
+def _others(F: Any, x: Any, axis: Shape) -> Any:
+    """At each entry, the product of the other entries of its reduction: exact also where some are 0.
+
+    Products from the left and from the right of each entry, by two cumulative products.
+    """
+    if not axis:
+        return np.ones(x.shape, x.dtype)
+    keep = tuple(k for k in range(x.ndim) if k not in axis)
+    order = keep + axis
+    lead = tuple(x.shape[k] for k in keep)
+    flat = F.reshape(F.permute_dims(x, axes=order), shape=(*lead, int(np.prod([x.shape[k] for k in axis]))))
+    last = flat.ndim - 1
+    left = F.shifted_cumulative_prod(flat, last)
+    right = F.flip(F.shifted_cumulative_prod(F.flip(flat, axis=(last,)), last), axis=(last,))
+    both = F.reshape(left * right, shape=tuple(x.shape[k] for k in order))
+    return F.permute_dims(both, axes=tuple(int(k) for k in np.argsort(order)))
+
+
+@derived
+def shifted_cumulative_prod(x: Any, axis: int) -> Any:
+    """At each entry the product of all entries before it along the axis (1 at the first)."""
+    n = x.shape[axis]
+    if n == 0:
+        return x
+    ahead = tuple(slice(0, n - 1, 1) if k == axis else slice(0, m, 1) for k, m in enumerate(x.shape))
+    one = np.ones(tuple(1 if k == axis else m for k, m in enumerate(x.shape)), x.dtype)
+    if n == 1:
+        return namespace.astype(one, dtype=x.dtype)
+    rest = namespace.index_basic(namespace.cumulative_prod(x, axis=axis), key=ahead)
+    return namespace.concat(one, rest, axis=axis, offsets=(0, 1))
+
+
+define(
+    Op(
+        name="prod",
+        forward=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
+        abstract=abstract_reduced,
+        vjp=(_prod_vjp,),
+        jvp=(
+            lambda F, t, _y, x, *, axis, keepdims: F.sum(
+                t * _others(F, x, axis), axis=axis, keepdims=keepdims
+            ),
+        ),
+        te=reduction("prod"),
+        entry_map=REDUCED,
+        samples=lambda s: [
+            *_normal(s),
+            Sample((s((4,)) * (np.arange(4) > 1),), {"axis": (0,), "keepdims": False}),
+        ],
+    )
+)
+
+
+def _logsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_weights(F, y, x, axis, keepdims))
+
+
+def _weights(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+    """exp(x - y), with 0 where the whole sum is empty (y = -inf)."""
+    y = F.keep_reduced(y, axis, keepdims)
+    return F.exp(x - F.where(F.equal(y, -np.inf), 0.0, y))
+
+
+define(
+    Op(
+        name="logsumexp",
+        forward=strided.logsumexp,
+        abstract=abstract_reduced,
+        vjp=(_logsumexp_vjp,),
+        jvp=(
+            lambda F, t, y, x, *, axis, keepdims: F.sum(
+                t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims
+            ),
+        ),
+        entry_map=REDUCED,
+        loops=loops.logsumexp,
+        samples=_normal,
+    )
+)
+
+
+def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
+    return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
+
+
+def _direction(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+    """x / y, and 0 where the norm y is 0."""
+    return x * inverse_length(F, F.keep_reduced(y, axis, keepdims))
+
+
+define(
+    Op(
+        name="norm",
+        forward=_norm,
+        abstract=lambda x, *, axis, keepdims: Aval(
+            reduced_shape(x.shape, axis, keepdims), dtypes.real_of(dtypes.to_inexact(x.dtype))
+        ),
+        vjp=(
+            lambda F, g, y, x, *, axis, keepdims: (
+                F.keep_reduced(g, axis, keepdims) * _direction(F, y, x, axis, keepdims)
+            ),
+        ),
+        jvp=(
+            lambda F, t, y, x, *, axis, keepdims: F.sum(
+                F.real(F.conj(_direction(F, y, x, axis, keepdims)) * t), axis=axis, keepdims=keepdims
+            ),
+        ),
+        entry_map=REDUCED,
+        loops=loops.norm,
+        samples=_normal,
+        convention="at 0 the derivative is 0",
+    )
+)
+
+
+def _deviation(x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+    apart = np.abs(x - np.mean(x, axis=axis, keepdims=True)) if axis else np.zeros_like(np.abs(x))
+    found = np.sum(np.square(apart), axis=axis, keepdims=keepdims)
+    return found if squared else np.sqrt(found)
+
+
+def _line_means(F: Any, x: Any, axis: Shape) -> Any:
+    count = int(np.prod([x.shape[k] for k in axis]))
+    return F.sum(x, axis=axis, keepdims=True) * (1 / max(count, 1))
+
+
+def _deviation_weight(F: Any, g: Any, y: Any, squared: bool) -> Any:
+    return 2 * g if squared else g * inverse_length(F, y)
+
+
+def _deviation_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+    weight = F.keep_reduced(_deviation_weight(F, g, y, squared), axis, keepdims)
+    return weight * F.subtract(x, _line_means(F, x, axis))
+
+
+def _deviation_within(
+    F: Any,
+    _rule: Any,
+    wanted: Any,
+    _i: int,
+    g: Any,
+    y: Any,
+    x: Any,
+    *,
+    axis: Shape,
+    keepdims: bool,
+    squared: bool,
+) -> Any:
+    """At a pattern: the distances of its entries from the mean."""
+    if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
+        return NotImplemented
+    pattern = wanted.pattern
+    mean = at_entries(F, F.to_dense(_line_means(F, x, axis)), pattern, axis, True)
+    apart = F.subtract(F.values_at(x, pattern=pattern), mean)
+    weight = at_entries(F, _deviation_weight(F, g, y, squared), pattern, axis, keepdims)
+    return F.from_values(weight * apart, pattern=pattern)
+
+
+def _deviation_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+    mean = _line_means(F, x, axis)
+    if is_sparse(x):
+        # The mean times t, over all entries, is the mean times the sum of t.
+        own = F.sum(F.conj(x) * t, axis=axis, keepdims=True)
+        found = F.real(F.subtract(own, F.conj(mean) * F.sum(t, axis=axis, keepdims=True)))
+        found = found if keepdims or not axis else F.squeeze(found, axis=axis)
+    else:
+        found = F.sum(F.real(F.conj(F.subtract(x, mean)) * t), axis=axis, keepdims=keepdims)
+    return _deviation_weight(F, found, y, squared)
+
+
+# The sum of d = x - mean(x) over a line is 0: what the mean adds to the derivative of sum |d|^2 vanishes.
+define(
+    Op(
+        name="deviation",
+        forward=_deviation,
+        abstract=lambda x, *, axis, keepdims, squared: Aval(
+            reduced_shape(x.shape, axis, keepdims), dtypes.real_of(dtypes.to_inexact(x.dtype))
+        ),
+        vjp=(_deviation_vjp,),
+        jvp=(_deviation_jvp,),
+        vjp_at=_deviation_within,
+        entry_map=REDUCED,
+        loops=loops.deviation,
+        samples=lambda s: [
+            Sample((s((2, 3)),), {"axis": (0, 1), "keepdims": False, "squared": True}),
+            Sample((s((2, 3, 2)),), {"axis": (1,), "keepdims": True, "squared": False}),
+            Sample((s((3, 2)),), {"axis": (0,), "keepdims": False, "squared": False}),
+            Sample((s((3, 2)),), {"axis": (), "keepdims": False, "squared": True}),
+        ],
+        convention="where all entries are equal the derivative is 0",
+    )
+)
+
+_TESTS: dict[str, Callable[..., Any]] = {"all": np.all, "any": np.any}
+for _name, _body in _TESTS.items():
+    define(
+        Op(
+            name=_name,
+            forward=lambda x, *, axis, keepdims, body=_body: body(x, axis=axis, keepdims=keepdims),
+            abstract=lambda x, *, axis, keepdims: Aval(reduced_shape(x.shape, axis, keepdims), dtypes.bool),
+            loops=loops.truth("min" if _name == "all" else "max"),
+            samples=_normal,
+        )
+    )

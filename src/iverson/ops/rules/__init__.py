@@ -1,0 +1,1 @@
+"""What records of ops share: batching, entry maps, loops and index notation."""

@@ -1,0 +1,188 @@
+"""How an op is carried out on a batch of examples at once.
+
+A rule is ``rule(F, examples, *args, **params)``: an operand that differs from example to example has them
+along its first axis, and so has the result. An op's record says a rule (``batch``) only where none follows
+from what it says anyway: that the op is elementwise, or by the names of parameters, which of them count axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, make_handle
+from iverson.core.op import Op, Rule
+from iverson.core.shapes import Shape
+from iverson.kernels.index_keys import canonical_slice
+
+
+class Examples(NamedTuple):
+    """A call of an op: which operands have one array for each of how many examples, along axis 0.
+
+    level : that of the examples.
+    """
+
+    op: Op
+    size: int
+    of: tuple[bool, ...]
+    level: Any = None
+
+    def call(self, *args: Any, **params: Any) -> Any:
+        """The op itself, on operands with an axis for the examples."""
+        return bind(self.op, args, params)
+
+    def aligned(self, F: Any, args: Sequence[Any], rank: int | None = None) -> list[Any]:
+        """Operands that broadcast as those of one example do: with axes of extent 1 before its own.
+
+        ``rank`` is that of the largest operand of an example.
+        """
+        ranks = [len(getattr(a, "shape", ())) - b for a, b in zip(args, self.of, strict=True)]
+        rank = max(ranks) if rank is None else rank
+        if ranks.count(rank) == len(ranks):
+            return list(args)
+        of = zip(args, self.of, ranks, strict=True)
+        return [padded(F, a, rank) if b and n < rank else a for a, b, n in of]
+
+    def each(self, F: Any, args: Sequence[Any]) -> list[Any]:
+        """All operands with the axis of the examples; what is the same for all is repeated."""
+        if False not in self.of:
+            return list(args)
+        return [a if b else self.repeated(F, a) for a, b in zip(args, self.of, strict=True)]
+
+    def repeated(self, F: Any, x: Any) -> Any:
+        """An operand that is the same for all examples, with their axis."""
+        x = x if hasattr(x, "shape") else np.asarray(x)
+        return F.broadcast_to(x, shape=(self.size, *x.shape))
+
+    def alike(self, *positions: int) -> bool:
+        """Whether none of the operands at these positions differs from example to example."""
+        return not any(map(self.of.__getitem__, positions))
+
+
+def padded(F: Any, x: Any, rank: int) -> Any:
+    """Examples of a smaller rank with axes of extent 1 before their own."""
+    return x if x.ndim > rank else F.expand_dims(x, axis=tuple(range(1, rank + 2 - x.ndim)))
+
+
+def rule_of(op: Op, params: dict[str, Any]) -> Rule | None:
+    """The rule of an op for a call with these parameters, or None where none is known."""
+    if op.batch is not None:
+        return op.batch
+    if op.entry_map.elementwise:
+        return broadcasting
+    return with_axes if not _SHIFTS.keys().isdisjoint(params) else None
+
+
+def broadcasting(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """Elementwise: the operands of one example broadcast against each other."""
+    return bind(examples.op, tuple(examples.aligned(F, args)) if len(args) > 1 else args, params)
+
+
+def leading(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """On last axes, before which others may stand: the examples' is one of these."""
+    return examples.call(*examples.each(F, args), **params)
+
+
+def with_axes(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """Parameters count axes: by one more."""
+    own = args if len(args) == 1 else examples.each(F, args)
+    return bind(examples.op, tuple(own), batch_params(params, examples.size))
+
+
+def next_axis(axis: Any, _size: int = 0) -> Any:
+    """Axes of one example as axes of the batch."""
+    return axis + 1 if isinstance(axis, int) else tuple(map((1).__add__, axis))
+
+
+#: By its name in the table, what a parameter that counts axes is for the batch.
+_SHIFTS: dict[str, Any] = {
+    "axis": next_axis,
+    "axes": next_axis,
+    "shape": lambda shape, size: (size, *shape),
+    "key": lambda key, size: (canonical_slice(slice(None), size), *key),
+}
+
+
+def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
+    """Parameters of one example's call as those of the batch's."""
+    found = dict(params)
+    for name, value in params.items():
+        if name in _SHIFTS:
+            found[name] = _SHIFTS[name](value, size)
+    return found
+
+
+def behind_first(F: Any, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:
+    """Along the first axis: the examples' comes second. The last ``alike`` operands are the same for all."""
+    own = len(args) - alike
+    turned = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:own]]
+    out = examples.call(*turned, *args[own:], **params)
+    return F.permute_dims(out, axes=_exchanged(out.ndim))
+
+
+def _exchanged(ndim: int) -> Shape:
+    return (1, 0, *range(2, ndim))
+
+
+def beside(F: Any, x: Any) -> Any:
+    """The matrices of a batch with their columns beside each other, as one matrix."""
+    count, rows, columns = x.shape
+    return F.reshape(F.permute_dims(x, axes=(1, 0, 2)), shape=(rows, count * columns))
+
+
+def apart(F: Any, x: Any, size: int, columns: int) -> Any:
+    """The batch of matrices with so many columns that are beside each other in one matrix."""
+    whole = F.reshape(x, shape=(x.shape[0], size, columns))
+    return F.permute_dims(whole, axes=(1, 0, 2))
+
+
+def by_matrix(F: Any, examples: Examples, call: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """call(a, b) for each example; once for all that share the matrix a, columns of b side by side."""
+    if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
+        return apart(F, call(a, beside(F, b)), examples.size, b.shape[2])
+    return call(*examples.aligned(F, (a, b)))
+
+
+def one_by_one(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+    """Example by example."""
+    if not examples.size:
+        return _none(examples, args, params)
+    found = [examples.call(*_at(F, k, examples, args), **params) for k in range(examples.size)]
+    if isinstance(found[0], tuple):
+        return tuple(F.stack(*parts, axis=0) for parts in zip(*found, strict=True))
+    return F.stack(*found, axis=0)
+
+
+def _none(examples: Examples, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The results for no examples."""
+    of = [Aval(a.shape[1:], a.dtype) if b else a for a, b in zip(args, examples.of, strict=True)]
+    found = examples.op.infer(*of, **params)
+    made = [
+        make_handle(np.zeros((0, *x.shape), x.dtype)) for x in (found if examples.op.multiple else (found,))
+    ]
+    return tuple(made) if examples.op.multiple else made[0]
+
+
+def _at(F: Any, k: int, examples: Examples, args: Sequence[Any]) -> list[Any]:
+    """The operands of one example."""
+    return [
+        F.index_basic(a, key=(k, *(canonical_slice(slice(None), n) for n in a.shape[1:]))) if b else a
+        for a, b in zip(args, examples.of, strict=True)
+    ]
+
+
+__all__ = [
+    "Examples",
+    "apart",
+    "batch_params",
+    "behind_first",
+    "beside",
+    "leading",
+    "next_axis",
+    "one_by_one",
+    "padded",
+    "rule_of",
+]

@@ -1,0 +1,357 @@
+"""The entry maps that ops share: of elementwise ops and of ops that move entries. Others are by their ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, meet, plain
+from iverson.core.entry_map import EntryMap
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels import region_images
+from iverson.kernels.kernel_registry import run_in_layouts
+from iverson.kernels.sparse.broadcast_patterns import stretched
+from iverson.kernels.sparse.merging import union
+from iverson.layouts import Pattern, Zero, layouts_by_type, support_pattern
+from iverson.layouts.symbols import PatternSymbol, follows
+
+Params = Mapping[str, Any]
+
+
+class Elementwise(EntryMap):
+    """Entry by entry; operands of other shapes are broadcast.
+
+    computed : whether the body makes entries of the result from those of the operands: not of an op that says
+        which entries its result has.
+    selects : whether the op's derivative is a selection. What is stored on a pattern holds none: of a dense
+        operand, the whole cotangent is computed, also where part of it is read.
+    """
+
+    elementwise = True
+
+    def __init__(self, *, keeps_zeros: bool = False, computed: bool = True, selects: bool = False) -> None:
+        self.keeps_zeros = keeps_zeros
+        self.selects = selects
+        self.family = "elementwise" if computed else ""
+
+    def demand(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _params: Params
+    ) -> Entries:
+        """An entry is read where that entry of some input is, and no factor of it is zero for sure."""
+        shape = out.shape
+        stored = _where_stored(demands, inputs, out)
+        if stored is not None:
+            return stored
+        if self.selects:
+            pairs = zip(demands, inputs, strict=True)
+            demands = [FULL if type(n) is Stored and not _is_stored(x) else n for n, x in pairs]
+        same = _one_pattern(demands, inputs, shape)
+        if same is not None:
+            return same
+        if op.linear_in:
+            bound = _at_factors(op, demands, inputs, shape)
+            if bound is not None:
+                return bound
+        if op.zero_preserving and (merged := union_of_symbols(demands, shape)) is not None:
+            return merged
+        return join(_within_boxes(op, k, need, inputs, shape) for k, need in enumerate(demands))
+
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Params
+    ) -> Entries:
+        """The same entries; of a broadcast input, those that entries of a box are broadcast from."""
+        own = getattr(inputs[i], "shape", ())
+        if own == out.shape or where is NOTHING:
+            return where
+        return Box(where.region.projected(own)) if isinstance(where, Box) else FULL
+
+
+def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:
+    """The entries that those of an operand of shape ``own`` are broadcast to."""
+    if own == out or need is NOTHING:
+        return need
+    if isinstance(need, Box):
+        return plain(Box(need.region.broadcast(own, out)), out)
+    pattern = stretched(need.pattern, own, out) if isinstance(need, Stored) else None
+    return FULL if pattern is None else Stored(pattern)
+
+
+def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
+    """The demand on operands of the result's shape, if all of it is on one pattern and none is in a box: what
+    factors store does not bound it further. Else None."""
+    found: Stored | None = None
+    for need, x in zip(demands, inputs, strict=True):
+        if type(getattr(x, "support", None)) is Box:
+            return None
+        if need is not NOTHING:
+            if type(need) is not Stored or getattr(x, "shape", ()) != shape:
+                return None
+            if found is not None and need.pattern is not found.pattern:
+                return None
+            found = need
+    return found
+
+
+def _where_stored(demands: Sequence[Entries], inputs: Sequence[Any], out: Any) -> Entries | None:
+    """The entries that the result stores, if operands of its shape are demanded where they are stored: it is
+    0 elsewhere, whatever they store. The demand on one operand alone, if that is less. Else None."""
+    pattern = getattr(out.support if type(out) is Aval else out, "pattern", None)
+    if pattern is None or pattern.ndim != len(out.shape) or type(pattern) is PatternSymbol:
+        return None
+    found: Entries | None = None
+    for need, x in zip(demands, inputs, strict=True):
+        own = getattr(x, "support", None)
+        if type(own) is not Stored or x.shape != out.shape:
+            if hasattr(x, "shape"):
+                return None
+        elif need is not NOTHING:
+            if type(need) is not Stored or need.pattern is not own.pattern:
+                return None
+            found = need if found is None and own.pattern.count <= pattern.count else Stored(pattern)
+    return found
+
+
+def union_of_symbols(demands: Sequence[Entries], shape: Shape) -> Entries | None:
+    """The entries of any operand, where all are stored on patterns over all axes of which some are symbols;
+    of patterns that are known, to merge them mostly costs more than it saves."""
+    patterns = [need.pattern for need in demands if type(need) is Stored]
+    if PatternSymbol not in map(type, patterns) or len(patterns) < len(demands):
+        return None
+    if any(p.shape != shape for p in patterns):
+        return None
+    return Stored(union(patterns, patterns[0]))
+
+
+def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: Shape) -> Entries:
+    """Where entries of input k go, within the boxes of factors: the op is zero outside of these."""
+    found = _broadcast(need, getattr(inputs[k], "shape", ()), shape)
+    for group in op.groups(len(inputs)) if found is not NOTHING else ():
+        factor = inputs[group[0]]
+        support = getattr(factor, "support", FULL)
+        if k not in group and len(group) == 1 and type(support) is Box:
+            found = meet(found, _broadcast(support, factor.shape, shape))
+    return found
+
+
+def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
+    """The patterns of sparse factors, in demanded boxes: the op is zero where one of its groups is."""
+    patterns = {k: x.support.pattern for k, x in enumerate(inputs) if _is_stored(x)}
+    if not patterns:
+        return None
+    bounds: list[Any] = []
+    for k, need in enumerate(demands):
+        if need is NOTHING:
+            continue
+        others = [g[0] for g in op.groups(len(demands)) if k not in g and len(g) == 1 and g[0] in patterns]
+        own = getattr(inputs[k], "shape", ())
+        if isinstance(need, Stored):
+            factors = [patterns[j] for j in others if patterns[j].ndim == len(inputs[j].shape)]
+            found = need.pattern if own == shape else stretched(need.pattern, own, shape, factors)
+        else:
+            of_others = (stretched(patterns[j], inputs[j].shape, shape) for j in others)
+            found = next((p for p in of_others if p is not None), None)
+            if found is not None and type(need) is Box:
+                there = meet(Stored(found), _broadcast(need, own, shape))
+                if not isinstance(there, Stored):  # no factor is stored there
+                    continue
+                found = there.pattern
+        if found is None:
+            return None
+        bounds.append(found)
+    if not bounds:
+        return NOTHING
+    if any(p.ndim != bounds[0].ndim for p in bounds):
+        return None
+    whole = union(bounds, bounds[0])
+    few = isinstance(whole, PatternSymbol) or 2 * whole.count < prod(whole.shape)
+    return Stored(whole) if few or len(set(bounds)) == 1 else None
+
+
+def _is_stored(x: Any) -> bool:
+    return type(getattr(x, "support", None)) is Stored
+
+
+class Moved(EntryMap):
+    """Each entry of the result is one of input 0, or zero; ``image`` says where a region of them goes."""
+
+    moves = True
+    by_moving = True
+
+    def __init__(self, image: Callable[..., Region | None], *, partial: bool = False) -> None:
+        self.partial = partial
+        self._image = image
+
+    def image(self, region: Region, shape: Shape, others: Sequence[Any], params: Params) -> Region | None:
+        """As `EntryMap.image`."""
+        return self._image(region, shape, *others, **params)
+
+    def demand(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+    ) -> Entries:
+        """Where the demanded entries go; anywhere, where indices are not known yet (in a trace)."""
+        if len(inputs) > 1:
+            linear = {k for group in op.groups(len(inputs)) for k in group}
+            if any(type(x) is Aval and k not in linear for k, x in enumerate(inputs)):
+                return FULL
+        need = demands[0]
+        if type(need) is Box or (need is FULL and self.partial):
+            x, *others = inputs
+            region = hull(need, x.shape)
+            image = self.image(region, x.shape, others, params) if region.size else None
+            return NOTHING if image is None else Box(image)
+        return self.moved(op, demands, inputs, out, params)
+
+    def moved(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+    ) -> Entries:
+        """Where the entries of a demanded pattern go."""
+        return moved(op, demands, inputs, out, params)
+
+
+_STORED_OR_NOTHING = frozenset((Stored, type(NOTHING)))
+
+
+def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params) -> Entries:
+    """Where an op that moves entries takes those of demanded patterns: where the result stores them, if these
+    are all that the operands store, else found by moving a value on them."""
+    patterns = [need.pattern for need in demands if isinstance(need, Stored)]
+    if not patterns or not _STORED_OR_NOTHING.issuperset(map(type, demands)):
+        return FULL
+    linear = {k for group in op.groups(len(inputs)) for k in group}
+    found = getattr(out, "support", None) if type(out) is Aval else None
+    if type(found) is Stored and len(patterns) == len(linear) and type(found.pattern) is not PatternSymbol:
+        supports = [getattr(inputs[k], "support", None) for k in sorted(linear)]
+        if list(map(getattr, supports, repeat("pattern"), repeat(None))) == patterns:
+            return found
+
+    def make(*patterns: Pattern) -> Pattern | None:
+        own = iter(patterns)
+        values: list[Any] = []
+        for k, (x, need) in enumerate(zip(inputs, demands, strict=True)):
+            if isinstance(need, Stored):
+                p = next(own)
+                values.append(p.value(np.ones((p.count, *x.shape[p.ndim :]), bool)))
+            else:
+                values.append(Zero(x.shape, x.dtype) if k in linear else x)
+        found = run_in_layouts(op, tuple(values), dict(params))
+        return support_pattern(found) if type(found) in layouts_by_type else None
+
+    if PatternSymbol not in map(type, patterns):
+        pattern = make(*patterns)
+    else:
+        arrays = [id(x) for k, x in enumerate(inputs) if k not in linear]
+        key = op.name, repr(params), tuple(x.shape for x in inputs), tuple(map(type, demands)), tuple(arrays)
+        pattern = follows(key, make, *patterns)
+    return FULL if pattern is None else Stored(pattern)
+
+
+class Same(Moved):
+    """The result has the entries of its input, in whatever layout."""
+
+    moves = by_moving = False
+
+    def __init__(self) -> None:
+        super().__init__(lambda region, _shape, **_: region)
+
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Any], _out: Any, _params: Params
+    ) -> Entries:
+        """The same entries."""
+        return demands[0]
+
+    def support(
+        self, _op: Op, where: Entries, _i: int, _inputs: Sequence[Any], _out: Any, _params: Params
+    ) -> Entries:
+        """The same entries."""
+        return where
+
+
+class Reduced(EntryMap):
+    """An entry of the result depends on the line of input 0 that is reduced to it, along ``axis``."""
+
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Any, params: Params
+    ) -> Entries:
+        """What the lines that a box meets are reduced to."""
+        need = demands[0]
+        if not isinstance(need, Box):
+            return need if need is NOTHING else FULL
+        return Box(
+            region_images.summed(
+                need.region, inputs[0].shape, axis=params["axis"], keepdims=params["keepdims"]
+            )
+        )
+
+    def support(
+        self, _op: Op, where: Entries, _i: int, inputs: Sequence[Any], _out: Any, params: Params
+    ) -> Entries:
+        """All entries of these lines."""
+        if not isinstance(where, Box):
+            return where if where is NOTHING else FULL
+        axis, keepdims = params["axis"], params["keepdims"]
+        own = where.region if keepdims else region_images.expanded(where.region, (), axis=axis)
+        return Box(own.along(axis, inputs[0].shape))
+
+
+class Along(EntryMap):
+    """Entries of a line along ``axis`` (or ``axes``) depend on that line; shapes agree on the other axes."""
+
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+    ) -> Entries:
+        """The lines that demanded entries are in."""
+        needs = [need for need in demands if need is not NOTHING]
+        if not all(isinstance(need, Box) for need in needs):
+            return FULL
+        return join(Box(self.reached(need.region, out.shape, params)) for need in needs)  # type: ignore[union-attr]
+
+    def support(
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Params
+    ) -> Entries:
+        """The lines that the entries are in."""
+        if not isinstance(where, Box):
+            return where if where is NOTHING else FULL
+        return Box(self.read(where.region, inputs[i].shape, params))
+
+    def reached(self, region: Region, shape: Shape, params: Params) -> Region:
+        """The entries of the result that depend on a region."""
+        return region.along(_axes(params), shape)
+
+    def read(self, region: Region, shape: Shape, params: Params) -> Region:
+        """The entries of an input that a region depends on."""
+        return region.along(_axes(params), shape)
+
+
+class Scanned(Along):
+    """Entries of a line depend on those before them (with ``reverse``, behind them) and on themselves."""
+
+    def reached(self, region: Region, shape: Shape, params: Params) -> Region:
+        """From the first of the line's demanded entries on."""
+        (axis,) = _axes(params)
+        low, high = region.start[axis], region.stop[axis]
+        return region.on(axis, *((0, high) if params.get("reverse") else (low, shape[axis])))
+
+    def read(self, region: Region, shape: Shape, params: Params) -> Region:
+        """Up to the last of them."""
+        return self.reached(region, shape, {**params, "reverse": not params.get("reverse")})
+
+
+def _axes(params: Params) -> Shape:
+    if "axes" in params:
+        return params["axes"]  # type: ignore[no-any-return]
+    axis = params["axis"]
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
+ELEMENTWISE = Elementwise()
+SAME = Same()
+REDUCED = Reduced()
+ALONG = Along()
+SCANNED = Scanned()

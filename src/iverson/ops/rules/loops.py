@@ -1,0 +1,380 @@
+"""Bodies of ops for compiled loops (`loops` of a record): tensor expressions by way of intermediate results.
+
+Each takes the tensor-expression language, what is known of the result, the operands (a tensor, or a number as
+it is) and the op's parameters. `embed`, `diag_embed` and `add_n` are the `te` of their ops, and take no aval.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from math import prod
+from typing import Any
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.scalars.quadrature import Total
+from iverson.core.shapes import Shape
+from iverson.kernels.index_keys import key_shape
+from iverson.ops.rules.notation import over, read, reduction, stretched_index
+
+Loops = Callable[..., Any]
+
+
+# --- entry by entry ---------------------------------------------------------------------------------
+
+
+def elementwise(function: Loops) -> Loops:
+    """``function(F, *entries)`` of the operands' entries; they broadcast."""
+    return lambda T, aval, *xs: over(T, aval, partial(function, T.F), *xs)
+
+
+def series(function: Loops, orders: int) -> Loops:
+    """``function(F, *orders, *entries)`` in double precision, a sum where it is one.
+
+    Orders that are arrays have no loops.
+    """
+
+    def build(T: Any, aval: Any, *operands: Any) -> Any:
+        if any(hasattr(n, "shape") for n in operands[:orders]):
+            return None
+        which = [int(n) for n in operands[:orders]]
+
+        def at(i: tuple[Any, ...]) -> Any:
+            xs = (T.F.astype(read(x, i), dtypes.float64) for x in operands[orders:])
+            return function(T.F, *which, *xs)
+
+        found = at((0,) * len(aval.shape))
+        if not isinstance(found, Total):
+            return T.compute(aval.shape, lambda *i: at(i), dtype=aval.dtype)
+        given = [T.compute(aval.shape, lambda *i, k=k: at(i).given[k]) for k in range(len(found.given))]
+
+        def total(*i: Any) -> Any:
+            k = T.reduce_axis((0, found.count))
+            return T.sum(found.term(T.F.astype(k, dtypes.float64), *(x[i] for x in given)), axis=k)
+
+        return over(T, aval, found.finish, T.compute(aval.shape, total), *given)
+
+    return build
+
+
+def same(T: Any, aval: Any, x: Any) -> Any:
+    return over(T, aval, lambda v: v, x)
+
+
+def astype(T: Any, aval: Any, x: Any, *, dtype: Any) -> Any:
+    return over(T, aval, lambda v: T.F.astype(v, dtype), x)
+
+
+def bracket(T: Any, aval: Any, condition: Any, x: Any, *, negated: bool) -> Any:
+    return over(T, aval, lambda c, v: T.F.bracket(c, v, negated=negated), condition, x)
+
+
+def add_n(T: Any, *xs: Any) -> Any:
+    return T.compute(xs[0].shape, lambda *i: reduce(operator.add, [x[i] for x in xs]))
+
+
+# --- softmax and what is made of it -----------------------------------------------------------------
+
+
+def _reduced(kind: str, x: Any, axis: Shape) -> Any:
+    """A reduction that keeps its axes with extent 1."""
+    return reduction(kind)(x, axis=axis, keepdims=True)
+
+
+def _exponentials(T: Any, x: Any, axis: Shape) -> tuple[Any, Any, Any]:
+    """x less its maximum along some axes, exp of that, and the sum of these."""
+    top = _reduced("max", x, axis)
+    shifted = over(T, x, lambda v, m: v - m, x, top)
+    powers = over(T, x, lambda v, m: T.F.exp(v - m), x, top)
+    return shifted, powers, _reduced("sum", powers, axis)
+
+
+def softmax(T: Any, aval: Any, x: Any, *, axis: int) -> Any:
+    _, powers, total = _exponentials(T, x, (axis,))
+    return over(T, aval, lambda p, s: p / s, powers, total)
+
+
+def log_softmax(T: Any, aval: Any, x: Any, *, axis: int) -> Any:
+    shifted, _, total = _exponentials(T, x, (axis,))
+    return over(T, aval, lambda v, s: v - T.F.log(s), shifted, total)
+
+
+def logsumexp(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    size = T.compute(x.shape, lambda *i: T.F.real(x[i])) if x.dtype.kind == "c" else x
+    top = _reduced("max", size, axis)
+    shift = over(T, top, lambda m: T.F.where(T.F.isfinite(m), m, 0.0), top)
+    total = _reduced("sum", over(T, x, lambda v, m: T.F.exp(v - m), x, shift), axis)
+    kept = over(T, total, lambda s, m: T.F.log(s) + m, total, shift)
+    places = [k for k in range(len(x.shape)) if k not in axis]
+    if keepdims:
+        return kept
+    return T.compute(aval.shape, lambda *i: kept[_put_back(i, places, len(x.shape))])
+
+
+def _put_back(i: tuple[Any, ...], places: Sequence[int], rank: int) -> tuple[Any, ...]:
+    """The index in an array that keeps its reduced axes."""
+    at = dict(zip(places, i, strict=True))
+    return tuple(at.get(k, 0) for k in range(rank))
+
+
+def softmax_error(T: Any, aval: Any, x: Any, classes: Any, *, axis: int) -> Any:
+    _, powers, total = _exponentials(T, x, (axis,))
+
+    def entry(*i: Any) -> Any:
+        own = read(classes, i)
+        p = powers[i] / read(total, i)
+        return T.F.where(T.F.equal(own, i[axis]), p - 1.0, p)
+
+    return T.compute(aval.shape, entry, dtype=aval.dtype)
+
+
+def cross_entropy(T: Any, aval: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+    shifted, _, total = _exponentials(T, x, (axis,))
+    rank = len(x.shape)
+    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+
+    def loss(*i: Any) -> Any:
+        at = tuple(classes[i] if k == axis else i[k] for k in range(rank))
+        return T.F.log(total[i]) - shifted[at]
+
+    losses = T.compute(kept, loss, dtype=aval.dtype)
+    if reduction == "none":
+        places = [k for k in range(rank) if k != axis]
+        return T.compute(aval.shape, lambda *i: losses[_put_back(i, places, rank)])
+    axes = [T.reduce_axis((0, n)) for n in kept]
+    count = max(prod(kept), 1) if reduction == "mean" else 1
+    summed = T.compute((), lambda: T.sum(losses[tuple(axes)], axis=axes))
+    return T.compute((), lambda: summed[()] / count, dtype=aval.dtype)
+
+
+# --- entries that are put somewhere -----------------------------------------------------------------
+
+
+def _within(T: Any, i: tuple[Any, ...], key: Any, extents: Any) -> tuple[list[Any], tuple[Any, ...]]:
+    """Where entry i of an array is in what a basic key reads of it, and the conditions that it is there.
+
+    extents : of what the key reads.
+    """
+    inside: list[Any] = []
+    at: list[Any] = []
+    axis = iter(i)
+    for item in key:
+        if item is None:
+            at.append(0)
+        elif isinstance(item, slice):
+            own = next(axis)
+            steps = own - item.start if item.step > 0 else item.start - own
+            place = steps // abs(item.step)
+            inside += [steps >= 0, place < extents[len(at)]]
+            if abs(item.step) != 1:
+                inside.append(T.F.equal(steps % abs(item.step), 0))
+            at.append(place)
+        else:
+            inside.append(T.F.equal(next(axis), item))
+    return inside, tuple(at)
+
+
+def _all_of(T: Any, conditions: Sequence[Any]) -> Any:
+    found = conditions[0]
+    for c in conditions[1:]:
+        found = T.F.logical_and(found, c)
+    return found
+
+
+def _is_basic(key: Any) -> bool:
+    return all(item is None or isinstance(item, int | slice) for item in key)
+
+
+def embed(T: Any, g: Any, *, key: Any, shape: Shape, held: bool = False) -> Any:
+    """Zeros but for the entries that a basic key reads, which are those of g."""
+
+    def entry(*i: Any) -> Any:
+        inside, at = _within(T, i, key, g.shape)
+        return T.F.bracket(_all_of(T, inside), g[at]) if inside else g[at]
+
+    return T.compute(shape, entry)
+
+
+def index_put(T: Any, aval: Any, x: Any, v: Any, *, key: Any) -> Any:
+    """x, but for the entries that a basic key reads, which are those of v."""
+    if not _is_basic(key):
+        return None
+    extents = key_shape(key, aval.shape)
+
+    def entry(*i: Any) -> Any:
+        inside, at = _within(T, i, key, extents)
+        new = T.F.astype(read(v, at), aval.dtype)
+        return T.select(_all_of(T, inside), new, x[i]) if inside else new
+
+    return T.compute(aval.shape, entry)
+
+
+def overwritten(T: Any, aval: Any, x: Any, *, key: Any) -> Any:
+    """x, but for the entries that a basic key reads, which are zeros."""
+    if not _is_basic(key):
+        return None
+    extents = key_shape(key, aval.shape)
+
+    def entry(*i: Any) -> Any:
+        inside, _ = _within(T, i, key, extents)
+        return T.F.bracket(_all_of(T, inside), x[i], negated=True) if inside else 0
+
+    return T.compute(aval.shape, entry, dtype=aval.dtype)
+
+
+def diag_embed(T: Any, x: Any, *, offset: int, shape: Shape) -> Any:
+    """Zeros but for a diagonal."""
+    first = max(-offset, 0)
+
+    def entry(*i: Any) -> Any:
+        *batch, row, column = i
+        k = row - first
+        inside = [T.F.equal(column, row + offset), k >= 0, k < x.shape[-1]]
+        return T.F.bracket(_all_of(T, inside), x[(*batch, T.clamp(k, 0, x.shape[-1] - 1))])
+
+    return T.compute(shape, entry)
+
+
+def scatter_add(
+    T: Any, _aval: Any, g: Any, *indices: Any, axes: Shape, shape: Shape, held: bool = False
+) -> Any:
+    """Zeros to which slices of g are added at the places that index arrays name."""
+    lead = len(g.shape) - (len(shape) - len(axes))
+
+    def point(*i: Any) -> Any:
+        at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
+        rest = iter(i[lead:])
+        return tuple(at[k] if k in at else next(rest) for k in range(len(shape))), g[i]
+
+    return T.scatter(shape, g.shape, point)
+
+
+def linear_convolution(T: Any, aval: Any, a: Any, b: Any, *, mode: str) -> Any:
+    """The sum of short[k] long[i - k] over k; where all of short is over long, if ``mode`` is "valid"."""
+    short, long = sorted((a, b), key=lambda x: x.shape[0])
+    count = long.shape[0]
+    first = 0 if mode == "full" else short.shape[0] - 1
+
+    def entry(i: Any) -> Any:
+        i = i + first
+        k = T.reduce_axis((0, short.shape[0]))
+        x, y = (T.F.astype(v, aval.dtype) for v in (short[k], long[T.clamp(i - k, 0, count - 1)]))
+        return T.sum(T.F.bracket(_all_of(T, [i >= k, i - k < count]), x * y), axis=k)
+
+    return T.compute(aval.shape, entry)
+
+
+# --- reductions -------------------------------------------------------------------------------------
+
+
+def truth(kind: str) -> Loops:
+    """Whether the least or the largest entry is not 0: `all` and `any`."""
+
+    def build(T: Any, _aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+        true = over(T, Aval(x.shape, dtypes.bool), lambda v: v != 0, x)
+        return reduction(kind)(true, axis=axis, keepdims=keepdims)
+
+    return build
+
+
+def _size(T: Any, v: Any) -> Any:
+    """The square of an entry's absolute value."""
+    return T.F.square(T.F.real(v)) + T.F.square(T.F.imag(v)) if v.dtype.kind == "c" else T.F.square(v)
+
+
+def norm(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    def square(v: Any) -> Any:
+        return _size(T, v if v.dtype.kind == "c" else T.F.astype(v, aval.dtype))
+
+    squares = over(T, Aval(x.shape, aval.dtype), square, x)
+    return over(T, aval, T.F.sqrt, reduction("sum")(squares, axis=axis, keepdims=keepdims))
+
+
+def deviation(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+    if x.dtype.kind not in "fc":
+        return None
+    if not axis:
+        return over(T, aval, lambda: 0)
+    count = prod(x.shape[k] for k in axis)
+    total = _reduced("sum", x, axis)
+    mean = over(T, Aval(total.shape, x.dtype), lambda s: s / count, total)
+    squares = over(T, Aval(x.shape, aval.dtype), lambda v, m: _size(T, v - m), x, mean)
+    found = reduction("sum")(squares, axis=axis, keepdims=keepdims)
+    return found if squared else over(T, aval, T.F.sqrt, found)
+
+
+def extremum_shares(T: Any, aval: Any, x: Any, *, axis: Shape, largest: bool) -> Any:
+    """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
+    top = _reduced("max" if largest else "min", x, axis)
+    attained = over(T, aval, lambda v, m: T.F.astype(T.F.equal(v, m), aval.dtype), x, top)
+    count = _reduced("sum", attained, axis)
+
+    def share(v: Any, a: Any, n: Any) -> Any:
+        return T.F.where(T.F.isnan(v), v, a / T.F.maximum(n, 1.0))
+
+    return over(T, aval, share, x, attained, count)
+
+
+def extremum(kind: str) -> Loops:
+    """The place of an extremum: "argmax" or "argmin"."""
+
+    def build(T: Any, aval: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
+        if x.dtype.kind == "c":
+            return None
+        if axis is None:
+            x, axis = _flat(T, x), 0
+        k = T.reduce_axis((0, x.shape[axis]))
+        rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+        found = T.compute(rest, lambda *i: getattr(T, kind)(x[(*i[:axis], k, *i[axis:])], axis=k))
+        if not keepdims:
+            return found
+        places = [n for n in range(len(aval.shape)) if n != axis] if rest else []
+        return T.compute(aval.shape, lambda *i: found[tuple(i[n] for n in places)])
+
+    return build
+
+
+def _flat(T: Any, x: Any) -> Any:
+    """The entries of an array, one after the other."""
+
+    def entry(i: Any) -> Any:
+        at = [i // prod(x.shape[k + 1 :]) % n for k, n in enumerate(x.shape)]
+        return x[tuple(at)]
+
+    return T.compute((prod(x.shape),), entry)
+
+
+# --- segments ---------------------------------------------------------------------------------------
+
+
+def segment_max(T: Any, _aval: Any, x: Any, ids: Any, *, count: int) -> Any:
+    return _combined(T, "max", x, ids, count)
+
+
+def _combined(T: Any, kind: str, x: Any, ids: Any, count: int) -> Any:
+    """For each segment, its slices combined."""
+
+    def point(e: Any, *rest: Any) -> Any:
+        return (ids[e], *rest), x[(e, *rest)]
+
+    return T.scatter((count, *x.shape[1:]), x.shape, point, combine=kind)
+
+
+def _repeated(T: Any, aval: Any, x: Any, ids: Any) -> Any:
+    """For each slice, that of its segment."""
+    return T.compute(aval.shape, lambda e, *rest: x[(ids[e], *rest)])
+
+
+def segment_softmax(T: Any, aval: Any, x: Any, ids: Any, *, count: int) -> Any:
+    top = _repeated(T, aval, _combined(T, "max", x, ids, count), ids)
+    powers = over(T, aval, lambda v, m: T.F.exp(v - m), x, top)
+    total = _repeated(T, aval, _combined(T, "sum", powers, ids, count), ids)
+    return over(T, aval, lambda p, s: p / s, powers, total)
+
+
+def softmax_pullback(T: Any, aval: Any, g: Any, y: Any, ids: Any, *, count: int) -> Any:
+    weighted = over(T, aval, lambda a, b: a * b, y, g)
+    total = _repeated(T, aval, _combined(T, "sum", weighted, ids, count), ids)
+    return over(T, aval, lambda a, b, s: b * (a - s), g, y, total)

@@ -1,0 +1,123 @@
+"""Ops of the table in index notation: the ``te`` of a record, and what follows from it.
+
+A record says ``te=lazy_te(lambda T, x, *, axis: T.compute(...))``; T is the tensor-expression language,
+imported when the op is first compiled. From it follow a derived vjp and jvp: given to an op that has none
+(`complete`), or in place of the hand-written ones (`iverson.te.ops.preferred_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from iverson.core import table
+from iverson.core.op import Body, Op, Rule, Sampler, reading
+from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
+
+Notation = Callable[..., Any]
+
+
+def lazy_te(build: Notation) -> Notation:
+    """An op's ``te``: ``build(T, *placeholders, **params)`` with the language handed in."""
+
+    def te(*xs: Any, **params: Any) -> Any:
+        from iverson import te as language
+
+        return build(language, *xs, **params)
+
+    return te
+
+
+def elementwise(name: str) -> Notation:
+    """An elementwise function over operands that broadcast."""
+
+    def build(T: Any, *xs: Any) -> Any:
+        shape = broadcast_shapes(name, *(x.shape for x in xs))
+        function = getattr(T.F, name)
+        return T.compute(shape, lambda *i: function(*(read(x, i) for x in xs)))
+
+    return lazy_te(build)
+
+
+def over(T: Any, like: Any, function: Callable[..., Any], *operands: Any) -> Any:
+    """A function of the entries of operands at one place, of like's shape and dtype; operands broadcast."""
+    return T.compute(like.shape, lambda *i: function(*(read(x, i) for x in operands)), dtype=like.dtype)
+
+
+def read(x: Any, i: tuple[Any, ...]) -> Any:
+    """The entry of an operand, or a number as it is, for entry i of a result that it is broadcast to."""
+    return x[stretched_index(x.shape, i)] if hasattr(x, "shape") else x
+
+
+def stretched_index(shape: Shape, i: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where an operand of this shape is read for entry i of a result it is broadcast to."""
+    own = i[len(i) - len(shape) :]
+    return tuple(0 if n == 1 else k for n, k in zip(shape, own, strict=True))
+
+
+def reduction(kind: str) -> Notation:
+    """A reduction over a normalised tuple of axes."""
+
+    def build(T: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+        kept = [k for k in range(len(x.shape)) if k not in axis]
+        shape = reduced_shape(x.shape, axis, keepdims)
+
+        def entry(*i: Any) -> Any:
+            reduced = {k: T.reduce_axis((0, x.shape[k])) for k in axis}
+            own = [i[k] for k in kept] if keepdims else list(i)
+            outer = dict(zip(kept, own, strict=True))
+            body = x[tuple(reduced.get(k, outer.get(k)) for k in range(len(x.shape)))]
+            return getattr(T, kind)(body, axis=list(reduced.values())) if axis else body
+
+        return T.compute(shape, entry)
+
+    return lazy_te(build)
+
+
+def moved(shape_of: Callable[..., Shape], source: Callable[..., tuple[Any, ...]]) -> Notation:
+    """An op that only moves entries: entry i of the result is x at ``source(x.shape, i, **params)``."""
+
+    def build(T: Any, x: Any, **params: Any) -> Any:
+        shape = shape_of(x.shape, **params)
+        return T.compute(shape, lambda *i: x[source(x.shape, i, **params)])
+
+    return lazy_te(build)
+
+
+def complete(op: Op) -> Op:
+    """An op said in index notation without a vjp gets the derived one, and the derived jvp."""
+    if op.te is None or op.vjp or op.linear_in:
+        return op
+
+    calls = () if op.samples is None else op.samples(Sampler())
+    count = max((len(s.args) for s in calls), default=0) or len(_positional(op.te))
+
+    def late(which: Callable[..., Rule]) -> Rule:
+        @reading(range(count))
+        def rule(*args: Any, **params: Any) -> Any:
+            from iverson.te.ops.preferred_rules import derived_rules
+
+            return which(*derived_rules(op.name, count))(*args, **params)
+
+        return rule
+
+    return replace(
+        op,
+        forward=Body(op.forward, op.trapping, op.signals),
+        vjp=late(lambda vjp, _: vjp),
+        jvp=tuple(late(lambda _, jvp, i=i: jvp[i]) for i in range(count)),
+    )
+
+
+def _positional(function: Notation) -> list[str]:
+    import inspect
+
+    return [
+        p.name for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
+
+
+table.definition_hooks.append(complete)
+
+__all__ = ["complete", "lazy_te"]

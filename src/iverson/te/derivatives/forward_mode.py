@@ -1,0 +1,90 @@
+"""Forward mode over tensor expressions: one statement per read, in the primal's own domain.
+
+Out[w(p)] += body(p)   ->   dOut[w(p)] += d body / d A[f(p)] * dA[f(p)]   for each read A[f(p)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from iverson.core.errors import ArgumentTypeError, ShapeError, described
+from iverson.expr.nodes import Expr, producers_first
+from iverson.te.derivatives.expression_derivatives import is_inexact, tangent
+from iverson.te.derivatives.recurrence_derivatives import tangent_recurrence
+from iverson.te.ir.expressions import Tensor, reads_of
+from iverson.te.ir.fresh_names import part
+from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, computes_of, unit_of
+from iverson.te.ir.source_site import operation
+from iverson.te.language.nonlinear_reductions import linear_statements
+from iverson.te.language.stages import split_guard
+
+#: A kind of tensor: the keys of a mapping are of one, whichever.
+Input = TypeVar("Input", bound=Tensor)
+
+
+def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
+    """The tangent of ``output`` for tangents of tensors it depends on, each of its tensor's shape.
+
+    What no tangent reaches has tangent 0. Raises ShapeError for a tangent of another shape.
+
+    >>> from iverson.te import language as te
+    >>> A, dA = te.placeholder((3,), name="A"), te.placeholder((3,), name="dA")
+    >>> jvp(te.compute((3,), lambda i: A[i] * A[i], "B"), {A: dA})
+    Compute(B.tangent: float64[3])
+    """
+    if not isinstance(output, Tensor):
+        raise ArgumentTypeError(
+            operation("jvp"), "output", got=described(output), expected="a tensor expression"
+        )
+    if not isinstance(tangents, Mapping) or not all(
+        isinstance(t, Tensor) for pair in tangents.items() for t in pair
+    ):
+        raise ArgumentTypeError(
+            operation("jvp"), "tangents", got=described(tangents), expected="a dict from tensors to tensors"
+        )
+    made: dict[Tensor, Tensor] = {}
+    for given, dt in tangents.items():
+        if dt.shape != given.shape or dt.dtype != given.dtype:
+            raise ShapeError(
+                operation("jvp"),
+                "tangents",
+                got=f"{dt.dtype}{list(dt.shape)} for {given.name}",
+                expected=f"{given.dtype}{list(given.shape)}",
+            )
+        made[given] = dt
+    for unit in _with_rewrites(output):
+        if isinstance(unit, Recurrence):
+            made |= tangent_recurrence(unit, made, _tangents)
+        elif isinstance(unit, Compute) and unit not in made:
+            statements = [new for s in linear_statements(unit) for new in _tangents(s, made)]
+            if statements:
+                made[unit] = Compute(unit.shape, unit.dtype, part(unit, "tangent"), statements)
+    if output not in made:
+        made[output] = Compute(output.shape, output.dtype, part(output, "tangent"), ())
+    return made[output]
+
+
+def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
+    """All that is below the output, through the rewritten reductions, producers first."""
+
+    def below(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
+        statements = [s for t in computes_of(unit) for s in linear_statements(t)]
+        found = [unit_of(r.tensor) for s in statements for r in reads_of([s.body]) if is_inexact(r)]
+        return [u for u in found if u is not unit]
+
+    return producers_first([unit_of(output)], below)
+
+
+def _tangents(s: Statement, made: Mapping[Tensor, Tensor]) -> list[Statement]:
+    result = []
+    for read in reads_of([s.body]):
+        if not is_inexact(read) or read.tensor not in made:
+            continue
+        start: dict[Expr, Expr] = {read: made[read.tensor][read.indices]}
+        body = tangent(s.body, start)
+        if body is not None:
+            where, body = split_guard(body)
+            domain = Domain(s.domain.axes, (*s.domain.where, *where))
+            result.append(Statement(None, s.write, body, domain, "sum"))
+    return result

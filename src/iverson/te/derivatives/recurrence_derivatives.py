@@ -1,0 +1,119 @@
+"""Derivatives of recurrences: reverse mode is one in the other direction, forward mode one in the same.
+
+    s[t] = f(s[t - 1], x[t])   ->   ds[t] = f_s(s[t], x[t + 1]) ds[t + 1] + heads,   dx[t] += f_x(...) ds[t]
+
+What a step adds to the cotangent of an earlier step is written where that step is (`at_step`), so that each
+member's cotangent is made at its own step. What it adds to other tensors waits until all steps are done:
+those are statements like others, over all steps at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+from iverson.expr.build import as_expr
+from iverson.expr.nodes import Expr
+from iverson.te.ir.expressions import Extent, Tensor, Var, reads_of, substitute
+from iverson.te.ir.fresh_names import part
+from iverson.te.ir.index_arithmetic import affine_of
+from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, step_index
+from iverson.te.language.nonlinear_reductions import linear_statements
+
+#: (head, statement, tensors) -> for each of the tensors read, what the statement adds to its cotangent.
+Adjoints = Callable[[Statement, Tensor, Collection[Tensor]], Iterable[tuple[Tensor, Statement]]]
+
+
+def reached(recurrence: Recurrence, known: Iterable[Tensor], *, backwards: bool) -> list[Compute]:
+    """The members that these lead to through the others (``backwards``: that lead to these), in order."""
+    found = set(known)
+    reads = {
+        m: {r.tensor for s in linear_statements(m) for r in reads_of([s.body])} for m in recurrence.members
+    }
+    while True:
+        if backwards:
+            more = {r for m in recurrence.members if m in found for r in reads[m]}
+        else:
+            more = {m for m in recurrence.members if reads[m] & found}
+        if more <= found:
+            return [m for m in recurrence.members if m in found]
+        found |= more
+
+
+def at_step(s: Statement, index: int, axis: Var) -> Statement:
+    """The statement with its steps counted so that ``axis`` is the one written.
+
+    ``A[t - 1] += f(t) for 1 <= t  ->  A[t] += f(t + 1) for t < n - 1``
+    """
+    lag = affine_of(s.write[index]) - affine_of(axis)
+    if lag.terms or not lag.const:  # data say which step: it is written before that one's turn
+        return s
+    moved = axis - lag.const  # the step that writes there
+    inside = moved < as_expr(axis.hi) if lag.const < 0 else moved >= 0
+    new = s.mapped(lambda e: substitute([e], {axis: moved})[0])
+    write = tuple(axis if k == index else w for k, w in enumerate(new.write))
+    return replace(new, write=write, domain=Domain(new.domain.axes, (*new.domain.where, inside)))
+
+
+def adjoint_recurrence(
+    recurrence: Recurrence,
+    batch: tuple[Extent, ...],
+    heads: Mapping[Compute, Tensor],
+    wanted: Collection[Tensor],
+    adjoints: Adjoints,
+    label: str,
+) -> tuple[dict[Compute, Compute], list[tuple[Tensor, Statement, Compute]]]:
+    """The members' cotangents; and what the steps add to those of other tensors, and by which member.
+
+    batch : leading axes of all cotangents. heads : what comes from outside, of shape batch + member.shape.
+    """
+    axis = recurrence.axis
+    made = Recurrence(axis, not recurrence.reverse)
+    members = reached(recurrence, heads, backwards=True)
+    new = {
+        m: Compute((*batch, *m.shape), m.dtype, f"d{label}/d{m.name}", (), made) for m in reversed(members)
+    }
+    parts: dict[Compute, list[Statement]] = {m: [] for m in new}
+    others: list[tuple[Tensor, Statement, Compute]] = []
+    for m, head in heads.items():
+        parts[m].append(_copied(head, len(batch) + _step_index(m), axis))
+    for m, cotangent in new.items():
+        for s in linear_statements(m):
+            for d, statement in adjoints(s, cotangent, {*new, *wanted}):
+                if isinstance(d, Compute) and d in new:
+                    parts[d].append(at_step(statement, len(batch) + _step_index(d), axis))
+                else:
+                    others.append((d, statement, m))
+    made.define({new[m]: parts[m] for m in new})
+    return new, others
+
+
+def tangent_recurrence(
+    recurrence: Recurrence,
+    known: Mapping[Tensor, Tensor],
+    tangents: Callable[[Statement, Mapping[Tensor, Tensor]], Iterable[Statement]],
+) -> dict[Tensor, Tensor]:
+    """The tangents of the members that tensors of known tangents lead to."""
+    made = Recurrence(recurrence.axis, recurrence.reverse)
+    fixed = {m for m in recurrence.members if m in known}
+    members = [m for m in reached(recurrence, known, backwards=False) if m not in fixed]
+    new = {m: Compute(m.shape, m.dtype, part(m, "tangent"), (), made) for m in members}
+    while True:
+        all_known = {**known, **dict[Tensor, Tensor](new.items())}
+        parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_known)] for m in new}
+        if all(parts.values()):
+            made.define({new[m]: own for m, own in parts.items()})
+            return dict[Tensor, Tensor](new.items())
+        new = {m: new[m] for m, own in parts.items() if own}  # without those that floor and the like make
+
+
+def _step_index(m: Compute) -> int:
+    found = step_index(m)
+    assert found is not None, "what gathers over steps has no derivative"
+    return found
+
+
+def _copied(t: Tensor, index: int, axis: Var) -> Statement:
+    axes = tuple(axis if k == index else Var(f"a{k}", 0, n) for k, n in enumerate(t.shape))
+    indices: tuple[Expr, ...] = axes
+    return Statement(None, indices, t[indices], Domain(axes), "sum")

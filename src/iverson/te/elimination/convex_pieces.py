@@ -1,0 +1,124 @@
+"""Conditions and indices with alternatives, as disjoint cases that each are one convex domain.
+
+i != k              ->   i < k | i > k
+a or b              ->   a | not a and b
+A[max(i - 1, 0)]    ->   A[i - 1] where i >= 1 | A[0] where i < 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iverson.expr.build import apply, index
+from iverson.expr.nodes import Apply, Expr, Select, postorder
+from iverson.te.ir.expressions import substitute
+from iverson.te.ir.index_arithmetic import (
+    Constraint,
+    conjuncts,
+    constraints_of,
+    depends_on_data,
+    flattened,
+    holds,
+    negation,
+)
+
+#: Cases a statement is split into at most; beyond that its guards stay as they are.
+MAX_PIECES = 32
+
+Piece = tuple[Expr, ...]  # conditions that all hold
+
+
+def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
+    """Disjoint convex pieces of the points where all conditions hold; None where there are none.
+
+    >>> from iverson.te.ir.expressions import Var
+    >>> i = Var("i", 0, 9)
+    >>> disjoint([i != 3])
+    [(i < 3,), (i > 3,)]
+    """
+    pieces: list[Piece] = [()]
+    single: list[Expr] = []
+    for condition in conditions:
+        for part in conjuncts(condition):
+            found = _pieces_of(part)
+            if found is None or len(found) * len(pieces) > MAX_PIECES:
+                return None
+            possible = [q for q in found if _possible(q)]
+            if len(possible) == 1 and possible[0] == (part,):
+                single.append(part)  # most often; a long piece would be copied each time
+            else:
+                pieces = [(*p, *q) for p in pieces for q in possible]
+    return [(*single, *p) for p in pieces]
+
+
+def _pieces_of(part: Expr) -> list[Piece] | None:
+    if constraints_of(part) is not None:
+        return [(part,)]
+    if isinstance(part, Apply) and part.name == "not_equal" and part.args[0].dtype.kind in "iu":
+        a, b = part.args
+        return [(apply("less", a, b),), (apply("greater", a, b),)]
+    if isinstance(part, Apply) and part.name == "logical_or":
+        return _first_that_holds(flattened(part, "logical_or"))
+    return None
+
+
+def _first_that_holds(parts: list[Expr]) -> list[Piece] | None:
+    """The k-th part where none before it holds, for each k."""
+    if len(parts) > MAX_PIECES:
+        return None
+    result: list[Piece] = []
+    for k, part in enumerate(parts):
+        found = disjoint([*(negation(p) for p in parts[:k]), part])
+        if found is None or len(result) + len(found) > MAX_PIECES:
+            return None
+        result += found
+    return result
+
+
+def _possible(piece: Piece) -> bool:
+    found: list[Constraint] = []
+    for condition in piece:
+        found += constraints_of(condition) or ()
+    return all(holds(c) is not False for c in found)
+
+
+def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]:
+    """(conditions, indices without choices) for disjoint cases that cover everything.
+
+    Choices are select, minimum, maximum and abs of expressions that read no data; an index with more
+    choices than `MAX_PIECES` cases is left alone.
+    """
+    cases: list[tuple[Piece, tuple[Expr, ...]]] = [((), tuple(indices))]
+    done = False
+    while not done and len(cases) <= MAX_PIECES:
+        done = True
+        split: list[tuple[Piece, tuple[Expr, ...]]] = []
+        for conditions, found in cases:
+            choice = _first_choice(found)
+            if choice is None:
+                split.append((conditions, found))
+                continue
+            done = False
+            node, condition, then, other = choice
+            for c, side in ((condition, then), (negation(condition), other)):
+                piece = (*conditions, *conjuncts(c))
+                if _possible(piece):
+                    split.append((piece, substitute(found, {node: side})))
+        cases = split
+    return cases if done else [((), tuple(indices))]
+
+
+def _first_choice(indices: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr] | None:
+    for node in postorder(indices):
+        if node.dtype.kind not in "iu" or depends_on_data([node]):
+            continue
+        if isinstance(node, Select):
+            return node, node.condition, node.then, node.other
+        if isinstance(node, Apply) and node.name in ("minimum", "maximum"):
+            a, b = node.args
+            name = "less_equal" if node.name == "minimum" else "greater_equal"
+            return node, apply(name, a, b), a, b
+        if isinstance(node, Apply) and node.name == "abs":
+            a = node.args[0]
+            return node, apply("greater_equal", a, index(0)), a, apply("negative", a)
+    return None

@@ -1,0 +1,124 @@
+"""Exact loops over a domain, from those isl finds for its independent parts.
+
+Axes that no condition ties together are asked about apart: a convolution's rows and columns are the
+same small question, and its channels are none. The answers' loops are then nested in the order asked
+for. Questions are remembered by their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iverson.expr.build import as_expr
+from iverson.expr.nodes import Expr
+from iverson.te.ir.expressions import Var, substitute, tied_together
+from iverson.te.ir.index_arithmetic import Constraint, holds
+from iverson.te.ir.integer_sets import affordable, loops_of
+from iverson.te.ir.nodes import For, If, Point, Walk
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Loops and guards one inside the other, each with a single body, around one point."""
+
+    items: tuple[For | If, ...]
+    at: tuple[Expr, ...]
+
+
+def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk, ...] | None:
+    """Loops over exactly the points of a domain, outermost axis first; None where isl is not asked.
+
+    A loop over an axis has the axis itself as its variable; an axis that the others determine has no
+    loop, and its value is in the points. () where there are no points.
+    """
+    if any(holds(c) is False for c in constraints):
+        return ()
+    open_ = [c for c in constraints if holds(c) is None]
+    parts = components(axes, open_)
+    chains: dict[Var, Chain] = {}
+    for part, own in parts:
+        found = _asked(part, own)
+        if found is None or found == ():
+            return found
+        chain = _chain(found)
+        if chain is None:  # several loops in a row: ask about everything together
+            return _asked(axes, open_)
+        chains |= dict.fromkeys(part, chain)
+    return (_nested(axes, chains, parts),)
+
+
+def components(
+    axes: Sequence[Var], constraints: Sequence[Constraint]
+) -> list[tuple[list[Var], list[Constraint]]]:
+    """The axes that constraints tie together, with these constraints; axes in none are left out."""
+    groups = tied_together(constraints, lambda c: [a for a, _ in c.form.terms])
+    return [([v for v in axes if v in tied], own) for tied, own in groups]
+
+
+def _asked(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk, ...] | None:
+    if not affordable(axes, constraints):
+        return None
+    placeholders, walk = loops_of(axes, constraints)
+    if walk is None:
+        return None
+    return _renamed(walk, dict(zip(placeholders, axes, strict=True)))
+
+
+def _renamed(walk: tuple[Walk, ...], names: dict[Var, Var]) -> tuple[Walk, ...]:
+    new: dict[Expr, Expr] = dict(names.items())
+    result: list[Walk] = []
+    for item in walk:
+        if isinstance(item, Point):
+            result.append(Point(substitute(item.at, new)))
+        elif isinstance(item, If):
+            result.append(If(substitute([item.condition], new)[0], _renamed(item.body, names)))
+        else:
+            lower, upper = substitute([item.lower, item.upper], new)
+            result.append(For(names[item.var], lower, upper, item.step, _renamed(item.body, names)))
+    return tuple(result)
+
+
+def _chain(walk: tuple[Walk, ...]) -> Chain | None:
+    items: list[For | If] = []
+    while len(walk) == 1:
+        item = walk[0]
+        if isinstance(item, Point):
+            return Chain(tuple(items), item.at)
+        items.append(item)
+        walk = item.body
+    return None
+
+
+def _nested(
+    axes: Sequence[Var],
+    chains: dict[Var, Chain],
+    parts: list[tuple[list[Var], list[Constraint]]],
+) -> Walk:
+    """One nest over all axes in order; a guard stands right inside the loops it is about."""
+    values: dict[Var, Expr] = {v: v for v in axes}
+    order: list[For | If] = []
+    for part, _ in parts:
+        chain = chains[part[0]]
+        values |= dict(zip(part, chain.at, strict=True))
+        leading = next((k for k, i in enumerate(chain.items) if isinstance(i, For)), len(chain.items))
+        order += chain.items[:leading]
+    for v in axes:
+        found = chains.get(v)
+        if found is None:
+            order.append(For(v, as_expr(v.lo), as_expr(v.hi), 1, ()))
+            continue
+        at = [k for k, i in enumerate(found.items) if isinstance(i, For) and i.var is v]
+        for k in at:
+            order.append(found.items[k])
+            for item in found.items[k + 1 :]:
+                if isinstance(item, For):
+                    break
+                order.append(item)
+    body: Walk = Point(tuple(values[v] for v in axes))
+    for item in reversed(order):
+        if isinstance(item, For):
+            body = For(item.var, item.lower, item.upper, item.step, (body,))
+        else:
+            body = If(item.condition, (body,))
+    return body

@@ -1,0 +1,205 @@
+"""Where a box with guards runs faster than the exact loops elimination found.
+
+Loops over a box have constant extents, so that they can be tiled, written out and run in lanes, and a
+guard is a mask; bounds that depend on other axes allow less. Worth it where few points are visited in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+
+from iverson.expr.build import const, index, select
+from iverson.expr.nodes import Const, Expr, same
+from iverson.te.elimination.extremum_positions import covers_all
+from iverson.te.elimination.point_counts import MAX_COUNTED, domain_size
+from iverson.te.ir.evaluation_guards import conjunction
+from iverson.te.ir.expressions import Extent, Var, substitute, tied_together, typical, variables
+from iverson.te.ir.index_arithmetic import depends_on_data, negation, same_extent
+from iverson.te.ir.integer_sets import is_empty
+from iverson.te.ir.nodes import Domain, Statement, recurrence_of
+from iverson.te.rewrites.mixed_radix import simplify_conditions, simplify_indices
+
+#: Points of the box for each point of the domain, at most.
+MOST = 1.25
+#: Statements merged into one, at most.
+MERGED = 12
+
+
+def as_box(s: Statement) -> Statement:
+    """The statement over its guarded box, if it is a gather whose domain nearly fills the box."""
+    if not s.walk or s.strategy != "gather" or s.combine not in ("sum", "prod", "max", "min"):
+        return s
+    if not all(_fits(w, n) for w, n in zip(s.write, s.tensor.shape, strict=True)):
+        return s  # only the guards keep the writes inside
+    return replace(s, walk=None, domain=_needed(s.domain)) if filling(s.domain) * MOST >= 1 else s
+
+
+def _needed(domain: Domain) -> Domain:
+    """The domain without conditions that follow from the others: each is a mask in every lane."""
+    kept = domain.where
+    for c in domain.where if len(kept) > 1 else ():
+        others = tuple(x for x in kept if x is not c)
+        if is_empty(domain.axes, (*others, negation(c))):
+            kept = others
+    return replace(domain, where=kept)
+
+
+def _fits(index: Expr, n: Extent) -> bool:
+    if isinstance(index, Const):
+        return True
+    if not (isinstance(index, Var) and isinstance(index.lo, int) and isinstance(index.hi, int)):
+        return False
+    return isinstance(n, int) and index.lo >= 0 and index.hi <= n
+
+
+def filling(domain: Domain) -> float:
+    """The share of the box that is in the domain, from parts that no condition ties together.
+
+    0 where a part is too large to count. Sizes have typical values.
+    """
+    if depends_on_data(domain.where):
+        return 0.0
+    domain = _typical(domain)
+    share = 1.0
+    for tied, own in tied_together(domain.where, lambda c: [c]):
+        part = Domain(tuple(v for v in domain.axes if v in tied), tuple(own))
+        box = prod(n for n in part.extents if isinstance(n, int))
+        found = None if box > MAX_COUNTED // 8 else domain_size(part)
+        if found is None or not box:
+            return 0.0
+        share *= found / box
+    return share
+
+
+def _typical(domain: Domain) -> Domain:
+    """The domain at typical values of its sizes."""
+    sizes = [v for v in variables([*domain.where, *_bounds(domain)]) if v.kind == "size"]
+    if not sizes:
+        return domain
+    axes: dict[Expr, Var] = {}
+    for v in domain.axes:
+        assert v.hi is not None
+        axes[v] = v.ranging(typical(v.lo), typical(v.hi))
+    values: dict[Expr, Expr] = {v: index(v.typical) for v in sizes}
+    return Domain(tuple(axes.values()), substitute(domain.where, {**values, **axes}))
+
+
+def _bounds(domain: Domain) -> list[Expr]:
+    return [n for v in domain.axes for n in (v.lo, v.hi) if isinstance(n, Expr)]
+
+
+def merged(statements: Sequence[Statement]) -> list[Statement]:
+    """Statements that each add one value to nearly every entry of a tensor, as one statement.
+
+    ``T[i] += f(i) for 0 < i; T[i] += g(i)  ->  T[i] += select(0 < i, f(i), 0) + g(i)``: one pass over
+    memory for all of them, which covers the tensor, so that it need not be filled with zeros before.
+    """
+    result: list[Statement] = []
+    for _, group in groupby(statements, key=lambda s: id(s.tensor)):
+        own = list(group)
+        fit = [s for s in own if _adds_to_each(s)]
+        if 0 < len(fit) <= MERGED and (len(fit) > 1 or fit[0].domain.where):
+            result.append(_sum_of(fit))
+            own = [s for s in own if not any(s is f for f in fit)]
+        result += _over_one_domain(own)
+    return result
+
+
+def whole_first(statements: Sequence[Statement]) -> list[Statement]:
+    """Of sums into one tensor, one that reaches every entry before the others, so that nothing is filled.
+
+    ``T[...] = 0; T[f(p)] += g(p); T[i] += h(i)  ->  T[i] = h(i); T[f(p)] += g(p)``
+    """
+    result: list[Statement] = []
+    for _, group in groupby(statements, key=lambda s: id(s.tensor)):
+        own = list(group)
+        if recurrence_of(own[0].tensor) is None and all(s.combine == "sum" for s in own):
+            first = next((k for k, s in enumerate(own) if covers_all(s)), 0)
+            own.insert(0, own.pop(first))
+        result += own
+    return result
+
+
+def _over_one_domain(statements: Sequence[Statement]) -> list[Statement]:
+    """Those that add one value each to the same entries as one statement; the others as they are.
+
+    ``T[i] += f(i) for i in 0:8; T[i] += g(i) for i in 0:8  ->  T[i] += f(i) + g(i) for i in 0:8``
+    """
+    result: list[Statement] = []
+    number: list[int] = []
+    for s in statements:
+        for k, known in enumerate(result if _adds_once(s) else ()):
+            body = _over_axes_of(known, s) if number[k] < MERGED and _adds_once(known) else None
+            if body is not None:
+                result[k], number[k] = replace(known, body=known.body + body), number[k] + 1
+                break
+        else:
+            result.append(s)
+            number.append(1)
+    return result
+
+
+def _adds_once(s: Statement) -> bool:
+    """Whether a statement of no recurrence adds to each entry at one point at most."""
+    if s.combine != "sum" or s.walk == () or recurrence_of(s.tensor) is not None:
+        return False
+    return s.strategy == "injective" or (s.strategy == "gather" and {*s.domain.axes} <= {*s.write})
+
+
+def _over_axes_of(known: Statement, s: Statement) -> Expr | None:
+    """The body of a statement over the axes of another; None for other points or entries."""
+    ours, axes = known.domain.axes, s.domain.axes
+    alike = len(ours) == len(axes) and all(map(_of_one_range, ours, axes))
+    if not alike or s.strategy != known.strategy:
+        return None
+    body, *rest = substitute([s.body, *s.write, *s.domain.where], dict(zip(axes, ours, strict=True)))
+    write, where = rest[: len(s.write)], rest[len(s.write) :]
+    return body if same(write, known.write) and {*where} == {*known.domain.where} else None
+
+
+def _of_one_range(a: Var, b: Var) -> bool:
+    assert a.hi is not None
+    assert b.hi is not None
+    return same_extent(a.lo, b.lo) and same_extent(a.hi, b.hi)
+
+
+def _adds_to_each(s: Statement) -> bool:
+    """Whether a statement writes nearly every entry once, at the entry its axes name.
+
+    One of a recurrence need not: its guards are asked at all points of a step anyway.
+    """
+    axes, shape = s.domain.axes, s.tensor.shape
+    named = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
+    if s.combine not in ("sum", "assign") or not named or s.walk == () or s.strategy == "scatter":
+        return False
+    if recurrence_of(s.tensor) is not None:
+        return s.strategy == "gather" and s.combine == "sum"
+    box, entries = (prod(map(typical, ns)) for ns in (s.domain.extents, shape))
+    return box * filling(s.domain) * MOST >= entries > 0
+
+
+def _sum_of(group: Sequence[Statement]) -> Statement:
+    first = group[0]
+    steps = recurrence_of(first.tensor)
+    axes = tuple(
+        v if steps is not None and v is steps.axis else v.ranging(0, n)
+        for v, n in zip(first.domain.axes, first.tensor.shape, strict=True)
+    )
+    total: Expr | None = None
+    for s in group:
+        moved: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))
+        value, *where = simplify_indices(substitute([s.body, *s.domain.where], moved))
+        for v, old in zip(axes, s.domain.axes, strict=True):
+            assert old.hi is not None
+            assert v.hi is not None
+            where += [] if same_extent(old.lo, 0) else [v >= old.lo]
+            where += [] if same_extent(old.hi, v.hi) else [v < old.hi]
+        for on_data in (True, False):  # whose reads the others keep inside
+            if own := [c for c in simplify_conditions(where) if depends_on_data([c]) is on_data]:
+                value = select(conjunction(own), value, const(0, value.dtype))
+        total = value if total is None else total + value
+    assert total is not None
+    return replace(first, write=axes, body=total, domain=Domain(axes), walk=None)

@@ -1,0 +1,330 @@
+"""From te statements and expressions to tasks, phases and expressions of loop nests; nothing runs here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.emit import scalar_code
+from iverson.codegen.nests import nodes
+from iverson.codegen.nests.access_checks import is_inside
+from iverson.codegen.nests.integer_bounds import Scope
+from iverson.codegen.nests.nodes import INT64, Buffer, Let, Stmt
+from iverson.codegen.nests.task import Axis, Task
+from iverson.codegen.schedule.exact_walks import boxed, nest
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.te.ir.expressions import Extent, Read, Tensor, Var, at_sizes, variables
+from iverson.te.ir.index_arithmetic import normal_extent
+from iverson.te.ir.nodes import For, If, Statement, Walk
+from iverson.te.ir.ragged_axes import Bounds, bounds_in, is_ragged
+
+#: Expressions deeper than this are cut by a name.
+DEEP = 40
+
+
+class Sizes:
+    """The extents of a program that are known at a call, and what kernels call them.
+
+    given : the sizes that they are made of.
+    """
+
+    def __init__(self, given: Sequence[Var] = ()) -> None:
+        self.names: dict[Expr, str] = {v: f"n_{k}" for k, v in enumerate(given)}
+
+    def extent(self, n: Extent) -> int | str:
+        """An extent as a buffer has it: a number, or the name of a size."""
+        n = normal_extent(n)
+        return self.names.setdefault(n, f"n_{len(self.names)}") if isinstance(n, Expr) else as_int(n)
+
+    def at(self, values: Mapping[Var, int]) -> dict[str, int]:
+        """The sizes by name, at values of those given."""
+        return {name: at_sizes(n, values) for n, name in self.names.items()}
+
+
+def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
+    """A buffer of its own for a tensor, which is its label."""
+    known = sizes or Sizes()
+    return Buffer(f"b{number}", t.dtype, tuple(map(known.extent, t.shape)), "in", None, t.name)
+
+
+def task_of(
+    s: Statement,
+    buffers: Mapping[Tensor, Buffer],
+    covers: bool,
+    sizes: Sizes | None = None,
+    given: Mapping[Var, Expr] | None = None,
+) -> Task:
+    """What a statement does; ``covers`` says that it makes its tensor, from nothing and all of it.
+
+    given : variables of loops around it, as expressions of loop nests.
+    """
+    t = Translation(buffers, sizes, given)
+    own = [v for v in s.domain.axes if v not in (given or {})]
+    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi), v.lever, v.name) for v in own)
+    where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
+    write = tuple(whole_number(t.expression(w)) for w in s.write)
+    position = None if s.position is None else t.expression(s.position)
+    body = s.body
+    value = t.value(body)
+    if s.position is None and value.dtype != s.tensor.dtype:
+        value = Cast(value, s.tensor.dtype)
+    task = Task(
+        buffers[s.tensor],
+        write,
+        value,
+        axes,
+        where,
+        s.combine,
+        position,
+        covers,
+        tuple(t.lets),
+    )
+    return _ragged(task, s, own, t.around()) if s.walk is None and is_ragged(s) else task
+
+
+def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Task:
+    """A task over axes whose bounds depend on data: loops inside of the others, or all loops."""
+    bounds, where = bounds_in(s.domain)
+    written = set(variables(s.write))
+    if written & set(bounds):
+        whole = _nested(_in_order(own, written, bounds), (), bounds, where, t)
+        return replace(task, axes=(), where=(), whole=whole[0])
+    outer = [v for v in own if v in written]
+    axes = tuple(a for a, v in zip(task.axes, own, strict=True) if v in written)
+    walk = _nested([v for v in own if v not in written], outer, bounds, where, t)
+    shared = tuple(t.expression(c) for c in where if not set(variables([c])) & (set(own) - written))
+    loops = tuple(a.loop() for a in axes)
+    store = nodes.Store(task.out, task.write, task.value)
+    if task.fresh or is_inside(store, Scope(loops)):
+        shared = ()  # else they keep the store inside of the output
+    elif not is_inside(store, Scope(loops, tuple((c, True) for c in shared))):
+        # Conditions on inner axes keep it there, or that there is a term at all: it stands inside of these.
+        whole = _nested([*outer, *(v for v in own if v not in written)], (), bounds, where, t)
+        return replace(task, axes=(), where=(), whole=whole[0])
+    return replace(task, axes=axes, where=shared, walk=walk)
+
+
+def _in_order(own: Sequence[Var], written: set[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
+    """Axes with those that bounds tie together outside of what follows them, sums innermost.
+
+    ``v[e] += g[i, j] * x[c[e], j] for i, j, e  ->  for i: for e in p[i]:p[i + 1]: v[e] += sum over j``
+    """
+    given = [x for b in bounds.values() for x in (b.lower, b.upper) if x is not None]
+    tied = set(bounds) | set(variables(given))
+    first = next(k for k, v in enumerate(own) if v in tied)
+
+    def place(v: Var) -> int:
+        if v in tied or (v in written and own.index(v) < first):
+            return 0
+        return 1 if v in written else 2
+
+    return sorted(own, key=place)
+
+
+def _nested(
+    own: Sequence[Var],
+    outer: Sequence[Var],
+    bounds: Mapping[Var, Bounds],
+    where: Sequence[Expr],
+    t: Translation,
+) -> tuple[Stmt, ...]:
+    """Loops over axes inside of others, each guard as far out as it can stand, around the point."""
+    items: list[nodes.Loop | nodes.If] = []
+    waiting, known = list(where), set(outer)
+    inside = set(own)
+
+    def guards() -> None:
+        for c in [c for c in waiting if not (set(variables([c])) & inside) - known]:
+            waiting[:] = [other for other in waiting if other is not c]
+            items.append(nodes.If(t.expression(c), ()))
+
+    guards()
+    for v in own:
+        low, high = bounds[v].within(v) if v in bounds else (v.lo, v.hi)
+        first, last = (whole_number(t.index(n)) for n in (low, high))
+        items.append(nodes.Loop(t.name(v), first, last, (), label=v.name))
+        known.add(v)
+        guards()
+    body: tuple[Stmt, ...] = (nodes.Point({}),)
+    for item in reversed(items):
+        body = (replace(item, body=body),)
+    return body
+
+
+def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Sequence[Stmt]:
+    """Loop nests that carry out a statement's task: over its box, or along its walk."""
+    if s.walk is None:
+        return boxed(task)
+    t = Translation(buffers)
+    t.names = {v: a.name for v, a in zip(s.domain.axes, task.axes, strict=True)}
+    names = [a.name for a in task.axes]
+
+    def walk(item: Walk) -> Stmt:
+        if isinstance(item, For):
+            inner = tuple(walk(w) for w in item.body)
+            lower, upper = t.expression(item.lower), t.expression(item.upper)
+            return nodes.Loop(t.name(item.var), lower, upper, inner, item.step, label=item.var.name)
+        if isinstance(item, If):
+            return nodes.If(t.expression(item.condition), tuple(walk(w) for w in item.body))
+        at = {a: t.expression(e) for a, v, e in zip(names, s.domain.axes, item.at, strict=True) if e is not v}
+        return nodes.Point(at)
+
+    return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy)]
+
+
+class Translation:
+    """te expressions to loop-nest expressions; what is used several times gets a name."""
+
+    def __init__(
+        self,
+        buffers: Mapping[Tensor, Buffer],
+        sizes: Sizes | None = None,
+        given: Mapping[Var, Expr] | None = None,
+    ) -> None:
+        self.buffers, self.sizes, self.given = buffers, sizes or Sizes(), given or {}
+        self.names: dict[Var, str] = {}
+        self.made = dict[Expr, Expr](self.given.items())
+        self.lets: list[Let] = []
+
+    def around(self) -> Translation:
+        """For what stands around the point, where the values that have names there have none yet."""
+        other = Translation(self.buffers, self.sizes, self.given)
+        other.names = self.names
+        return other
+
+    def name(self, v: Var) -> str:
+        return self.names.setdefault(v, f"i{len(self.names)}")
+
+    def index(self, n: Any) -> Expr:
+        """A bound of an axis."""
+        n = normal_extent(n)
+        if isinstance(n, Expr) and n in self.sizes.names:
+            return nodes.Size(self.sizes.names[n])
+        return self.expression(n) if isinstance(n, Expr) else Const(int(n))
+
+    def expression(self, root: Expr) -> Expr:
+        """Without naming anything."""
+        for e in postorder([root]):
+            if e not in self.made:
+                self.made[e] = self._node(e)
+        return self.made[root]
+
+    def value(self, root: Expr) -> Expr:
+        """With names for what is computed several times, or very deep, and reads only what is read anyway."""
+        uses: Counter[Expr] = Counter()
+        harmless = _harmless(root)
+        for e in postorder([root]):
+            uses.update(e.operands)
+        depth: dict[Expr, int] = {}
+        for e in postorder([root]):
+            depth[e] = 1 + max((depth[o] for o in e.operands), default=0)
+            if e in self.made and isinstance(e, (Const, Var)):
+                continue
+            node = self._node(e)
+            again = uses[e] > 1 and isinstance(e, (Apply, Select, Cast)) and e.dtype.kind in "fb"
+            if (again or depth[e] > DEEP) and e in harmless and not isinstance(e, (Const, Var)):
+                name = f"t{len(self.lets)}"
+                self.lets.append(Let(name, node))
+                node = nodes.Local(name, node.dtype)
+                depth[e] = 0
+            self.made[e] = node
+        return self.made[root]
+
+    def _node(self, e: Expr) -> Expr:
+        if isinstance(e, Const):
+            return Const(e.value, e.dtype)
+        if isinstance(e, Var):
+            return nodes.Size(self.sizes.names[e]) if e.kind == "size" else nodes.Var(self.name(e))
+        below = tuple(self.made[o] for o in e.operands)
+        if isinstance(e, Read):
+            return nodes.Load(self.buffers[e.tensor], tuple(map(whole_number, below)))
+        if isinstance(e, Select):
+            return Select(*below)
+        if isinstance(e, Cast):
+            (x,) = below
+            if isinstance(x, Cast) and x.operand.dtype == e.dtype and dtypes.is_half(e.dtype):
+                return x.operand  # to a wider dtype and back
+            return Cast(x, e.dtype)
+        assert isinstance(e, Apply)
+        if below and below[0].dtype.kind == "c":
+            return Apply(e.name, below, e.dtype)
+        if e.dtype.kind in "fc" and below[0].dtype != e.dtype:
+            below = tuple(Cast(x, e.dtype) for x in below)
+        if e.dtype != below[0].dtype and e.dtype.kind != "b":
+            return Cast(Apply(e.name, below, below[0].dtype), e.dtype)
+        return Apply(e.name, below, e.dtype)
+
+
+def whole_number(e: Expr) -> Expr:
+    return e if e.dtype == INT64 else Cast(e, INT64)
+
+
+def _certain(root: Expr) -> set[Expr]:
+    """Expressions that are evaluated wherever the root is: not only on one side of a choice."""
+    found: set[Expr] = set()
+    stack = [root]
+    while stack:
+        e = stack.pop()
+        if e in found:
+            continue
+        found.add(e)
+        stack += [e.condition] if isinstance(e, Select) else e.operands
+    return found
+
+
+def _harmless(root: Expr) -> set[Expr]:
+    """Expressions that read nothing but what is read wherever the root is evaluated, or surely is there."""
+    certain = _certain(root)
+    found: set[Expr] = set()
+    for e in postorder([root]):
+        if isinstance(e, Read):
+            safe = e in certain or all(map(_is_inside, e.indices, e.tensor.shape))
+        else:
+            safe = all(o in found for o in e.operands)
+        if safe:
+            found.add(e)
+    return found
+
+
+def _is_inside(index: Expr, extent: Extent) -> bool:
+    """Whether an index is a number or an axis that does not leave an extent."""
+    if not isinstance(extent, int):
+        return False
+    if isinstance(index, Var):
+        return isinstance(index.lo, int) and isinstance(index.hi, int) and 0 <= index.lo <= index.hi <= extent
+    return isinstance(index, Const) and 0 <= index.value < extent
+
+
+def compiles(s: Statement) -> bool:
+    """Whether compiled code can run a statement."""
+    if s.body.dtype.kind == "c" and s.combine not in ("assign", "sum", "prod"):
+        return False
+    if dtypes.is_half(s.tensor.dtype) and s.combine != "assign":
+        return False  # of a recurrence: others are made in single (`halves`)
+    return dtypes.is_compiled(s.tensor.dtype) and all(_compiles(e) for e in postorder(s.roots))
+
+
+def _compiles(e: Expr) -> bool:
+    if not dtypes.is_compiled(e.dtype):
+        return False
+    if isinstance(e, Apply):
+        dtype = e.args[0].dtype
+        if dtype.kind in "iub" and e.dtype.kind in "fc":
+            dtype = e.dtype
+        return scalar_code.supported(e.name, dtype)
+    return True
+
+
+def as_int(n: Any) -> int:
+    """An extent of a bound program."""
+    if isinstance(n, Const):
+        n = n.value
+    if not isinstance(n, (int, np.integer)):
+        raise ArgumentError("te: lower", got=f"extent {n}", expected="an integer", remedy="bind sizes")
+    return int(n)

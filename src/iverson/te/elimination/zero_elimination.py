@@ -1,0 +1,483 @@
+"""Zero elimination: how to walk each statement so that only nonzero terms are visited.
+
+    gather      outputs first: ``A'[f(p)] += ...`` becomes ``A'[a] += ...`` over a and what of p is
+                left free by f(p) = a. Each output has one owner. Needs exact loops.
+    injective   the primal's order; no two points write the same element
+    scatter     the primal's order; writes may collide, or their address depends on data
+
+Either way the walk is exact loops over the domain where isl gives them, else the statement's own box
+with its guards, which always exists: nothing can fail or hang, only visit more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import ceil
+
+from iverson.expr.affine import Affine, make
+from iverson.expr.build import as_expr
+from iverson.expr.nodes import Expr, same
+from iverson.te.elimination.convex_pieces import disjoint, index_cases
+from iverson.te.elimination.exact_loops import exact_loops
+from iverson.te.elimination.guarded_boxes import MOST, filling
+from iverson.te.ir.expressions import (
+    Tensor,
+    Var,
+    extent,
+    limits,
+    replacing,
+    substitute,
+    typical,
+    variables,
+)
+from iverson.te.ir.index_arithmetic import (
+    Constraint,
+    affine_of,
+    constraints_of,
+    depends_on_data,
+    expr_of,
+    floor_parts,
+    holds,
+    interval,
+    is_linear,
+    is_pure,
+    is_range,
+    narrowed,
+    normal_extent,
+)
+from iverson.te.ir.integer_sets import is_empty
+from iverson.te.ir.nodes import (
+    Domain,
+    For,
+    If,
+    Program,
+    Recurrence,
+    Statement,
+    Walk,
+    program_of,
+    recurrence_of,
+    unit_of,
+)
+from iverson.te.ir.ragged_axes import bounds_in, check_bounds, is_ragged
+from iverson.te.language.injectivity import is_injective
+from iverson.te.language.stages import split_guard
+from iverson.te.rewrites.common_tensors import shared
+from iverson.te.rewrites.lookup_tables import tabled
+from iverson.te.rewrites.mixed_radix import normalize, simplified, where_they_hold
+
+OWN_AXES = "the write is axes themselves"
+BY_DATA = "the address depends on data"
+BY_STEP = "a step at a time"
+BY_BOUNDS = "bounds depend on data, in the order of the definition"
+#: Divisors up to which it is asked what a division leaves over.
+MOST_RESIDUES = 64
+NOWHERE = "no point satisfies the guards"
+NEARLY_ALL = "outputs first, over a box of which nearly all counts"
+#: Reasons for a walk that hold whatever the sizes are.
+ALL_SIZES = (OWN_AXES, BY_DATA, BY_STEP, BY_BOUNDS, NEARLY_ALL)
+
+
+def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
+    """The program with every statement's walk and strategy chosen; its meaning is the same.
+
+    >>> from iverson.te import language as te
+    >>> A = te.placeholder((4, 4), name="A")
+    >>> B = te.compute((4, 4), lambda i, j: te.bracket(j <= i) * A[i, j], "B")
+    >>> [s.strategy for s in eliminate(B).statements]
+    ['gather']
+    """
+    if isinstance(program, Tensor):
+        program = program_of([program])
+    elif not isinstance(program, Program):
+        program = program_of(program)
+    program = shared(tabled(program))
+    statements: list[Statement] = []
+    for s in program.statements:
+        stepped = recurrence_of(s.tensor) is not None
+        statements += [_stepped(s)] if stepped else _kept([plan(piece) for piece in cases(s)])
+    return Program(program.inputs, tuple(statements), program.outputs, program.sizes)
+
+
+def _stepped(s: Statement) -> Statement:
+    """A statement of a recurrence: over its guarded box, what it writes first where that is distinct axes."""
+    s = replace(s, write=_only_choice(s))
+    steps = unit_of(s.tensor)
+    assert isinstance(steps, Recurrence)
+    found = _own_axes_first(s) if any(w is steps.axis for w in s.write) else None
+    strategy = "scatter" if found is None else "gather"
+    return replace(where_they_hold(found or s), strategy=strategy, reason=BY_STEP)
+
+
+def _only_choice(s: Statement) -> tuple[Expr, ...]:
+    """Where a statement writes, choices made where guards leave but one: ``max(i - 1, 0)`` where i > 0."""
+    choices = index_cases(s.write)
+    if len(choices) > 1:
+        choices = [c for c in choices if not is_empty(s.domain.axes, [*s.domain.where, *c[0]])]
+    return choices[0][1] if len(choices) == 1 else s.write
+
+
+def _kept(planned: list[Statement]) -> list[Statement]:
+    """Without statements that have no points, but for one: the tensor is still to be made."""
+    some = [s for s in planned if s.walk != ()]
+    return some or planned[:1]
+
+
+def cases(statement: Statement) -> list[Statement]:
+    """Statements that together are this one, each with convex guards and an affine index without choices.
+
+    Only sums are split: their terms may come in any number of statements.
+    """
+    if statement.walk is not None:
+        return [statement]
+    if _is_nowhere(statement):
+        return [replace(statement, walk=(), reason="an axis has no values")]
+    if statement.combine not in ("sum", "assign"):
+        return [statement]
+    guards, body = split_guard(statement.body)
+    if statement.combine == "sum":
+        few, body = split_guard(body, lambda p: _leaves_few(p, statement.domain))
+        guards += few
+    # An address that depends on data is walked in the primal's order: its choices may stay in it.
+    indirect = depends_on_data(statement.write)
+    choices = [((), statement.write)] if indirect else index_cases(statement.write)
+    result = []
+    for conditions, write in choices:
+        where = (*statement.domain.where, *guards, *conditions)
+        pieces = disjoint(where)
+        for piece in [where] if pieces is None else pieces:
+            domain = Domain(statement.domain.axes, piece)
+            result.append(replace(statement, write=write, body=body, domain=domain))
+    if len(result) > 1:  # of an assignment: disjoint, onto zeros
+        result = [replace(s, combine="sum") for s in result]
+    return result or [replace(statement, walk=(), reason=NOWHERE)]
+
+
+def _leaves_few(condition: Expr, domain: Domain) -> bool:
+    """Whether a condition with alternatives leaves less than half of the box: then its cases are worth it."""
+    if depends_on_data([condition]) or disjoint([condition]) is None:
+        return False
+    return 2 * filling(Domain(domain.axes, (condition,))) < 1
+
+
+def plan(statement: Statement) -> Statement:
+    """One statement with its strategy, the reason and its walk, or a box no larger than it need be."""
+    if is_ragged(statement) and statement.walk is None:
+        return _ragged(statement)
+    found = _planned(statement)
+    if found.walk is None and not is_symbolic(found):
+        found = _narrowed(found)
+        # Else what it writes may be outside, and a total of no terms would be written there.
+        return replace(found, walk=(), reason=NOWHERE) if _is_nowhere(found) else found
+    return where_they_hold(found)
+
+
+def _is_nowhere(s: Statement) -> bool:
+    """Whether an axis has no values."""
+    return any(isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in s.domain.axes)
+
+
+def _ragged(s: Statement) -> Statement:
+    """A statement of which axes' bounds depend on data, its outputs first if they are axes of the others."""
+    own = _own_axes_first(s)
+    if own is None or set(variables(own.write)) & set(bounds_in(own.domain)[0]) or check_bounds(own.domain):
+        return replace(s, strategy="scatter", reason=BY_BOUNDS)
+    return replace(own, strategy="gather", reason=OWN_AXES)
+
+
+def _narrowed(s: Statement) -> Statement:
+    """The statement with the axes that are not written cut to where single conditions can hold."""
+    constraints = [c for e in s.domain.where for c in constraints_of(e) or ()]
+    written = set(variables(s.write))
+    new: dict[Expr, Expr] = {}
+    known = narrowed(s.domain.axes, constraints)
+    for v in s.domain.axes:
+        low, high = int(known[v][0]), int(known[v][1])
+        if v not in written and (low, high + 1) != limits(v):  # else statements over one box stay alike
+            new[v] = v.ranging(low, max(low, high + 1))
+    axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
+    return simplified(s.mapped(replacing(new), axes))
+
+
+def _planned(statement: Statement) -> Statement:
+    """The statement with its strategy, the reason and its walk, if isl finds one."""
+    if is_symbolic(statement) and statement.walk is None:
+        found = _for_all_sizes(statement)
+        if found is not None:
+            return found
+    if statement.walk is not None or is_symbolic(statement):
+        reason = statement.reason or "sizes are not bound yet"
+        return replace(statement, strategy=statement.strategy or "scatter", reason=reason)
+    if not statement.domain.where:
+        box = _own_axes_first(statement)
+        if box is not None:  # nothing to leave out: digits would only make its loops shorter
+            return replace(box, strategy="gather", reason=OWN_AXES)
+    if depends_on_data(statement.write) and not statement.domain.where:
+        return replace(statement, strategy="scatter", reason=BY_DATA)
+    s = normalize(statement)
+    constraints = constraints_in(s.domain)
+    forms = [affine_of(e) for e in s.write]
+    if depends_on_data(s.write):
+        return _walked(s, constraints, "scatter", BY_DATA)
+    if not all(map(is_pure, forms)) or constraints is None:
+        why = "the guards are" if constraints is None else "the index is"
+        return replace(s, strategy="scatter", reason=f"{why} not affine")
+    first = _own_axes_first(s)
+    if first is not None:
+        own = constraints_in(first.domain)
+        return _walked(first, own, "gather", OWN_AXES)
+    if is_injective(s.write, s.domain.axes, constraints):
+        return _walked(s, constraints, "injective", "every element is written at most once")
+    exact = [_without_floors(f, constraints) for f in forms]
+    if not all(is_linear(f) for f, _ in exact):
+        return _walked(s, constraints, "scatter", "radices in the write do not nest")
+    turned = _solved(s, *zip(*exact, strict=True))
+    loops = exact_loops(turned.domain.axes, constraints_in(turned.domain) or [])
+    if loops is None:
+        return _walked(s, constraints, "scatter", "outputs first is too much to ask isl")
+    if not is_exact(loops, owned(turned, "gather")):
+        return _walked(s, constraints, "scatter", "no exact loops over the outputs first")
+    return replace(turned, walk=loops, strategy="gather", reason="exact loops, outputs first")
+
+
+def _for_all_sizes(s: Statement) -> Statement | None:
+    """A statement over a box nearly all of which counts, at typical sizes; None where there is none."""
+    s = _pinned(s)
+    if depends_on_data(s.write):
+        return None if s.domain.where else replace(s, strategy="scatter", reason=BY_DATA)
+    forms = [affine_of(e) for e in s.write]
+    if not all(map(is_pure, forms)) or constraints_in(s.domain) is None:
+        return None
+    box = _own_axes_first(s)
+    if box is not None and not box.domain.where:
+        return replace(box, strategy="gather", reason=OWN_AXES)
+    if box is None and s.combine == "sum":
+        box = _solved(s, forms)
+    if box is None or not all(map(is_range, box.domain.axes, box.tensor.shape)):
+        return None
+    return replace(box, strategy="gather", reason=NEARLY_ALL) if filling(box.domain) * MOST >= 1 else None
+
+
+def _pinned(s: Statement) -> Statement:
+    """The statement with axes cut to their first or last value where a guard leaves no other.
+
+    Only of axes that have values whatever the sizes are, which are positive: `ForShapes.at`.
+
+    ``T[i] += f(t, i) for t in 0:n if t < 1  ->  T[i] += f(t, i) for t in 0:1``
+    """
+    only: dict[Expr, Expr] = {}
+    new: dict[Expr, Expr] = {}
+    for c in constraints_in(s.domain) or ():
+        for v in filter(_has_values, s.domain.axes):
+            by = c.form.coefficient(v)
+            bound = (c.form - make(0, {v: by})).scaled(-by)
+            ends = {-1: as_expr(v.lo), 1: as_expr(v.hi) - 1}  # v is at most its first, at least its last
+            if by in ends and bound == affine_of(ends[by]):
+                only[v] = k = ends[by]
+                new[v] = v.ranging(normal_extent(k), normal_extent(k + 1))
+    if not only:
+        return s
+    where = tuple(c for c in s.domain.where if not _holds_always(substitute([c], only)[0]))
+    axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
+    return replace(s, domain=Domain(s.domain.axes, where)).mapped(replacing(new), axes)
+
+
+def _has_values(v: Var) -> bool:
+    """Whether a range is not empty for any positive sizes."""
+    assert v.hi is not None
+    n = affine_of(as_expr(v.hi)) - affine_of(as_expr(v.lo))
+    return n.const + sum(k for _, k in n.terms) >= 1 and all(
+        k > 0 and isinstance(size, Var) for size, k in n.terms
+    )
+
+
+def _holds_always(condition: Expr) -> bool:
+    found = constraints_of(condition)
+    assert found is not None, "values put into constraints leave constraints"
+    return all(holds(c) is True for c in found)
+
+
+def constraints_in(domain: Domain) -> list[Constraint] | None:
+    """A domain's conditions as constraints; None where one is not a quasi-affine conjunction."""
+    result: list[Constraint] = []
+    for condition in domain.where:
+        found = constraints_of(condition)
+        if found is None:
+            return None
+        result += found
+    return result
+
+
+def is_chosen(program: Program) -> bool:
+    """Whether the walk of each statement holds for all sizes: no better one is known for any of them."""
+    return all(s.reason in ALL_SIZES or not is_symbolic(s) for s in program.statements)
+
+
+def is_symbolic(statement: Statement) -> bool:
+    """Whether sizes are left in the statement's box, its tensor's shape or its indices."""
+    bounds = [b for v in statement.domain.axes for b in (v.lo, v.hi)]
+    if any(isinstance(b, Expr) for b in (*bounds, *statement.tensor.shape)):
+        return True
+    return any(v.kind == "size" for v in variables(statement.roots))
+
+
+def _walked(s: Statement, constraints: list[Constraint] | None, strategy: str, reason: str) -> Statement:
+    """The statement walked in the order of its axes."""
+    if not constraints:
+        return replace(s, strategy=strategy, reason=reason)
+    loops = exact_loops(s.domain.axes, constraints)
+    if loops is None:
+        reason += "; its own box, guarded: too much to ask isl"
+    elif not is_exact(loops, owned(s, strategy)):
+        reason += "; some guards are left in the loops"
+    return replace(s, walk=loops, strategy=strategy, reason=reason)
+
+
+def owned(s: Statement, strategy: str) -> tuple[Var, ...]:
+    """The axes that a gather's outputs are: a guard on them alone says which outputs stay 0."""
+    return s.domain.axes[: len(s.write)] if strategy == "gather" else ()
+
+
+def is_exact(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> bool:
+    """Whether every iteration of an innermost loop is a point: no guard is left inside a loop.
+
+    A guard inside loops over ``outputs`` only is no loss: these loops visit what is written anyway.
+    """
+    free = set(outputs)
+    pending = [(item, False) for item in walk]
+    while pending:
+        item, inside = pending.pop()
+        if isinstance(item, If) and inside:
+            return False
+        if isinstance(item, For):
+            pending += [(below, inside or item.var not in free) for below in item.body]
+        elif isinstance(item, If):
+            pending += [(below, inside) for below in item.body]
+    return True
+
+
+def _own_axes_first(s: Statement) -> Statement | None:
+    """The statement with its write's axes first, where the write is distinct axes plus constants.
+
+    before -> after: ``A'[j + 1] += ... for i, j`` -> ``A'[a] += ... for a, i`` with j = a - 1.
+    """
+    found: list[Var] = []
+    forms = [affine_of(e) for e in s.write]
+    for f in forms:
+        own = [v for v in s.domain.axes if f == make(f.const, {v: 1})]
+        if not own:
+            return None
+        found += own
+    if len(set(found)) != len(found):
+        return None
+    new: dict[Expr, Expr] = {}
+    first: list[Var] = []
+    for v, f in zip(found, forms, strict=True):
+        a = v if f.const == 0 else _shifted(v, f.const)
+        first.append(a)
+        if a is not v:
+            new[v] = a - f.const
+    rest = [v for v in s.domain.axes if v not in set(found)]
+    return _substituted(s, new, (*first, *rest), s.domain.where, tuple(first))
+
+
+def _shifted(v: Var, offset: int) -> Var:
+    assert v.hi is not None
+    return v.ranging(normal_extent(v.lo + offset), normal_extent(v.hi + offset))
+
+
+def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Affine, int]:
+    """(form, d) with ``d * index == form``, without the floors of which guards say what is left over.
+
+    before -> after: ``(y + 1 - r) // 2`` where ``(y + 1 - r) % 2 == 0`` -> ``y + 1 - r``, 2.
+    """
+    divided = 1
+    for atom, _ in form.terms:
+        parts, own = floor_parts(atom), form.coefficient(atom)
+        if parts is None:
+            continue
+        x, d = parts
+        rest = _remainder(x, d, constraints)
+        if rest is None:
+            continue
+        form = (form - make(0, {atom: own})).scaled(d) + (x - Affine(rest)).scaled(own)
+        divided *= d
+    return form, divided
+
+
+def _remainder(x: Affine, d: int, constraints: Iterable[Constraint]) -> int | None:
+    """``x % d`` where a guard says that d divides some L, and x is a multiple of L and a number, modulo d."""
+    if d > MOST_RESIDUES:
+        return None
+    for c in constraints:
+        for atom, by in c.form.terms if c.equality else ():
+            other = c.form - make(0, {atom: by})  # it is -by * atom
+            if by % d:
+                continue
+            for m in range(1, d):
+                left = x - other.scaled(m)
+                if all(k % d == 0 for _, k in left.terms):
+                    return left.const % d
+    return None
+
+
+def _solved(s: Statement, forms: Sequence[Affine], divided: Sequence[int] = ()) -> Statement:
+    """The statement outputs first: each index a = f(p) is solved for one axis of p.
+
+    before -> after: ``A'[2*o + r] += ... for o, r`` -> ``A'[a] += ... for a, o`` with r = a - 2*o
+    where 0 <= a - 2*o < 3. An axis with a coefficient c other than 1 adds that c divides the rest.
+
+    divided : by what the forms are divided, without a rest, to be the indices (`_without_floors`).
+    """
+    where = list(s.domain.where)
+    solved: dict[Expr, Expr] = {}
+    outputs: list[Var] = []
+    for k, f in enumerate(forms):
+        n = s.tensor.shape[k]
+        d = divided[k] if divided else 1
+        low, high = (bound / d for bound in interval(f))
+        a = Var(f"a{k}", 0, n)
+        if not is_symbolic(s):
+            assert isinstance(n, int)
+            a = Var(f"a{k}", int(max(0, ceil(low))), int(min(high // 1 + 1, n)))
+        outputs.append(a)
+        current = affine_of(substitute([expr_of(f)], solved)[0])
+        floors = set(variables([t for t, _ in current.terms if not isinstance(t, Var)]))
+        choices = [
+            (abs(c), -_size(v), v, c)
+            for v in s.domain.axes
+            if (c := current.coefficient(v)) and v not in floors
+        ]
+        if not choices:
+            where.append(expr_of(current) == a * d)
+            continue
+        _, _, v, c = min(choices, key=lambda t: (t[0], t[1], t[2].serial))
+        # d*a = c*v + rest, so v = (d*a - rest) / c.
+        rest = make(0, {a: d}) - current + make(0, {v: c})
+        value = expr_of(rest.scaled(1 if c > 0 else -1))
+        if abs(c) > 1:
+            where.append(value % abs(c) == 0)
+            value = value // abs(c)
+        assert v.hi is not None
+        where += [value >= v.lo, value < v.hi]
+        step: dict[Expr, Expr] = {v: value}
+        solved = {old: substitute([e], step)[0] for old, e in solved.items()} | step
+    rest_axes = [v for v in s.domain.axes if v not in solved]
+    return _substituted(s, solved, (*outputs, *rest_axes), where, tuple(outputs))
+
+
+def _size(v: Var) -> int:
+    return typical(extent(v))
+
+
+def _substituted(
+    s: Statement,
+    new: dict[Expr, Expr],
+    axes: tuple[Var, ...],
+    where: Iterable[Expr],
+    write: tuple[Expr, ...],
+) -> Statement:
+    made = replace(s, domain=Domain(axes, tuple(where))).mapped(replacing(new))
+    found = simplified(replace(made, write=write))
+    assert same(found.write, write)
+    return found

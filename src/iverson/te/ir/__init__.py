@@ -1,0 +1,1 @@
+"""The statement IR: expressions, statements and domains, their text, rules and meaning."""

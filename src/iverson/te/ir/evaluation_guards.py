@@ -1,0 +1,90 @@
+"""Where an expression is evaluated: the guards (of Selects and of the domain) above each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import Any
+
+from iverson.core import dtypes
+from iverson.expr.nodes import Const, Expr, Select, postorder
+from iverson.te.ir.index_arithmetic import conjuncts, depends_on_data, negation
+from iverson.te.ir.nodes import Statement
+
+
+class Guards(Set[Expr]):
+    """Conditions that hold together, in the order in which they were met; equal whatever that is.
+
+    Expressions are told apart by where they lie in memory, so that a set of them has another order in each
+    process, and what is made of it would have other code.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self, conditions: Iterable[Expr] = ()) -> None:
+        self._held = dict.fromkeys(conditions)
+
+    def __contains__(self, condition: object) -> bool:
+        return condition in self._held
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._held))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Guards) and self._held.keys() == other._held.keys()
+
+    def __and__(self, other: Set[Any]) -> Guards:
+        return Guards(c for c in self if c in other)
+
+    def __or__(self, other: Set[Any]) -> Guards:
+        return Guards((*self, *other)) if other else self
+
+    def __sub__(self, other: Set[Any]) -> Guards:
+        return Guards(c for c in self if c not in other)
+
+
+def guards_of(root: Expr, outer: Iterable[Expr] = ()) -> dict[Expr, Guards]:
+    """Per node under ``root``, conditions that hold wherever the node's value is used.
+
+    A node used in several places has the conditions common to all of them.
+    """
+    found: dict[Expr, Guards] = {root: Guards(outer)}
+    for node in reversed(postorder([root])):
+        here = found[node]
+        for k, operand in enumerate(node.operands):
+            extra: Iterable[Expr] = ()
+            if isinstance(node, Select) and k:
+                c = node.condition
+                extra = conjuncts(c if k == 1 else negation(c))
+            there = here | Guards(extra)
+            found[operand] = found[operand] & there if operand in found else there
+    return found
+
+
+def statement_guards(statement: Statement) -> dict[Expr, Guards]:
+    """`guards_of` for all roots of a statement: conditions on data hold where those on indices do."""
+    conditions = statement.domain.where
+    where = Guards(c for e in conditions for c in conjuncts(e))
+    on_data = {e for e in conditions if depends_on_data([e])}
+    plain = Guards(c for e in conditions if e not in on_data for c in conjuncts(e))
+    found: dict[Expr, Guards] = {}
+    decided = set(conditions) - on_data  # a set, as == of expressions is an expression
+    for root in statement.roots:
+        if root in decided:
+            continue
+        for node, guards in guards_of(root, plain if root in on_data else where).items():
+            found[node] = found[node] & guards if node in found else guards
+    return found
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr:
+    """All of the conditions together; true where there are none."""
+    result: Expr | None = None
+    for c in conditions:
+        result = c if result is None else result & c
+    return Const(True, dtypes.bool) if result is None else result

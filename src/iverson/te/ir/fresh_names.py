@@ -1,0 +1,52 @@
+"""What is called after what users named: tensors that a rewrite adds.
+
+``T.part`` is a tensor made for T, ``T.1``, ``T.2`` the reductions inside of its definition, and ``dy/dx`` the
+derivative of y in x. In loop nests names are numbers (``b3``, ``i0``), so that no name of a user's can be one
+of them; a buffer and a loop have what users call them as their label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iverson.te.ir.expressions import Tensor
+
+#: What the parts of a tensor hold; `te.explain` says it of each, and the reference lists them.
+PARTS = {
+    "argmax": "where {0} has its largest value, which its derivative reads",
+    "argmin": "where {0} has its smallest value, which its derivative reads",
+    "first": "the first point that writes the extremum of each entry of {0}",
+    "factors": "the factors of {0}, or with a number the products of so many of them next to each other",
+    "before": "for each point that multiplies an entry of {0}, the one before it",
+    "last": "for each entry of {0}, the last point that multiplies it",
+    "products": "for each point that multiplies an entry of {0}, the product so far",
+    "table": "what functions of indices alone give in {0}",
+    "tangent": "the derivative of {0} along the tangents",
+    "held": "how many of the entries that a selection holds {0} depends on",
+}
+
+
+def part(tensor: Tensor, which: str, count: int | None = None) -> str:
+    """The name of a part of a tensor, one of `PARTS`; ``count`` numbers it."""
+    assert which in PARTS
+    return f"{tensor.name}.{which}{'' if count is None else count}"
+
+
+def meaning(name: str) -> str:
+    """What a tensor holds that nobody named; "" for one of a user's and for derivatives."""
+    whole, _, last = name.rpartition(".")
+    if whole and last.isdigit():
+        return f"a reduction inside of {whole}"
+    known = PARTS.get(last.rstrip("0123456789"), "") if whole else ""
+    return known.format(whole)
+
+
+def distinct(name: str, taken: Collection[str]) -> str:
+    """The name, with a number where others have it: ``cotangent``, ``cotangent_1``."""
+    found, k = name, 0
+    while found in taken:
+        k += 1
+        found = f"{name}_{k}"
+    return found

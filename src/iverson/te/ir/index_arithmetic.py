@@ -1,0 +1,437 @@
+"""The normal form of index arithmetic: integer combinations of variables and of floors of such.
+
+    affine ::= const + sum of coefficient * atom
+    atom   ::= Var | affine // d (an interned expression in this form) | anything else (opaque)
+
+``a % d`` is ``a - d * (a // d)``. The constructor of floors is where ``//`` and ``%`` are
+simplified; ranges of index expressions and what guards say about them are here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd, inf
+
+from iverson.core import dtypes
+from iverson.expr.affine import Affine, difference, keep_form, known_form, linear, make, single
+from iverson.expr.build import apply, cast, index
+from iverson.expr.function_facts import NEGATED
+from iverson.expr.intervals import EVERYTHING, Bound, Interval, of_form, of_function
+from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
+from iverson.te.ir.expressions import Extent, Read, Var, as_number
+from iverson.te.ir.nodes import Compute
+
+
+def affine_of(root: Expr) -> Affine:
+    """The normal form of an integer expression; what is not index arithmetic is an opaque atom.
+
+    >>> i = Var("i", 0, 12)
+    >>> affine_of((i * 4 + 3) // 4) == affine_of(i)
+    True
+    >>> affine_of(i % 20) == affine_of(i)
+    True
+    """
+    found = known_form(root)
+    if found is None:
+        for node in postorder([root]):
+            found = known_form(node) or keep_form(node, _affine_of_node(node))
+    assert found is not None
+    return found
+
+
+def _affine_of_node(node: Expr) -> Affine:
+    if isinstance(node, Const) and node.dtype.kind in "iu":
+        return Affine(node.value)
+    if isinstance(node, Cast) and node.operand.dtype.kind in "iu":
+        return affine_of(node.operand)
+    if isinstance(node, Apply) and node.dtype.kind in "iu":
+        args = [affine_of(a) for a in node.args]
+        found = linear(node.name, args)
+        if found is not None:
+            return found
+        if node.name in ("floor_divide", "remainder") and not args[1].terms and args[1].const > 0:
+            d = args[1].const
+            quotient = floor(args[0], d)
+            return quotient if node.name == "floor_divide" else args[0] - quotient.scaled(d)
+        if node.name in ("minimum", "maximum"):
+            low, high = interval(args[0] - args[1])
+            first = high <= 0 if node.name == "minimum" else low >= 0
+            second = low >= 0 if node.name == "minimum" else high <= 0
+            if first or second:
+                return args[0] if first else args[1]
+    return single(node)
+
+
+def normal_extent(n: Extent) -> Extent:
+    """An extent in normal form: an int if it is a number, and one expression for equal forms.
+
+    >>> n = Var("n", 0, None, "size")
+    >>> normal_extent(n + 2 - 2) is n, normal_extent(n - n + 3)
+    (True, 3)
+    """
+    return as_number(expr_of(affine_of(n))) if isinstance(n, Expr) else n
+
+
+def same_extent(a: Extent, b: Extent) -> bool:
+    """Whether two extents are known to be equal."""
+    a, b = normal_extent(a), normal_extent(b)
+    return a is b if isinstance(a, Expr) or isinstance(b, Expr) else a == b
+
+
+def is_range(v: Var, n: Extent) -> bool:
+    """Whether an axis takes the values from 0 to n - 1."""
+    return v.hi is not None and same_extent(v.lo, 0) and same_extent(v.hi, n)
+
+
+def expr_of(form: Affine) -> Expr:
+    """The expression a normal form stands for, positive terms first; the same one for equal forms."""
+    result: Expr | None = None
+    for atom, c in sorted(form.terms, key=lambda t: t[1] < 0):
+        term = cast(atom, dtypes.int64)
+        if abs(c) != 1:
+            term = apply("multiply", term, index(abs(c)))
+        if result is None:
+            result = term if c > 0 else apply("negative", term)
+        else:
+            result = apply("add" if c > 0 else "subtract", result, term)
+    if result is None:
+        return index(form.const)
+    if form.const:
+        name = "add" if form.const > 0 else "subtract"
+        result = apply(name, result, index(abs(form.const)))
+    return result
+
+
+def floor(form: Affine, d: int) -> Affine:
+    """``form // d`` for d > 0, simplified.
+
+    before -> after, with 0 <= low < g and g dividing d:
+    ``(d*x + y) // d -> x + y // d``; ``(g*x + low) // d -> x // (d/g)``; ``low // g -> 0``;
+    ``(x // a + y) // b -> (x + a*y) // (a*b)``.
+    """
+    if d == 1:
+        return form
+    whole = make(form.const // d, {a: c // d for a, c in form.terms})
+    rest = make(form.const % d, {a: c % d for a, c in form.terms})
+    low, high = interval(rest)
+    if low >= -inf and low // d == high // d and abs(low) != inf and abs(high) != inf:
+        return whole + Affine(int(low // d))
+    for g in _factors(rest, d):
+        small = make(rest.const % g, {a: c for a, c in rest.terms if c % g})
+        low, high = interval(small)
+        if low >= 0 and high < g:
+            big = make(rest.const // g, {a: c // g for a, c in rest.terms if c % g == 0})
+            return whole + floor(big, d // g)
+    inner = _inner_floor(rest)
+    if inner is not None:
+        x, a, other = inner
+        return whole + floor(x + other.scaled(a), a * d)
+    atom = apply("floor_divide", expr_of(rest), index(d))
+    return whole + make(0, {atom: 1})
+
+
+def _factors(form: Affine, d: int) -> list[int]:
+    """Common factors of d and some coefficients, largest first."""
+    found = {gcd(c, d) for _, c in form.terms} | {1}
+    found |= {gcd(f, g) for f in found for g in found}
+    return sorted(found - {1}, reverse=True)
+
+
+def _inner_floor(form: Affine) -> tuple[Affine, int, Affine] | None:
+    for atom, c in form.terms:
+        parts = floor_parts(atom) if c == 1 else None
+        if parts is not None:
+            return *parts, form - make(0, {atom: 1})
+    return None
+
+
+def floor_parts(atom: Expr) -> tuple[Affine, int] | None:
+    """(x, d) where the atom is ``x // d``, else None."""
+    if isinstance(atom, Apply) and atom.name == "floor_divide":
+        x, d = atom.args
+        if isinstance(d, Const) and d.value > 0:
+            return affine_of(x), d.value
+    return None
+
+
+def is_pure(form: Affine) -> bool:
+    """Whether all atoms are variables or floors of pure forms: no data, min or max."""
+    pending = [a for a, _ in form.terms]
+    while pending:
+        atom = pending.pop()
+        if isinstance(atom, Var):
+            continue
+        parts = floor_parts(atom)
+        if parts is None:
+            return False
+        pending += [a for a, _ in parts[0].terms]
+    return True
+
+
+def is_linear(form: Affine) -> bool:
+    """Whether all atoms are variables."""
+    return all(isinstance(a, Var) for a, _ in form.terms)
+
+
+# --- ranges -----------------------------------------------------------------------------------
+
+
+def interval(form: Affine, known: Mapping[Expr, Interval] | None = None) -> Interval:
+    """Bounds (both included) of a form, each variable anywhere in its range; ±inf where unknown.
+
+    ``known`` narrows the range of atoms. Sharp for forms in which each variable occurs once.
+    """
+
+    def of_atom(atom: Expr) -> Interval:
+        return _range_of(atom, known)
+
+    low, high = of_form(form, of_atom)
+    for atom, c in form.terms:
+        parts = floor_parts(atom)
+        if parts is None or c % parts[1]:
+            continue
+        # c*(x//d) = -m*d*(x//d), and m*x - m*d*(x//d) = m*(x % d) is within [0, m*(d-1)].
+        x, d = parts
+        m = -c // d
+        rest = form - (x - make(0, {atom: d})).scaled(m)
+        if len(rest.terms) >= len(form.terms):
+            continue
+        a, b = of_form(rest, of_atom)
+        low = max(low, a + min(0, m * (d - 1)))
+        high = min(high, b + max(0, m * (d - 1)))
+    return low, high
+
+
+def _range_of(atom: Expr, known: Mapping[Expr, Interval] | None) -> Interval:
+    if known and atom in known:
+        return known[atom]
+    if isinstance(atom, Var):
+        return _least(atom.lo), _greatest(atom.hi)
+    if isinstance(atom, Read):
+        return _range_of_data(atom)
+    return of_function(atom, lambda part: interval(affine_of(part), known))
+
+
+def _range_of_data(read: Read) -> Interval:
+    """A saved position is inside the box it counts in, or -1 where that may be empty."""
+    tensor = read.tensor
+    if not isinstance(tensor, Compute) or len(tensor.statements) != 1:
+        return EVERYTHING
+    (statement,) = tensor.statements
+    if statement.position is None:
+        return EVERYTHING
+    low, high = interval(affine_of(statement.position))
+    return (-1 if statement.domain.where or high < low else low), high
+
+
+def _least(lo: Extent) -> Bound:
+    return lo if isinstance(lo, int) else interval(affine_of(lo))[0]
+
+
+def _greatest(hi: Extent | None) -> Bound:
+    if hi is None:
+        return inf
+    return hi - 1 if isinstance(hi, int) else interval(affine_of(hi))[1] - 1
+
+
+# --- conditions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """``form >= 0``, or ``form == 0``."""
+
+    form: Affine
+    equality: bool = False
+
+
+def constraints_of(condition: Expr) -> list[Constraint] | None:
+    """A condition as a conjunction of constraints on pure forms; None where it is not one."""
+    result: list[Constraint] = []
+    for part in conjuncts(condition):
+        found = _constraint(part)
+        if found is None:
+            return None
+        result.append(found)
+    return result
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction, negations pushed inwards."""
+    pending, result = [condition], []
+    while pending:
+        e = pending.pop()
+        if isinstance(e, Apply) and e.name == "logical_and":
+            pending += [e.args[1], e.args[0]]
+            continue
+        if isinstance(e, Apply) and e.name == "logical_not":
+            opposite = negation(e.args[0])
+            if not (isinstance(opposite, Apply) and opposite.name == "logical_not"):
+                pending.append(opposite)
+                continue
+        result.append(e)
+    return result
+
+
+def negation(condition: Expr) -> Expr:
+    """The opposite of a condition, as a comparison where it is one on integers."""
+    if isinstance(condition, Const):
+        return apply("logical_not", condition)
+    if isinstance(condition, Apply):
+        if condition.name in NEGATED and condition.args[0].dtype.kind in "iu":
+            return apply(NEGATED[condition.name], *condition.args)
+        if condition.name in _DUAL:
+            parts = [negation(p) for p in flattened(condition, condition.name)]
+            result = parts[0]
+            for p in parts[1:]:
+                result = apply(_DUAL[condition.name], result, p)
+            return result
+    return apply("logical_not", condition)
+
+
+_DUAL = {"logical_or": "logical_and", "logical_and": "logical_or"}
+
+
+def flattened(e: Expr, name: str) -> list[Expr]:
+    """The parts of a chain of one associative function, left to right; no recursion."""
+    pending, result = [e], []
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Apply) and part.name == name:
+            pending += reversed(part.args)
+        else:
+            result.append(part)
+    return result
+
+
+def _constraint(e: Expr) -> Constraint | None:
+    if isinstance(e, Const):
+        return Constraint(Affine(0 if e.value else -1))
+    if not (isinstance(e, Apply) and e.name in NEGATED) or e.args[0].dtype.kind not in "iu":
+        return None
+    a, b = affine_of(e.args[0]), affine_of(e.args[1])
+    if not (is_pure(a) and is_pure(b)):
+        return None
+    form = difference(e.name, a, b)
+    if form is None:  # a != b is a > b where a >= b anyway
+        low, high = interval(a - b)
+        return (
+            Constraint((a - b).shift(-1))
+            if low >= 0
+            else Constraint((b - a).shift(-1))
+            if high <= 0
+            else None
+        )
+    return Constraint(form, e.name == "equal")
+
+
+def between(form: Affine, low: float, high: float) -> list[Constraint]:
+    """Constraints on pure forms that follow where an integer is in ``low <= form <= high``.
+
+    Of a minimum or maximum, those of a side are known where the other side alone could not make it so.
+    """
+    if is_pure(form):
+        found = [] if low == -inf else [Constraint(form.shift(-int(low)))]
+        return found if high == inf else [*found, Constraint(form.scaled(-1).shift(int(high)))]
+    atoms = [(a, c) for a, c in form.terms if isinstance(a, Apply) and a.name in ("minimum", "maximum")]
+    if len(form.terms) != 1 or len(atoms) != 1 or abs(atoms[0][1]) != 1:
+        return []
+    ((atom, c),) = atoms
+    low, high = low - form.const, high - form.const
+    if c < 0:
+        low, high = -high, -low
+    result = []
+    sides = [affine_of(a) for a in atom.args]
+    for side, other in (sides, sides[::-1]):
+        least, most = interval(other)
+        if atom.name == "minimum":
+            result += between(side, low, high if least > high else inf)
+        else:
+            result += between(side, low if most < low else -inf, high)
+    return result
+
+
+def holds(constraint: Constraint) -> bool | None:
+    """Whether a constraint holds everywhere (True), nowhere (False), or cannot be told (None)."""
+    low, high = interval(constraint.form)
+    if constraint.equality:
+        return True if low == high == 0 else False if low > 0 or high < 0 else None
+    return True if low >= 0 else False if high < 0 else None
+
+
+def condition_of(constraint: Constraint) -> Expr:
+    """A constraint as a boolean expression: positive terms on the left, negative on the right."""
+    form = constraint.form
+    left = {a: c for a, c in form.terms if c > 0}
+    right = {a: -c for a, c in form.terms if c < 0}
+    a = expr_of(make(max(form.const, 0), left))
+    b = expr_of(make(max(-form.const, 0), right))
+    return apply("equal" if constraint.equality else "greater_equal", a, b)
+
+
+def bounds_under(
+    form: Affine, constraints: Iterable[Constraint], known: Mapping[Expr, Interval] | None = None
+) -> Interval:
+    """Bounds of a form given constraints: interval arithmetic, narrowed by constraints on one atom
+    and by constraints on the form itself. Never too narrow; not always sharp.
+
+    known : bounds of atoms that follow from the constraints (`narrowed`), where they were found before.
+    """
+    constraints = list(constraints)
+    if known is None:
+        known = narrowed((), [c for c in constraints if len(c.form.terms) == 1], rounds=1)
+    low, high = interval(form, known)
+    for c in constraints:
+        for sign in (1, -1) if c.equality else (1,):
+            g = c.form.scaled(sign)
+            rest = form - g  # form = rest + g with g >= 0
+            low = max(low, interval(rest, known)[0])
+            rest = form + g  # form = rest - g
+            high = min(high, interval(rest, known)[1])
+    return low, high
+
+
+def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int = 8) -> dict[Expr, Interval]:
+    """The range of each axis, and of the constraints' atoms, narrowed by what each constraint says given the
+    ranges of the others, and by each floor for what it is the floor of; until nothing changes, or often.
+    """
+    forms = [c.form.scaled(sign) for c in constraints for sign in ((1, -1) if c.equality else (1,))]
+    known: dict[Expr, Interval] = {v: (_least(v.lo), _greatest(v.hi)) for v in axes}
+    floors: dict[Expr, tuple[Affine, int]] = {}
+    pending = [a for form in forms for a, _ in form.terms]
+    while pending:
+        atom = pending.pop()
+        if atom not in known:
+            known[atom] = _range_of(atom, None)
+        if atom not in floors and (parts := floor_parts(atom)) is not None:
+            floors[atom] = parts
+            pending += [a for a, _ in parts[0].terms]
+    for _ in range(rounds):
+        before = dict(known)
+        for form in forms:
+            _narrow(known, form)
+        for atom, (x, d) in floors.items():  # d atom <= x < d atom + d
+            low, high = known[atom]
+            if low != -inf:
+                _narrow(known, x.shift(-d * int(low)))
+            if high != inf:
+                _narrow(known, x.scaled(-1).shift(d * int(high) + d - 1))
+        if known == before or any(low > high for low, high in known.values()):
+            break
+    return known
+
+
+def _narrow(known: dict[Expr, Interval], form: Affine) -> None:
+    """Narrow the range of each atom of a form by ``form >= 0``."""
+    for v, k in form.terms:
+        most = interval(form - make(0, {v: k}), known)[1]  # k v >= -most
+        if most in (inf, -inf):
+            continue
+        low, high = known[v]
+        known[v] = (max(low, -(most // k)), high) if k > 0 else (low, min(high, most // -k))
+
+
+def depends_on_data(roots: Iterable[Expr]) -> bool:
+    """Whether any of the expressions reads a tensor."""
+    return any(isinstance(n, Read) for n in postorder(roots))

@@ -1,0 +1,347 @@
+"""The one place that talks to isl: integer sets of our domains, emptiness and exact loops.
+
+There is one Context, made on first use; sets of two contexts together are silently wrong. What is
+handed over is small and nearly linear: `affordable` says so *before* isl is asked, since isl has no
+time limit worth trusting. Maps are never composed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache, reduce
+from typing import Any
+
+from iverson.core.python import locks
+from iverson.expr.affine import Affine
+from iverson.expr.build import apply, index, select
+from iverson.expr.nodes import Apply, Expr
+from iverson.te.ir.expressions import Extent, Var, variables
+from iverson.te.ir.index_arithmetic import (
+    Constraint,
+    affine_of,
+    constraints_of,
+    expr_of,
+    flattened,
+    floor_parts,
+    negation,
+)
+from iverson.te.ir.nodes import For, If, Point, Walk
+
+#: What isl is asked at most: dimensions, constraints, floors, the size of coefficients, and how many
+#: atoms of one constraint have a coefficient other than 1 and -1 (7 in one took minutes, 4 a blink).
+MAX_DIMENSIONS, MAX_CONSTRAINTS, MAX_FLOORS, MAX_COEFFICIENT, MAX_WIDTH = 14, 40, 6, 1 << 20, 3
+#: The sum over constraints of (atoms beyond 3)**2. Of 4000 random domains, all that took isl more than a
+#: second had 40 and more; convolutions, poolings, paddings and reshapes have 0.
+MAX_COUPLING = 8
+
+_lock = locks.library_lock()
+
+
+@cache
+def _isl() -> Any:
+    import islpy
+
+    return islpy
+
+
+@cache
+def _context() -> Any:
+    return _isl().Context()
+
+
+def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
+    """Whether a domain is simple enough to ask isl about; decided from its size alone."""
+    floors: set[Expr] = set()
+    largest = widest = 0
+    for c in constraints:
+        wide: set[Expr] = set()
+        forms, seen = [c.form], set[Expr]()
+        while forms:
+            form = forms.pop()
+            largest = max([largest, *(abs(k) for _, k in form.terms)])
+            wide |= {atom for atom, k in form.terms if abs(k) != 1}
+            for atom, _ in form.terms:
+                parts = floor_parts(atom)
+                if parts is not None and atom not in seen:
+                    seen.add(atom)
+                    forms.append(parts[0])
+        floors |= seen
+        widest = max(widest, len(wide))
+    return (
+        len(axes) + len(floors) <= MAX_DIMENSIONS
+        and len(constraints) <= MAX_CONSTRAINTS
+        and len(floors) <= MAX_FLOORS
+        and largest <= MAX_COEFFICIENT
+        and widest <= MAX_WIDTH
+        and sum(max(0, len(c.form.terms) - 3) ** 2 for c in constraints) <= MAX_COUPLING
+        and all(isinstance(v.lo, int) and isinstance(v.hi, int) for v in axes)
+    )
+
+
+def set_text(axes: Sequence[Var], constraints: Iterable[Constraint]) -> str:
+    """The set of points of a box that satisfy constraints, in isl's notation; of all values of sizes."""
+    constraints = tuple(constraints)
+    names = {v: f"x{k}" for k, v in enumerate(axes)}
+    found = variables([atom for c in constraints for atom, _ in c.form.terms])
+    sizes = {v: f"n{k}" for k, v in enumerate(v for v in found if v not in names)}
+    parts = [f"{v.lo} <= {names[v]} < {v.hi}" for v in axes] + [f"{n} >= 0" for n in sizes.values()]
+    known = names | sizes
+    parts += [f"{_isl_text(c.form, known)} {'=' if c.equality else '>='} 0" for c in constraints]
+    inside = " and ".join(parts) or "true"
+    given = f"[{', '.join(sizes.values())}] -> " if sizes else ""
+    return f"{given}{{ [{', '.join(names.values())}] : {inside} }}"
+
+
+def _isl_text(form: Affine, names: dict[Var, str]) -> str:
+    text = str(form.const)
+    for atom, c in form.terms:
+        parts = floor_parts(atom)
+        if isinstance(atom, Var):
+            inner = names[atom]
+        else:
+            assert parts is not None
+            inner = f"floor(({_isl_text(parts[0], names)})/{parts[1]})"
+        text += f" + {c}*{inner}" if c >= 0 else f" - {-c}*{inner}"
+    return text
+
+
+def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
+    """Whether no point of the box satisfies all conditions; None where isl is not asked.
+
+    Conditions may contain "or" and "not"; those that are not quasi-affine are left out, so False
+    may be wrong for them: it is then None.
+    """
+    exact = True
+    pieces: list[list[Constraint]] = [[]]
+    for condition in conditions:
+        found = _disjuncts(condition)
+        if found is None:
+            exact = False
+            continue
+        pieces = [[*p, *d] for p in pieces for d in found]
+        if len(pieces) > 16:
+            return None
+    empty = True
+    for constraints in pieces:
+        if not affordable(axes, constraints):
+            return None
+        with _lock:
+            found = _isl().Set(set_text(axes, constraints), context=_context())
+            empty = empty and bool(found.is_empty())
+    return empty if exact or empty else None
+
+
+def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
+    if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
+        parts = flattened(condition, condition.name)
+        found: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
+        for part in parts:
+            one = _disjuncts(part)
+            if one is None or len(found) * len(one) > 64:
+                return None
+            if condition.name == "logical_or":
+                found = found + one
+            else:
+                found = [[*p, *q] for p in found for q in one]
+        return found
+    if isinstance(condition, Apply) and condition.name == "logical_not":
+        opposite = negation(condition.args[0])
+        return None if opposite is condition else _disjuncts(opposite)
+    if isinstance(condition, Apply) and condition.name == "not_equal":
+        a, b = condition.args
+        if a.dtype.kind in "iu":
+            sides = [_disjuncts(apply("less", a, b)), _disjuncts(apply("greater", a, b))]
+            return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
+    plain = constraints_of(condition)
+    return None if plain is None else [plain]
+
+
+def loops_of(
+    axes: Sequence[Var], constraints: Sequence[Constraint]
+) -> tuple[tuple[Var, ...], tuple[Walk, ...] | None]:
+    """(stand-ins for the axes, loops over exactly the points of the domain, outermost axis first; None where
+    isl gives loops over others).
+
+    Ask `affordable` first. A loop over an axis has its stand-in as variable, which starts where that does:
+    bounds are simplified by it.
+    """
+    return _loops_of_text(set_text(axes, constraints), tuple(v.lo for v in axes))
+
+
+def forget() -> None:
+    """Forget every answer of isl's, for measuring."""
+    _loops_of_text.cache_clear()
+
+
+@lru_cache(maxsize=4096)
+def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ...], tuple[Walk, ...] | None]:
+    isl = _isl()
+    with _lock:
+        axes = tuple(Var(f"x{k}", start, None) for k, start in enumerate(starts))
+        domain = isl.Set(text, context=_context()).coalesce()
+        if domain.is_empty():
+            return axes, ()
+        schedule = isl.Map.identity(domain.get_space().map_from_set()).intersect_domain(domain)
+        context = isl.Set("{ : }", context=_context())
+        build = isl.AstBuild.from_context(context).set_iterators(_iterators(len(axes)))
+        tree = build.node_from_schedule_map(isl.UnionMap.from_map(schedule))
+        try:
+            exact = _points_of(tree, len(axes)).is_equal(domain)
+        except KeyError:  # a choice, which isl does not read
+            exact = False
+        if not exact:
+            return axes, None
+        return axes, tuple(_walk_of(tree, axes, {}))
+
+
+def _points_of(tree: Any, count: int) -> Any:
+    """The set of the points that isl's loops visit: islpy 2026.2.2 leaves out points of some with strides."""
+    isl = _isl()
+    at = [f"p{k}" for k in range(count)]
+    found = isl.Set("{ [" + ", ".join(at) + "] : false }", context=_context())
+    for names, conditions in _visits(tree):
+        within = f"exists {', '.join(names)} : " if names else ""
+        text = "{ [" + ", ".join(at) + "] : " + within + " and ".join(f"({c})" for c in conditions) + " }"
+        found = found.union(isl.Set(text, context=_context()))
+    return found
+
+
+def _visits(node: Any) -> list[tuple[list[str], list[str]]]:
+    """Of each point in isl's loops the iterators around it, and the conditions, as isl reads them."""
+    isl = _isl()
+    kind = node.get_type()
+    if kind == isl.ast_node_type.block:
+        children = node.block_get_children()
+        return [v for k in range(children.n_ast_node()) for v in _visits(children.get_ast_node(k))]
+    if kind == isl.ast_node_type.if_:
+        condition = _text_of(node.if_get_cond())
+        found = [(n, [condition, *c]) for n, c in _visits(node.if_get_then())]
+        if node.if_has_else():
+            found += [(n, [f"not ({condition})", *c]) for n, c in _visits(node.if_get_else())]
+        return found
+    if kind != isl.ast_node_type.for_:
+        call = node.user_get_expr()
+        return [([], [f"p{k - 1} = {_text_of(call.get_op_arg(k))}" for k in range(1, call.get_op_n_arg())])]
+    name, first = node.for_get_iterator().get_id().get_name(), _text_of(node.for_get_init())
+    own = [f"{name} = {first}"]
+    if not node.for_is_degenerate():
+        step = node.for_get_inc().get_val().to_python()
+        own = [f"{name} >= {first}", _text_of(node.for_get_cond()), f"({name} - {first}) mod {step} = 0"]
+    return [([name, *n], [*own, *c]) for n, c in _visits(node.for_get_body())]
+
+
+#: How isl reads its operations on two arguments.
+_TEXTS = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "floor(({})/{})",
+    "fdiv_q": "floor(({})/{})", "pdiv_q": "floor(({})/{})", "pdiv_r": "(({}) mod {})",
+    "zdiv_r": "(({}) mod {})", "eq": "{} = {}", "le": "{} <= {}", "lt": "{} < {}", "ge": "{} >= {}",
+    "gt": "{} > {}", "and_": "({}) and ({})", "and_then": "({}) and ({})", "or_": "(({}) or ({}))",
+    "or_else": "(({}) or ({}))", "min": "min({}, {})", "max": "max({}, {})",
+}  # fmt: skip
+
+
+def _text_of(e: Any) -> str:
+    isl = _isl()
+    kind = e.get_type()
+    if kind == isl.ast_expr_type.int:
+        return str(e.get_val().to_python())
+    if kind == isl.ast_expr_type.id:
+        return e.get_id().get_name()  # type: ignore[no-any-return]
+    args = [_text_of(e.get_op_arg(k)) for k in range(e.get_op_n_arg())]
+    name = e.get_op_type().name
+    if name == "minus":
+        return f"(-{args[0]})"
+    return reduce(_TEXTS[name].format, args)
+
+
+def _iterators(count: int) -> Any:
+    isl = _isl()
+    names = isl.IdList.alloc(_context(), count)
+    for k in range(count):
+        names = names.add(isl.Id(f"x{k}", context=_context()))
+    return names
+
+
+def _walk_of(node: Any, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
+    isl = _isl()
+    kind = node.get_type()
+    if kind == isl.ast_node_type.block:
+        children = node.block_get_children()
+        items: list[Walk] = []
+        for k in range(children.n_ast_node()):
+            items += _walk_of(children.get_ast_node(k), axes, names)
+        return items
+    if kind == isl.ast_node_type.for_:
+        return _walk_of_for(node, axes, names)
+    if kind == isl.ast_node_type.if_:
+        condition = _expr_of(node.if_get_cond(), names)
+        then: list[Walk] = [If(condition, tuple(_walk_of(node.if_get_then(), axes, names)))]
+        if node.if_has_else():
+            other = tuple(_walk_of(node.if_get_else(), axes, names))
+            then.append(If(negation(condition), other))
+        return then
+    call = node.user_get_expr()
+    return [Point(tuple(_expr_of(call.get_op_arg(k + 1), names) for k in range(len(axes))))]
+
+
+def _walk_of_for(node: Any, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
+    isl = _isl()
+    name = node.for_get_iterator().get_id().get_name()
+    lower = _expr_of(node.for_get_init(), names)
+    if node.for_is_degenerate():
+        return _walk_of(node.for_get_body(), axes, {**names, name: lower})
+    # Two loops one after the other may run over one axis: the variable is the axis in both.
+    var = axes[int(name[1:])]
+    below = {**names, name: var}
+    condition = node.for_get_cond()
+    limit = _expr_of(condition.get_op_arg(1), below)
+    inclusive = condition.get_op_type() == isl.ast_expr_op_type.le
+    upper = limit + 1 if inclusive else limit
+    step = node.for_get_inc().get_val().to_python()
+    body = tuple(_walk_of(node.for_get_body(), axes, below))
+    return [For(var, lower, _folded(upper), step, body)]
+
+
+def _folded(e: Expr) -> Expr:
+    return expr_of(affine_of(e))
+
+
+def _expr_of(e: Any, names: dict[str, Expr]) -> Expr:
+    isl = _isl()
+    kind = e.get_type()
+    if kind == isl.ast_expr_type.int:
+        return index(e.get_val().to_python())
+    if kind == isl.ast_expr_type.id:
+        return names[e.get_id().get_name()]
+    op = isl.ast_expr_op_type
+    which = e.get_op_type()
+    args = [_expr_of(e.get_op_arg(k), names) for k in range(e.get_op_n_arg())]
+    binary = {
+        op.add: "add",
+        op.sub: "subtract",
+        op.mul: "multiply",
+        op.div: "floor_divide",  # exact
+        op.fdiv_q: "floor_divide",
+        op.pdiv_q: "floor_divide",
+        op.pdiv_r: "remainder",
+        op.zdiv_r: "remainder",  # compared with 0 only
+        op.eq: "equal",
+        op.le: "less_equal",
+        op.lt: "less",
+        op.ge: "greater_equal",
+        op.gt: "greater",
+        op.and_: "logical_and",
+        op.and_then: "logical_and",
+        op.or_: "logical_or",
+        op.or_else: "logical_or",
+    }
+    if which in (op.min, op.max):
+        result = args[0]
+        for other in args[1:]:
+            result = apply("minimum" if which == op.min else "maximum", result, other)
+        return result
+    if which == op.minus:
+        return apply("negative", args[0])
+    if which in (op.select, op.cond):
+        return select(*args)
+    return apply(binary[which], *args)

@@ -1,0 +1,446 @@
+"""The meaning of a program, in plain NumPy: the oracle of every lowering.
+
+It runs each statement at every point of its walk (or of its box, guarded) and counts its visits.
+Nothing here is fast, and nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.scalars import SCALARS, converted
+from iverson.expr.build import applied, as_expr, index
+from iverson.expr.function_facts import COMBINE, identity
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.print import text
+from iverson.te.ir.evaluation_guards import Guards, statement_guards
+from iverson.te.ir.expressions import Read, Tensor, Var, reads_of, replacing, substitute, variables
+from iverson.te.ir.half_rounding import in_single
+from iverson.te.ir.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
+from iverson.te.ir.ragged_axes import BadBound, Bounds, bounds_in, is_ragged, out_of_range
+from iverson.te.ir.verify import unproven_reads, unproven_writes
+
+Array = np.ndarray[Any, Any]
+#: Points of a statement up to which the first that reads outside of a tensor is looked for.
+LOOKED_AT = 1 << 22
+Values = dict[Tensor, Array]
+
+
+@dataclass
+class Visits:
+    """What running one statement visited.
+
+    points : times the statement ran. idle : guards that failed (in a box, points that ``where``
+    refused). empty : loops that turned out to have no iteration.
+    """
+
+    statement: Statement
+    points: int = 0
+    idle: int = 0
+    empty: int = 0
+
+
+def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = None) -> tuple[Array, ...]:
+    """The program's outputs for arrays in the order of ``program.inputs``.
+
+    ``visits`` receives one record per statement. Raises ShapeError where an array does not fit its
+    placeholder and IndexingError where an index that depends on data is out of range.
+    """
+    program = in_single(program)
+    values: Values = {}
+    for placeholder, given in zip(program.inputs, inputs, strict=True):
+        array = np.asarray(given)
+        if array.shape != tuple(_constant(n) for n in placeholder.shape):
+            raise ShapeError(
+                "te.interpret",
+                placeholder.name,
+                got=f"shape {array.shape}",
+                expected=f"shape {placeholder.shape}",
+            )
+        values[placeholder] = array.astype(placeholder.dtype)
+    for recurrence, group in groupby(program.statements, key=lambda s: recurrence_of(s.tensor)):
+        own = tuple(group)
+        if recurrence is None:
+            records = [run_statement(s, values) for s in own]
+        else:
+            records = run_steps(recurrence, own, values)
+        if visits is not None:
+            visits += records
+    for tensor in program.outputs:
+        _start(tensor, "sum", values)
+    return tuple(values[t] for t in program.outputs)
+
+
+def _start(tensor: Tensor, combine: str, values: Values) -> Array:
+    if tensor not in values:
+        shape = tuple(_constant(n) for n in tensor.shape)
+        values[tensor] = np.full(shape, start(combine, tensor.dtype), tensor.dtype)
+    return values[tensor]
+
+
+def start(combine: str, dtype: np.dtype[Any]) -> Any:
+    """What a Compute holds before its statements run: of positions, -1."""
+    return -1 if combine.startswith("arg") else identity(combine, dtype)
+
+
+def _constant(n: int | Expr | None) -> int:
+    if isinstance(n, Const):
+        n = n.value
+    if not isinstance(n, int):
+        raise ArgumentError(
+            "te.interpret", got=f"extent {n}", expected="an integer", remedy="te.bind the sizes"
+        )
+    return n
+
+
+def run_statement(statement: Statement, values: Values) -> Visits:
+    """Run one statement on the arrays held so far; makes its output where there is none yet."""
+    out = _start(statement.tensor, statement.combine, values)
+    record = Visits(statement)
+    points = _points(statement, record, values)
+    count = record.points
+    evaluated = evaluate(statement.roots, dict(points), count, values)
+    where = tuple(evaluated[e] for e in statement.write)
+    body = evaluated[statement.body].astype(out.dtype if statement.position is None else None)
+    position = None if statement.position is None else evaluated[statement.position]
+    _check_write(statement, where, out.shape)
+    _combine(statement.combine, out, where, body, position)
+    return record
+
+
+def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: Values) -> list[Visits]:
+    """Run statements of a recurrence, all of them at one step and then at the next."""
+    records = [Visits(s) for s in statements]
+    steps = range(_constant(recurrence.axis.lo), _constant(recurrence.axis.hi))
+    for s in statements:
+        _start(s.tensor, s.combine, values)
+    for step in reversed(steps) if recurrence.reverse else steps:
+        at = Var(recurrence.axis.name, step, step + 1)
+        for s, record in zip(statements, records, strict=True):
+            axes = tuple(at if v is recurrence.axis else v for v in s.domain.axes)
+            now = s.mapped(lambda e, at=at: substitute([e], {recurrence.axis: at})[0], axes)  # type: ignore[misc]
+            found = run_statement(now, values)
+            record.points += found.points
+            record.idle += found.idle
+    return records
+
+
+def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:
+    axes = statement.domain.axes
+    if statement.walk is not None:
+        rows = list(_walked(statement.walk, axes, record))
+        record.points = len(rows)
+        table = np.array(rows, np.int64).reshape(len(rows), len(axes))
+        return {v: table[:, k] for k, v in enumerate(axes)}
+    if is_ragged(statement):
+        return _ragged_points(statement, record, values)
+    ranges = [np.arange(_constant(v.lo), _constant(v.hi)) for v in axes]
+    total = prod(len(r) for r in ranges)
+    grid = np.meshgrid(*ranges, indexing="ij") if ranges else []
+    points = {v: g.reshape(-1) for v, g in zip(axes, grid, strict=True)}
+    where = statement.domain.where
+    kept = np.ones(total, bool)
+    for condition in where:
+        held = np.flatnonzero(kept)
+        some = {v: p[held] for v, p in points.items()}
+        kept[held] = evaluate([condition], some, len(held), values)[condition]
+    record.points = int(kept.sum())
+    record.idle = total - record.points
+    return {v: p[kept] for v, p in points.items()}
+
+
+def _at_sizes(statement: Statement, sizes: Mapping[Expr, int]) -> Statement:
+    """A statement over the box of its axes, sizes bound."""
+    new: dict[Expr, Expr] = {n: index(k) for n, k in sizes.items()}
+    axes: dict[Expr, Var] = {}
+    for v in statement.domain.axes:
+        low, high = (substitute([as_expr(n)], new)[0] for n in (v.lo, v.hi))
+        axes[v] = Var(v.name, _constant(low), _constant(high), v.kind)
+    return replace(statement.mapped(replacing({**new, **axes}), tuple(axes.values())), walk=None)
+
+
+def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadBound | None:
+    """The first bound of a ragged axis that leaves the axis' range, if one does, and is known."""
+    own = _at_sizes(statement, sizes)
+    if not is_ragged(own) or any(r.tensor not in values for r in reads_of(own.domain.where)):
+        return None
+    try:
+        _ragged_points(own, Visits(own), values)
+    except _WrongBound as error:
+        return error.found
+    except IndexingError:
+        pass
+    return None
+
+
+@dataclass(frozen=True)
+class BadIndex:
+    """An index outside of its tensor: of which, on which axis, in which read or write, and at which point."""
+
+    tensor: str
+    axis: int
+    place: str
+    index: int
+    extent: int
+    point: str
+
+
+def wrong_index(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadIndex | None:
+    """The first index outside of its tensor, if there is one, and it follows from what is known.
+
+    values : of the inputs. A statement of very many points is not looked at.
+    """
+    own = _at_sizes(statement, sizes)
+    guards = statement_guards(own)
+    places = [(r.tensor, r.indices, k, guards[r]) for r, k in unproven_reads(own)]
+    places += [(own.tensor, own.write, k, Guards(own.domain.where)) for k in unproven_writes(own)]
+    if not places or prod(_constant(v.hi) - _constant(v.lo) for v in own.domain.axes) > LOOKED_AT:
+        return None
+    try:
+        points = _points(own, record := Visits(own), values)
+        for t, indices, axis, held in places:
+            roots = [indices[axis], *held]
+            if any(r.tensor not in values for r in reads_of(roots)):
+                continue
+            found = evaluate(roots, points, record.points, values)
+            extent = _constant(
+                substitute([as_expr(t.shape[axis])], {n: index(k) for n, k in sizes.items()})[0]
+            )
+            at = found[roots[0]]
+            wrong = np.logical_and.reduce([(at < 0) | (at >= extent), *(found[c] for c in held)])
+            if wrong.any():
+                k = int(np.flatnonzero(wrong)[0])
+                inside = variables([*indices, *held])
+                used = [v for v in points if v in inside]
+                point = ", ".join(f"{v.name} = {int(points[v][k])}" for v in used)
+                place = f"{t.name}[{', '.join(map(text, indices))}]"
+                return BadIndex(t.name, axis, place, int(at[k]), extent, point)
+    except (IndexingError, KeyError):  # of what an index is read from; of what is not an input
+        pass
+    return None
+
+
+class _WrongBound(IndexingError):
+    """A bound that leaves the range of its axis."""
+
+    def __init__(self, found: BadBound) -> None:
+        argument, got, expected = found
+        super().__init__("te.interpret", argument, got=got, expected=expected)
+        self.found = found
+
+
+def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:
+    """The points axis by axis, each from bound to bound, without those at which a condition fails."""
+    domain = statement.domain
+    bounds, where = bounds_in(domain)
+    points: dict[Var, Array] = {}
+    count = 1
+    for v in domain.axes:
+        low, high = bounds.get(v, Bounds()).within(v)
+        ends = evaluate([low, high], points, count, values)
+        lengths = np.maximum(ends[high] - ends[low], 0)
+        wrong = out_of_range(v, bounds.get(v, Bounds()), points, ends)
+        if wrong is not None:
+            raise _WrongBound(wrong)
+        record.empty += int((lengths == 0).sum())
+        first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        points = {u: np.repeat(p, lengths) for u, p in points.items()}
+        count = int(lengths.sum())
+        points[v] = np.repeat(ends[low], lengths) + np.arange(count) - first
+        for c in where:
+            if v in variables([c]) and all(u in points for u in variables([c])):
+                held = evaluate([c], points, count, values)[c]
+                points = {u: p[held] for u, p in points.items()}
+                record.idle += count - int(held.sum())
+                count = int(held.sum())
+    record.points = count
+    return points
+
+
+def _walked(walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits) -> Iterator[tuple[int, ...]]:
+    at: dict[Var, int] = {}
+
+    def visit(items: tuple[Walk, ...]) -> Iterator[tuple[int, ...]]:
+        for item in items:
+            if isinstance(item, Point):
+                yield tuple(scalar(e, at) for e in item.at)
+            elif isinstance(item, If):
+                if scalar(item.condition, at):
+                    yield from visit(item.body)
+                else:
+                    record.idle += 1
+            else:
+                yield from loop(item)
+
+    def loop(item: For) -> Iterator[tuple[int, ...]]:
+        span = range(scalar(item.lower, at), scalar(item.upper, at), item.step)
+        if not span:
+            record.empty += 1
+        for value in span:
+            at[item.var] = value
+            yield from visit(item.body)
+
+    return visit(walk)
+
+
+def scalar(root: Expr, at: Mapping[Var, int]) -> int:
+    """An index expression or condition at one point, in Python integers."""
+    if isinstance(root, Const):
+        return int(root.value)
+    if isinstance(root, Var):
+        return at[root]
+    made: dict[Expr, int] = {}
+    for node in postorder([root]):
+        if isinstance(node, Const):
+            made[node] = int(node.value)
+        elif isinstance(node, Var):
+            made[node] = at[node]
+        elif isinstance(node, Apply):
+            made[node] = _ON_INTEGERS[node.name](*(made[o] for o in node.args))
+        elif isinstance(node, Select):
+            made[node] = made[node.then] if made[node.condition] else made[node.other]
+        else:
+            raise ArgumentError("te.interpret", got=text(node), expected="index arithmetic")
+    return made[root]
+
+
+_ON_INTEGERS: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "negative": lambda a: -a,
+    "floor_divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "minimum": min,
+    "maximum": max,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "greater": lambda a, b: a > b,
+    "greater_equal": lambda a, b: a >= b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "logical_and": lambda a, b: bool(a and b),
+    "logical_or": lambda a, b: bool(a or b),
+    "logical_not": lambda a: not a,
+}
+
+
+def evaluate(
+    roots: Sequence[Expr], points: Mapping[Var, Array], count: int, values: Values
+) -> dict[Expr, Array]:
+    """Every node under the roots at ``count`` points given as one integer array per variable.
+
+    A read out of range on a side that no Select chooses is ignored; elsewhere: IndexingError.
+    """
+    made: dict[Expr, Array] = {}
+    bad: dict[Expr, Array] = {}
+    fine = np.zeros(count, bool)
+    with np.errstate(all="ignore"):
+        for node in postorder(roots):
+            below = [made[o] for o in node.operands]
+            wrong = fine
+            for o in node.operands:
+                wrong = wrong | bad[o]
+            if isinstance(node, Const):
+                found = np.full(count, node.value, node.dtype)
+            elif isinstance(node, Var):
+                found = points[node]
+            elif isinstance(node, Read):
+                found, outside = _read(node, below, values, count)
+                wrong = wrong | outside
+            elif isinstance(node, Select):
+                found = np.where(*below)
+                side = np.where(below[0], bad[node.then], bad[node.other])
+                wrong = bad[node.condition] | side
+            elif isinstance(node, Cast):
+                found = converted(below[0], node.dtype)
+            elif isinstance(node, Apply):
+                found = _applied(node, below)
+            else:
+                raise ArgumentError("te.interpret", got=text(node), expected="no reduction here")
+            made[node], bad[node] = found, wrong
+    for root in roots:
+        if bad[root].any():
+            raise _outside(root, made, np.flatnonzero(bad[root])[0])
+    return made
+
+
+def _applied(node: Apply, operands: list[Array]) -> Array:
+    try:
+        return np.asarray(applied(node.name, operands, node.dtype))
+    except ValueError as error:  # integers to negative integer powers
+        raise ArgumentError(f"te.{node.name}", got=text(node), remedy=str(error)) from None
+
+
+def _read(node: Read, at: list[Array], values: Values, count: int) -> tuple[Array, Array]:
+    array = values[node.tensor]
+    outside = np.zeros(count, bool)
+    clipped = []
+    for i, n in zip(at, array.shape, strict=True):
+        outside |= (i < 0) | (i >= n)
+        clipped.append(np.clip(i, 0, max(n - 1, 0)))
+    if array.size == 0:
+        return np.zeros(count, array.dtype), outside
+    return np.broadcast_to(array[tuple(clipped)], (count,)), outside
+
+
+def _outside(root: Expr, made: Mapping[Expr, Array], point: int) -> IndexingError:
+    for node in postorder([root]):
+        if isinstance(node, Read):
+            at = tuple(int(made[i][point]) for i in node.indices)
+            if any(not 0 <= i < _constant(n) for i, n in zip(at, node.tensor.shape, strict=True)):
+                return IndexingError(
+                    "te.interpret",
+                    node.tensor.name,
+                    got=f"index {at} from {text(node)}",
+                    expected=f"an index inside shape {node.tensor.shape}",
+                )
+    return IndexingError("te.interpret", got=f"an index out of range in {text(root)}")
+
+
+def _check_write(statement: Statement, where: tuple[Array, ...], shape: tuple[int, ...]) -> None:
+    for axis, (i, n) in enumerate(zip(where, shape, strict=True)):
+        if ((i < 0) | (i >= n)).any():
+            wrong = i[(i < 0) | (i >= n)][0]
+            raise IndexingError(
+                "te.interpret",
+                statement.tensor.name,
+                got=f"a write at {wrong} on axis {axis}",
+                expected=f"an index in [0, {n})",
+            )
+
+
+def _combine(combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None) -> None:
+    flat = out.reshape(-1)
+    at = np.zeros(len(body), np.int64)
+    for i, n in zip(where, out.shape, strict=True):
+        at = at * n + i
+    if combine == "assign":
+        flat[at] = body
+    elif position is not None:
+        _combine_position(combine, flat, at, body, position)
+    else:
+        with np.errstate(all="ignore"):
+            SCALARS[COMBINE[combine]].body.at(flat, at, body)  # type: ignore[attr-defined]
+
+
+def _combine_position(combine: str, out: Array, at: Array, body: Array, position: Array) -> None:
+    best: dict[int, Any] = {}
+    for k in np.argsort(position, kind="stable"):
+        entry = int(at[k])
+        if entry not in best or _better(combine, body[k], best[entry]):
+            best[entry] = body[k]
+            out[entry] = position[k]
+
+
+def _better(combine: str, new: Any, old: Any) -> bool:
+    if np.isnan(old):
+        return False
+    return bool(np.isnan(new) or (new > old if combine == "argmax" else new < old))

@@ -1,0 +1,213 @@
+"""Ragged axes: axes of a domain whose bounds depend on data, ``p[i] <= e < p[i + 1]``.
+
+Such a bound is a condition of the domain that reads tensors, which is solved here for the last of its axes.
+So whatever maps a statement's expressions maps its bounds, and a domain means what it says. Loops run from
+bound to bound; what the axis' own range says besides must follow from the data, which is checked when run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.expr.affine import Affine, difference, make
+from iverson.expr.build import apply, as_expr, cast
+from iverson.expr.function_facts import NEGATED
+from iverson.expr.nodes import Apply, Expr, producers_first
+from iverson.expr.print import text
+from iverson.te.ir.evaluation_guards import guards_of
+from iverson.te.ir.expressions import Extent, Read, Var, reads_of, substitute, variables
+from iverson.te.ir.index_arithmetic import affine_of, depends_on_data, expr_of, interval, same_extent
+from iverson.te.ir.nodes import Domain, Statement
+
+Array = np.ndarray[Any, Any]
+#: Of a bound that leaves the range of its axis: a tensor it reads, what was got, what is expected.
+BadBound = tuple[str, str, str]
+#: The range of an axis of which nothing is known.
+FAR = 1 << 40
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """``lower <= axis < upper``, each the largest (smallest) of some; None where the axis' range says it."""
+
+    lower: Expr | None = None
+    upper: Expr | None = None
+
+    def within(self, v: Var) -> tuple[Expr, Expr]:
+        """Both bounds, those that are not given from the range of the axis."""
+        assert v.hi is not None
+        low = as_expr(v.lo) if self.lower is None else self.lower
+        return low, as_expr(v.hi) if self.upper is None else self.upper
+
+
+def is_ragged(s: Statement) -> bool:
+    """Whether the domain has conditions on data."""
+    return depends_on_data(s.domain.where)
+
+
+def bounds_in(domain: Domain) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
+    """The bounds that conditions on data set to axes, and the other conditions.
+
+    >>> from iverson.te.language.definitions import placeholder
+    >>> p, i, e = placeholder((5,), "int64", "p"), Var("i", 0, 4), Var("e", 0, 9)
+    >>> bounds_in(Domain((i, e), (e >= p[i], e < p[i + 1], e < 3 * i)))[0][e]
+    Bounds(lower=p[i], upper=p[i + 1])
+    """
+    found: dict[Var, Bounds] = {}
+    others: list[Expr] = []
+    for condition in domain.where:
+        solved = _solved(condition, domain.axes) if depends_on_data([condition]) else None
+        if solved is None:
+            others.append(condition)
+            continue
+        v, new = solved
+        old = found.get(v, Bounds())
+        lower = _both("maximum", old.lower, new.lower)
+        found[v] = Bounds(lower, _both("minimum", old.upper, new.upper))
+    return found, tuple(others)
+
+
+def _both(name: str, a: Expr | None, b: Expr | None) -> Expr | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return apply(name, a, b)
+
+
+def _solved(condition: Expr, axes: Sequence[Var]) -> tuple[Var, Bounds] | None:
+    """A comparison as a bound of its last axis; None where it is not one."""
+    if not (isinstance(condition, Apply) and condition.name in NEGATED):
+        return None
+    if condition.name in ("equal", "not_equal") or condition.args[0].dtype.kind not in "iu":
+        return None
+    a, b = map(affine_of, condition.args)
+    form = difference(condition.name, a, b)
+    own = [v for v in axes if form is not None and v in set(variables([t for t, _ in form.terms]))]
+    if form is None or not own:
+        return None
+    v = own[-1]
+    c = form.coefficient(v)
+    rest = form - make(0, {v: c})
+    if abs(c) != 1 or v in variables([t for t, _ in rest.terms]):
+        return None
+    if c > 0:  # v + rest >= 0
+        return v, Bounds(lower=expr_of(rest.scaled(-1)))
+    return v, Bounds(upper=expr_of(rest.shift(1)))
+
+
+def check_bounds(domain: Domain) -> str:
+    """What is wrong with the conditions on data of a domain: "" where all of them are bounds."""
+    bounds, others = bounds_in(domain)
+    wrong = [c for c in others if depends_on_data([c])]
+    if wrong:
+        return f"{wrong[0]!r}, a condition on data that is no bound of an axis"
+    for k, v in enumerate(domain.axes):
+        given = [b for b in (bounds[v].lower, bounds[v].upper) if b is not None] if v in bounds else []
+        late = [u for u in variables(given) if u in domain.axes[k:]]
+        if late:
+            return f"a bound of {v.name} that depends on {late[0].name}, an axis after it"
+    return ""
+
+
+def out_of_range(
+    v: Var,
+    bounds: Bounds,
+    points: Mapping[Var, Array],
+    ends: Mapping[Expr, Array],
+) -> BadBound | None:
+    """What is wrong with the first bound that leaves the range of its axis.
+
+    points : values of the axes before. ends : those of the bounds there.
+    """
+    assert isinstance(v.lo, int)
+    assert isinstance(v.hi, int)
+    low, high = bounds.within(v)
+    some = ends[low] < ends[high]
+    for bound, wrong in ((low, some & (ends[low] < v.lo)), (high, some & (ends[high] > v.hi))):
+        if wrong.any():
+            k = int(np.flatnonzero(wrong)[0])
+            reads = reads_of([bound])
+            used = set(variables([bound]))
+            at = ", ".join(f"{u.name} = {int(p[k])}" for u, p in points.items() if u in used)
+            side = "start" if bound is low else "end"
+            got = f"{text(bound)} = {int(ends[bound][k])}{f' at {at}' if at else ''}, the {side} of {v.name}"
+            tensor = reads[-1].tensor.name if reads else v.name
+            return tensor, got, f"{v.name} inside {v.lo}:{v.hi}, the entries that are read or written with it"
+    return None
+
+
+# --- definitions --------------------------------------------------------------------------------------
+
+
+def has_own_range(v: Var) -> bool:
+    """Whether the bounds of an axis are numbers and sizes, rather than made of data and other axes."""
+    bounds = [b for b in (v.lo, v.hi) if isinstance(b, Expr)]
+    return not depends_on_data(bounds) and all(u.kind == "size" for u in variables(bounds))
+
+
+def bounded(
+    axes: Sequence[Var], roots: Sequence[Expr], targets: Iterable[tuple[Expr, Extent]] = ()
+) -> tuple[tuple[Var, ...], tuple[Expr, ...], tuple[Expr, ...]]:
+    """(axes with ranges of their own, the roots with them, the conditions that were their bounds).
+
+    An axis comes after those that its bounds depend on.
+    Of an axis whose bounds depend on data, the range is where what the roots always read, and ``targets``
+    (an index and the extent it is in), are inside: bounds beyond that are an error when run.
+    """
+    made: list[Var] = []
+    where: list[Expr] = []
+    new: dict[Expr, Expr] = {}
+    used = list(targets)
+    ends = {v: [as_expr(n) for n in (v.lo, v.hi) if n is not None] for v in axes if not has_own_range(v)}
+    for root in (*roots, *(b for own in ends.values() for b in own)):
+        for node, guards in guards_of(root).items():
+            if isinstance(node, Read) and not guards:
+                used += zip(node.indices, node.tensor.shape, strict=True)
+    for v in producers_first(axes, lambda v: [u for u in variables(ends.get(v, ())) if u in axes]):
+        if v not in ends:
+            made.append(v)
+            continue
+        low, high = (cast(b, dtypes.int64) for b in substitute(ends[v], new))
+        own = _with_range(v, low, high, used)
+        new[v] = own
+        made.append(own)
+        where += [] if same_extent(own.lo, low) else [own >= low]
+        assert own.hi is not None
+        where += [] if same_extent(own.hi, high) else [own < high]
+    return tuple(made), substitute(roots, new), tuple(where)
+
+
+def _with_range(v: Var, low: Expr, high: Expr, used: Iterable[tuple[Expr, Extent]]) -> Var:
+    """An axis like another, over the numbers that its bounds and uses leave.
+
+    A bound that is known now is kept: if something is used beyond it, that is an error, as without data.
+    """
+    first, last = own = interval(affine_of(low))[0], interval(affine_of(high))[1]
+    known = [not depends_on_data([b]) and abs(n) < inf for b, n in zip((low, high), own, strict=True)]
+    sizes: list[Expr] = []
+    for e, n in used:
+        form = affine_of(e)
+        c = form.coefficient(v)
+        rest = form - make(0, {v: c})
+        if not c or v in variables([t for t, _ in rest.terms]):
+            continue
+        if isinstance(n, Expr):
+            sizes += [n] if c == 1 and rest == Affine() else []
+            first = max(first, 0) if c == 1 and rest == Affine() else first
+            continue
+        least, most = interval(rest)
+        # 0 <= c v + rest < n
+        ends = (-most, n - 1 - least) if c > 0 else (least - n + 1, most)
+        first = max(first, ends[0] if ends[0] == -inf else -(-ends[0] // abs(c)))
+        last = min(last, ends[1] if ends[1] == inf else ends[1] // abs(c) + 1)
+    first, last = (n if k else m for k, n, m in zip(known, own, (first, last), strict=True))
+    lo = int(first) if first > -inf else -FAR
+    hi: Extent = int(last) if last < inf else sizes[0] if sizes else FAR
+    if isinstance(hi, int):
+        hi = max(lo, hi)
+    return v.ranging(lo, hi)

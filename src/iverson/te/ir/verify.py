@@ -1,0 +1,300 @@
+"""What a well-formed statement or program is; every pass can assert its output with `check`.
+
+The checks that a user's definition goes through are here too: reads and writes inside their
+tensors, variables inside their scope, constant strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from iverson.core.errors import ArgumentError, IndexingError
+from iverson.expr.affine import Affine, make
+from iverson.expr.build import as_expr
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.print import text
+from iverson.te.ir.evaluation_guards import Guards, statement_guards
+from iverson.te.ir.expressions import Extent, Read, Reduce, Tensor, Var, variables
+from iverson.te.ir.index_arithmetic import (
+    Constraint,
+    affine_of,
+    bounds_under,
+    constraints_of,
+    depends_on_data,
+    is_pure,
+)
+from iverson.te.ir.integer_sets import is_empty
+from iverson.te.ir.nodes import (
+    COMBINES,
+    Compute,
+    If,
+    Point,
+    Program,
+    Statement,
+    Walk,
+    recurrence_of,
+    step_index,
+)
+from iverson.te.ir.ragged_axes import check_bounds
+
+
+def check(program: Program) -> None:
+    """Raises an IversonError where the program breaks a rule of the grammar or its meaning.
+
+    Order (a tensor is complete before it is read), scope, dtypes, ranks, and one statement
+    per tensor unless it is a sum.
+    """
+    done: set[Tensor] = set(program.inputs)
+    open_: dict[Tensor, str] = {}
+    for s in program.statements:
+        for node in postorder(s.roots):
+            check_node(node)
+            if isinstance(node, Read) and not _in_one(node.tensor, s.tensor):
+                if node.tensor is s.out or (node.tensor not in done and node.tensor not in open_):
+                    _fail(s, f"a read of {node.tensor.name} before it is complete", "program order")
+                if node.tensor in open_:
+                    done.add(node.tensor)
+        if s.tensor in done:
+            _fail(s, f"a write of {s.tensor.name} after it was read", "program order")
+        if s.tensor in open_ and not s.combine == open_[s.tensor] == "sum":
+            _fail(s, f"{s.combine} after {open_[s.tensor]}", "one statement per tensor, or sums")
+        open_[s.tensor] = s.combine
+        check_statement(s)
+        check_step(s)
+    for t in program.outputs:
+        undefined = not isinstance(t, Compute) and t not in done
+        if undefined or (isinstance(t, Compute) and t.statements and t not in done | set(open_)):
+            raise ArgumentError("te.verify", t.name, got="no definition", expected="an output")
+
+
+def check_statement(s: Statement) -> None:
+    """One statement: its combine, scope, rank and dtype."""
+    if s.combine not in COMBINES:
+        _fail(s, f"combine {s.combine!r}", f"one of {COMBINES}")
+    if (s.position is not None) != s.combine.startswith("arg"):
+        _fail(s, f"combine {s.combine} and position {s.position}", "a position for argmax, argmin")
+    if len(s.write) != s.tensor.ndim:
+        _fail(s, f"{len(s.write)} write indices", f"{s.tensor.ndim}")
+    if s.position is None and s.body.dtype != s.tensor.dtype:
+        _fail(s, f"a body of {s.body.dtype}", f"{s.tensor.dtype}, the tensor's dtype")
+    inside = set(s.domain.axes)
+    for v in variables(s.roots):
+        if v not in inside and v.kind != "size":
+            _fail(s, f"index {v.name}", f"one of the domain's axes {s.domain.axes}")
+    wrong = check_bounds(s.domain)
+    if wrong:
+        _fail(s, wrong, "a Select in the body, or a bound that depends on axes before")
+    if s.walk is not None:
+        check_walk(s, s.walk)
+
+
+def _in_one(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are members of one recurrence."""
+    return recurrence_of(a) is not None and recurrence_of(a) is recurrence_of(b)
+
+
+def check_step(s: Statement) -> None:
+    """A statement of a recurrence writes its own step, and reads of members what is made before.
+
+    Where data say which step, that is not checked, nor of what has no steps (`nodes`, "Meaning").
+    """
+    recurrence = recurrence_of(s.tensor)
+    if recurrence is None:
+        return
+    axis, members = recurrence.axis, recurrence.members
+    index = step_index(s.tensor)
+    ahead = index is not None and depends_on_data([s.write[index]])
+    own = index is None or s.write[index] is axis or ahead
+    if axis not in set(s.domain.axes) or not own or s.walk is not None:
+        _fail(s, f"a write at {s.write}", f"{axis.name} as index {index}, and no walk")
+    for node in postorder(s.roots):
+        if isinstance(node, Read) and isinstance(node.tensor, Compute) and node.tensor in members:
+            place = step_index(node.tensor)
+            if place is None or depends_on_data([node.indices[place]]):
+                continue
+            ago = affine_of(axis) - affine_of(node.indices[place])
+            before = -ago.const if recurrence.reverse else ago.const
+            order = members.index(node.tensor) < members.index(s.tensor) + ahead
+            if ago.terms or before < 0 or (before == 0 and not order):
+                _fail(s, f"a read of {text(node)}", "what an earlier step or member made")
+
+
+def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
+    """A statement's walk: variables inside their loops, a value for each axis at every point."""
+    pending: list[tuple[Walk, frozenset[Var]]] = [(item, frozenset()) for item in walk]
+    while pending:
+        item, bound = pending.pop()
+        if isinstance(item, Point):
+            roots: tuple[Expr, ...] = item.at
+            if len(item.at) != len(s.domain.axes):
+                _fail(s, f"a point of {len(item.at)} axes", f"{len(s.domain.axes)}")
+        elif isinstance(item, If):
+            roots = (item.condition,)
+            pending += [(below, bound) for below in item.body]
+        else:
+            roots = (item.lower, item.upper)
+            if item.step < 1:
+                _fail(s, f"a loop of step {item.step}", "a positive step")
+            if item.var in bound:
+                _fail(s, f"{item.var.name} inside its loop", "a variable of each loop")
+            pending += [(below, bound | {item.var}) for below in item.body]
+        for v in variables(roots):
+            if v not in bound:
+                _fail(s, f"{v.name} outside its loop", "loop variables inside their loops")
+
+
+def check_node(node: Expr) -> None:
+    """One expression: operands of one dtype, ranks, integer indices."""
+    wrong = ""
+    if isinstance(node, Apply):
+        dtypes = {a.dtype for a in node.args}
+        wrong = "operands of several dtypes" if len(dtypes) > 1 else ""
+    elif isinstance(node, Select):
+        if node.condition.dtype.kind != "b" or node.then.dtype != node.other.dtype:
+            wrong = "a Select whose sides differ in dtype"
+    elif isinstance(node, Read):
+        if len(node.indices) != node.tensor.ndim:
+            wrong = f"{len(node.indices)} indices for {node.tensor}"
+        if any(i.dtype != np.int64 for i in node.indices):
+            wrong = "an index that is not int64"
+    elif isinstance(node, Reduce):
+        wrong = "a reduction inside a statement"
+    elif not isinstance(node, (Const, Var, Cast)):
+        wrong = f"a node of type {type(node).__name__}"
+    if wrong:
+        raise ArgumentError("te.verify", got=f"{wrong}: {text(node)}", expected="the grammar")
+
+
+def _fail(s: Statement, got: str, expected: str) -> None:
+    raise ArgumentError("te.verify", s.tensor.name, got=got, expected=expected)
+
+
+# --- definitions ------------------------------------------------------------------------------
+
+
+def check_definition(statement: Statement, operation: str) -> None:
+    """What a user's statement must satisfy; the error names ``operation`` (with the user's line).
+
+    Raises IndexingError for an index provably outside its tensor and ArgumentError for an index
+    with a stride or divisor that is not constant.
+    """
+    guards = statement_guards(statement)
+    for node in guards:
+        if isinstance(node, Read):
+            for axis, e in enumerate(node.indices):
+                _check_strides(e, node, operation)
+                _check_range(statement, e, node, node.tensor, axis, guards[node], operation)
+    where = Guards(statement.domain.where)
+    for axis, e in enumerate(statement.write):
+        _check_range(statement, e, None, statement.tensor, axis, where, operation)
+
+
+def _check_range(
+    statement: Statement,
+    e: Expr,
+    read: Read | None,
+    tensor: Tensor,
+    axis: int,
+    guards: Guards,
+    operation: str,
+) -> None:
+    n = tensor.shape[axis]
+    if inside(e, n, guards) or depends_on_data([e]) or _is_symbolic(statement, e, n):
+        return
+    if is_empty(statement.domain.axes, [*guards, outside_of(e, n)]) is not False:
+        return
+    low, high = bounds_under(affine_of(e), _constraints(guards))
+    what = text(read) if read is not None else f"a write to {tensor.name}"
+    raise IndexingError(
+        operation,
+        tensor.name,
+        got=f"index {text(e)} in [{low}, {high}] on axis {axis} of {what}",
+        expected=f"an index in [0, {n})",
+        remedy="shrink the range, or guard the read with te.select(condition, ..., 0)",
+    )
+
+
+def outside_of(e: Expr, n: Extent) -> Expr:
+    """The condition that an index is outside an axis."""
+    return (e < 0) | (e >= as_expr(n))
+
+
+def inside(e: Expr, n: Extent, guards: Iterable[Expr]) -> bool:
+    """Whether an index is provably inside an axis of extent ``n`` where the guards hold."""
+    form = affine_of(e)
+    constraints = _constraints(guards)
+    if isinstance(n, int):
+        low, high = bounds_under(form, constraints)
+        return low >= 0 and high < n
+    room = affine_of(n) - form
+    return bounds_under(form, constraints)[0] >= 0 and _room(room, constraints) > 0
+
+
+def _room(form: Affine, constraints: list[Constraint]) -> float:
+    # The last value of an axis over range(lo, n) is n - 1: put it in place of the variable.
+    for atom, c in form.terms:
+        if isinstance(atom, Var) and c < 0 and isinstance(atom.hi, Expr):
+            last = affine_of(atom.hi) - Affine(1)
+            form = form + (last - make(0, {atom: 1})).scaled(c)
+    return bounds_under(form, constraints)[0]
+
+
+def _constraints(guards: Iterable[Expr]) -> list[Constraint]:
+    return [c for g in guards for c in constraints_of(g) or ()]
+
+
+def _is_symbolic(statement: Statement, e: Expr, n: Extent) -> bool:
+    ranges = [b for v in statement.domain.axes for b in (v.lo, v.hi)]
+    return not isinstance(n, int) or any(isinstance(b, Expr) for b in ranges)
+
+
+def _check_strides(e: Expr, read: Read, operation: str) -> None:
+    for node in postorder([e]):
+        if not isinstance(node, Apply) or depends_on_data([node]):
+            continue
+        constant = [not variables([a]) for a in node.args]
+        product = node.name == "multiply" and not any(constant)
+        division = node.name in ("floor_divide", "remainder") and not constant[1]
+        if product or division:
+            raise ArgumentError(
+                operation,
+                read.tensor.name,
+                got=f"{text(node)} in {text(read)}, a stride or divisor that is not constant",
+                expected="constants as strides and divisors",
+                remedy="make it a Python int (define the tensor anew for each value)",
+            )
+
+
+def unproven_reads(statement: Statement) -> list[tuple[Read, int]]:
+    """The (read, axis) pairs whose index is not proven inside; these are checked when run.
+
+    A lowering checks them wherever the read is evaluated (where its Selects choose it).
+    """
+    guards = statement_guards(statement)
+    return [
+        (node, axis)
+        for node in guards
+        if isinstance(node, Read)
+        for axis, e in enumerate(node.indices)
+        if not _proven(statement, e, node.tensor.shape[axis], guards[node])
+    ]
+
+
+def unproven_writes(statement: Statement) -> list[int]:
+    """The axes of a write whose index is not proven inside; these are checked when run."""
+    where = Guards(statement.domain.where)
+    return [
+        axis
+        for axis, e in enumerate(statement.write)
+        if not _proven(statement, e, statement.tensor.shape[axis], where)
+    ]
+
+
+def _proven(statement: Statement, e: Expr, n: Extent, guards: Guards) -> bool:
+    if inside(e, n, guards):
+        return True
+    if not is_pure(affine_of(e)) or _is_symbolic(statement, e, n):
+        return False
+    return bool(is_empty(statement.domain.axes, [*guards, outside_of(e, n)]))

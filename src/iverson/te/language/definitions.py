@@ -1,0 +1,521 @@
+"""The language users write: placeholders, computes, reductions, scatters, sizes.
+
+A definition is checked when it is made and becomes statements at once (`stages` does that); what a
+statement means is in `nodes`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.inputs.arguments import as_function
+from iverson.core.python.caller import assigned_name
+from iverson.core.shapes import as_int, check_choice
+from iverson.expr.build import apply, as_expr, cast, select
+from iverson.expr.nodes import Const, Expr, postorder
+from iverson.te.ir.expressions import (
+    Extent,
+    Placeholder,
+    Reduce,
+    Tensor,
+    Var,
+    as_index,
+    replacing,
+    substitute,
+)
+from iverson.te.ir.nodes import (
+    Compute,
+    Domain,
+    Recurrence,
+    Statement,
+    as_tensors,
+    rebuilt,
+    tensors_in,
+    units_below,
+)
+from iverson.te.ir.ragged_axes import bounded
+from iverson.te.ir.source_site import operation
+from iverson.te.ir.verify import check_definition
+from iverson.te.language.injectivity import is_injective
+from iverson.te.language.stages import check_scope, define, staged
+
+_counter = count()
+#: How a scatter may combine.
+SCATTERS = ("sum", "prod", "max", "min", "assign")
+
+
+def placeholder(shape: Any, dtype: Any = dtypes.default_float, name: str = "") -> Placeholder:
+    """An input of the given shape (ints and sizes from `var`) and dtype.
+
+    >>> placeholder((2, 3), "float32", "A")
+    Placeholder(A: float32[2, 3])
+    """
+    what = operation("placeholder", name)
+    return Placeholder(shape_of(shape, what), dtypes.as_dtype(dtype, what), name or _fresh("T"))
+
+
+def var(name: str = "") -> Var:
+    """An extent that is not known yet: use it in shapes and ranges, give it a value with `bind`."""
+    operation("var", name)
+    return Var(name or _fresh("n"), 0, None, "size")
+
+
+def reduce_axis(bounds: Any, name: str = "") -> Var:
+    """An axis to reduce over: ``(lo, hi)``, hi exclusive, or an extent.
+
+    The bounds may depend on other indices, also through integer tensors: a *ragged* axis. It is made where
+    these indices are, in the function that defines the entries. Like ``range``, it is empty where lo >= hi: a
+    sum over none is 0, a product 1, a maximum the lowest value. Only the points between the bounds are
+    visited, here and in derivatives.
+
+    Raises ArgumentError for bounds that are no pair, ArgumentTypeError for ones that are no integers. Where
+    bounds go beyond what is read with the axis, a call raises IndexingError, which names the bound.
+
+    >>> k = reduce_axis((0, 3), "k")
+
+    The product of a sparse matrix, entries row by row from ``p[i]`` to ``p[i + 1]``, and a vector:
+
+    >>> import numpy as np
+    >>> from iverson import te
+    >>> @te.op
+    ... def spmv(p, columns, values, x):
+    ...     def row(i):
+    ...         e = te.reduce_axis((p[i], p[i + 1]))
+    ...         return te.sum(values[e] * x[columns[e]], e)
+    ...     return te.compute((p.shape[0] - 1,), row)
+    >>> spmv(np.array([0, 2, 2, 3]), np.array([0, 2, 1]), np.array([1.0, 2.0, 3.0]), np.ones(3))
+    iverson.Tensor([3., 0., 3.])
+    """
+    given: Any = name
+    if isinstance(given, int):
+        raise ArgumentTypeError(
+            operation("reduce_axis"),
+            "name",
+            got=described(given),
+            expected="a string",
+            remedy=f"bounds are one argument, a pair: te.reduce_axis(({bounds}, {name}))",
+        )
+    what = operation("reduce_axis", name)
+    lo, hi = _bounds(bounds, what, "bounds")
+    if isinstance(lo, int) and isinstance(hi, int) and hi < lo:
+        raise ArgumentError(what, "bounds", got=f"({lo}, {hi})", expected="lo <= hi")
+    return Var(name or _fresh("k"), lo, hi, "reduce")
+
+
+def _bounds(bounds: Any, what: str, argument: str) -> tuple[Extent, Extent]:
+    """``(lo, hi)`` or an extent as a pair."""
+    pair = tuple(bounds) if isinstance(bounds, (tuple, list)) else (0, bounds)
+    if len(pair) != 2:
+        raise ArgumentError(what, argument, got=described(bounds), expected="(lo, hi) or an extent")
+    lo, hi = (_extent(b, what, argument) for b in pair)
+    for b in (lo, hi):
+        if isinstance(b, Expr) and b.dtype.kind not in "iu":
+            raise ArgumentTypeError(what, argument, got=f"{b!r} of dtype {b.dtype}", expected="integers")
+    return lo, hi
+
+
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any = None, domain: Any = None
+) -> Compute:
+    """The tensor whose entry at ``i, j, ...`` is ``fcompute(i, j, ...)``.
+
+    Parameters
+    ----------
+    shape : extents, numbers or sizes.
+    fcompute : takes an index for each, or for each of ``domain``, and returns an expression.
+    name : of the tensor, in messages and texts.
+    dtype : casts the entries.
+    domain : where there are entries, as of `scatter`: an extent for each index of fcompute, or for a ragged
+        one a function of the indices before it that returns its bounds ``(lo, hi)``. Only these points are
+        visited, and what is not among them is 0. With as many indices as the shape has, results are *padded*.
+        With more, they are *packed*: entries stand at the last indices, those of several rows are added up.
+
+    Raises
+    ------
+    IversonError
+        Names the user's line where an index is provably outside its tensor, a stride is not constant, or a
+        reduction axis is used outside its reduction.
+
+    Examples
+    --------
+    >>> A, B = placeholder((2, 3), name="A"), placeholder((3, 4), name="B")
+    >>> k = reduce_axis((0, 3), "k")
+    >>> compute((2, 4), lambda i, j: sum(A[i, k] * B[k, j], k), "C")
+    Compute(C: float64[2, 4])
+
+    Rows of different lengths, one after the other (from ``p[i]`` to ``p[i + 1]``), each padded with zeros,
+    and each divided by its length:
+
+    >>> import numpy as np
+    >>> from iverson import te
+    >>> @te.op(results=2)
+    ... def rows(p, x):
+    ...     n, row = p.shape[0] - 1, lambda i: (p[i], p[i + 1])
+    ...     padded = te.compute((n, 3), lambda i, k: x[p[i] + k], domain=(n, lambda i: (0, p[i + 1] - p[i])))
+    ...     mean = te.compute(x.shape, lambda i, e: x[e] / (p[i + 1] - p[i]), domain=(n, row))
+    ...     return padded, mean
+    >>> padded, mean = rows(np.array([0, 2, 2, 4]), np.arange(1.0, 5.0))
+    >>> padded
+    iverson.Tensor([[1., 2., 0.],
+                    [0., 0., 0.],
+                    [3., 4., 0.]])
+    >>> mean
+    iverson.Tensor([0.5, 1. , 1.5, 2. ])
+    """
+    operation("compute", name)
+    name = name or _fresh("T")
+    what = operation("compute", name)
+    extents = shape_of(shape, what)
+    function = as_function(fcompute, what, "fcompute")
+    axes = _axes(function, extents, what) if domain is None else _points(function, domain, what)
+    body = as_expr(fcompute(*axes), what)
+    if dtype is not None:
+        body = body.astype(dtype)
+    if domain is None:
+        return define(body, axes, name, what)
+    if len(axes) < len(extents):
+        raise ShapeError(
+            what,
+            "domain",
+            got=f"{len(axes)} indices",
+            expected=f"one for each axis of shape {extents}, or more",
+        )
+    own = axes[len(axes) - len(extents) :]
+    return _scattered(extents, axes, own, body, name, "assign" if len(own) == len(axes) else "sum", what)
+
+
+def scatter(
+    shape: Any,
+    domain: Any,
+    fscatter: Callable[..., tuple[Any, Any]],
+    name: str = "",
+    combine: str = "sum",
+) -> Compute:
+    """``Out[f(i)] += g(i)`` for i in ``domain``, where ``fscatter(*i)`` returns ``(f, g)``.
+
+    domain is an extent for each index, or for a ragged one a function of the indices before it that returns
+    its bounds ``(lo, hi)``, as those of `reduce_axis`. f is an index or a tuple of them and may read data.
+    combine is "sum", "prod", "max", "min" or "assign"; with "assign" each entry must provably be written at
+    most once. Entries that nothing is written to are 0 (1 for prod, the lowest or highest value for max and
+    min). All differentiate: of max and min, the first of equal values takes the derivative; of prod, it is
+    exact where factors are 0, to any order, in time for each point, one after the other.
+
+    Raises ArgumentError for another combine or two possible writers of an assignment, ShapeError where
+    f does not fit the shape, IndexingError where it is provably outside.
+
+    >>> idx, x = placeholder((5,), "int64", "idx"), placeholder((5,), name="x")
+    >>> scatter((3,), (5,), lambda e: (idx[e], x[e]), "S")
+    Compute(S: float64[3])
+
+    The row of each entry, from where the rows start:
+
+    >>> from iverson import te
+    >>> @te.op
+    ... def rows(p, entries):
+    ...     points = (p.shape[0] - 1, lambda i: (p[i], p[i + 1]))
+    ...     return te.scatter(entries.shape, points, lambda i, e: (e, i))
+    >>> import numpy as np
+    >>> rows(np.array([0, 2, 2, 3]), np.zeros(3))
+    iverson.Tensor([0, 0, 2])
+    """
+    operation("scatter", name)
+    name = name or _fresh("T")
+    what = operation("scatter", name)
+    check_choice(combine, SCATTERS, what, "combine")
+    extents = shape_of(shape, what)
+    axes = _points(as_function(fscatter, what, "fscatter"), domain, what)
+    found = fscatter(*axes)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise ArgumentTypeError(
+            what,
+            "fscatter",
+            got=f"a function that returns {found!r}",
+            expected="a pair (index or indices, value)",
+        )
+    target, value = found
+    indices = target if isinstance(target, tuple) else (target,)
+    if len(indices) != len(extents):
+        raise ShapeError(
+            what, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
+        )
+    return _scattered(extents, axes, indices, value, name, combine, what)
+
+
+def _scattered(
+    extents: tuple[Extent, ...],
+    axes: tuple[Var, ...],
+    indices: Sequence[Any],
+    value: Any,
+    name: str,
+    combine: str,
+    what: str,
+) -> Compute:
+    """The Compute of which the entry at ``indices`` takes ``value``, at points of axes that may be ragged."""
+    at = [as_index(i, name) for i in indices]
+    axes, (*given, value), where = bounded(axes, [*at, as_expr(value, what)], zip(at, extents, strict=True))
+    check_scope([*given, value, *where], axes, what)
+    once = combine == "assign"
+    inner: tuple[Var, ...] = ()
+    if where and combine in ("sum", "assign") and isinstance(value, Reduce) and value.combine == "sum":
+        terms, combine = value, "sum"  # which are added up anyway
+        inner, value, where = terms.axes, terms.body, (*where, *terms.where)
+    write = tuple(_staged(i, axes, where, f"{name}.index", what) for i in given)
+    body = _staged(value, axes, where, f"{name}.value", what)
+    statement = Statement(None, write, body, Domain((*axes, *inner), where), combine)
+    if once and not is_injective(write, axes):
+        raise ArgumentError(
+            what,
+            name,
+            got=f"target {list(write)}, which may be the same for two points",
+            expected="one writer per element",
+            remedy="use combine='sum', or an index that provably differs from point to point",
+        )
+    if body.dtype.kind == "c" and combine in ("max", "min"):
+        raise ArgumentTypeError(what, "value", got=f"dtype {body.dtype}", expected="an ordered dtype")
+    made = Compute(extents, body.dtype, name, (statement,))
+    check_definition(made.statements[0], what)
+    return made
+
+
+def _points(function: Callable[..., Any], domain: Any, what: str) -> tuple[Var, ...]:
+    """The axes of a scatter: of extents, or of bounds as functions of the axes before."""
+    given = tuple(domain) if isinstance(domain, (tuple, list)) else (domain,)
+    plain = shape_of([0 if callable(n) else n for n in given], what, "domain")
+    axes: list[Var] = []
+    for name, n, bounds in zip(_names(function, plain, what), plain, given, strict=True):
+        lo, hi = _bounds(bounds(*axes), what, "domain") if callable(bounds) else (0, n)
+        axes.append(Var(name, lo, hi))
+    return tuple(axes)
+
+
+def _reduction(combine: str, body: Any, axis: Any, dtype: Any = None) -> Expr:
+    what = operation(combine)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    for v in axes:
+        if not isinstance(v, Var) or v.kind != "reduce":
+            raise ArgumentTypeError(what, "axis", got=repr(v), expected="a te.reduce_axis or several of them")
+        empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
+        if empty and combine not in ("sum", "prod"):
+            raise ArgumentError(what, "axis", got=f"{v.name}, which is empty", expected="a value")
+    own, (e,), where = bounded(axes, [as_expr(body, what)])
+    if e.dtype.kind == "c" and combine not in ("sum", "prod"):
+        raise ArgumentTypeError(what, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
+    if combine in ("sum", "prod"):
+        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, what))
+    return Reduce(combine, own, e, where)
+
+
+def _total_dtype(dtype: Any) -> Any:
+    """What sums and products of a dtype are in, as in NumPy: integers in the widest of their kind."""
+    return {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}.get(dtype.kind, dtype)
+
+
+def sum(body: Any, axis: Any, dtype: Any = None) -> Expr:
+    """The sum of ``body`` over one or several reduction axes.
+
+    ``dtype`` is that of the terms and of the sum: by default that of ``body``, of integers and bools int64 or
+    uint64, as in NumPy.
+
+    >>> x, k = placeholder((300,), "int8", "x"), reduce_axis((0, 300), "k")
+    >>> compute((), lambda: sum(x[k], k), "S"), compute((), lambda: sum(x[k], k, dtype="float32"), "F")
+    (Compute(S: int64[]), Compute(F: float32[]))
+    """
+    return _reduction("sum", body, axis, dtype)
+
+
+def prod(body: Any, axis: Any, dtype: Any = None) -> Expr:
+    """The product of ``body`` over one or several reduction axes; ``dtype`` as of `sum`."""
+    return _reduction("prod", body, axis, dtype)
+
+
+def max(body: Any, axis: Any) -> Expr:
+    """The largest value of ``body``, nan if there is one; its gradient is the first largest's."""
+    return _reduction("max", body, axis)
+
+
+def min(body: Any, axis: Any) -> Expr:
+    """The smallest value of ``body``, nan if there is one; its gradient is the first smallest's."""
+    return _reduction("min", body, axis)
+
+
+def argmax(body: Any, axis: Any) -> Expr:
+    """Where ``body`` is largest: the position, row by row, in the box of the axes; first of equals.
+
+    The position counts from 0 whatever the axes' lower bounds. A nan counts as the largest. What goes with
+    the largest value is read at the position; the value itself, if asked for too, is found in the same pass.
+
+    >>> import numpy as np
+    >>> from iverson import te
+    >>> @te.op
+    ... def nearest(distance, label):
+    ...     n, m = distance.shape
+    ...     k = te.reduce_axis(m)
+    ...     best = te.compute((n,), lambda i: te.argmin(distance[i, k], k))
+    ...     return te.compute((n,), lambda i: label[best[i]])
+    >>> nearest(np.array([[3.0, 1.0, 2.0], [0.5, 4.0, 1.0]]), np.array([10.0, 20.0, 30.0]))
+    iverson.Tensor([20., 10.])
+    """
+    return _reduction("argmax", body, axis)
+
+
+def argmin(body: Any, axis: Any) -> Expr:
+    """Where ``body`` is smallest: as `argmax`."""
+    return _reduction("argmin", body, axis)
+
+
+def if_then_else(condition: Any, then: Any, other: Any) -> Expr:
+    """``then`` where the condition holds, else ``other``; only the side chosen is evaluated."""
+    return select(condition, then, other)
+
+
+def bracket(condition: Any) -> Expr:
+    """The Iverson bracket: 1 where the condition holds, 0 elsewhere. Its zeros are strong.
+
+    >>> i = Var("i", 0, 3)
+    >>> bracket(i < 2) * placeholder((3,), name="A")[i]
+    select(i < 2, A[i], 0.0)
+    """
+    return select(condition, 1, 0)
+
+
+def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Tensor, ...]:
+    """The same tensors with sizes replaced by numbers; placeholders without sizes stay themselves.
+
+    >>> n = var("n")
+    >>> A = placeholder((n,), name="A")
+    >>> bind([compute((n,), lambda i: A[i] + 1, "B")], {n: 3})
+    (Compute(B: float64[3]),)
+    """
+    what = operation("bind")
+    tensors = as_tensors(tensors, what, "tensors")
+    if not isinstance(sizes, Mapping) or not all(isinstance(v, Var) for v in sizes):
+        raise ArgumentTypeError(
+            what, "sizes", got=described(sizes), expected="a dict from te.var to integers"
+        )
+    values: dict[Expr, Expr] = {
+        v: k if isinstance(k, Expr) else as_expr(as_int(k, what, "sizes")) for v, k in sizes.items()
+    }
+    return _rebuilt(tensors, values, {})
+
+
+def of_tensors(outputs: Sequence[Tensor], given: Mapping[Any, Tensor]) -> tuple[Tensor, ...]:
+    """The outputs, which are defined on tensors (placeholders as a rule), of others in place of these.
+
+    So what a definition differentiates it differentiates in its own operands, whatever they are made of.
+    """
+    return _rebuilt(outputs, {}, given)
+
+
+def _rebuilt(
+    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], given: Mapping[Any, Tensor]
+) -> tuple[Tensor, ...]:
+    """The tensors with sizes at values, and tensors in place of some placeholders."""
+    made = dict[Tensor, Tensor](given.items())
+    axes: dict[Expr, Var] = {}
+
+    def known(n: Extent | None) -> Extent:
+        assert n is not None
+        found = substitute([n], values)[0] if isinstance(n, Expr) else n
+        return int(found.value) if isinstance(found, Const) else found
+
+    def bound(s: Statement) -> Statement:
+        for v in s.domain.axes:
+            if v not in axes:
+                axes[v] = v.ranging(known(v.lo), known(v.hi))
+        own = tuple(axes[v] for v in s.domain.axes)
+        return s.mapped(replacing({**values, **axes}, made), own)
+
+    for unit in units_below(tensors):
+        if any(t in given for t in tensors_in([unit])):
+            continue
+        if isinstance(unit, Recurrence):
+            axis = axes.setdefault(unit.axis, Var(unit.axis.name, 0, known(unit.axis.hi)))
+            rebuilt(unit, axis, lambda t: tuple(map(known, t.shape)), made, bound)
+            continue
+        shape = tuple(known(n) for n in unit.shape)
+        if not isinstance(unit, Compute):
+            made[unit] = unit if shape == unit.shape else Placeholder(shape, unit.dtype, unit.name)
+            continue
+        made[unit] = unit.again(shape, map(bound, unit.statements))
+    return tuple(made[t] for t in tensors)
+
+
+def _fresh(prefix: str) -> str:
+    """The name of what the public function that is called makes: as the user assigns it, or a new one."""
+    return assigned_name(2) or f"{prefix}{next(_counter)}"
+
+
+def _extent(n: Any, what: str, argument: str) -> Extent:
+    if isinstance(n, Expr):
+        return n
+    if not isinstance(n, int) or isinstance(n, bool):
+        try:
+            return int(n.__index__())
+        except (AttributeError, TypeError):
+            raise ArgumentTypeError(
+                what,
+                argument,
+                got=f"{n!r} ({type(n).__name__})",
+                expected="an int or a te.var",
+                remedy=_instead(n),
+            ) from None
+    return n
+
+
+def _instead(n: Any) -> str:
+    """What to write for an extent that is none."""
+    if isinstance(n, Tensor):
+        return f"an extent is known where an op is made: x.shape[0], or {n.name} after * in its parameters"
+    if isinstance(n, float):
+        return "divide with //"
+    return "bounds of an axis are a pair, (lo, hi)" if isinstance(n, range) else ""
+
+
+def shape_of(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ...]:
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    extents = tuple(_extent(n, what, argument) for n in given)
+    if any(isinstance(n, int) and n < 0 for n in extents):
+        raise ShapeError(what, argument, got=str(extents), expected="non-negative extents")
+    return extents
+
+
+def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> tuple[Var, ...]:
+    names = _names(function, extents, what)
+    return tuple(Var(name, 0, n) for name, n in zip(names, extents, strict=True))
+
+
+def _names(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> list[str]:
+    """What a function calls the indices it takes, one for each extent."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        raise ArgumentTypeError(
+            what, got="a function whose parameters cannot be read", expected="a function of Python"
+        ) from None
+    names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
+    variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+    if len(names) != len(extents) and not (variadic and len(names) <= len(extents)):
+        raise ShapeError(
+            what,
+            got=f"a function of {len(names)} indices",
+            expected=f"one index per axis of shape {extents}",
+        )
+    return names + [f"i{k}" for k in range(len(names), len(extents))]
+
+
+def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, what: str) -> Expr:
+    """An expression whose reductions, if it has any, are in tensors of their own."""
+    if not any(isinstance(n, Reduce) for n in postorder([e])):
+        return e
+    return staged(e, name, what, where) if where else define(e, axes, name, what)[axes]
+
+
+def clamp(index: Any, lo: Any, hi: Any) -> Expr:
+    """An index (or value) limited to the range from ``lo`` to ``hi``, both included."""
+    return apply("minimum", apply("maximum", index, lo), hi)

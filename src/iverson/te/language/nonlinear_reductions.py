@@ -1,0 +1,245 @@
+"""Reductions that are not sums, rewritten into what differentiates: products and extrema.
+
+B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k) and
+                        T1[o, m] = T0[o, 2m] * T0[o, 2m + 1], ..., so that zeros among the factors
+                        need no care, to any order, at the cost of one product per factor
+B[o] = max_k b(o, k)    B[o] = b(o, arg[o]) with arg[o] the saved position of the first largest
+B[f(p)] max= b(p)       B[f(p)] += [first[f(p)] = p] b(p) with first[f(p)] min= p where b(p) = B[f(p)]
+B[f(p)] *= b(p)         the points that write an entry are a chain, each with the product so far, and the last
+                        one's is the entry: P[p] = P[before[p]] * b(p), B[o] = P[last[o]]. Point by point,
+                        before[p] = last[f(p)] and then last[f(p)] max= p; zeros need no care here either
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, GradientError
+from iverson.expr.build import apply, const, index, select
+from iverson.expr.function_facts import identity
+from iverson.expr.nodes import Expr, Select, same
+from iverson.te.ir.evaluation_guards import conjunction
+from iverson.te.ir.expressions import Read, Var, extent, replacing, substitute, variables
+from iverson.te.ir.fresh_names import part
+from iverson.te.ir.index_arithmetic import same_extent
+from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement
+from iverson.te.ir.ragged_axes import bounds_in, is_ragged
+from iverson.te.language.stages import position
+
+#: What differentiation does where there is no derivative; tests hold it to this.
+CONVENTIONS = {
+    "max, min": "the derivative belongs to the first of equal values, in the order of the axes' box",
+    "max, min of nan": "the derivative belongs to the first nan, and is nan",
+    "prod": "exact at zeros, to any order",
+    "maximum, minimum, abs, ...": "as in iverson.core.scalars",
+    "select": "the derivative is that of the side chosen; the condition is constant",
+    "floor, //, integers": "no derivative",
+    "complex": "conjugate Wirtinger: g * conj(dy/dx); the real part where x is real",
+}
+
+
+def linear_statements(tensor: Compute) -> tuple[Statement, ...]:
+    """Statements of combine sum or assign that define the same tensor, for differentiation.
+
+    They may read new tensors (the tree of a product, the saved position of a maximum). The same
+    tensor gives the same ones again, so that the new tensors are shared.
+    """
+    if all(s.combine in ("sum", "assign") for s in tensor.statements):
+        return tensor.statements
+    if tensor.linear is None:
+        (statement,) = tensor.statements
+        tensor.linear = _rewritten(tensor, statement)
+    return tensor.linear
+
+
+def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
+    if tensor.dtype.kind not in "fcV":
+        return ()
+    if s.combine == "prod":
+        return ((_of_product if _is_gather(s) else _of_scattered_product)(tensor, s),)
+    return (_of_extremum(tensor, s) if _is_gather(s) else _of_scattered(tensor, s),)
+
+
+def _is_gather(s: Statement) -> bool:
+    """Whether the write is the first axes of the domain, counted from 0."""
+    own = tuple(v - v.lo for v in s.domain.axes[: len(s.write)])
+    return same(s.write, own)
+
+
+def _reduced_axes(statement: Statement) -> tuple[list[Var], list[Var]]:
+    """(the axes that are written along, the axes that are reduced over)."""
+    axes = statement.domain.axes
+    count = len(statement.write)
+    return list(axes[:count]), list(axes[count:])
+
+
+def unravelled(place: Expr, axes: Sequence[Var]) -> dict[Expr, Expr]:
+    """Each axis' value at a position in their box: the inverse of `stages.position`."""
+    result: dict[Expr, Expr] = {}
+    stride = 1
+    for k, v in reversed(list(enumerate(axes))):
+        n = extent(v)
+        if not isinstance(n, int) or not isinstance(v.lo, int):
+            raise ArgumentError(
+                "te.differentiate",
+                got=f"a product or extremum over {v.name} of extent {n}",
+                expected="constant extents",
+                remedy="bind the sizes first: te.bind(tensors, {n: 5})",
+            )
+        digit = place // stride
+        if k:
+            digit = digit % n
+        result[v] = digit + v.lo
+        stride *= n
+    return result
+
+
+def _of_extremum(tensor: Compute, s: Statement) -> Statement:
+    kept, reduced = _reduced_axes(s)
+    combine = "argmax" if s.combine == "max" else "argmin"
+    saved = replace(s, out=None, combine=combine, position=position(reduced))
+    arg = Compute(tensor.shape, dtypes.int64, part(tensor, combine), (saved,))
+    place: Expr = Read(arg, s.write)
+    inside = set(kept)
+    where = tuple(c for c in s.domain.where if inside.issuperset(variables([c])))
+    if len(where) == len(s.domain.where):
+        (body,) = substitute([s.body], unravelled(place, reduced))
+        body = _marked(body)
+    else:  # there may be no point at all, and then the position is -1
+        at = unravelled(apply("maximum", place, index(0)), reduced)
+        (body,) = substitute([s.body], at)
+        body = Select(place >= 0, _marked(body), const(0, body.dtype))
+    return Statement(None, s.write, body, Domain(tuple(kept), where), "sum")
+
+
+def _marked(body: Expr) -> Expr:
+    """The same value, with the derivative nan where it is nan."""
+    return body * select(apply("isnan", body), const(float("nan"), body.dtype), const(1, body.dtype))
+
+
+def _of_scattered(tensor: Compute, s: Statement) -> Statement:
+    """The first of the points that attain an entry's extremum adds its value to it; others add 0."""
+    place = position(s.domain.axes)
+    attains = (s.body == tensor[s.write]) | (s.body != s.body)  # a nan is the extremum wherever it stands
+    never = const(identity("min", dtypes.int64), dtypes.int64)
+    earliest = Statement(None, s.write, Select(attains, place, never), s.domain, "min")
+    first = Compute(tensor.shape, dtypes.int64, part(tensor, "first"), (earliest,))
+    body = Select(first[s.write] == place, _marked(s.body), const(0, tensor.dtype))
+    return Statement(None, s.write, body, s.domain, "sum")
+
+
+def has_tree(tensor: Compute) -> bool:
+    """Whether a tensor's products can be trees, as their derivatives are made of."""
+    return tensor.dtype.kind in "fcV" and not any(map(_starting_by_data, tensor.statements))
+
+
+def _starting_by_data(s: Statement) -> list[Var]:
+    """The axes of a reduction that start where data says."""
+    bounds, _ = bounds_in(s.domain)
+    return [v for v in _reduced_axes(s)[1] if v in bounds and bounds[v].lower is not None]
+
+
+def _of_product(tensor: Compute, s: Statement) -> Statement:
+    kept, reduced = _reduced_axes(s)
+    for v in _starting_by_data(s):
+        raise GradientError(
+            "te.differentiate",
+            tensor.name,
+            got=f"a product along {v.name}, which starts where data says",
+            expected="an axis that starts at a number",
+            remedy="sum logarithms, or copy rows into a padded tensor",
+        )
+    count = _points(reduced)
+    one = const(1, tensor.dtype)
+    if count == 0:
+        return Statement(None, s.write, one, Domain(tuple(kept)), "sum")
+    m = Var("m", 0, count)
+    at = unravelled(m, reduced)
+    body, condition = substitute([s.body, conjunction(s.domain.where)], at)
+    factor = select(condition, body, one)
+    level = Statement(None, (*s.write, m), factor, Domain((*kept, m)), "assign")
+    tree = Compute((*tensor.shape, count), tensor.dtype, part(tensor, "factors"), (level,))
+    width = 1
+    while count > 1:
+        half = (count + 1) // 2
+        m = Var("m", 0, half)
+        right: Expr = Read(tree, (*s.write, m * 2 + 1))
+        if count % 2:
+            right = select(m < half - 1, right, one)
+        width *= 2
+        product = apply("multiply", Read(tree, (*s.write, m * 2)), right)
+        level = Statement(None, (*s.write, m), product, Domain((*kept, m)), "assign")
+        tree = Compute((*tensor.shape, half), tensor.dtype, part(tensor, "factors", width), (level,))
+        count = half
+    last = Read(tree, (*s.write, index(0)))
+    return Statement(None, s.write, last, Domain(tuple(kept)), "sum")
+
+
+def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
+    """Axes that are an index of what is written, and choose nothing else, stay axes of the chains."""
+    if is_ragged(s) or tensor.recurrence is not None:
+        raise GradientError(
+            "te.differentiate",
+            tensor.name,
+            got="a scatter with combine='prod' "
+            + ("of ragged rows" if is_ragged(s) else "inside of te.scan"),
+            expected="one over axes that start and end at numbers, outside of te.scan",
+            remedy="scatter the row of each entry first, te.scatter(shape, points, lambda i, e: (e, i)), and "
+            "the product over entries then"
+            if is_ragged(s)
+            else "",
+        )
+    lanes = _lanes(tensor, s)
+    points = [v for v in s.domain.axes if v not in lanes]
+    count, one = _points(points), const(1, tensor.dtype)
+    axes = tuple(Var(f"i{k}", 0, n) for k, n in enumerate(tensor.shape))
+    if count == 0:
+        return Statement(None, axes, one, Domain(axes), "sum")
+    t = Var("p", 0, count)
+    new = replacing(unravelled(t, points))
+    chosen = [k for k in range(tensor.ndim) if k not in lanes.values()]
+    entry, where = tuple(new(s.write[k]) for k in chosen), tuple(map(new, s.domain.where))
+    order = Recurrence(t, False)
+    before = Compute((count,), dtypes.int64, part(tensor, "before"), (), order)
+    last = Compute(tuple(tensor.shape[k] for k in chosen), dtypes.int64, part(tensor, "last"), (), order)
+    extents = (count, *(tensor.shape[k] for k in lanes.values()))
+    product = Compute(extents, tensor.dtype, part(tensor, "products"), (), order)
+
+    def upto(point: Expr, at: Sequence[Expr]) -> Expr:
+        """The product of the points of a chain up to one of them, and 1 where there is none."""
+        known = apply("minimum", apply("maximum", point, index(0)), index(count - 1))
+        return select(point >= 0, Read(product, (known, *at)), one)
+
+    at = tuple(s.write[k] for k in lanes.values())
+    earlier = upto(Read(before, (t,)), at) if count > 1 else one
+    body = apply("multiply", earlier, new(s.body))
+    order.define(
+        {
+            before: [Statement(None, (t,), Read(last, entry), Domain((t,), where), "assign")],
+            last: [Statement(None, entry, t, Domain((t,), where), "max")],
+            product: [Statement(None, (t, *at), body, Domain((t, *lanes), where), "assign")],
+        },
+        totals=(last,),
+    )
+    found = upto(Read(last, tuple(axes[k] for k in chosen)), [axes[k] for k in lanes.values()])
+    return Statement(None, axes, found, Domain(axes), "sum")
+
+
+def _lanes(tensor: Compute, s: Statement) -> dict[Var, int]:
+    """The axes of a scatter that are one index of what it writes, all of it, and nothing else depends on."""
+    found: dict[Var, int] = {}
+    for v in s.domain.axes:
+        at = [k for k, w in enumerate(s.write) if v in variables([w])]
+        whole = len(at) == 1 and same((s.write[at[0]],), (v - v.lo,)) and v.hi is not None
+        if whole and same_extent(extent(v), tensor.shape[at[0]]) and v not in variables(s.domain.where):
+            found[v] = at[0]
+    return found
+
+
+def _points(axes: Sequence[Var]) -> int:
+    """How many points a box has. Raises ArgumentError for extents that are no numbers."""
+    unravelled(index(0), axes)
+    return prod(n for v in axes if isinstance(n := extent(v), int))

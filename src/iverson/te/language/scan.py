@@ -1,0 +1,360 @@
+"""`scan`: tensors whose entries at a step are made of what earlier steps hold.
+
+The definition is that of any tensor, a `compute`, which may read the state it defines at earlier steps. All
+that depends on a state and that a state depends on (stages of reductions, tensors shared by several states)
+is computed step by step with it: together they are the members of one `iverson.te.ir.nodes.Recurrence`.
+
+As in TVM's scan (tvm.te.scan), of which this is a form without separate placeholders and updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, described
+from iverson.core.inputs.arguments import as_flag, as_function
+from iverson.core.python.caller import assigned_name
+from iverson.expr.build import as_expr, cast, select
+from iverson.expr.nodes import Expr, producers_first
+from iverson.expr.print import text
+from iverson.te.ir.expressions import Extent, Read, Tensor, Var, substitute
+from iverson.te.ir.index_arithmetic import affine_of, is_range, same_extent
+from iverson.te.ir.nodes import Compute, Recurrence, Statement, recurrence_of
+from iverson.te.ir.source_site import operation
+from iverson.te.language.definitions import shape_of
+from iverson.te.language.nonlinear_reductions import has_tree, linear_statements
+
+
+class State(Tensor):
+    """What a scan defines, while it is defined: read before the first step, it is ``before``."""
+
+    __slots__ = ("before", "label", "reverse")
+
+    def __init__(
+        self, shape: tuple[Extent, ...], dtype: Any, name: str, before: Tensor | Expr, reverse: bool
+    ) -> None:
+        super().__init__(shape, dtype, name or "state")
+        self.before, self.reverse, self.label = before, reverse, name
+
+    def __getitem__(self, indices: Any) -> Expr:
+        read = super().__getitem__(indices)
+        assert isinstance(read, Read)
+        step, rest = read.indices[0], read.indices[1:]
+        lag = affine_of(step).const
+        if lag < 0 if self.reverse else lag > 0:
+            raise _not_earlier(operation("scan", self.label), read, self.reverse)
+        inside = step < as_expr(self.shape[0]) if self.reverse else step >= 0
+        before = self.before[rest] if isinstance(self.before, Tensor) else self.before
+        return select(inside, read, before)
+
+
+@overload
+def scan(
+    shape: Extent | tuple[Extent, ...],
+    fscan: Callable[[Tensor], Compute],
+    name: str = "",
+    init: Any = 0,
+    dtype: Any = None,
+    reverse: bool = False,
+) -> Compute: ...
+
+
+@overload
+def scan(
+    shape: list[tuple[Extent, ...]],
+    fscan: Callable[..., tuple[Compute, ...]],
+    name: str = "",
+    init: Any = 0,
+    dtype: Any = None,
+    reverse: bool = False,
+) -> tuple[Compute, ...]: ...
+
+
+def scan(
+    shape: Any,
+    fscan: Callable[..., Any],
+    name: str = "",
+    init: Any = 0,
+    dtype: Any = None,
+    reverse: bool = False,
+) -> Compute | tuple[Compute, ...]:
+    """Tensors defined step by step along their first axis.
+
+    Parameters
+    ----------
+    shape : of the state, steps first: ``(steps, ...)``; for several states, a list of shapes.
+    fscan : takes the state, or the states, and returns for each the `compute` that defines it, of its shape.
+        That may read a state at earlier steps: ``s[t - 1, ...]``, ``s[t - 2, ...]`` (later steps if
+        ``reverse``), at any other index; also through other tensors of the same steps.
+    name : of the tensor; for several states, a number is added.
+    init : what a state is before its first step: a number, or a tensor of its shape without the steps; for
+        several states, one or a list of them.
+    dtype : of the states; by default that of ``init`` where it is a tensor, else float32 where all that is
+        read beside the states is of float32, else float64. For several states, one or a list of them.
+    reverse : from the last step to the first.
+
+    Returns
+    -------
+    The state after each step: a tensor of ``shape``, or a tuple of them. The work is that of the definition,
+    once for each step. Gradients are scans in the other direction, tangents in the same one.
+
+    Raises
+    ------
+    ArgumentError
+        Where a state is read at its own or a later step, or along another axis than that of the steps.
+    ShapeError, DTypeError
+        Where what fscan returns is not of the state's shape and dtype.
+
+    Notes
+    -----
+    Every step is kept, also of the tensors between the states, as the gradient needs them; in an op that runs
+    in blocks (`op`) those of a block alone. A scan over the axis of a reduction, of which the last step is
+    read, is a reduction of several values by any rule.
+
+    Examples
+    --------
+    Sums of what comes before, and an average that forgets:
+
+    >>> import numpy as np
+    >>> from iverson import te
+    >>> @te.op
+    ... def running(x):
+    ...     n = x.shape
+    ...     return te.scan(n, lambda s: te.compute(n, lambda t: s[t - 1] + x[t]))
+    >>> running(np.asarray([1.0, 2.0, 3.0]))
+    iverson.Tensor([1., 3., 6.])
+    >>> @te.op
+    ... def smooth(x, first):
+    ...     n, m = x.shape
+    ...     return te.scan((n, m), lambda s: te.compute(
+    ...         (n, m), lambda t, i: 0.5 * s[t - 1, i] + 0.5 * x[t, i]), init=first)
+    >>> smooth(np.asarray([[1.0], [3.0]]), np.asarray([1.0]))
+    iverson.Tensor([[1.],
+                    [2.]])
+    """
+    operation("scan", name)
+    name = name or assigned_name()
+    what = operation("scan", name)
+    as_function(fscan, what, "fscan")
+    reverse = as_flag(reverse, what, "reverse")
+    several = isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape)
+    shapes = [shape_of(s, what) for s in (shape if several else (shape,))]
+    _check_steps(shapes, what)
+    inits, known = (
+        _of_each(x, len(shapes) if several else 0, argument, what)
+        for argument, x in (("init", init), ("dtype", dtype))
+    )
+
+    def defined(dtypes_of: Sequence[Any]) -> tuple[tuple[State, ...], tuple[Any, ...]]:
+        """States of these dtypes, and what fscan makes of them."""
+        states = tuple(
+            _state(s, before, own, f"{name}{k}" if name and several else name, reverse, what)
+            for k, (s, before, own) in enumerate(zip(shapes, inits, dtypes_of, strict=True))
+        )
+        found = fscan(*states)
+        return states, tuple(found) if several and isinstance(found, (list, tuple)) else (found,)
+
+    states, made = defined(known)
+    _check_results(states, made, what)
+    if (read := _read_dtype(states, made, what)) is not None:
+        own = [
+            read if d is None and not isinstance(t, Tensor) else d for t, d in zip(inits, known, strict=True)
+        ]
+        narrow = defined(own) if own != known else (states, made)
+        if all(t.dtype == s.dtype for s, t in zip(*narrow, strict=True)):
+            states, made = narrow
+    results = _recurrence(dict(zip(states, made, strict=True)), reverse, what)
+    return results if several else results[0]
+
+
+def _read_dtype(states: Sequence[State], made: Sequence[Compute], what: str) -> Any:
+    """Float32, where the definitions read numbers of it beside the states, and none that are wider."""
+    own = {*states, *(members := _members(dict(zip(states, made, strict=True)), what))}
+    others = [t for m in members for t in _direct(m) if t not in own and dtypes.is_inexact(t.dtype)]
+    return dtypes.float32 if others and all(t.dtype == dtypes.float32 for t in others) else None
+
+
+def _of_each(given: Any, count: int, argument: str, what: str) -> list[Any]:
+    """One for each of several states, from one for all or a list of them; of a single state (0), that."""
+    if not count or not isinstance(given, (list, tuple)):
+        return [given] * max(count, 1)
+    if len(given) != count:
+        raise ArgumentError(what, argument, got=f"{len(given)} values", expected=f"{count}, one per state")
+    return list(given)
+
+
+def _check_steps(shapes: Sequence[tuple[Extent, ...]], what: str) -> None:
+    for s in shapes:
+        if not s or not same_extent(s[0], shapes[0][0]):
+            raise ShapeError(
+                what,
+                "shape",
+                got=" and ".join(map(str, shapes)),
+                expected="the steps as first axis, as many for every state",
+            )
+
+
+def _state(shape: tuple[Extent, ...], init: Any, dtype: Any, name: str, reverse: bool, what: str) -> State:
+    known = init.dtype if isinstance(init, Tensor) else dtypes.default_float
+    own = known if dtype is None else dtypes.as_dtype(dtype, what)
+    if not isinstance(init, Tensor):
+        return State(shape, own, name, cast(as_expr(init, what), own), reverse)
+    rest = shape[1:]
+    if init.ndim != len(rest) or not all(map(same_extent, init.shape, rest)):
+        raise ShapeError(
+            what,
+            "init",
+            got=f"{init.name} of shape {init.shape}",
+            expected=f"shape {rest}, that of a state without its steps",
+        )
+    if init.dtype != own:
+        raise DTypeError(what, "init", got=f"{init.name} of {init.dtype}", expected=f"{own}")
+    return State(shape, own, name, init, reverse)
+
+
+def _check_results(states: Sequence[State], made: Sequence[Any], what: str) -> None:
+    if len(made) != len(states) or not all(isinstance(t, Compute) for t in made):
+        raise ArgumentTypeError(
+            what,
+            "fscan",
+            got="a function that returns " + (", ".join(map(described, made)) or "nothing"),
+            expected=f"a te.compute for each of the {len(states)} states",
+        )
+    for state, t in zip(states, made, strict=True):
+        if t.ndim != state.ndim or not all(map(same_extent, t.shape, state.shape)):
+            raise ShapeError(
+                what, "fscan", got=f"{t.name} of shape {t.shape}", expected=f"shape {state.shape}"
+            )
+        if t.dtype != state.dtype:
+            raise DTypeError(
+                what,
+                "fscan",
+                got=f"{t.name} of {t.dtype}",
+                expected=f"{state.dtype}, that of the state",
+                remedy="pass dtype= to te.scan, or to the te.compute",
+            )
+    if len(set(made)) != len(made):
+        raise ArgumentError(what, "fscan", got="one tensor for two states", expected="one for each")
+
+
+# --- from definitions to a recurrence ----------------------------------------------------------------
+
+
+def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) -> tuple[Compute, ...]:
+    """The tensors in place of the states, and of all between them."""
+    order = _members(definitions, what)
+    steps = next(iter(definitions)).shape[0]
+    axis = Var("t", 0, steps)
+    recurrence = Recurrence(axis, reverse)
+    names = {t: state.label or t.name for state, t in definitions.items()}
+    members = {t: t.again(t.shape, (), recurrence, names.get(t, "")) for t in order}
+    new = dict[Tensor, Tensor](members.items())
+    new |= {state: members[t] for state, t in definitions.items()}
+    places: dict[Tensor, int] = dict.fromkeys(definitions, 0)
+    defined: dict[Compute, list[Statement]] = {}
+    for t in order:
+        own = [_at_step(s, axis, places, what) for s in _statements(t)]
+        places[t] = _place(own[0], axis, t, what)
+        for s in own:
+            _check_earlier(s, axis, places, reverse, set(definitions), what)
+        defined[members[t]] = [s.mapped(lambda e: substitute([e], {}, new)[0]) for s in own]
+    for t in definitions.values():
+        if places[t] != 0:
+            raise ArgumentError(
+                what,
+                "fscan",
+                got=f"{t.name}, whose steps are axis {places[t]}",
+                expected="them as first axis",
+            )
+    recurrence.define(defined)
+    return tuple(members[t] for t in definitions.values())
+
+
+def _members(definitions: Mapping[State, Compute], what: str) -> list[Compute]:
+    """What depends on a state, and the definitions, which may not; producers first."""
+    depends: set[Tensor] = set(definitions)
+    results: tuple[Tensor, ...] = tuple(definitions.values())
+    found: list[Compute] = []
+    for t in producers_first(results, _direct):
+        if not isinstance(t, Compute) or not (t in results or any(d in depends for d in _direct(t))):
+            continue
+        if recurrence_of(t) is not None:
+            raise ArgumentError(what, "fscan", got=f"{t.name}, made by another scan", expected="a te.compute")
+        depends.add(t)
+        found.append(t)
+    return found
+
+
+def _direct(t: Tensor) -> list[Tensor]:
+    statements = _statements(t) if isinstance(t, Compute) and t.recurrence is None else ()
+    return [r.tensor for s in statements for r in s.reads]
+
+
+def _statements(t: Compute) -> tuple[Statement, ...]:
+    """A definition's statements, products as trees where they can be, as their derivatives ask."""
+    products = any(s.combine == "prod" for s in t.statements)
+    return linear_statements(t) if products and has_tree(t) else t.statements
+
+
+def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], what: str) -> Statement:
+    """A statement with the recurrence's axis in place of its own one of steps."""
+    own: set[Var] = set()
+    for r in s.reads:
+        if r.tensor in places:
+            form = affine_of(r.indices[places[r.tensor]])
+            moving = [v for v, _ in form.terms if isinstance(v, Var) and v.kind != "size"]
+            if len(moving) != 1 or form.coefficient(moving[0]) != 1 or moving[0].kind == "reduce":
+                raise ArgumentError(
+                    what,
+                    r.tensor.name,
+                    got=text(r),
+                    expected="an earlier step of the tensor that reads it: its index of steps minus a number",
+                )
+            own.add(moving[0])
+    first = s.write[0] if s.write else None
+    if not own and isinstance(first, Var):
+        own = {first}  # a definition that reads no state
+    if len(own) != 1 or axis.hi is None or not is_range(next(iter(own)), axis.hi):
+        raise ArgumentError(
+            what,
+            s.tensor.name,
+            got=f"reads along {', '.join(sorted(v.name for v in own))}",
+            expected="one index of steps, over all of them",
+        )
+    (step,) = own
+    axes = tuple(axis if v is step else v for v in s.domain.axes)
+    return s.mapped(lambda e: substitute([e], {step: axis})[0], axes)
+
+
+def _place(s: Statement, axis: Var, t: Compute, what: str) -> int:
+    """Which index of a tensor is that of the steps."""
+    places = [k for k, w in enumerate(s.write) if w is axis]
+    if len(places) != 1:
+        raise ArgumentError(
+            what, t.name, got=f"a write to {list(s.write)}", expected="the step as one of the indices"
+        )
+    return places[0]
+
+
+def _check_earlier(
+    s: Statement, axis: Var, places: Mapping[Tensor, int], reverse: bool, states: set[State], what: str
+) -> None:
+    for r in s.reads:
+        if r.tensor not in places:
+            continue
+        lag = affine_of(axis) - affine_of(r.indices[places[r.tensor]])
+        ago = -lag.const if reverse else lag.const
+        if lag.terms or ago < (1 if r.tensor in states else 0):
+            raise _not_earlier(what, r, reverse)
+
+
+def _not_earlier(what: str, read: Read, reverse: bool) -> ArgumentError:
+    order, sign = ("a later", "+") if reverse else ("an earlier", "-")
+    return ArgumentError(
+        what,
+        read.tensor.name,
+        got=f"a read of {text(read)} at step t",
+        expected=f"{order} step, such as t {sign} 1",
+    )

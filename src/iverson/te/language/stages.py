@@ -1,0 +1,193 @@
+"""From a definition's body to statements: each reduction inside becomes a stage of its own.
+
+    B[i] = 1 + sum_k(A[i, k])   ->   B.1[i] += A[i, k];  B[i] = 1 + B.1[i]
+
+Guards that hold wherever a reduction's value is used go into its stage, so that it reads no more
+than the definition does; a guard on a sum's terms becomes part of the domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from iverson.core import dtypes
+from iverson.core.errors import ArgumentError
+from iverson.expr.build import const, index, is_guarded, select, simplified_with
+from iverson.expr.function_facts import identity
+from iverson.expr.nodes import Expr, Select, postorder
+from iverson.te.ir.evaluation_guards import conjunction, guards_of
+from iverson.te.ir.expressions import Extent, Reduce, Var, extent, reads_of, variables
+from iverson.te.ir.index_arithmetic import conjuncts, constraints_of, depends_on_data
+from iverson.te.ir.nodes import Compute, Domain, Statement
+from iverson.te.ir.ragged_axes import FAR, bounds_in
+from iverson.te.ir.verify import check_definition
+
+
+def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Compute:
+    """The Compute over ``axes`` (from 0) whose entries are ``body``, with stages for reductions."""
+    check_scope([body], axes, operation)
+    return _compute(staged(body, name, operation, whole=True), axes, name, [], operation)
+
+
+def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *, whole: bool = False) -> Expr:
+    """The expression with reductions as tensors of their own; ``whole`` keeps one that it is itself.
+
+    where : conditions of the domain that the expression stands in.
+    """
+    guards = guards_of(body)
+    reductions = [n for n in postorder([body]) if isinstance(n, Reduce)]
+    held = [c for n in reductions for c in n.where] + list(where)
+    made: dict[Expr, Expr] = {}
+    count = 0
+    for node in postorder([body]):
+        made[node] = simplified_with(node, [made[o] for o in node.operands])
+        if isinstance(node, Reduce) and not (whole and node is body):
+            free = [v for v in _free(node) if v.kind != "size"]
+            stage_axes = sorted(free, key=lambda v: (v.kind == "reduce", v.serial))
+            _check_box(stage_axes, held, node, operation)
+            inner = made[node]
+            assert isinstance(inner, Reduce)
+            outer = [g for g in guards[node] if set(variables([g])) <= set(free)]
+            outer = [g for g in outer if not any(isinstance(n, Reduce) for n in postorder([g]))]
+            count += 1
+            stage = _compute(inner, stage_axes, f"{name}.{count}", outer, operation)
+            made[node] = stage[tuple(v - v.lo for v in stage_axes)]
+    return made[body]
+
+
+def _check_box(axes: Sequence[Var], held: Sequence[Expr], node: Reduce, operation: str) -> None:
+    """Raises ArgumentError for a stage with an entry for each point of a box of which few are asked for.
+
+    held : the conditions that are bounds of ragged axes.
+    """
+    for condition in held:
+        tied = [v for v in variables([condition]) if v in axes]
+        ragged = depends_on_data([condition]) and len(tied) > 1
+        if ragged or any(v.lo == -FAR or v.hi == FAR for v in tied):
+            raise ArgumentError(
+                operation,
+                got=f"{node!r}, a reduction for each {', '.join(v.name for v in tied)} inside of another, "
+                "as a tensor of their whole box",
+                expected="a reduction for indices of which none bounds another",
+                remedy="define it before, with an entry for each value of the ragged axis: te.scatter(shape, "
+                "(rows, lambda i: (lo, hi)), lambda i, e: (e, te.sum(...)))",
+            )
+
+
+def _compute(body: Expr, axes: Sequence[Var], name: str, guards: Sequence[Expr], operation: str) -> Compute:
+    statement = _statement(body, tuple(axes), guards, operation)
+    shape = tuple(extent(v) for v in axes)
+    dtype = dtypes.int64 if statement.position is not None else statement.body.dtype
+    made = Compute(shape, dtype, name, (statement,))
+    check_definition(made.statements[0], operation)
+    return made
+
+
+def _position_from(
+    axes: tuple[Var, ...], reduced: tuple[Var, ...], held: tuple[Expr, ...], operation: str
+) -> Expr:
+    """The place of a point among those reduced over, counted from where a ragged axis starts."""
+    bounds, _ = bounds_in(Domain((*axes, *reduced), held))
+    first = reduced[0]
+    if any(v in bounds for v in reduced[1:]):
+        raise ArgumentError(
+            operation,
+            "axis",
+            got=f"a position along {', '.join(v.name for v in reduced)}, of which a later one is ragged",
+            expected="the ragged axis first, or alone",
+        )
+    if first not in bounds:
+        return position(reduced)
+    return position(reduced, bounds[first].within(first)[0])
+
+
+def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operation: str) -> Statement:
+    combine, inside = "assign", body
+    reduced: tuple[Var, ...] = ()
+    held: tuple[Expr, ...] = ()
+    place: Expr | None = None
+    if isinstance(body, Reduce):
+        combine, inside, reduced, held = body.combine, body.body, body.axes, body.where
+        if combine.startswith("arg"):
+            place = _position_from(axes, reduced, held, operation)
+    plain = [g for g in guards if not depends_on_data([g])]
+    on_data = [g for g in guards if depends_on_data([g])]
+    if on_data:
+        neutral = const(identity(combine.removeprefix("arg"), inside.dtype), inside.dtype)
+        inside = Select(conjunction(on_data), inside, neutral)
+    where = (*plain, *held)
+    if combine == "sum" or (combine == "assign" and not plain):
+        extra, inside = split_guard(inside)
+        where += extra
+    write = tuple(v - v.lo for v in axes)
+    return Statement(None, write, inside, Domain((*axes, *reduced), where), combine, place)
+
+
+def _on_indices(condition: Expr) -> bool:
+    """Whether a condition is constraints on indices, and reads no data, though nothing may depend on it."""
+    return not depends_on_data([condition]) and constraints_of(condition) is not None
+
+
+def split_guard(body: Expr, takes: Callable[[Expr], bool] = _on_indices) -> tuple[tuple[Expr, ...], Expr]:
+    """The index conditions (or others, by ``takes``) under which ``body`` is not 0, and what it is there.
+
+    before -> after: ``select(i < 3 and idx[i] > 0, x, 0) -> (i < 3,), select(idx[i] > 0, x, 0)``.
+    """
+    if not is_guarded(body):
+        return (), body
+    assert isinstance(body, Select)
+    parts = conjuncts(body.condition)
+    plain = tuple(p for p in parts if takes(p))
+    rest = [p for p in parts if not takes(p)]
+    inner = select(conjunction(rest), body.then, body.other) if rest else body.then
+    return plain, inner
+
+
+def position(axes: Sequence[Var], start: Extent | None = None) -> Expr:
+    """The place of a point in the box of ``axes``, row by row from 0; ``start`` is that of the first."""
+    result: Expr = index(0)
+    for k, v in enumerate(axes):
+        result = result * extent(v) + (v - (v.lo if k or start is None else start))
+    return result
+
+
+def _free(node: Reduce) -> list[Var]:
+    free: dict[Expr, dict[Var, None]] = {}
+    for n in postorder([node]):
+        below: dict[Var, None] = {}
+        for o in n.operands:
+            below |= free[o]
+        if isinstance(n, Var):
+            below[n] = None
+        if isinstance(n, Reduce):
+            for v in n.axes:
+                below.pop(v, None)
+        free[n] = below
+    return list(free[node])
+
+
+def check_scope(roots: Sequence[Expr], axes: Sequence[Var], operation: str) -> None:
+    """Raises ArgumentError for an index used outside the definition or reduction it belongs to."""
+    inside = set(axes)
+    for root in roots:
+        free = _free(root) if isinstance(root, Reduce) else _free_of(root)
+        for v in free:
+            if v.kind == "size" or v in inside:
+                continue
+            reads = [r for r in reads_of([root]) if v in variables([r])]
+            where = f" (in {reads[0]!r})" if reads else ""
+            if v.kind == "reduce":
+                raise ArgumentError(
+                    operation,
+                    got=f"reduction axis {v.name} outside a reduction over it{where}",
+                    expected="it inside te.sum(..., axis) or another reduction over it",
+                )
+            raise ArgumentError(
+                operation,
+                got=f"index {v.name} of another definition{where}",
+                expected=f"indices {[a.name for a in axes]}",
+            )
+
+
+def _free_of(root: Expr) -> list[Var]:
+    return _free(Reduce("sum", (), root))

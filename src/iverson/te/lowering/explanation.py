@@ -1,0 +1,145 @@
+"""What elimination chose and why, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from iverson.codegen.execution.launch import sharing
+from iverson.core.errors import ArgumentTypeError, described
+from iverson.te.elimination.nest_translation import buffer_for, compiles, phases_of, task_of
+from iverson.te.elimination.point_counts import domain_size, walk_size
+from iverson.te.elimination.zero_elimination import eliminate, is_symbolic, owned
+from iverson.te.ir.expressions import Tensor, extent
+from iverson.te.ir.fresh_names import meaning
+from iverson.te.ir.nodes import Program, Statement
+from iverson.te.ir.print import domain_text, statement_text
+from iverson.te.ir.ragged_axes import is_ragged
+from iverson.te.lowering.kernel_report import kernels_text
+
+
+@dataclass(frozen=True)
+class Count:
+    """Points a walk visits and terms of the domain that are nonzero; None where not counted.
+
+    visited : times the innermost level is reached, failed guards included (but not those that only
+    say which outputs of a gather stay 0). terms : points of the domain (each is a nonzero term, but
+    for guards that depend on data).
+    """
+
+    visited: int | None
+    terms: int | None
+
+
+def explain(
+    result: Program | Tensor | Iterable[Tensor] | Callable[..., Any], *args: Any, **params: Any
+) -> str:
+    """Per statement: domain, points visited, nonzero terms, the strategy and why, and the loops. Then the
+    kernels that these are compiled to. Names are those of the definition; of a tensor that nobody named, a
+    line ``what`` says what it holds.
+
+    ``result`` is a DifferentiationResult, a tensor, several, or a program. Or it is a function that `op`
+    made, and ``args`` and ``params`` are the arguments of a call: that call is carried out and explained,
+    and then the gradients in those arguments that require gradients, as one program.
+
+    Of each kernel: points, bytes and floating-point operations (an elementary function counts ten); the time
+    that is expected, and that at this machine's peak, which is measured once per process; threads. A line
+    warns of what is expected to reach less than a quarter of peak, and why. Of each stage: whether it
+    is kept or recomputed where it is read, and why. Then levers that nothing came of, and where a program was
+    too big for the best walk. Sizes that are not bound are taken to be 64.
+
+    >>> from iverson import te
+    >>> A = te.placeholder((3, 3), name="A")
+    >>> print(explain(te.compute((3, 3), lambda i, j: te.bracket(j <= i) * A[i, j], "B")))
+    B = ...
+      domain    { [i, j] : 0 <= i < 3 and 0 <= j < 3 and i >= j }
+      points    6 visited, 6 nonzero terms
+      strategy  gather: the write is axes themselves
+        for i in 0:3:
+            for j in 0:i + 1:
+                B[i, j] = A[i, j]
+    kernel 1: B, filled
+    ...
+    kernel 2: B
+      work      6 points, 144 bytes, 0 flops
+      expected  ... us, at peak ... us (... GFLOP/s, ... GB/s)
+      threads   1: more would not pay over i...
+
+    An op is explained at a call of it:
+
+    >>> import iverson as iv
+    >>> @te.op
+    ... def total(x):
+    ...     k = te.reduce_axis(x.shape[0])
+    ...     return te.compute((), lambda: te.sum(x[k] * x[k], axis=k))
+    >>> [line for line in explain(total, iv.ones(3, requires_grad=True)).splitlines() if "te." in line]
+    ['te.total', 'gradients of te.total in x']
+
+    Raises
+    ------
+    ArgumentTypeError
+        If there are arguments beside what is not an op; and as the op does.
+    """
+    expression = getattr(result, "expression", None)
+    if expression is not None:
+        programs = expression.programs(args, params)
+        return "\n".join(f"{title}\n{_explained(eliminate(p))}" for title, p in programs.items())
+    if args or params or callable(result):
+        raise ArgumentTypeError(
+            "te.explain",
+            "result",
+            got=described(result) + (", and arguments beside it" if args or params else ""),
+            expected="a function that te.op made and the arguments of a call, or tensors alone",
+        )
+    return _explained(result if isinstance(result, Program) else eliminate(result))
+
+
+def _explained(program: Program) -> str:
+    lines = []
+    for s in program.statements:
+        count = counts(s)
+        loops = [f"    {line}" for line in statement_text(s).splitlines()]
+        lines += [
+            f"{s.tensor.name} {'+=' if s.combine == 'sum' else '='} ...",
+            *([f"  what      {said}"] if (said := meaning(s.tensor.name)) else []),
+            f"  domain    {domain_text(s)}",
+            f"  points    {_points(s, count)}",
+            f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}{_sharing(s)}",
+            *loops,
+        ]
+    return "\n".join([*lines, *kernels_text(program)])
+
+
+def _sharing(s: Statement) -> str:
+    """What keeps the entries safe that a compiled scatter writes from several threads
+    (`codegen.schedule.parallel_scatter`).
+    """
+    if s.strategy != "scatter" or is_symbolic(s) or not compiles(s):
+        return ""
+    tensors = dict.fromkeys((s.tensor, *(r.tensor for r in s.reads)))
+    buffers = {t: buffer_for(t, k) for k, t in enumerate(tensors)}
+    ways = dict.fromkeys(sharing(p) for p in phases_of(s, task_of(s, buffers, False), buffers))
+    return "".join(f"; {way}" for way in ways)
+
+
+def _points(s: Statement, count: Count) -> str:
+    if is_ragged(s):
+        return "those between the bounds, which are read when run"
+    return f"{_shown(count.visited)} visited, {_shown(count.terms)} nonzero terms"
+
+
+def _shown(n: int | None) -> str:
+    return "many" if n is None else str(n)
+
+
+def counts(statement: Statement) -> Count:
+    """The points a statement visits and the points of its domain, each counted on its own."""
+    if is_ragged(statement):
+        return Count(None, None)
+    total = domain_size(statement.domain)
+    if statement.walk is not None:
+        return Count(walk_size(statement.walk, owned(statement, statement.strategy)), total)
+    box = [n for v in statement.domain.axes if isinstance(n := extent(v), int)]
+    return Count(prod(box) if len(box) == len(statement.domain.axes) else None, total)

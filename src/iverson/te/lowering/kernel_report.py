@@ -1,0 +1,166 @@
+"""What a program is compiled to, as text: each kernel with its work and what it is expected to take; stages
+that are stored, and those that are computed where they are read; levers that nothing came of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from iverson.codegen.emit.scalar_code import INLINED
+from iverson.codegen.execution.launch import iterations
+from iverson.codegen.execution.time_estimates import Expected, at_peak, expected
+from iverson.codegen.nests.nodes import Loop, Stmt, Store, statements
+from iverson.codegen.runtime.machine_peak import Peak, peak
+from iverson.codegen.schedule.row_tiling import parts
+from iverson.codegen.schedule.visit_counts import size_of
+from iverson.te.elimination.zero_elimination import is_symbolic
+from iverson.te.ir.expressions import Var, typical
+from iverson.te.ir.nodes import Program
+from iverson.te.lowering.lowered_program import Fill, Interpreted, Lowered, Run, SomeProduct
+from iverson.te.lowering.lowered_work import work
+from iverson.te.lowering.statement_lowering import afresh
+from iverson.te.rewrites.axis_blocks import bytes_of, in_blocks, is_large
+from iverson.te.rewrites.inlining import choices
+
+#: The share of peak below which a kernel is warned of.
+LITTLE = 0.25
+#: Iterations of a loop that is the threads': fewer are less than threads.
+NO_ISL = "too much to ask isl"
+
+
+def kernels_text(program: Program) -> list[str]:
+    """Lines on the kernels, stages and levers of a program whose walks are chosen."""
+    lowered = afresh(program)
+    if program.sizes:
+        lowered = lowered.at({v: v.typical for v in lowered.program.sizes})
+    lines = []
+    for k, part in enumerate(_parts(lowered, peak()), 1):
+        lines += [f"kernel {k}: {part[0]}", *part[1:]]
+    lines += [*_stages(program), *_levers(program, lowered)]
+    return [*lines, *_fallbacks(program, lowered), *_blocks(program)]
+
+
+def _blocks(program: Program) -> Iterator[str]:
+    """How an op of this program runs, where what is between its inputs and results is large."""
+    found = in_blocks(program) if is_large(program) else None
+    if found is not None:
+        places = found.places({v: v.typical for v in program.sizes})
+        names = ", ".join(dict.fromkeys(v.name for v in found.axes.values()))
+        yield (
+            f"blocks    as an op, {places} places of {names} at a time, of {typical(found.extent)}: "
+            f"{sum(map(bytes_of, found.stored)) >> 20} MiB of temporaries are never whole"
+        )
+
+
+def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
+    """The lines of each kernel, what it makes first."""
+    sizes = {b.name: b for b in lowered.buffers.values()}
+    labels = {name: b.label for name, b in sizes.items() if b.label}
+    for step in lowered.steps:
+        if isinstance(step, Run):
+            for phase in step.kernel.phases:
+                made = dict.fromkeys(s.buffer.label for s in statements((phase,)) if isinstance(s, Store))
+                found = expected(phase, lowered.values, p, labels)
+                yield [
+                    ", ".join(made),
+                    *_numbers(found, p),
+                    f"  threads   {_threads(phase, found, lowered)}",
+                    *_rows(phase),
+                    *_slow(found),
+                ]
+        elif isinstance(step, Interpreted):
+            what = ", ".join(dict.fromkeys(s.tensor.name for s in step.statements))
+            yield [
+                what,
+                "  warning   below a quarter of peak: carried out by the interpreter, point by point",
+            ]
+        elif isinstance(step, Fill):
+            moved = size_of(sizes[step.name], lowered.values)
+            best = at_peak(0, moved, 8, p)
+            yield [f"{step.label}, filled", *_numbers(Expected(0, moved, 0, best, best, 1), p)]
+        else:
+            product = step.at(lowered.values) if isinstance(step, SomeProduct) else step
+            own = work(Lowered(lowered.program, (product,), lowered.buffers))
+            flops, out = 2 * own.points, product.out
+            best = at_peak(flops, own.bytes, out.dtype.itemsize, p)
+            yield [
+                f"{out.label}, a product of BLAS",
+                *_numbers(Expected(own.points, own.bytes, flops, best, best, p.threads), p),
+            ]
+
+
+def _numbers(found: Expected, p: Peak) -> list[str]:
+    return [
+        f"  work      {found.points} points, {found.bytes} bytes, {found.flops} flops",
+        f"  expected  {_time(found.seconds)}, at peak {_time(found.best)} ({p})",
+    ]
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e6:.3g} us" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+
+
+def _threads(phase: Stmt, found: Expected, lowered: Lowered) -> str:
+    if not isinstance(phase, Loop) or iterations(phase, lowered.values) <= 1:
+        return "1: no loop that several could share"
+    if found.threads == 1:
+        return f"1: more would not pay over {phase.said}"
+    return f"{found.threads}, over {phase.said}{': te.parallel' if phase.factor > 1 else ''}"
+
+
+def _rows(phase: Stmt) -> list[str]:
+    """Loops that stand in one over blocks of rows."""
+    own = parts(phase)
+    if not own or not isinstance(phase, Loop):
+        return []
+    how = f"{phase.step} rows of {phase.said} at a time: what one makes of them the next reads in cache"
+    return [f"  rows      {len(own)} loops, {how}"]
+
+
+def _slow(found: Expected) -> list[str]:
+    if found.share >= LITTLE:
+        return []
+    return [f"  warning   {found.share:.0%} of peak: {'; '.join(found.slow) or 'more operations than bytes'}"]
+
+
+def _stages(program: Program) -> Iterator[str]:
+    for tensor, choice in choices(program)[1].items():
+        yield f"stage {tensor.name}: {'recomputed' if choice.inlined else 'kept'}: {choice.why}"
+
+
+def _levers(program: Program, lowered: Lowered) -> Iterator[str]:
+    """The levers on axes of which no loop knows."""
+    phases = tuple(p for s in lowered.steps if isinstance(s, Run) for p in s.kernel.phases)
+    loops = [s for s in statements(phases) if isinstance(s, Loop)]
+    done = {(s.mark, s.label) for s in loops if s.mark != "parallel" or s.factor > 1}
+    axes: dict[Var, None] = dict.fromkeys(v for s in program.statements for v in s.domain.axes if v.lever)
+    for v in axes:
+        if (v.lever, v.name) not in done:
+            yield f"lever te.{v.lever}({v.name}): not done, {_NOT_DONE[v.lever]}"
+
+
+_NOT_DONE = {
+    "unroll": "as no loop over it has a number of iterations up to 64",
+    "parallel": "as no outermost loop over it writes entries of its own",
+}
+
+
+#: Elementary functions that are functions of a module, and not in the midst of it.
+_CALLED = re.compile(r"@iverson_(\w+?)_(?:v\d+)?f(?:32|64)\(")
+
+
+def _fallbacks(program: Program, lowered: Lowered) -> Iterator[str]:
+    """Where less was tried, as more would take too long."""
+    for step in lowered.steps:
+        if not isinstance(step, Run):
+            continue
+        stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
+        made = ", ".join(dict.fromkeys(s.buffer.label for s in stores))
+        if called := ", ".join(dict.fromkeys(_CALLED.findall(step.compiled.text))):
+            yield f"fallback {made}: {called} called after whole vectors, and from {INLINED + 1} times on"
+    for s in program.statements:
+        if NO_ISL in s.reason:
+            yield f"fallback {s.tensor.name}: visits its own box, as there is {NO_ISL}"
+        elif is_symbolic(s) and s.reason.startswith("sizes are not"):
+            yield f"fallback {s.tensor.name}: visits its own box, as its sizes are not bound"

@@ -1,0 +1,297 @@
+"""What statements are lowered to: steps over buffers, and how they are run on arrays.
+
+Steps are phases of loop nests, matrix products given to BLAS, fills, and, for what does not compile (a few
+derivatives of special functions), the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.execution.kernel import CompiledKernel, compile_kernel
+from iverson.codegen.nests import nodes
+from iverson.codegen.nests.integer_bounds import Scope, affine
+from iverson.codegen.nests.nodes import Buffer, Kernel
+from iverson.codegen.nests.task import Task
+from iverson.codegen.runtime import workspaces
+from iverson.codegen.schedule import blas_contraction
+from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.float_warnings import at_user_line
+from iverson.core.python.cached import cached_property
+from iverson.expr.nodes import Const, Expr, changed
+from iverson.te.elimination.nest_translation import Sizes
+from iverson.te.ir import interpret
+from iverson.te.ir.expressions import Tensor, Var
+from iverson.te.ir.nodes import Program, Statement, recurrence_of, tensors_of
+from iverson.te.lowering import index_errors
+from iverson.te.lowering.native_call import OneCall, one_call
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Fill:
+    """Start a tensor at the identity of its combine."""
+
+    name: str
+    value: Any
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Run a kernel on the named arrays."""
+
+    kernel: Kernel
+
+    @cached_property
+    def compiled(self) -> CompiledKernel:
+        """Its machine code, made when it is first run: who puts it into a larger program needs none."""
+        return compile_kernel(self.kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class Interpreted:
+    """Leave a statement, or those of a recurrence, to the interpreter."""
+
+    statements: tuple[Statement, ...]
+
+    @at_user_line
+    def run(self, values: dict[Tensor, Array]) -> None:
+        """Carry them out on the arrays of their tensors."""
+        recurrence = recurrence_of(self.statements[0].tensor)
+        if recurrence is not None:
+            interpret.run_steps(recurrence, self.statements, values)
+        else:
+            for s in self.statements:
+                interpret.run_statement(s, values)
+
+
+@dataclass(frozen=True, eq=False)
+class SomeProduct:
+    """A matrix product, of extents that are known at a call."""
+
+    task: Task
+
+    def at(self, sizes: Mapping[str, int]) -> blas_contraction.Product:
+        """The product at these sizes."""
+        found = blas_contraction.product(task_at(self.task, sizes), any_size=True)
+        assert found is not None, "what is a product at some sizes is one at all"
+        return found
+
+
+Step = Fill | Run | Interpreted | blas_contraction.Product | SomeProduct
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A compiled program: ``lowered(*inputs)`` gives the outputs as new arrays.
+
+    source : all its loop nests and products as pseudo-code.
+    scratch : arrays that live for a call and stand for no tensor.
+    sizes : of a program whose sizes are not bound, what its kernels call them; `at` binds them.
+    values : those sizes, bound.
+    said : an equal program, whose names messages speak of, if it is another one.
+    """
+
+    program: Program
+    steps: tuple[Step, ...]
+    buffers: dict[Tensor, Buffer]
+    scratch: tuple[Buffer, ...] = ()
+    sizes: Sizes = field(default_factory=Sizes)
+    values: Mapping[str, int] = field(default_factory=dict)
+    said: Program | None = None
+    _once: dict[str, OneCall | None] = field(default_factory=dict)
+
+    def said_as(self, program: Program) -> Lowered:
+        """The same code, with the names of an equal program in messages."""
+        return self if program is self.program else replace(self, said=program)
+
+    def at(self, sizes: Mapping[Var, int]) -> Lowered:
+        """The same code, to be called on arrays of these sizes."""
+        values = self.sizes.at(sizes)
+        buffers = {t: _buffer_at(b, values) for t, b in self.buffers.items()}
+        steps = tuple(s.at(values) if isinstance(s, SomeProduct) else s for s in self.steps)
+        scratch = tuple(_buffer_at(b, values) for b in self.scratch)
+        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values, _once={})
+
+    def __call__(
+        self,
+        *inputs: Any,
+        threads: int | None = None,
+        operation: str = "te",
+        names: Sequence[str] | None = None,
+    ) -> tuple[Array, ...]:
+        """The outputs for arrays in the order of ``program.inputs``.
+
+        operation, names : what is called and its inputs in messages (default: as in ``program``).
+        Raises ShapeError where an array does not fit and IndexingError for an index out of range.
+        """
+        return self.run(self._inputs(inputs), threads, operation, names)
+
+    def run(
+        self,
+        given: tuple[Array, ...],
+        threads: int | None = None,
+        operation: str = "te",
+        names: Sequence[str] | None = None,
+    ) -> tuple[Array, ...]:
+        """As a call, on arrays of the shapes and dtypes of the inputs."""
+        try:
+            if threads is None and (whole := self.whole) is not None:
+                return whole.run(given)
+            return self._by_steps(given, threads)
+        except IndexingError as error:
+            said = self.said or self.program
+            values: dict[Tensor, Array] = dict(zip(said.inputs, given, strict=True))
+            known = Sizes(said.sizes)  # numbered as they were
+            sizes = {v: self.values[name] for v, name in known.names.items()}
+            raise index_errors.of_definition(
+                error, said, values, sizes, self._called(), operation, names
+            ) from None
+
+    def _called(self) -> dict[str, dict[str, None]]:
+        """What the buffers hold, each what it holds one after the other."""
+        said = self.said or self.program
+        own = dict(zip(tensors_of(self.program), tensors_of(said), strict=False))
+        found: dict[str, dict[str, None]] = {}
+        for t, b in self.buffers.items():
+            found.setdefault(b.name, {})[own.get(t, t).name] = None
+        return found
+
+    @cached_property
+    def whole(self) -> OneCall | None:
+        """All of it as one native call, where that is as fast; equal programs have one."""
+        if "whole" not in self._once:
+            self._once["whole"] = self._as_one_call()
+        return self._once["whole"]
+
+    def _as_one_call(self) -> OneCall | None:
+        outputs = [self.buffers[t] for t in self.program.outputs]
+        inputs = [self.buffers[t] for t in self.program.inputs]
+        kept = {b.name for b in (*inputs, *outputs)}
+        others = {b.name: b for b in (*self.buffers.values(), *self.scratch) if b.name not in kept}
+        return one_call(self.steps, inputs, outputs, tuple(others.values()))
+
+    def _by_steps(self, inputs: tuple[Array, ...], threads: int | None) -> tuple[Array, ...]:
+        """The outputs, by a call for each step."""
+        dense = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in inputs]
+        arrays = {self.buffers[t].name: a for t, a in zip(self.program.inputs, dense, strict=True)}
+        values: dict[Tensor, Array] = {}
+        kept = {self.buffers[t].name for t in self.program.outputs}
+        passing: list[Array] = []
+        for tensor, b in self.buffers.items():
+            if b.name in self._rows:
+                continue
+            if b.name not in arrays and b.name in kept:
+                arrays[b.name] = np.empty(_shape(b), b.dtype)
+            elif b.name not in arrays:
+                arrays[b.name] = workspaces.take(_shape(b), b.dtype)
+                passing.append(arrays[b.name])
+            values[tensor] = arrays[b.name]
+        for b in self.scratch:
+            if b.name in self._rows:
+                continue
+            arrays[b.name] = workspaces.take(_shape(b), b.dtype)
+            passing.append(arrays[b.name])
+        for step in self.steps:
+            self._run(step, arrays, values, threads)
+        workspaces.give_back(passing)
+        return tuple(values[t] for t in self.program.outputs)
+
+    def _run(
+        self, step: Step, arrays: dict[str, Array], values: dict[Tensor, Array], threads: int | None
+    ) -> None:
+        if isinstance(step, Fill):
+            arrays[step.name][...] = step.value
+        elif isinstance(step, Run):
+            step.compiled.run([arrays[b.name] for b in step.kernel.arguments], self.values, threads)
+        elif isinstance(step, blas_contraction.Product):
+            step.run(arrays)
+        elif isinstance(step, SomeProduct):
+            step.at(self.values).run(arrays)
+        else:
+            step.run(values)
+
+    @property
+    def source(self) -> str:
+        return "\n".join(_step_text(s) for s in self.steps)
+
+    def _inputs(self, inputs: Sequence[Any]) -> tuple[Array, ...]:
+        if len(inputs) != len(self._taken):
+            raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self._taken)))
+        found = list(inputs)
+        for k, (shape, dtype) in enumerate(self._taken):
+            given = found[k]
+            if type(given) is not np.ndarray or given.dtype != dtype:
+                given = found[k] = np.asarray(given, dtype)
+            if given.shape != shape:
+                name = self.program.inputs[k].name
+                raise ShapeError("te", name, got=f"shape {given.shape}", expected=f"shape {shape}")
+        return tuple(found)
+
+    @cached_property
+    def _rows(self) -> frozenset[str]:
+        """Buffers of which there is memory for the rows at hand only."""
+        own = (b for s in self.steps if isinstance(s, Run) for b in s.kernel.buffers)
+        return frozenset(b.name for b in own if b.role == "row")
+
+    @cached_property
+    def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
+        """Of each input its shape and dtype."""
+        return tuple([(_shape(b), b.dtype) for b in map(self.buffers.__getitem__, self.program.inputs)])
+
+
+def _shape(b: Buffer) -> tuple[int, ...]:
+    return tuple(n for n in b.shape if isinstance(n, int))
+
+
+def _buffer_at(b: Buffer, sizes: Mapping[str, int]) -> Buffer:
+    """A buffer with the extents it has at these sizes."""
+    return replace(b, shape=tuple(sizes[n] if isinstance(n, str) else n for n in b.shape))
+
+
+def task_at(task: Task, sizes: Mapping[str, int]) -> Task:
+    """A task at these sizes."""
+
+    def at(e: Expr) -> Expr:
+        if isinstance(e, nodes.Size):
+            return Const(sizes[e.name])
+        return nodes.Load(_buffer_at(e.buffer, sizes), e.indices) if isinstance(e, nodes.Load) else e
+
+    def number(e: Expr) -> Expr:
+        form = affine(changed(e, at), Scope())
+        return e if form.terms else Const(form.const)
+
+    axes = tuple(replace(a, lower=number(a.lower), upper=number(a.upper)) for a in task.axes)
+    return replace(task, out=_buffer_at(task.out, sizes), value=changed(task.value, at), axes=axes)
+
+
+def touched_by(step: Step, buffers: Mapping[Tensor, Buffer]) -> set[str]:
+    """The names of the buffers that a step reads or writes."""
+    if isinstance(step, Fill):
+        return {step.name}
+    if isinstance(step, Run):
+        return {b.name for b in step.kernel.buffers}
+    if isinstance(step, Interpreted):
+        own = {t for s in step.statements for t in (s.tensor, *(r.tensor for r in s.reads))}
+        return {buffers[t].name for t in own}
+    if isinstance(step, SomeProduct):
+        return {step.task.out.name, *(x.buffer.name for x in step.task.loads)}
+    return {step.out.name, step.left.name, step.right.name}
+
+
+def _step_text(step: Step) -> str:
+    if isinstance(step, Fill):
+        return f"{step.name}[...] = {step.value}"
+    if isinstance(step, Run):
+        return step.compiled.source
+    if isinstance(step, SomeProduct):
+        return f"{step.task.out.name} = ... @ ...  # BLAS"
+    if isinstance(step, blas_contraction.Product):
+        return f"{step.out.name} = {step.left.name} @ {step.right.name}  # BLAS, {step.extents}"
+    return f"interpret {', '.join(dict.fromkeys(s.tensor.name for s in step.statements))}"

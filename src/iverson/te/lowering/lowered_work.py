@@ -1,0 +1,65 @@
+"""The work of a lowered program, counted step by step: what laws about cost are held by.
+
+A fused loop counts once, however many statements are in it, and what it reads for several of them is read
+once: so what is counted is what runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from iverson.codegen.schedule.blas_contraction import Product
+from iverson.codegen.schedule.visit_counts import size_of, visits
+from iverson.te.ir.expressions import typical
+from iverson.te.lowering.lowered_program import Fill, Interpreted, Lowered, Run, SomeProduct
+
+
+@dataclass(frozen=True)
+class Work:
+    """points : how often the innermost bodies of loops run. bytes : of what each step reads and writes."""
+
+    points: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.points + other.points, self.bytes + other.bytes)
+
+
+def work(lowered: Lowered, *inputs: Any) -> Work:
+    """The points and bytes of all steps of a program, at its sizes.
+
+    inputs : arrays in the order of its inputs; they are read where bounds of loops are.
+    """
+    sizes = lowered.values
+    names = [lowered.buffers[t].name for t in lowered.program.inputs]
+    arrays = dict(zip(names, inputs, strict=False))
+    buffers = {b.name: b for b in (*lowered.buffers.values(), *lowered.scratch)}
+    total = Work()
+    for step in lowered.steps:
+        if isinstance(step, Fill):
+            total += Work(0, size_of(buffers[step.name], sizes))
+        elif isinstance(step, Run):
+            for phase in step.kernel.phases:
+                total += Work(*visits(phase, sizes, arrays))
+        elif isinstance(step, Interpreted):
+            total += _interpreted(step)
+        else:
+            product = step.at(sizes) if isinstance(step, SomeProduct) else step
+            total += _product(product)
+    return total
+
+
+def _product(p: Product) -> Work:
+    own = (p.left, p.right, p.out, *(() if p.fresh else (p.out,)))
+    return Work(prod(n for group in p.extents for n in group), sum(size_of(b, {}) for b in own))
+
+
+def _interpreted(step: Interpreted) -> Work:
+    total = Work()
+    for s in step.statements:
+        tensors = [s.tensor, *dict.fromkeys(r.tensor for r in s.reads)]
+        moved = sum(prod(map(typical, t.shape)) * t.dtype.itemsize for t in tensors)
+        total += Work(prod(map(typical, s.domain.extents)), moved)
+    return total

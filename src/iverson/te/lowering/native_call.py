@@ -1,0 +1,196 @@
+"""A lowered program as one native call: a small one takes less time than it takes to call each of its steps.
+
+Its loop nests, fills and products are steps of a program (`iverson.codegen.programs`): temporaries have
+places in an arena, and long loops are shared by threads that wait in native code. Left to a call for each
+step are sizes that a call gives, very long scatters, which threads share by looking at where they write
+(`docs/decisions/0014`), and what is interpreted (`docs/decisions/0106`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nests.nodes import (
+    Buffer,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    statements,
+    with_buffers,
+)
+from iverson.codegen.nests.phase_cost import cost, is_worth_threads
+from iverson.codegen.programs import (
+    CompiledProgram,
+    Nest,
+    Product,
+    Program,
+    View,
+    blas_calls,
+    compile_program,
+    step_builders,
+)
+from iverson.codegen.programs.nodes import Step, c_strides, extents, whole
+from iverson.codegen.schedule import blas_contraction
+from iverson.codegen.schedule.parallel_scatter import shared
+from iverson.core.counting import work
+from iverson.expr.nodes import Const, subexpressions
+
+Array = np.ndarray[Any, Any]
+#: How many times longer than other loops a scatter is that threads share: called alone, it is looked at
+#: first, keys are sorted or copies made and combined, and Python's threads start, which takes some 200 us.
+LONG = 100
+#: Makes a temp of the program: of this name, dtype and shape.
+Temp = Callable[[str, Any, tuple[int, ...]], Buffer]
+
+
+class OneCall:
+    """A program of steps as machine code; ``run`` takes arrays that fit, and gives the outputs.
+
+    It raises IndexingError where an index that is used is outside its buffer.
+
+    products : rows, inner, columns and batch of the products that a call carries out.
+    """
+
+    def __init__(self, compiled: CompiledProgram, products: Sequence[tuple[int, int, int, int]]) -> None:
+        self.compiled, self.products = compiled, products
+        self.run = self._counted if products else compiled.run
+
+    def _counted(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        for sizes in self.products:
+            work.product(*sizes)
+        return self.compiled.run(arrays)
+
+
+def one_call(
+    steps: Sequence[Any], inputs: Sequence[Buffer], outputs: Sequence[Buffer], others: Sequence[Buffer]
+) -> OneCall | None:
+    """Lowered steps as one call; None where a call for each is better.
+
+    inputs, outputs, others : the buffers, all of constant shapes; the others live for a call.
+    """
+    names = [b.name for b in (*inputs, *outputs)]
+    if len(set(names)) < len(names) or not all(map(_is_short, steps)):
+        return None
+    made = [*(replace(b, role="in") for b in inputs), *(replace(b, role="out") for b in outputs)]
+    places = {b.name: whole(b) for b in made}
+
+    def temp(name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+        made.append(Buffer(name, dtype, shape, "temp"))
+        return made[-1]
+
+    known = {b.name: b for b in (*inputs, *outputs, *others)}
+    found = Steps(known, places, temp).run(steps)
+    if found is None:
+        return None
+    products = [tuple(prod(e) for e in s.extents) for s in steps if isinstance(s, blas_contraction.Product)]
+    program = Program("te", tuple(made), tuple(found))
+    sizes = [(rows, inner, columns, batch) for batch, rows, inner, columns in products]
+    return OneCall(compile_program(program), sizes)
+
+
+def _is_short(step: Any) -> bool:
+    """Whether a step loses nothing by being part of a program."""
+    kernel: Kernel | None = getattr(step, "kernel", None)
+    if kernel is None:
+        return isinstance(step, blas_contraction.Product) or hasattr(step, "value")
+    return not kernel.sizes and not any(map(_gains_alone, kernel.phases))
+
+
+def _gains_alone(phase: Stmt) -> bool:
+    """Whether a phase is long, and shared by threads only where it is called by itself."""
+    return bool(shared(phase)) and is_worth_threads(phase, cost(phase, {}) / LONG)
+
+
+class Steps:
+    """Lowered steps as those of a program, a nest for each phase.
+
+    known : the buffers of the steps. places : where those are that the program does not make here, by name.
+    """
+
+    def __init__(self, known: Mapping[str, Buffer], places: dict[str, View], temp: Temp) -> None:
+        self.known, self.places, self.temp = known, places, temp
+        self.touched: set[str] = set()
+        self.steps: list[Step] = []
+
+    def run(self, steps: Sequence[Any]) -> list[Step] | None:
+        """The steps; None where one of them is no step of a program."""
+        for step in steps:
+            if hasattr(step, "kernel"):
+                for phase in step.kernel.phases:
+                    self.phase(phase)
+            elif isinstance(step, blas_contraction.Product):
+                if not self.product(step):
+                    return None
+            elif hasattr(step, "value"):
+                self.fill(self.known[step.name], step.value)
+            else:
+                return None
+        return self.steps
+
+    def view(self, b: Buffer) -> View:
+        """Where a buffer is, in its shape."""
+        if b.name not in self.places:
+            self.places[b.name] = whole(self.temp(b.name, b.dtype, extents(b)))
+        v, shape = self.places[b.name], extents(b)
+        return v if v.shape == shape else replace(v, shape=shape, strides=c_strides(shape))
+
+    def fill(self, b: Buffer, value: Any) -> None:
+        self.touched.add(b.name)
+        self.steps.append(
+            step_builders.elementwise(self.view(b), Const(np.dtype(b.dtype).type(value).item(), b.dtype), {})
+        )
+
+    def product(self, p: blas_contraction.Product) -> bool:
+        """A product of BLAS, where that takes the arrays as they lie."""
+        out = _matrices(self.view(p.out), p.out_axes)
+        left = _matrices(self.view(p.left), p.left_axes)
+        right = _matrices(self.view(p.right), p.right_axes)
+        if out is None or left is None or right is None:
+            return False
+        step = step_builders.product(out, left, right, beta=0 if p.fresh else 1)
+        if isinstance(step, Product) and blas_calls.call(step) is None:
+            return False
+        self.touched.add(p.out.name)
+        self.steps.append(step)
+        return True
+
+    def phase(self, phase: Stmt) -> None:
+        """A nest; what it is the first to touch it makes: it reads nothing that it has not written."""
+        stored: dict[str, Buffer] = {}
+        loaded: dict[str, Buffer] = {}
+        for s in statements((phase,)):
+            if isinstance(s, Store):
+                stored[s.buffer.name] = s.buffer
+            for e in expressions(s):
+                loaded |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
+        fresh = stored.keys() - self.touched
+        self.touched |= stored.keys()
+        final = {}
+        for name, b in (loaded | stored).items():
+            role = "out" if name in fresh else "inout" if name in stored else "in"
+            final[name] = replace(b, role=role)
+        kernel = Kernel("te", tuple(final.values()), (with_buffers(phase, final),))
+        self.steps.append(Nest(kernel, tuple(self.view(b) for b in final.values())))
+
+
+def _matrices(v: View, groups: tuple[tuple[int, ...], ...]) -> View | None:
+    """A view with an axis for each group of axes; None where those of a group do not lie one in another."""
+    shape: list[int] = []
+    strides: list[int] = []
+    for k, group in enumerate(groups):
+        axes = [a for a in group if v.shape[a] != 1]
+        for a, b in pairwise(axes):
+            if v.strides[a] != v.shape[b] * v.strides[b]:
+                return None
+        if k or axes:  # no batch, no axis
+            shape.append(prod(v.shape[a] for a in axes))
+            strides.append(v.strides[axes[-1]] if axes else 1)
+    return replace(v, shape=tuple(shape), strides=tuple(strides))

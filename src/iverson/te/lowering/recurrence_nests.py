@@ -1,0 +1,121 @@
+"""Recurrences as loop nests: one phase, a loop over the steps around the nests of one step.
+
+    for t: for i: z[t, i] = ...; for i: s[t, i] = f(s[t - 1, ...], z[t, i])
+
+Conditions that depend on the step only (``t >= 1``: is there a state before) stand around a statement's nest,
+and the nest is made once for each way they can turn out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from iverson.codegen.nests.nodes import INT64, Buffer, If, Loop, Stmt, Store, Var, rewritten
+from iverson.codegen.nests.task import Task
+from iverson.codegen.schedule.exact_walks import boxed, pinned
+from iverson.codegen.schedule.loop_schedule import schedule
+from iverson.expr.nodes import Apply, Const, Expr, postorder
+from iverson.te.elimination.extremum_positions import covers_all
+from iverson.te.elimination.nest_translation import Sizes, Translation, task_of
+from iverson.te.ir.evaluation_guards import conjunction
+from iverson.te.ir.expressions import Tensor, replacing, variables
+from iverson.te.ir.expressions import Var as Index
+from iverson.te.ir.index_arithmetic import conjuncts, depends_on_data, negation
+from iverson.te.ir.integer_sets import is_empty
+from iverson.te.ir.nodes import Domain, Recurrence, Statement
+
+#: Conditions on the step that get nests of their own for each way they turn out, in one statement.
+APART = 3
+#: The variable of the loop over steps.
+STEP = "step"
+
+
+def starts_whole(s: Statement) -> bool:
+    """Whether a member's first statement makes all of it, at every step: nothing need be filled in."""
+    axis = _recurrence(s).axis
+    varies = all(any(v is not axis and v.kind != "size" for v in variables([c])) for c in s.domain.where)
+    return varies and covers_all(s)
+
+
+def phase_of(
+    recurrence: Recurrence,
+    statements: Sequence[Statement],
+    buffers: Mapping[Tensor, Buffer],
+    sizes: Sizes,
+    fresh: Collection[Tensor],
+) -> Stmt:
+    """The loop over steps. fresh : members whose first statement makes all of them."""
+    count = Translation(buffers, sizes).index(recurrence.axis.hi)
+    at: Expr = Var(STEP)
+    if recurrence.reverse:
+        last = (
+            Const(count.value - 1)
+            if isinstance(count, Const)
+            else Apply("subtract", (count, Const(1)), INT64)
+        )
+        at = Apply("subtract", (last, at), INT64)
+    body: list[Stmt] = []
+    started: set[Tensor] = set()
+    for s in statements:
+        first = s.tensor not in started
+        started.add(s.tensor)
+        for guard, variant in variants(s, recurrence.axis):
+            task = task_of(variant, buffers, first and s.tensor in fresh, sizes, {recurrence.axis: at})
+            nests = _nests(task)
+            if guard is not None:
+                condition = Translation(buffers, sizes, {recurrence.axis: at}).expression(guard)
+                nests = (If(condition, nests),)
+            body += nests
+    return Loop(STEP, Const(0), count, tuple(body), label=recurrence.axis.name)
+
+
+def _nests(task: Task) -> tuple[Stmt, ...]:
+    """The nests of a task inside of a loop: in one thread."""
+
+    def alone(s: Stmt) -> Stmt:
+        if isinstance(s, Loop) and s.mark == "parallel":
+            return replace(s, mark="")
+        return replace(s, shared=False) if isinstance(s, Store) else s
+
+    whole = task.whole is not None
+    return tuple(rewritten(s, alone) for s in (boxed(task) if whole else (schedule(pinned(task)),)))
+
+
+def variants(s: Statement, axis: Index) -> Iterator[tuple[Expr | None, Statement]]:
+    """(condition on the step, the statement as it is there), for each way its conditions can turn out."""
+    found = _of_step(s.roots, s)[:APART]
+    for held in product((True, False), repeat=len(found)):
+        known = [c if h else negation(c) for c, h in zip(found, held, strict=True)]
+        if len(known) > 1 and is_empty((axis,), known):
+            continue
+        values: dict[Expr, Expr] = {}
+        for c, h in zip(found, held, strict=True):
+            values[c] = Const(h, c.dtype)
+            values[negation(c)] = Const(not h, c.dtype)
+        new = s.mapped(replacing(values))
+        if any(isinstance(c, Const) and not c.value for c in new.domain.where):
+            continue
+        where = tuple(c for c in new.domain.where if not isinstance(c, Const))
+        new = replace(new, domain=Domain(new.domain.axes, where))
+        yield (conjunction(known) if known else None), new
+
+
+def _of_step(roots: Sequence[Expr], s: Statement) -> list[Expr]:
+    """The comparisons under the roots that depend on nothing but the step, each once, or its opposite."""
+    axis = _recurrence(s).axis
+    found: dict[Expr, None] = {}
+    for root in roots:
+        for e in postorder([root]):
+            compares = isinstance(e, Apply) and e.dtype.kind == "b" and conjuncts(e) == [e]
+            moving = [v for v in variables([e]) if v.kind != "size"] if compares else []
+            if moving == [axis] and not depends_on_data([e]) and negation(e) not in found:
+                found[e] = None
+    return list(found)
+
+
+def _recurrence(s: Statement) -> Recurrence:
+    found = s.tensor.recurrence
+    assert found is not None
+    return found

@@ -1,0 +1,332 @@
+"""From statements to compiled code: inlining, then a loop nest or a matrix product for each statement.
+
+A program's statements become steps (`iverson.te.lowering.lowered_program`) in order.
+`iverson.codegen.schedule.loop_schedule` chooses the order and marks of loops; where elimination found a walk,
+its loops are kept. `interpret` is the oracle of all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from iverson.codegen.nests import nodes
+from iverson.codegen.nests.nodes import Buffer, Kernel, Stmt
+from iverson.codegen.nests.task import Task
+from iverson.codegen.schedule import blas_contraction
+from iverson.codegen.schedule.axis_collapsing import flattened
+from iverson.codegen.schedule.epilogues import finished
+from iverson.codegen.schedule.loop_fusion import fuse, without
+from iverson.codegen.schedule.row_tiling import by_rows, with_rows
+from iverson.core.python import locks
+from iverson.expr.nodes import subexpressions
+from iverson.te.elimination.extremum_positions import covers_all, together
+from iverson.te.elimination.guarded_boxes import as_box, merged, whole_first
+from iverson.te.elimination.nest_translation import Sizes, buffer_for, compiles, phases_of, task_of
+from iverson.te.ir import interpret
+from iverson.te.ir.expressions import Tensor
+from iverson.te.ir.half_rounding import in_single
+from iverson.te.ir.index_arithmetic import same_extent
+from iverson.te.ir.nodes import Program, Recurrence, Statement, recurrence_of
+from iverson.te.lowering.lowered_program import (
+    Fill,
+    Interpreted,
+    Lowered,
+    Run,
+    SomeProduct,
+    Step,
+    task_at,
+    touched_by,
+)
+from iverson.te.lowering.recurrence_nests import phase_of, starts_whole
+from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
+
+Array = np.ndarray[Any, Any]
+
+
+# --- entry ------------------------------------------------------------------------------------------
+
+_lowered: OrderedDict[str, Lowered] = OrderedDict()
+_lock = locks.lock()
+_KEEP = 2048
+
+
+def lower(program: Program) -> Lowered:
+    """Compile a program, from memory where an equal one was compiled before."""
+    key = program.key()
+    with _lock:
+        found = _lowered.get(key)
+        if found is not None:
+            _lowered.move_to_end(key)
+            return found.said_as(program)
+    made = afresh(program)
+    with _lock:
+        _lowered[key] = made
+        while len(_lowered) > _KEEP:
+            _lowered.popitem(last=False)
+    return made
+
+
+def afresh(program: Program) -> Lowered:
+    """As `lower`, with this program's own tensors and names throughout."""
+    return _Lowering(program).run()
+
+
+def forget() -> None:
+    """Drop the programs held in memory."""
+    with _lock:
+        _lowered.clear()
+
+
+def nests(program: Program) -> Lowered:
+    """A bound program as loop nests over buffers of their own, nothing of it compiled yet."""
+    return _Lowering(program, alone=False).run()
+
+
+def run(program: Program, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    """As `interpret.run`, compiled."""
+    return lower(program)(*inputs)
+
+
+# --- lowering ---------------------------------------------------------------------------------------
+
+
+class _Lowering:
+    """One program: its buffers, and the steps so far.
+
+    alone : it is all that is compiled: temporaries share buffers, and products are given to BLAS.
+    """
+
+    def __init__(self, program: Program, *, alone: bool = True) -> None:
+        program = in_single(program)
+        self.program, self.alone = program, alone
+        self.sizes = Sizes(program.sizes)
+        self.typical = {v: v.typical for v in program.sizes}
+        whole = merged(accumulated(inline(program), program.outputs))
+        boxes, self.is_output = made_in_place(whole_first([as_box(s) for s in whole]), program.outputs)
+        self.statements, self.extrema = together(boxes)
+        self.readers: defaultdict[Tensor, list[Statement]] = defaultdict(list)
+        for s in self.statements:
+            for t in _read(s):
+                self.readers[t].append(s)
+        self.buffers: dict[Tensor, Buffer] = {}
+        for t in (*program.inputs, *program.outputs):
+            self._buffer(t)
+        self.buffers |= {t: _also(t, self.buffers[made]) for t, made in self.is_output.items()}
+        if alone:
+            self._share()
+        self.steps: list[Step] = []
+        self.phases: list[Stmt] = []
+        #: How many statements have their phases.
+        self.done = 0
+        #: What the last phase stores every entry of, once.
+        self.whole: Tensor | None = None
+        self.scratch: dict[str, Buffer] = {}
+
+        for s in self.statements:
+            for t in self._written(s):
+                self._buffer(t)
+
+    def _buffer(self, t: Tensor) -> Buffer:
+        if t not in self.buffers:
+            self.buffers[t] = buffer_for(t, len(self.buffers), self.sizes)
+        return self.buffers[t]
+
+    def _share(self) -> None:
+        """Buffers for temporaries; one that is read no more passes on to the next of its kind.
+
+        Indices (integers) keep buffers of their own: what they hold is looked at before a kernel runs.
+        """
+        last: dict[Tensor, int] = {}
+        groups = [(r, tuple(own)) for r, own in groupby(self.statements, key=_unit)]
+        for k, (_, own) in enumerate(groups):
+            for s in own:
+                last |= dict.fromkeys((*self._written(s), *_read(s)), k)
+        ending: dict[int, list[Tensor]] = {}
+        for t, k in last.items():
+            ending.setdefault(k, []).append(t)
+        lent = set(self.buffers)
+        free: list[Tensor] = []
+        for k, (_, own) in enumerate(groups):
+            for new in [t for s in own for t in self._written(s)]:
+                if new in self.buffers:
+                    continue
+                old = next((t for t in free if _alike(t, new)), None)
+                if old is not None:
+                    free.remove(old)
+                    self.buffers[new] = _also(new, self.buffers[old])
+                self._buffer(new)
+            done = [t for t in ending.get(k, ()) if t not in lent]
+            free += [t for t in done if t.dtype.kind == "f"]
+
+    def _written(self, s: Statement) -> tuple[Tensor, ...]:
+        extremum = self.extrema.get(s.tensor)
+        return (s.tensor,) if extremum is None else (s.tensor, extremum)
+
+    def run(self) -> Lowered:
+        started: set[Tensor] = set()
+        for recurrence, group in groupby(self.statements, key=lambda s: recurrence_of(s.tensor)):
+            own = tuple(group)
+            if recurrence is not None:
+                started.update(recurrence.members)
+                self._recurrence(recurrence, own)
+                self.done += len(own)
+                continue
+            for s in own:
+                fresh = s.tensor not in started
+                started.update(self._written(s))
+                self._statement(s, fresh)
+                self.done += 1
+        self._flush()
+        started.update(made for t, made in self.is_output.items() if t in started)
+        for t in self.program.outputs:
+            if t not in started and t not in self.program.inputs:
+                self.steps.insert(0, Fill(self.buffers[t].name, 0, t.name))
+        scratch = tuple(self.scratch.values())
+        steps = tuple(self._by_rows() if self.alone else self.steps)
+        return Lowered(self.program, steps, self.buffers, scratch, self.sizes)
+
+    def _by_rows(self) -> list[Step]:
+        """The steps; temporaries that one kernel touches row by row have memory for the rows at hand."""
+        touched = Counter(n for s in self.steps for n in touched_by(s, self.buffers))
+        lasting = {self.buffers[t].name for t in (*self.program.inputs, *self.program.outputs)}
+        own = {n for n, count in touched.items() if count == 1} - lasting
+        return [Run(with_rows(s.kernel, own)) if isinstance(s, Run) else s for s in self.steps]
+
+    def _flush(self) -> None:
+        """Kernels of the phases so far: of all, or of each where it may see buffers in shapes of its own."""
+        unread = self._unread()
+        phases, self.phases = [without(p, unread) if unread else p for p in self.phases], []
+        for some in [by_rows(phases)] if self.alone else [[p] for p in phases]:
+            if some:
+                self.steps.append(Run(self._kernel(some)))
+
+    def _kernel(self, phases: Sequence[Stmt]) -> Kernel:
+        used: dict[str, Buffer] = {}
+        written: set[str] = set()
+        sizes: set[str] = set()
+        for s in nodes.statements(tuple(phases)):
+            if isinstance(s, nodes.Store):
+                written.add(s.buffer.name)
+                used[s.buffer.name] = s.buffer
+            for e in nodes.expressions(s):
+                for x in subexpressions(e):
+                    if isinstance(x, nodes.Load):
+                        used[x.buffer.name] = x.buffer
+                    elif isinstance(x, nodes.Size):
+                        sizes.add(x.name)
+        sizes.update(n for b in used.values() for n in b.shape if isinstance(n, str))
+        own = {b.name for b in self.buffers.values()}
+        self.scratch |= {n: b for n, b in used.items() if n not in own}
+        final = {n: replace(b, role="inout" if n in written else "in") for n, b in used.items()}
+        own_phases = tuple(nodes.with_buffers(p, final) for p in phases)
+        return Kernel("te", tuple(final.values()), own_phases, tuple(sorted(sizes)))
+
+    def _unread(self) -> set[str]:
+        """Buffers of temporaries that are stored and never read: all that reads them has them as values."""
+        stored: set[str] = set()
+        loaded: set[str] = set()
+        for s in nodes.statements(tuple(self.phases)):
+            if isinstance(s, nodes.Store):
+                stored.add(s.buffer.name)
+            for e in nodes.expressions(s):
+                loaded.update(x.buffer.name for x in subexpressions(e) if isinstance(x, nodes.Load))
+        waiting = {t for s in self.statements[self.done :] for t in _read(s)}
+        passing = set(self.program.temporaries)
+        kept = {b.name for t, b in self.buffers.items() if t in waiting or t not in passing}
+        return stored - loaded - kept
+
+    def _finished(self, s: Statement, task: Task) -> bool:
+        """Whether the last phase now stores this statement's values, made of results that only it reads."""
+        if not self.phases or self.whole is None or self.whole in self.is_output:
+            return False
+        if self.whole in self.program.outputs:
+            return False
+        readers = self.readers[self.whole]
+        if len(readers) != 1 or readers[0] is not s or not covers_all(s):
+            return False
+        phase = finished(self.phases[-1], self.buffers[self.whole], task)
+        if phase is None:
+            return False
+        self.phases[-1] = phase
+        self.whole = s.tensor
+        return True
+
+    def _product(self, task: Task) -> blas_contraction.Product | SomeProduct | None:
+        """A task as a product of BLAS, if it is one at the sizes, or at typical ones."""
+        if not self.program.sizes:
+            return blas_contraction.product(task)
+        found = blas_contraction.product(task_at(task, self.sizes.at(self.typical)))
+        return None if found is None else SomeProduct(task)
+
+    def _recurrence(self, recurrence: Recurrence, statements: tuple[Statement, ...]) -> None:
+        """A phase with the loop over the steps."""
+        native = all(map(compiles, statements))
+        first = {s.tensor: s for s in reversed(statements)}
+        parts = {s.tensor for s in statements if all(w is not recurrence.axis for w in s.write)}
+        parts.update(recurrence.totals)
+        fresh = {t for t, s in first.items() if native and t not in parts and starts_whole(s)}
+        filled = [t for t in first if t not in fresh]
+        if filled or not native:
+            self._flush()
+        for t in filled:
+            self.steps.append(Fill(self.buffers[t].name, interpret.start(first[t].combine, t.dtype), t.name))
+        if native:
+            self.phases.append(phase_of(recurrence, statements, self.buffers, self.sizes, fresh))
+            self.whole = None
+        else:
+            self.steps.append(Interpreted(statements))
+
+    def _statement(self, s: Statement, fresh: bool) -> None:
+        out = self.buffers[s.tensor]
+        covers = fresh and covers_all(s)
+        task = task_of(s, self.buffers, covers, self.sizes) if compiles(s) else None
+        if task is not None and s.tensor in self.extrema:
+            task = replace(task, best=self.buffers[self.extrema[s.tensor]])
+        if fresh and not covers:
+            self._flush()
+            self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
+        if task is None:
+            self._flush()
+            if covers:
+                self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
+            self.steps.append(Interpreted((s,)))
+            return
+        flat = task if self.alone or s.walk is not None else flattened(task)
+        if self._finished(s, flat) or (flat is not task and self._finished(s, task)):
+            return
+        found = self._product(task) if self.alone and s.walk is None else None
+        if found is not None:
+            self._flush()
+            self.steps.append(found)
+        else:
+            phases = phases_of(s, flat, self.buffers)
+            for phase in phases:
+                self.phases = fuse(self.phases, phase)
+            self.whole = s.tensor if covers and len(phases) == 1 else None
+
+
+def _unit(s: Statement) -> object:
+    """What runs as one: the statements of a recurrence, or one statement."""
+    return recurrence_of(s.tensor) or s
+
+
+def _also(t: Tensor, b: Buffer) -> Buffer:
+    """A buffer where it holds t."""
+    return replace(b, label=t.name)
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors may have one buffer, one after the other."""
+    pairs = zip(a.shape, b.shape, strict=False)
+    return a.dtype == b.dtype and a.ndim == b.ndim and all(same_extent(m, n) for m, n in pairs)
+
+
+def _read(s: Statement) -> dict[Tensor, None]:
+    """The tensors a statement reads."""
+    return {r.tensor: None for r in s.reads}

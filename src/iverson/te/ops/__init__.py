@@ -1,0 +1,1 @@
+"""Tensor expressions as ops of the table: entry maps, batches, parts and rules."""

@@ -1,0 +1,1 @@
+"""Programs of statements into others with the same meaning: inlining, sharing, tables, blocks."""

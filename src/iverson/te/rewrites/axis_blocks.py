@@ -1,0 +1,166 @@
+"""Programs in blocks along an axis, so that large tensors between inputs and results are never whole.
+
+    S[i, k] = f(q[i], k[k]);  M[i] max= S[i, k];  ...   ->   for i in blocks: S of these i, M of these i, ...
+
+A tensor is *along* an axis if each of its entries is made of, and read for, entries at the same place on
+it. What is along it is there for one block at a time; what is summed over it (a gradient in what all places
+share) is added up from block to block. So attention, kernel matrices and their derivatives take memory for
+some rows of their matrices, and recurrences for some of their sequences.
+
+Here is found what is along which axis; `iverson.te.lowering.block_calls` makes code of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from iverson.expr.nodes import Expr
+from iverson.te.ir.expressions import Extent, Read, Tensor, Var, at_sizes, typical, variables
+from iverson.te.ir.index_arithmetic import is_range, same_extent
+from iverson.te.ir.nodes import Compute, Program, Statement, computes_of, recurrence_of, units_below
+from iverson.te.rewrites.inlining import inline
+
+#: Bytes of temporaries from which a program runs in blocks, and of those of a block.
+LARGE, BLOCK = 1 << 26, 1 << 23
+#: How what blocks make can be put together.
+TOTALS = ("sum", "prod", "max", "min")
+
+
+def bytes_of(t: Tensor) -> int:
+    """The memory of a tensor, at typical sizes."""
+    return prod(map(typical, t.shape)) * t.dtype.itemsize
+
+
+def stored(program: Program) -> list[Tensor]:
+    """The temporaries that are not computed where they are read."""
+    kept = dict.fromkeys(s.tensor for s in inline(program))
+    return [t for t in kept if t not in program.outputs]
+
+
+def is_large(program: Program) -> bool:
+    """Whether the temporaries of a program take more memory than what it reads and makes, and much of it."""
+    if sum(map(bytes_of, program.temporaries)) < LARGE:
+        return False
+    given = sum(map(bytes_of, (*program.inputs, *program.outputs)))
+    return sum(map(bytes_of, stored(program))) >= max(LARGE, 2 * given)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Which statements run in blocks; what comes of what these add up runs after them, and all else before.
+
+    extent : of the axis. along : the tensors of which there is a block at a time, and their axis of blocks.
+    axes : of each statement that runs in blocks, the axis of them. totals : what is added up over the blocks.
+    stored : the temporaries of the blocks. late : the tensors made after them.
+    """
+
+    extent: Extent
+    along: Mapping[Tensor, int]
+    axes: Mapping[Statement, Var]
+    totals: Collection[Compute]
+    stored: Collection[Tensor]
+    late: Collection[Tensor]
+
+    def places(self, sizes: Mapping[Var, int]) -> int:
+        """How many places a block has: as many as fit, or down to half of them for equal blocks."""
+        n = at_sizes(self.extent, sizes)
+        row = sum(prod(at_sizes(m, sizes) for m in t.shape) * t.dtype.itemsize for t in self.stored)
+        most = max(1, min(n, BLOCK * n // max(1, row)))
+        equal = [m for m in range(most, most // 2, -1) if n % m == 0]
+        return equal[0] if equal else -(-n // -(-n // most))
+
+
+def in_blocks(program: Program) -> Blocks | None:
+    """How a program can run in blocks along an axis of its largest temporary, the first one that will do."""
+    largest = max(stored(program), key=bytes_of, default=None)
+    if largest is None:
+        return None
+    found = (_along(program, largest, d) for d, n in enumerate(largest.shape) if typical(n) > 1)
+    return next((b for b in found if b is not None), None)
+
+
+def _along(program: Program, start: Tensor, d: int) -> Blocks | None:
+    """Blocks along an axis of a tensor, as far as they reach; None where something stands in the way."""
+    n = start.shape[d]
+    along: dict[Tensor, int] = {start: d}
+    totals: dict[Compute, None] = {}
+    between = set(program.temporaries)
+    units = [computes_of(u) for u in units_below(program.outputs)]
+    before: tuple[int, int] = (0, 0)
+    while before != (len(along), len(totals)):
+        before = len(along), len(totals)
+        for members in units:
+            for s in (s for t in members for s in t.statements if _places(s, along)):
+                v = _axis_of(s, along, n)
+                if v is None or not _join(s, v, n, along, totals, between):
+                    return None
+    axes = {s: v for m in units for t in m for s in t.statements if (v := _axis_of(s, along, n)) is not None}
+    late = _late(units, axes, totals)
+    kept = stored(program)
+    some = [t for t in kept if t in along]
+    if late is None or 2 * sum(map(bytes_of, some)) < sum(map(bytes_of, kept)):
+        return None
+    return Blocks(n, along, axes, totals, some, late)
+
+
+def _places(s: Statement, along: Mapping[Tensor, int]) -> set[Expr]:
+    """What stands where the axis of blocks is, in a statement's write and reads."""
+    found = {r.indices[along[r.tensor]] for r in s.reads if r.tensor in along}
+    return found | ({s.write[along[s.tensor]]} if s.tensor in along else set())
+
+
+def _axis_of(s: Statement, along: Mapping[Tensor, int], n: Extent) -> Var | None:
+    """The axis of blocks of a statement, over all of it; None where there is none."""
+    found = _places(s, along)
+    v = next(iter(found), None)
+    alone = len(found) == 1 and isinstance(v, Var) and v in s.domain.axes
+    return v if alone and isinstance(v, Var) and is_range(v, n) else None
+
+
+def _join(
+    s: Statement,
+    v: Var,
+    n: Extent,
+    along: dict[Tensor, int],
+    totals: dict[Compute, None],
+    between: Collection[Tensor],
+) -> bool:
+    """Add what a statement makes, and large temporaries that it reads, to what is along or a total."""
+    t = s.tensor
+    if t not in along:
+        own = [k for k, w in enumerate(s.write) if w is v and same_extent(t.shape[k], n)]
+        if own:
+            along[t] = own[0]
+        elif s.combine not in TOTALS or recurrence_of(t) is not None:
+            return False
+        else:
+            totals[t] = None
+    for r in s.reads:
+        at = index_of(r, v)
+        if at is not None and r.tensor in between and bytes_of(r.tensor) > BLOCK:
+            along.setdefault(r.tensor, at)
+    return not (t in along and t in totals)
+
+
+def index_of(r: Read, v: Var) -> int | None:
+    """Which index of a read is an axis, if one is and the others do not depend on it."""
+    at = [k for k, e in enumerate(r.indices) if v in variables([e])]
+    return at[0] if len(at) == 1 and r.indices[at[0]] is v else None
+
+
+def _late(
+    units: Iterable[Sequence[Compute]], inside: Collection[Statement], totals: Collection[Compute]
+) -> set[Tensor] | None:
+    """What is made of totals; None where blocks read that, or a tensor is made only in part in them."""
+    late: set[Tensor] = set()
+    for members in units:
+        own = [s in inside for t in members for s in t.statements]
+        reads = {r.tensor for t in members for s in t.statements for r in s.reads}
+        comes_after = any(t in late or t in totals for t in reads)
+        if any(own) and (comes_after or not all(own)):
+            return None
+        if comes_after:
+            late.update(members)
+    return late

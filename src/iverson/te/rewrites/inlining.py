@@ -1,0 +1,246 @@
+"""Inlining: stages computed where they are read instead of stored, if that saves memory and costs little.
+
+And the other way round: a scatter into a stage that is then added to something goes straight into the sum,
+and a stage that is an output is made there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from iverson.codegen.schedule.blas_contraction import WORTH_BLAS
+from iverson.expr.build import simplified_with
+from iverson.expr.function_facts import FEW, LIGHT
+from iverson.expr.nodes import Apply, Expr, Select, postorder, same
+from iverson.te.ir.expressions import Read, Tensor, Var, extent, substitute, typical, variables
+from iverson.te.ir.index_arithmetic import is_range, same_extent
+from iverson.te.ir.nodes import Compute, Program, Statement, recurrence_of
+
+#: A stage that costs at most this much may be computed several times.
+CHEAP = 4
+#: What storing an entry and reading it back costs, in the same units.
+KEPT = 12
+#: Work of a stage times its readers, at most.
+MOST = 40
+
+
+def inline(program: Program) -> tuple[Statement, ...]:
+    """The statements with stages put into their readers where that saves memory and costs little.
+
+    A function of tens of instructions is computed once: in a cache, it takes longer than its bytes.
+
+    ``T[i] = f(i); U[i] = g(T[h(i)])  ->  U[i] = g(f(h(i)))`` for a temporary T with one statement
+    over its whole box, if T is read in one place at as many points as it has, or if it is cheap, and
+    computing it for each entry that is read costs no more than computing, storing and reading it.
+    """
+    return choices(program)[0]
+
+
+def choices(program: Program) -> tuple[tuple[Statement, ...], dict[Tensor, Choice]]:
+    """`inline`, and what was chosen for each temporary, and why."""
+    statements = dict(enumerate(program.statements))
+    made: defaultdict[Tensor, list[int]] = defaultdict(list)
+    read: defaultdict[Tensor, set[int]] = defaultdict(set)  # where, also such that no more do or are
+    for k, s in statements.items():
+        made[s.tensor].append(k)
+        for r in s.reads:
+            read[r.tensor].add(k)
+    found: dict[Tensor, Choice] = {}
+    for tensor in program.temporaries:
+        own = [statements[k] for k in made[tensor]]
+        places = (k for k in sorted(read[tensor]) if k in statements)
+        readers = {k: statements[k] for k in places if _reads(statements[k], tensor)}
+        chosen = found[tensor] = _choice(tensor, own, tuple(readers.values()))
+        if chosen.inlined:
+            for k, s in readers.items():
+                statements[k] = _put(own[0], s)
+                for r in statements[k].reads:
+                    read[r.tensor].add(k)
+            del statements[made[tensor][0]]
+    return tuple(statements.values()), found
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether a stage is computed in its readers, and why."""
+
+    inlined: bool
+    why: str
+
+
+def _choice(tensor: Compute, own: Sequence[Statement], readers: Sequence[Statement]) -> Choice:
+    if recurrence_of(tensor) is not None:
+        return Choice(False, "the steps of a scan read it")
+    if len(own) != 1:
+        return Choice(False, f"{len(own)} statements add to it")
+    written = set(variables(own[0].write))
+    reduced = [v.name for v in own[0].domain.axes if v not in written]
+    if not readers or not is_whole(own[0]):
+        return Choice(False, f"{own[0].combine} over {', '.join(reduced)}" if reduced else "made in parts")
+    if any(s.walk for s in readers):
+        return Choice(False, "what reads it has loops of its own")
+    if tensor.lever:
+        return Choice(tensor.lever == "recompute", f"te.{tensor.lever}")
+    return _counted(own[0], readers)
+
+
+def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) -> tuple[Statement, ...]:
+    """Scatters into a stage that is only added to something, as scatters into the sum itself.
+
+    ``T[f(p)] += g(p); U[i] = h(i) + T[i]  ->  U[i] += h(i); U[f(p)] += g(p)``: no pass over T.
+    """
+    result = list(statements)
+    for reader in statements:
+        parts = _addends(reader)
+        for read, rest in zip(parts, reversed(parts), strict=True):
+            if not isinstance(read, Read) or read.tensor in outputs or not same(read.indices, reader.write):
+                continue
+            own = [s for s in result if s.tensor is read.tensor]
+            users = [s for s in result if _reads(s, read.tensor)]
+            once = (
+                len(users) == 1 and users[0] is reader and not _reads(replace(reader, body=rest), read.tensor)
+            )
+            kept = isinstance(read.tensor, Compute) and read.tensor.lever == "keep"
+            alike = _of_one_shape(read.tensor, reader.tensor)  # else some of what is scattered has no place
+            if once and own and not kept and alike and all(_scatters(s) for s in own):
+                place = next(k for k, s in enumerate(result) if s is reader)
+                moved = [replace(s, out=reader.tensor) for s in own]
+                result[place : place + 1] = [replace(reader, body=rest, combine="sum"), *moved]
+                result = [s for s in result if s.tensor is not read.tensor]
+                break
+    return tuple(result)
+
+
+def made_in_place(
+    statements: Sequence[Statement], outputs: Sequence[Tensor]
+) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
+    """The statements without those that copy a stage into an output; and by stage, the output that it is.
+
+    ``T[...] += f; O[i] = T[i]  ->  T[...] += f`` in the memory of O.
+    """
+    found: dict[Tensor, Tensor] = {}
+    made = Counter(s.tensor for s in statements)
+    result = []
+    for s in statements:
+        alone = made[s.tensor] == 1 and s.tensor in outputs
+        stage = s.body.tensor if isinstance(s.body, Read) and same(s.body.indices, s.write) else None
+        fits = stage in made and stage not in outputs and stage not in found
+        if stage is not None and alone and fits and is_whole(s) and _of_one_shape(stage, s.tensor):
+            found[stage] = s.tensor
+        else:
+            result.append(s)
+    return tuple(result), found
+
+
+def _of_one_shape(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and a.ndim == b.ndim and all(map(same_extent, a.shape, b.shape))
+
+
+def _scatters(s: Statement) -> bool:
+    return s.combine == "sum" and s.strategy == "scatter" and recurrence_of(s.tensor) is None
+
+
+def _addends(s: Statement) -> tuple[Expr, ...]:
+    """The two sides of a sum that a statement assigns to each entry of its tensor."""
+    sums = is_whole(s) and isinstance(s.body, Apply) and s.body.name == "add" and s.body.dtype.kind in "iufc"
+    return s.body.operands if sums else ()
+
+
+def _reads(s: Statement, tensor: Tensor) -> list[Read]:
+    return [r for r in s.reads if r.tensor is tensor]
+
+
+def is_whole(s: Statement) -> bool:
+    """Whether a statement makes each entry of its tensor, as a function of the entry's indices."""
+    axes = s.domain.axes
+    full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
+    box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
+    plain = s.combine in ("assign", "sum") and not s.domain.where and s.walk is None
+    return plain and s.body.dtype == s.tensor.dtype and full and box and recurrence_of(s.tensor) is None
+
+
+def makes_all(s: Statement) -> bool:
+    """Whether a statement is a sum, over all of a box, for each entry of its tensor."""
+    own = s.domain.axes[: len(s.write)]
+    box = len(own) == len(s.write) and all(w is v for w, v in zip(s.write, own, strict=True))
+    plain = s.combine == "sum" and not s.domain.where and s.walk is None
+    whole = box and all(is_range(v, n) for v, n in zip(own, s.tensor.shape, strict=True))
+    return plain and whole and s.body.dtype == s.tensor.dtype and recurrence_of(s.tensor) is None
+
+
+def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
+    """The choice by counting."""
+    work = _work(stage.body)
+    if isinstance(stage.body, Read):
+        return Choice(True, "a copy")
+    if any(map(_is_product, readers)):
+        return Choice(False, "a factor of a product of matrices")
+    several = len(readers) > 1
+    if work * len(readers) > MOST or (several and is_dear(stage.body)):
+        return Choice(False, f"{work} operations, read by {len(readers)}")
+    if work <= CHEAP:
+        again = sum(_entries(r, s) for s in readers for r in _reads(s, stage.tensor))
+        here, once = again * work, _points(stage) * (work + KEPT)
+        return Choice(here <= once, f"costs {here} for all that read it, {once} computed once and stored")
+    if any(s.domain.where for s in readers):
+        return Choice(False, f"{work} operations, read under conditions")
+    once = all(len(_reads(s, stage.tensor)) == 1 and _points(s) <= _points(stage) for s in readers)
+    return Choice(once, f"{work} operations, each entry read {'once' if once else 'several times'}")
+
+
+def _entries(read: Read, reader: Statement) -> int:
+    """How many entries are read, those of equal indices once: what they are made of leaves other loops."""
+    own = set(variables(read.indices))
+    return prod(typical(extent(v)) for v in reader.domain.axes if v in own)
+
+
+def _is_product(s: Statement) -> bool:
+    """Whether a statement is a product of matrices, for which there is faster code than for what it is of."""
+    if s.combine != "sum" or s.domain.where or not isinstance(s.body, Apply) or s.body.name != "multiply":
+        return False
+    reads = s.body.operands
+    plain = all(isinstance(r, Read) and all(isinstance(i, Var) for i in r.indices) for r in reads)
+    return plain and _points(s) >= WORTH_BLAS
+
+
+def _points(s: Statement) -> int:
+    return prod(typical(n) for n in s.domain.extents)
+
+
+def _work(e: Expr) -> int:
+    """A stage's cost at a point: elementary functions count ten, reads and arithmetic one."""
+    total = 0
+    for x in postorder([e]):
+        if isinstance(x, Apply):
+            total += 1 if x.name in LIGHT else 10
+        elif isinstance(x, (Read, Select)):
+            total += 1
+    return total
+
+
+def is_dear(e: Expr) -> bool:
+    return any(map(is_dear_function, postorder([e])))
+
+
+def is_dear_function(e: Expr) -> bool:
+    """Whether an expression itself, its operands aside, takes tens of instructions."""
+    return isinstance(e, Apply) and e.name not in LIGHT | FEW
+
+
+def _put(stage: Statement, reader: Statement) -> Statement:
+    """The reader with the stage's body in place of its reads."""
+
+    def changed(root: Expr) -> Expr:
+        made: dict[Expr, Expr] = {}
+        for x in postorder([root]):
+            new = simplified_with(x, [made[o] for o in x.operands])
+            if isinstance(new, Read) and new.tensor is stage.tensor:
+                at: dict[Expr, Expr] = dict(zip(stage.domain.axes, new.indices, strict=True))
+                (new,) = substitute((stage.body,), at)
+            made[x] = new
+        return made[root]
+
+    return reader.mapped(changed)

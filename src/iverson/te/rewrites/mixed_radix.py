@@ -1,0 +1,169 @@
+"""Digits of a mixed radix: ``//`` and ``%`` by constants become variables of their own.
+
+    for v in 0:12: A[v // 4, v % 4]   ->   for v1 in 0:3: for v0 in 0:4: A[v1, v0]
+
+An axis that is divided is split into its digits, the smallest radix first, and every expression is
+brought to the normal form of `affine`. What is left afterwards are floors of several axes whose
+radices do not nest. isl sees a statement only after this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from iverson.expr.affine import Affine
+from iverson.expr.build import index, simplified_with
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.te.ir.evaluation_guards import conjunction
+from iverson.te.ir.expressions import Read, Var, limits, replacing, substitute
+from iverson.te.ir.index_arithmetic import (
+    Constraint,
+    affine_of,
+    condition_of,
+    conjuncts,
+    constraints_of,
+    expr_of,
+    floor_parts,
+    holds,
+    narrowed,
+)
+from iverson.te.ir.nodes import Domain, Statement
+
+#: How many axes a statement may have after splitting; more are left undivided.
+MAX_AXES = 16
+
+
+def normalize(statement: Statement) -> Statement:
+    """The statement with divided axes split into digits and index arithmetic in normal form.
+
+    Conditions that always hold are dropped from the domain.
+    """
+    current = simplified(statement)
+    while len(current.domain.axes) < MAX_AXES:
+        found = _divided_axis(current)
+        if found is None:
+            break
+        current = simplified(_split(current, *found))
+    return current
+
+
+def simplified(statement: Statement) -> Statement:
+    """The statement with all index arithmetic in normal form."""
+    axes, where = statement.domain.axes, statement.domain.where
+    write = tuple(expr_of(affine_of(e)) for e in statement.write)
+    place = statement.position
+    place = None if place is None else expr_of(affine_of(place))
+    (body,) = simplify_indices([statement.body])
+    kept = simplify_conditions(where)
+    return replace(statement, write=write, body=body, position=place, domain=Domain(axes, kept), walk=None)
+
+
+def where_they_hold(statement: Statement) -> Statement:
+    """The statement with what its conditions on one axis alone say put to use: loops can prove it as well.
+
+    ``A[max(i, 0)] where i >= 0  ->  A[i] where i >= 0``, for i from -1 on
+    """
+    axes = statement.domain.axes
+    plain = (c for e in statement.domain.where for c in constraints_of(e) or () if not c.equality)
+    constraints = [c for c in plain if len(c.form.terms) == 1 and isinstance(c.form.terms[0][0], Var)]
+    known = narrowed(axes, constraints) if constraints else {}
+    within: dict[Expr, Expr] = {}
+    for v in axes if known else ():
+        low, high = known[v]
+        bounded = isinstance(v.lo, int) and isinstance(v.hi, int) and low <= high
+        if bounded and (int(low), int(high) + 1) != limits(v):
+            within[v] = v.ranging(int(low), int(high) + 1)
+    if not within:
+        return statement
+    found = simplify_indices(substitute([statement.body], within))
+    (body,) = substitute(found, {new: old for old, new in within.items()})
+    return replace(statement, body=body)
+
+
+def simplify_indices(roots: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The roots with the indices of all reads, and conditions on indices, in normal form."""
+    new: dict[Expr, Expr] = {}
+    for node in postorder(roots):
+        found = simplified_with(node, [new[o] for o in node.operands])
+        if isinstance(found, Read):
+            found = Read(found.tensor, tuple(expr_of(affine_of(i)) for i in found.indices))
+        elif isinstance(found, Select):
+            c = simplify_condition(found.condition)
+            found = simplified_with(found, (c, found.then, found.other))
+        elif isinstance(found, Cast) and found.operand.dtype.kind == "i":
+            found = simplified_with(found, (expr_of(affine_of(found.operand)),))
+        new[node] = found
+    return tuple(new[r] for r in roots)
+
+
+def simplify_condition(condition: Expr) -> Expr:
+    """A condition with its index comparisons in normal form, true parts dropped."""
+    parts = []
+    for part in conjuncts(condition):
+        found = constraints_of(part)
+        parts.append(part if found is None else _as_condition(found))
+    return conjunction(parts)
+
+
+def simplify_conditions(where: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The parts of several conditions that must hold together, each once, true ones dropped."""
+    kept: dict[Expr, None] = {}
+    for condition in where:
+        for part in conjuncts(simplify_condition(condition)):
+            if not (isinstance(part, Const) and part.value):
+                kept[part] = None
+    return tuple(kept)
+
+
+def _as_condition(constraints: list[Constraint]) -> Expr:
+    result = []
+    for c in constraints:
+        known = holds(c)
+        if known is not True:
+            result.append(condition_of(c) if known is None else index(0) == index(1))
+    return conjunction(result)
+
+
+def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
+    """(axis, offset, radix) of a floor ``(axis + offset) // radix``.
+
+    The smallest radix comes first; of equal ones, the offset that the write has.
+    """
+    axes = {v for v in statement.domain.axes if isinstance(v.lo, int) and isinstance(v.hi, int)}
+    found: list[tuple[int, bool, int, int, Var]] = []
+    written = set(postorder(statement.write))
+    for node in postorder(statement.roots):
+        parts = floor_parts(node) if isinstance(node, Apply) else None
+        if parts is None:
+            continue
+        form, radix = parts
+        if len(form.terms) == 1 and form.terms[0][1] == 1 and form.terms[0][0] in axes:
+            axis = form.terms[0][0]
+            assert isinstance(axis, Var)
+            lo, hi = limits(axis)
+            if hi - lo <= radix and node not in written:
+                continue  # two values at most: nothing to gain
+            found.append((radix, node not in written, form.const, axis.serial, axis))
+    if not found:
+        return None
+    radix, _, offset, _, axis = min(found, key=lambda f: f[:4])
+    return axis, offset, radix
+
+
+def _split(statement: Statement, axis: Var, offset: int, radix: int) -> Statement:
+    lo, hi = limits(axis)
+    high = axis.ranging((lo + offset) // radix, (hi - 1 + offset) // radix + 1, f"{axis.name}1")
+    low = axis.ranging(0, radix, f"{axis.name}0")
+    value = expr_of(Affine(-offset) + affine_of(high * radix + low))
+    new: dict[Expr, Expr] = {axis: value}
+    axes: list[Var] = []
+    for v in statement.domain.axes:
+        axes += [high, low] if v is axis else [v]
+    ranges: list[Expr] = []
+    if (lo + offset) % radix:
+        ranges.append(value >= lo)
+    if (hi + offset) % radix:
+        ranges.append(value < hi)
+    made = statement.mapped(replacing(new), tuple(axes))
+    return replace(made, domain=Domain(tuple(axes), (*made.domain.where, *ranges)))

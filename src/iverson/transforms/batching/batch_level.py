@@ -1,0 +1,352 @@
+"""The level of a batch: values that stand for one example, ops that are carried out on all of them at once.
+
+A `Batched` value holds a handle with the examples along its first axis: eager, tracked, traced, or of a batch
+outside. A Tensor holds it like a layout's value, so that functions, gradients and masks inside the mapped
+function work as on one example; ops on the held handles are recorded as they would be outside of it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from iverson.autograd.mode import is_constant, is_grad_enabled, recording, reset_recording, set_recording
+from iverson.autograd.node import line_of, user_call
+from iverson.core.aval import Aval
+from iverson.core.dispatch import (
+    Level,
+    LevelValue,
+    Wrapper,
+    alias,
+    bind,
+    is_tracked,
+    level_of,
+    levels,
+    make_handle,
+    may_select,
+    rebind,
+    slot_of,
+    value_of,
+)
+from iverson.core.entries import FULL, NOTHING, Box, Entries, plain
+from iverson.core.errors import ArgumentError, BatchWarning, GraphError
+from iverson.core.op import Op
+from iverson.core.python.caller import warn
+from iverson.core.region import Region
+from iverson.core.shapes import as_int
+from iverson.core.table import F
+from iverson.graph.control.cond_checkpoint import ControlOp
+from iverson.graph.ir.operations import draws_of
+from iverson.kernels.pattern_origins import UNKNOWN, Origin, Stored, Unclear, origin_of, origins, stored_once
+from iverson.layouts import Layout, Sparse, Strided, Zero, register, support_of, to_strided
+from iverson.layouts.batches import each
+from iverson.layouts.symbols import StandIn, handed_out
+from iverson.ops.moves.shape_ops import concat_offsets
+from iverson.ops.rules.batching import Examples, one_by_one, rule_of
+from iverson.transforms.batching.function_batching import by_rule, each_example, over_examples
+
+
+class Example(Origin):
+    """One example, of a value that has all of them along its first axis."""
+
+    __slots__ = ()
+
+    def _find(self) -> Stored:
+        whole = stored_once(self._of[0])
+        if whole is None or whole is UNKNOWN:
+            return whole
+        found = each(whole)
+        return UNKNOWN if found is None else found
+
+
+class Batched(LevelValue):
+    """What a handle holds in a batch: one array for each example, in a handle with these along axis 0.
+
+    lead : 1; or 0 for what is the same for all examples, in a handle of its own shape, where it must be told
+        apart from what it is outside of the batch: as a variable of a gradient inside.
+    may_store : whether eager code may have it in a sparse layout.
+    """
+
+    __slots__ = ("_origin", "_shape", "dense", "dtype", "held", "lead", "may_store", "shape")
+
+    dtype: np.dtype[Any]
+
+    def __init__(self, level: Level, held: Any, lead: int = 1) -> None:
+        value = value_of(held)
+        self._level = level
+        self.held = held
+        self.lead = lead
+        self._origin: Any = None
+        self._shape = value.shape[lead:]
+        # Kept, as several who take an op ask for it, unless it has a number that stands for others.
+        if StandIn not in map(type, self._shape):
+            self.shape = self._shape  # type: ignore[misc]
+        self.dtype = value.dtype
+        self.dense = type(value) is Strided or getattr(value, "dense", False)
+        self.may_store = not self.dense and isinstance(value, (Sparse, LevelValue))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "shape":
+            return handed_out(self._shape)
+        raise AttributeError(name)
+
+    @property
+    def may_select(self) -> bool:  # type: ignore[override]
+        return may_select(self.held)
+
+    @property
+    def stored(self) -> Any:
+        """What says which entries of one example eager code would store; None of numbers."""
+        if self._origin is not None:
+            return self._origin
+        whole = None if self.dense else origin_of(self.held)
+        return Example(whole) if self.lead and whole is not None else whole
+
+    def note_stored(self, stored: Any) -> None:
+        """As `LevelValue.note_stored`."""
+        self._origin = stored
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        value = value_of(self.held)
+        return value.is_sparse if isinstance(value, LevelValue) else isinstance(value, Sparse)
+
+    @property
+    def pattern(self) -> Any:
+        found = getattr(value_of(self.held), "pattern", None)
+        return each(found) if found is not None and self.lead else found
+
+    def __repr__(self) -> str:
+        return f"Batched({self.shape}, {self.dtype})"
+
+
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+class Batch(Level):
+    """Examples of one function, carried through it together.
+
+    size : how many there are.
+    origin : the batch whose examples they are, where a body is carried out on these.
+    """
+
+    __slots__ = ("_constant", "_recorded", "_recording", "_written", "size")
+
+    def __init__(self, size: int, origin: Level | None = None) -> None:
+        super().__init__("vmap")
+        self.origin = origin or self
+        self.size = size
+        self._recorded = is_grad_enabled()
+        self._recording = recording(self._recorded)
+        self._written: list[tuple[Any, Any, Any]] = []
+        self._constant = is_constant()  # around it: what is differentiated inside of that is recorded
+
+    def _is_constant(self) -> bool:
+        """Whether the mapped function says that what it computes here is constant."""
+        return is_constant() and not self._constant
+
+    def writing(self, x: Any) -> None:
+        """As `Level.writing`: what x held is noted, unless it is a value of the batch."""
+        if not (isinstance(held := value_of(x), Batched) and held._level is self):
+            self._written.append((ref(x), held, slot_of(x)))
+
+    def put_back(self, results: Sequence[Any]) -> bool:
+        """Let tensors around the function hold again what they did; whether it wrote into one.
+
+        results : leaves of its result; a tensor that it made itself may be one of them.
+        """
+        if self._wrote(results):
+            gc.collect()  # a cycle may keep a temporary alive
+        for where, held, slot in reversed(self._written):
+            if (x := where()) is not None:
+                rebind(x, held, *slot)
+        return self._wrote(results)
+
+    def _wrote(self, results: Sequence[Any]) -> bool:
+        """Whether a tensor is left that it wrote into, but its results; to ask keeps none alive."""
+        left = (where() for where, *_ in self._written)
+        return any(x is not None and all(x is not r for r in results) for x in left)
+
+    def examples(self) -> int:
+        """As `Level.examples`."""
+        return self.size
+
+    def of_examples(self, handle: Any) -> Any:
+        """A handle of one example, from one with all of them along axis 0."""
+        return make_handle(self.value(handle, 1))
+
+    def variable_of(self, x: Any) -> Any:
+        """What is to be differentiated in this batch: of what is outside, a handle that the batch knows."""
+        own = value_of(x)
+        return (
+            x if isinstance(own, Batched) and own._level is self else make_handle(Batched(self, alias(x), 0))
+        )
+
+    @contextmanager
+    def knowing(self, x: Any, operand: Any) -> Iterator[None]:
+        """As `Level.knowing`: what is the same for all examples is known outside."""
+        held, _ = self.outside(operand)
+        with ExitStack() as blocks:
+            for level in levels()[: self.depth]:
+                blocks.enter_context(level.knowing(x, held))
+            yield
+
+    def function(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """As `Level.function`: a Function on all examples, so that its derivative outside is the user's."""
+        held, stored = list(map(self.outside, args)), list(map(origin_of, args))
+        if any(isinstance(a, Wrapper) for a in args):
+            return None
+        with nullcontext() if self._is_constant() else self._recording:
+            if not any(lead for _, lead in held):  # one call for all examples
+                out = function.apply(*(x for x, _ in held))
+                several = isinstance(out, tuple)
+                found = [(x, 0) for x in (out if several else (out,))]
+            elif hasattr(function, "vmap"):
+                found, several = by_rule(function, self.size, held, stored)
+            else:
+                over = over_examples(function, self.size, [lead for _, lead in held], stored, Batch)
+                out = over.apply(*(x for x, _ in held))
+                several = isinstance(out, tuple)
+                found = [(x, 1) for x in (out if several else (out,))]
+        made = [x if x is None else self.value(x, lead) for x, lead in found]
+        unclear = Unclear(*stored)
+        for x in made:
+            if type(x) is Batched and x.lead and not x.is_sparse:
+                x.note_stored(unclear)
+        results = tuple([x if x is None else make_handle(x) for x in made])
+        return results if several else results[0]
+
+    def one_by_one(self, function: Any) -> Any:
+        """As `Level.one_by_one`: example by example."""
+        return each_example(function, self)
+
+    def outside(self, x: Any) -> tuple[Any, int]:
+        """What a handle stands for outside, and 1 if that has the examples along axis 0, else 0."""
+        value = value_of(x, None)
+        return (value.held, value.lead) if isinstance(value, Batched) and value._level is self else (x, 0)
+
+    def value(self, held: Any, lead: int) -> Any:
+        """What a handle of one example holds: a constant zero is the same for all, and stays one."""
+        made = Batched(self, held, lead)
+        if not made.dense and type(value_of(held)) is Zero and not is_tracked(held):
+            return Zero(made.shape, made.dtype, made.stored)
+        return made
+
+    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The op on all examples at once, by its rule."""
+        if levels()[-1] is not self:  # what it is of is outside of levels within this one
+            with self.innermost():
+                return self.bind(op, args, params)
+        own, of = [], []
+        ranks = set()
+        may_store = op.entry_map.converts
+        for a in args:
+            if type(a) is Batched:
+                may_store = may_store or a.may_store or a._origin is not None
+                own.append(a.held)
+                of.append(a.lead == 1)
+                ranks.add(len(a.shape) if a.lead else None)
+            else:
+                own.append(a)
+                of.append(False)
+                if type(a) not in _NUMBERS:
+                    ranks.add(None)
+                    may_store = may_store or type(value_of(a, a)) is not Strided
+        lead = True in of or (
+            isinstance(op, ControlOp) and any(draw.differs_in(self) for draw in draws_of(params))
+        )
+        recorded = self._recorded and not self._is_constant()
+        token = None if is_grad_enabled() is recorded else set_recording(recorded)
+        try:
+            if lead and len(ranks) == 1 and op.batch is None and op.entry_map.elementwise:
+                found = bind(op, tuple(own), params)  # examples of one rank, and numbers: nothing to align
+            elif lead:
+                rule = rule_of(op, params) or _warned(op)
+                found = rule(F, Examples(op, self.size, tuple(of), self.origin), *own, **params)
+            elif hasattr(op, "evaluate"):
+                found = op.evaluate(own, **params)
+            else:
+                found = bind(op, tuple(own), params)
+        finally:
+            if token is not None:
+                reset_recording(token)
+        if not op.multiple and not may_store:
+            return self.value(found, lead)
+        made = [self.value(x, lead) for x in (found if op.multiple else (found,))]
+        for x, stored in zip(made, origins(op, args, params, len(made)) if may_store else (), strict=False):
+            if type(x) is Batched:
+                x.note_stored(stored)
+        return tuple(made) if op.multiple else made[0]
+
+
+def _warned(op: Op) -> Any:
+    """The rule of an op of which none is known: a loop over the examples."""
+    warn(
+        f"vmap: no rule for '{op.name}': it is carried out example by example; say `batch` in its record, or "
+        "its definition in index notation (te.op)",
+        BatchWarning,
+    )
+    return one_by_one
+
+
+def _strided(value: Batched) -> Any:
+    """The entries, where they are the same for all examples."""
+    if not value.lead:
+        return to_strided(value_of(value.held))
+    level_of((value,))  # raises where it was kept after its end
+    where = user_call()
+    line = f" at {line_of(where)}" if where else ""
+    raise GraphError(
+        value._level.name,
+        got=f"a read of the entries of one example ({Aval(value.shape, value.dtype)!r}){line}",
+        expected="functions of iverson: the examples of a batch are computed together",
+        remedy="use iverson.where for a choice, or leave what decides a branch or a shape out of in_axes",
+    )
+
+
+def _support(value: Batched) -> Entries:
+    """The entries in which any example may be nonzero."""
+    if value.dense:
+        return FULL
+    found = support_of(value_of(value.held))
+    if not isinstance(found, Box):
+        return found if found is NOTHING else FULL
+    region = found.region
+    return plain(Box(Region(region.start[value.lead :], region.stop[value.lead :])), value.shape)
+
+
+register(
+    Layout(
+        name="batched",
+        kind=Batched,
+        to_strided=_strided,
+        check=lambda value: None,
+        support=_support,
+        buffers=lambda value: (),
+        rebuild=lambda value, buffers: value,
+        densify_warns=False,
+    )
+)
+
+
+def chunk(chunk_size: Any, operation: str) -> int | None:
+    """How many examples to compute together; raises ArgumentError unless that is a positive number."""
+    step = None if chunk_size is None else as_int(chunk_size, operation, "chunk_size")
+    if step is not None and step < 1:
+        raise ArgumentError(operation, "chunk_size", got=str(step), expected="a positive number of examples")
+    return step
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """What chunks of examples gave, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return F.concat(*parts, axis=0, offsets=concat_offsets([p.shape[0] for p in parts]))
+
+
+__all__ = ["Batch", "Batched", "chunk", "joined"]

@@ -1,0 +1,212 @@
+"""Control flow on a batch of examples: bodies are batched, and become bodies of the same op.
+
+What is the same for all examples stays so, until a body makes it differ. Where the examples themselves decide
+on a branch, each that some take is run, for those that take it, and `where` chooses; a loop runs until those
+of all examples have ended, and one that has ended keeps its carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.autograd.mode import recording
+from iverson.core.aval import Aval
+from iverson.core.counting.cost import PRODUCTS
+from iverson.core.dispatch import value_of
+from iverson.core.table import F
+from iverson.graph.control.bodies import interned
+from iverson.graph.control.cond_checkpoint import BATCHES, checkpointed, chosen
+from iverson.graph.control.scan_loop import scanned
+from iverson.graph.control.while_loop import repeated
+from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
+from iverson.graph.ir.operations import draws_of, zero_constant
+from iverson.graph.tracing.trace import Trace
+from iverson.ops.rules.batching import Examples, padded
+from iverson.transforms.batching.batch_level import Batch, Batched
+
+Flags = tuple[bool, ...]
+
+
+def batched(
+    body: Graph, of: Sequence[bool], examples: Examples, force: Sequence[bool] = ()
+) -> tuple[Graph, Flags]:
+    """A body on all examples, and which of its outputs differ from example to example.
+
+    of : which inputs do.
+    examples : how many there are, and of which batch: draws of its own differ, too.
+    force : which outputs have an axis of examples in any case, the first ones.
+    """
+    forced = (*force, *(False,) * (len(body.outputs) - len(force)))
+    size, origin = examples.size, examples.level
+    draws = tuple([draw.differs_in(origin) for draw in draws_of({"body": body})])
+    key = "vmap", tuple(of), size, forced, draws
+    return body.once(key, lambda: _batched(body, of, size, origin, forced))
+
+
+def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: Flags) -> tuple[Graph, Flags]:
+    with Trace("vmap") as trace, recording(False):
+        inputs = [
+            trace.input(Aval((size, *v.shape), v.dtype) if has else v.aval)
+            for v, has in zip(body.inputs, of, strict=True)
+        ]
+        with Batch(size, origin) as level:
+            own = [level.of_examples(x) if has else x for x, has in zip(inputs, of, strict=True)]
+            found = [_held(level, x) for x in interpret(body, own)]
+        flags = tuple([has or force for (_, has), force in zip(found, forced, strict=True)])
+        outputs = [
+            x if has or not wanted else _repeated(x, size)
+            for (x, has), wanted in zip(found, flags, strict=True)
+        ]
+        return interned(trace.graph(outputs)), flags
+
+
+def _held(level: Batch, x: Any) -> tuple[Any, bool]:
+    """What a handle in a batch stands for, and whether that is one for each example."""
+    value = value_of(x)
+    if isinstance(value, Batched) and value._level is level:
+        return value.held, value.lead == 1
+    return x, False
+
+
+def _repeated(x: Any, size: int) -> Any:
+    return F.broadcast_to(x, shape=(size, *x.shape))
+
+
+def _each(results: Sequence[Any], flags: Sequence[bool], size: int) -> tuple[Any, ...]:
+    """Results with an axis of examples."""
+    return tuple([x if has else _repeated(x, size) for x, has in zip(results, flags, strict=True)])
+
+
+def _exchanged(x: Any) -> Any:
+    """The axes of examples and of steps, each in the other's place."""
+    return F.permute_dims(x, axes=(1, 0, *range(2, x.ndim)))
+
+
+def _scan(
+    _F: Any, examples: Examples, *args: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool
+) -> tuple[Any, ...]:
+    size, of = examples.size, list(examples.of)
+    whole, flags = _settled(body, of, examples, consts, carry)
+    operands = [
+        _repeated(x, size) if has and not had else x
+        for x, has, had in zip(args, of, examples.of, strict=True)
+    ]
+    first = consts + carry
+    xs = [_exchanged(x) if has else x for x, has in zip(operands[first:], of[first:], strict=True)]
+    out = scanned(
+        [*operands[:first], *xs], body=whole, consts=consts, carry=carry, length=length, reverse=reverse
+    )
+    ys = [_exchanged(y) if has else y for y, has in zip(out[carry:], flags[carry:], strict=True)]
+    return _each([*out[:carry], *ys], flags, size)
+
+
+def _settled(body: Graph, of: list[bool], examples: Examples, consts: int, carry: int) -> tuple[Graph, Flags]:
+    """A loop's body on all examples; ``of`` then says of the carry too which differs in some step."""
+    while True:
+        here = of[consts : consts + carry]
+        whole, flags = batched(body, of, examples, here)
+        if list(flags[:carry]) == here:
+            return whole, flags
+        of[consts : consts + carry] = flags[:carry]
+
+
+def _cond(_F: Any, examples: Examples, *args: Any, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:
+    size, of = examples.size, examples.of[1:]
+    bodies = [batched(body, of, examples) for body in (on_true, on_false)]
+    flags = tuple([a or b for a, b in zip(bodies[0][1], bodies[1][1], strict=True)])
+    if examples.of[0]:
+        flags = (True,) * len(flags)
+    on_true, on_false = (batched(body, of, examples, flags)[0] for body in (on_true, on_false))
+    if not examples.of[0]:
+        return _each(chosen(args, on_true=on_true, on_false=on_false), flags, size)
+    takes = args[0], F.logical_not(args[0])
+    sides = [
+        _for_those(flags, body, args[1:], of, size)
+        for flags, body in zip(takes, (on_true, on_false), strict=True)
+    ]
+    return tuple([_where(args[0], a, b) for a, b in zip(*sides, strict=True)])
+
+
+def _for_those(takes: Any, body: Graph, args: Sequence[Any], of: Sequence[bool], size: int) -> Sequence[Any]:
+    """The outputs of a branch for the examples that take it. Those of others mean nothing.
+
+    Others have the arguments of the first that takes it, so that what they would raise, or never end, does
+    not happen: shapes are the same whoever takes it, so that programs are. Not run if none does.
+    """
+    if not size or all(map(_is_total, body.equations)):
+        return interpret(body, args)
+    first = F.argmax(F.astype(takes, dtype=_INT), axis=0, keepdims=False)
+    rows = F.where(takes, np.arange(size), first)
+    own = [F.gather(x, rows, axes=(0,)) if has else x for x, has in zip(args, of, strict=True)]
+    is_taken = F.any(takes, axis=(0,), keepdims=False)
+    return chosen([is_taken, *own], on_true=body, on_false=body.once("zeros", lambda: _zeros(body)))
+
+
+_INT = np.dtype(np.int64)
+
+
+def _is_total(equation: Equation) -> bool:
+    """Whether an equation ends without an error and without an effect, whatever its operands hold."""
+    op = equation.op
+    moves = op.entry_map.moves and len(values_of(equation.operands)) == 1
+    return op.elementwise or moves or op.name in PRODUCTS or "keepdims" in equation.params
+
+
+def _zeros(body: Graph) -> Graph:
+    """A body with the inputs and outputs of another, which are zero."""
+    inputs = tuple([Value(v.aval) for v in body.inputs])
+    zeros = tuple(map(zero_constant, body.outputs))
+    return interned(Graph(inputs, (), tuple(v for v, _ in zeros), zeros))
+
+
+def _where(flags: Any, a: Any, b: Any) -> Any:
+    """Examples of a where their flags are True, else of b."""
+    return F.where(padded(F, flags, a.ndim - 1), a, b)
+
+
+def _while(
+    _F: Any, examples: Examples, *args: Any, condition: Graph, body: Graph, consts: int
+) -> tuple[Any, ...]:
+    size, of, carry = examples.size, list(examples.of), len(body.outputs)
+    whole, flags = _settled(body, of, examples, consts, carry)
+    asked, (differs,) = batched(condition, of, examples)
+    if differs:
+        of[consts:] = [True] * carry
+        flags = tuple(of[consts:])
+        whole, asked = _until_all(condition, body, of, examples)
+    operands = [
+        _repeated(x, size) if has and not had else x
+        for x, has, had in zip(args, of, examples.of, strict=True)
+    ]
+    return _each(repeated(operands, condition=asked, body=whole, consts=consts), flags, size)
+
+
+def _until_all(condition: Graph, body: Graph, of: Sequence[bool], examples: Examples) -> tuple[Graph, Graph]:
+    """The body and the condition of a loop in which every example takes as many steps as it needs."""
+    carry = len(body.outputs)
+    asked, _ = batched(condition, of, examples, (True,))
+    step, _ = batched(body, of, examples, (True,) * carry)
+    graphs = []
+    for what in ("body", "condition"):
+        with Trace("vmap") as trace, recording(False):
+            inputs = [trace.input(v.aval) for v in step.inputs]
+            (flags,) = interpret(asked, inputs)
+            if what == "condition":
+                graphs.append(trace.graph([F.any(flags, axis=(0,), keepdims=False)]))
+            else:
+                after = interpret(step, inputs)
+                before = inputs[len(inputs) - carry :]
+                graphs.append(trace.graph([_where(flags, a, b) for a, b in zip(after, before, strict=True)]))
+    return interned(graphs[0]), interned(graphs[1])
+
+
+def _checkpoint(_F: Any, examples: Examples, *args: Any, body: Graph) -> tuple[Any, ...]:
+    whole, flags = batched(body, examples.of, examples)
+    return _each(checkpointed(args, body=whole), flags, examples.size)
+
+
+BATCHES.update({"scan": _scan, "cond": _cond, "while": _while, "checkpoint": _checkpoint})

@@ -1,0 +1,291 @@
+"""Custom Functions in a batch: by their own rule, else mapped themselves, else example by example.
+
+A call on values of a batch is a call outside of it, of a Function on all examples whose forward and backward
+are the user's in a batch of their own. So a gradient outside is the user's, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iverson.autograd.engine import reverse
+from iverson.autograd.functions.context import Context
+from iverson.autograd.functions.function import Function, cotangents, once_differentiable
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.core.dispatch import Handle, is_tracked, slot_of
+from iverson.core.entries import FULL
+from iverson.core.errors import ArgumentError, BatchWarning, GraphError
+from iverson.core.python.caller import warn
+from iverson.kernels.pattern_origins import UNKNOWN, Stored, note_stored, origin_of, resolved, same
+from iverson.ops import F
+from iverson.transforms.trees import flatten, fresh, unflatten
+
+#: Makes and enters a level for a number of examples.
+NewLevel = Callable[[int], Any]
+#: What is held for all examples, and 1 if they are along its axis 0, else 0.
+Held = tuple[Any, int]
+
+
+class _Restored(Context):
+    """A context in another batch than the one in which it was filled."""
+
+    _tensors: tuple[Any, ...] = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self._tensors
+
+
+def by_rule(
+    cls: type[Function], size: int, held: Sequence[Held], stored: Sequence[Stored]
+) -> tuple[list[Held], bool]:
+    """The results of the user's static method ``vmap``, and whether there are several.
+
+    stored : what says which entries of the arguments of one example are stored.
+    """
+    dense = (
+        origin_of(x) is not None and resolved(own) is None for (x, _), own in zip(held, stored, strict=True)
+    )
+    given = [F.to_dense(x) if is_dense else x for is_dense, (x, _) in zip(dense, held, strict=True)]
+    rule: Any = cls.vmap  # type: ignore[attr-defined]
+    made = rule(size, tuple(0 if lead else None for _, lead in held), *given)
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise ArgumentError(
+            f"{cls.__name__}.vmap",
+            got=f"{made!r}",
+            expected="a pair of the results and the axes of their examples",
+        )
+    results, axes = made
+    several = isinstance(results, tuple | list)
+    pairs = zip(results, axes, strict=True) if several else [(results, axes)]
+    return [
+        (x, 0) if axis is None or x is None else (F.permute_dims(x, axes=_first(axis, x.ndim)), 1)
+        for x, axis in pairs
+    ], several
+
+
+def _first(axis: int, ndim: int) -> tuple[int, ...]:
+    return axis, *(k for k in range(ndim) if k != axis)
+
+
+def over_examples(
+    cls: type[Function], size: int, of: Sequence[int], stored: Sequence[Stored], enter: NewLevel
+) -> type[Function]:
+    """The Function on all examples: of arguments that have them along axis 0 where ``of`` says so.
+
+    stored : what says which entries of the arguments of one example are stored.
+    """
+
+    class Over(Function):
+        several = False
+
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            own = Context(ctx.needs_input_grad)
+            try:
+                with enter(size) as level:
+                    out = _run(cls, own, _inside(level, args, of, stored))
+                    Over.several = isinstance(out, tuple | list)
+                    results = [
+                        r if r is None else _repeated(level.outside(r), size)
+                        for r in (out if Over.several else (out,))
+                    ]
+                    _keep(ctx, own, level, out if Over.several else (out,), results)
+            except GraphError:
+                if not size:
+                    raise ArgumentError(
+                        "vmap",
+                        got=f"no examples for {cls.__name__}, which reads entries",
+                        expected="at least one, for its results to have a shape",
+                        remedy="define a static method vmap, or compute with functions of iverson",
+                    ) from None
+                warn(
+                    f"vmap: {cls.__name__} reads entries: it is carried out example by example; define a "
+                    "static method vmap, or compute with functions of iverson",
+                    BatchWarning,
+                )
+                ctx.each = [Context(ctx.needs_input_grad) for _ in range(size)]
+                outs = [_run(cls, c, _example(cls, args, of, k, stored)) for k, c in enumerate(ctx.each)]
+                results = _stacked(outs)
+                Over.several = isinstance(outs[0], tuple | list)
+                for c in ctx.each:
+                    c._tensors = c._to_save
+                _say(ctx, ctx.each[0], _tuple(outs[0]), results)
+            return tuple(results) if Over.several else results[0]
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            if hasattr(ctx, "each"):
+                rows = [
+                    cotangents(cls, _restored(c, c._tensors, ctx), _at(grads, (1,) * len(grads), k), len(of))
+                    for k, c in enumerate(ctx.each)
+                ]
+                found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
+            else:
+                with enter(size) as level:
+                    given = [g if g is None else level.of_examples(g) for g in grads]
+                    made = cotangents(cls, _back(ctx, level), given, len(of))
+                    found = [None if x is None else _repeated(level.outside(x), size) for x in made]
+            return tuple(
+                x if x is None or lead else F.sum(x, axis=(0,), keepdims=False)
+                for x, lead in zip(found, of, strict=True)
+            )
+
+    Over.__name__ = cls.__name__
+    return Over
+
+
+def each_example(cls: type[Function], level: Any) -> type[Function]:
+    """A Function that reads entries, differentiated inside of a batch: its rule, too, example by example.
+
+    Its derivative outside of the batch is the user's, and within it is not differentiated a second time.
+    """
+
+    class Each(Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            ctx.held, ctx.stored = [level.outside(a) for a in args], list(map(origin_of, args))
+            with level.innermost():
+                return level.function(cls, args)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *grads: Any) -> Any:
+            args, of = zip(*ctx.held, strict=True)
+            given, of_given = zip(*map(level.outside, grads), strict=True)
+            with level.suspended(), level._recording:
+                rows = [
+                    _pulled(cls, _example(cls, args, of, k, ctx.stored), _at(given, of_given, k))
+                    for k in range(level.size)
+                ]
+                found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
+            return tuple(None if x is None else level.of_examples(x) for x in found)
+
+    Each.__name__ = cls.__name__
+    return Each
+
+
+def _pulled(cls: type[Function], args: list[Any], grads: list[Any]) -> list[Any]:
+    """Cotangents of the arguments of one call, from those of its results."""
+    at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fcV"]
+    variables = fresh([args[k] for k in at], cls.__name__, "arguments")
+    own = dict(zip(at, variables, strict=True))
+    with recording(True):
+        results = _tuple(cls.apply(*(own.get(k, a) for k, a in enumerate(args))))
+    seeds = [(slot_of(y), g) for y, g in zip(results, grads, strict=True) if is_tracked(y)]
+    slots = [slot_of(x) for x in variables]
+    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=is_grad_enabled())
+    cotangents = {k: found.get(slot) for k, slot in zip(at, slots, strict=True)}
+    return [cotangents.get(k) for k in range(len(args))]
+
+
+def _tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, tuple | list) else (x,)
+
+
+def _run(cls: Any, ctx: Context, args: Sequence[Any]) -> Any:
+    setup = getattr(cls, "setup_context", None)
+    if setup is None:
+        return cls.forward(ctx, *args)
+    out = cls.forward(*args)
+    setup(ctx, tuple(args), out)
+    return out
+
+
+def _inside(level: Any, held: Sequence[Any], of: Sequence[int], stored: Sequence[Stored]) -> list[Any]:
+    """Handles of one example, which stores the same entries as in the batch that it is from."""
+    made = [level.of_examples(x) if lead else x for x, lead in zip(held, of, strict=True)]
+    for x, own, lead in zip(made, stored, of, strict=True):
+        if lead and own is not None:
+            note_stored(x, own)
+    return made
+
+
+def _repeated(held: Held, size: int) -> Any:
+    x, lead = held
+    return x if lead else F.broadcast_to(x, shape=(size, *x.shape))
+
+
+def _keep(ctx: Any, own: Context, level: Any, out: Sequence[Any], results: Sequence[Any]) -> None:
+    """Keep outside of the batch what the user's forward kept inside."""
+    known = {id(r): x for r, x in zip(out, results, strict=True)}
+
+    def outside(x: Any) -> Held:
+        return (known[id(x)], 1) if id(x) in known else level.outside(x)
+
+    _say(ctx, own, out, results)
+    own.__dict__.pop("needs_input_grad")
+    attributes = {n: x for n, x in vars(own).items() if not n.startswith("_")}
+    leaves, ctx.structure = flatten((list(own._to_save), attributes), none_is_leaf=True)
+    held = [outside(x) if isinstance(x, Handle) else (None, 0) for x in leaves]
+    ctx.save_for_backward(*(x for x, _ in held))
+    ctx.leads = tuple(lead for _, lead in held)
+    ctx.stored = list(map(origin_of, leaves))
+    ctx.others = [None if isinstance(x, Handle) else x for x in leaves]
+
+
+def _say(ctx: Context, own: Context, out: Sequence[Any], results: Sequence[Any]) -> None:
+    """Say of the results of all examples what the user's forward said of those of one."""
+    ctx.set_materialize_grads(own._materialize)
+    ctx.mark_non_differentiable(
+        *(x for r, x in zip(out, results, strict=True) if r is not None and id(r) in own._no_gradient)
+    )
+
+
+def _back(ctx: Any, level: Any) -> Context:
+    """The user's context, in a batch."""
+    leaves = _inside(level, ctx.saved_tensors, ctx.leads, ctx.stored)
+    leaves = [other if x is None else x for x, other in zip(leaves, ctx.others, strict=True)]
+    saved, attributes = unflatten(ctx.structure, leaves)
+    own = _restored(None, saved, ctx)
+    own.__dict__.update(attributes)
+    return own
+
+
+def _restored(filled: Context | None, tensors: Sequence[Any], ctx: Any) -> Context:
+    own = _Restored(ctx.needs_input_grad)
+    if filled is not None:
+        own.__dict__.update({n: x for n, x in vars(filled).items() if not n.startswith("_")})
+        own.needs_input_grad = ctx.needs_input_grad
+    own._tensors = tuple(tensors)
+    return own
+
+
+def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
+    """The arguments of one example."""
+    keys = [
+        (k, *(slice(0, n, 1) for n in x.shape[1:])) if lead and x is not None else ()
+        for x, lead in zip(args, of, strict=True)
+    ]
+    return [F.index_basic(x, key=key) if key else x for x, key in zip(args, keys, strict=True)]
+
+
+def _example(
+    cls: type[Function], args: Sequence[Any], of: Sequence[int], k: int, stored: Sequence[Stored]
+) -> list[Any]:
+    """As `_at`, where what is sparse in the batch is so, too; no derivative goes through this."""
+    found = _at(args, of, k)
+    for n, (x, own) in enumerate(zip(found, stored, strict=True)):
+        pattern = resolved(own)
+        if pattern is UNKNOWN:
+            raise ArgumentError(
+                f"{cls.__name__}.apply",
+                got="examples of an argument of which it is not known here which entries are stored",
+                expected="those of dense tensors, or of sparse ones whose pattern is known",
+                remedy="read the argument through sparse_mask first",
+            )
+        if not same(resolved(origin_of(x)), pattern):
+            found[n] = F.to_dense(x) if pattern is None else F.on_pattern(x, pattern)
+    return found
+
+
+def _stacked(outs: Sequence[Any]) -> list[Any]:
+    return [_stack(list(parts)) for parts in zip(*map(_tuple, outs), strict=True)]
+
+
+def _stack(parts: list[Any]) -> Any:
+    if all(x is None for x in parts):
+        return None
+    like = next(x for x in parts if x is not None)
+    return F.stack(*(F.zero(like.shape, like.dtype) if x is None else x for x in parts), axis=0)

@@ -1,0 +1,286 @@
+"""`vmap`: a function of one example as a function of many, which are computed together (`batch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, ParamSpec
+
+import numpy as np
+
+from iverson.autograd.tracked_guards import check_no_leaves
+from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, unwrap, value_of
+from iverson.core.errors import ArgumentError, AxisError, ShapeError
+from iverson.core.inputs.arguments import checked
+from iverson.core.shapes import as_int, normalize_axis
+from iverson.kernels.index_keys import canonical_slice
+from iverson.masked import MaskedTensor, masked_tensor
+from iverson.ops import F
+from iverson.transforms.batching.batch_level import Batch, Batched, chunk, joined
+from iverson.transforms.trees import as_named, flatten, is_wrapper, tensors, unflatten
+
+P = ParamSpec("P")
+
+
+@checked
+def vmap(
+    function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0, chunk_size: int | None = None
+) -> Callable[P, Any]:
+    """A function of arrays with an axis of examples, from a function of one example.
+
+    The result is that of a loop over the examples whose results are stacked, computed by operations on all
+    examples at once.
+
+    Parameters
+    ----------
+    function : takes and returns pytrees of tensors.
+    in_axes : along which axis of each argument the examples are: an integer for all, or a tuple with an entry
+        for each argument, which is an integer, None for what is the same for all examples, or a pytree of
+        these like the argument, or like the upper part of it. Keyword arguments are the same for all.
+    out_axes : likewise, where the axis of the examples stands in each result. None: it is the same for all
+        examples and has no such axis. A result that does not depend on the example is repeated.
+    chunk_size : how many examples are computed together at most, to save memory; all, by default.
+
+    In the function, a tensor has the shape of one example and no entries to read: a branch on one, and its
+    conversion to a number, raise GraphError. Random draws of `iverson.random` differ from example to example,
+    unless their generator is made inside. A write into a tensor from outside is made once if it is the same
+    for all examples, and refused if it differs. Gradients go through the mapped function, and `grad`, `jvp`,
+    `jit` and `vmap` may stand inside it.
+
+    Raises, at the call, ShapeError unless all arguments have as many examples, AxisError for an axis that an
+    argument does not have, and ArgumentError for ``in_axes`` or ``out_axes`` that do not fit.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> vmap(lambda row: row @ row)(x)
+    iverson.Tensor([ 5., 25.])
+    >>> loss = lambda w, row: (w @ row) ** 2
+    >>> vmap(iv.grad(loss), (None, 0))(iv.asarray([1.0, 0.0]), x)  # a gradient for each example
+    iverson.Tensor([[ 2.,  4.],
+                    [18., 24.]])
+    """
+    step = chunk(chunk_size, "vmap")
+    axes_of = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+
+    @as_named(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten(args, none_is_leaf=True)
+        axes = _prefix(axes_of, args, structure, "in_axes")
+        mapped = [_Mapped(leaves[k], n, k) for k, n in enumerate(axes) if n is not None]
+        size = _size(mapped)
+        pieces, order = _pieces(mapped, size, step)
+        chunks = [_of_chunk(function, leaves, structure, kwargs, mapped, out_axes, piece) for piece in pieces]
+        places, out_structure = chunks[0][1:]
+        parts = zip(*(results for results, *_ in chunks), strict=True)
+        whole = [_joined(p, n, order) for p, n in zip(parts, places, strict=True)]
+        return unflatten(out_structure, whole)
+
+    return call
+
+
+def _of_chunk(
+    function: Any, leaves: Any, structure: Any, kwargs: Any, mapped: Any, out_axes: Any, piece: Piece
+) -> tuple[list[Any], list[int | None], Any]:
+    """The results for some examples, with the axes they are to get and the structure they have."""
+    with Batch(piece.stop - piece.start if isinstance(piece, slice) else piece.size) as level:
+        own = [_same_for_all(level, x) for x in leaves]
+        for m in mapped:
+            own[m.position] = m.example(level, piece)
+        results: list[Any] = []
+        try:
+            out = function(*unflatten(structure, own), **kwargs)
+            results, out_structure = flatten(out, none_is_leaf=True)
+            places = _prefix(out_axes, out, out_structure, "out_axes")
+            found = [_left(level, r, n) for r, n in zip(results, places, strict=True)]
+        finally:
+            wrote = level.put_back(results)
+        if wrote:
+            raise ArgumentError(
+                "vmap",
+                "function",
+                got="a function that writes what differs from example to example into a tensor around it",
+                expected="a function that returns what it computes",
+                remedy="return the value, and write what vmap returns; the tensor is as it was",
+            )
+        check_no_leaves([unwrap(own[m.position]) for m in mapped], "vmap")
+        del out, results, own  # tensors that it made and wrote are not from outside
+    return found, places, out_structure
+
+
+class _Mapped:
+    """A leaf with examples, in front.
+
+    held : all of them, a plain handle.
+    masks : of a MaskedTensor, which entries are specified.
+    """
+
+    __slots__ = ("held", "masks", "position")
+
+    def __init__(self, leaf: Any, axis: Any, position: int) -> None:
+        (x,) = tensors([leaf], "vmap", "arguments")
+        if not x.ndim:
+            raise AxisError(
+                "vmap",
+                "in_axes",
+                got=f"{axis} for leaf {position}, which has no axes",
+                expected="None, for what is the same for all examples",
+            )
+        axis = normalize_axis(axis, x.ndim, "vmap", "in_axes")
+        self.masks: Any = None
+        if isinstance(x, MaskedTensor):
+            self.masks = np.moveaxis(F.to_numpy(x.get_mask()), axis, 0)
+            x = F.to_dense(x.to_tensor(0))
+        self.held = _moved(alias(x), axis, 0)
+        self.position = position
+
+    @property
+    def size(self) -> int:
+        return self.held.shape[0]  # type: ignore[no-any-return]
+
+    def example(self, level: Batch, piece: Piece) -> Any:
+        """The argument in the batch of some of the examples, which share a mask."""
+        x = self.held
+        if not isinstance(piece, slice):
+            x = F.gather(x, piece, axes=(0,))
+        elif (piece.start, piece.stop) != (0, self.size):
+            x = F.index_basic(x, key=(piece, *(canonical_slice(slice(None), n) for n in x.shape[1:])))
+        one = level.of_examples(x)
+        return one if self.masks is None else masked_tensor(one, self._mask(piece))
+
+    def _mask(self, piece: Piece) -> Any:
+        first = piece.start if isinstance(piece, slice) else piece[0]
+        return self.masks[first] if self.size else np.ones(self.masks.shape[1:], bool)
+
+
+#: Some examples: a range of them, or their numbers.
+Piece = Any
+
+
+def _pieces(mapped: Sequence[_Mapped], size: int, step: int | None) -> tuple[list[Piece], Any]:
+    """The examples that are computed together, and where each of them is then found if not in order.
+
+    Examples are together if their masks are equal: entries that do not exist in all of them have no axis.
+    """
+    groups: dict[bytes, list[int]] = {}
+    for k in range(size):
+        key = b"".join([np.packbits(m.masks[k]).tobytes() for m in mapped if m.masks is not None])
+        groups.setdefault(key, []).append(k)
+        if not key:
+            break
+    if len(groups) <= 1:
+        n = step or max(size, 1)
+        return [slice(start, min(start + n, size), 1) for start in range(0, max(size, 1), n)], None
+    pieces = [
+        np.array(group[start : start + (step or size)])
+        for group in groups.values()
+        for start in range(0, len(group), step or size)
+    ]
+    return pieces, np.argsort(np.concatenate(pieces))
+
+
+def _moved(x: Any, start: int, stop: int) -> Any:
+    """x with an axis moved."""
+    order = [k for k in range(x.ndim) if k != start]
+    order.insert(stop, start)
+    return F.permute_dims(x, axes=tuple(order)) if start != stop else x
+
+
+def _size(mapped: Sequence[_Mapped]) -> int:
+    """How many examples all leaves have."""
+    sizes = {m.size: m for m in mapped}
+    if not sizes:
+        raise ArgumentError(
+            "vmap", "in_axes", got="None for every argument", expected="an axis of one of them at least"
+        )
+    if len(sizes) > 1:
+        got = ", ".join(f"{n} in leaf {m.position}" for n, m in sizes.items())
+        raise ShapeError("vmap", got=f"examples: {got}", expected="as many in all arguments")
+    return next(iter(sizes))
+
+
+def _same_for_all(level: Batch, x: Any) -> Any:
+    """An argument without examples: if it is tracked, that is outside of the batch."""
+    held = unwrap(x)
+    return rewrap(x, level.variable_of(held)) if isinstance(held, Operand) and is_tracked(held) else x
+
+
+def _left(level: Batch, result: Any, axis: int | None) -> Any:
+    """What a result of the function is for all examples, these in front; for no axis, as it is.
+
+    A handle of its own, whatever else the function returns.
+    """
+    if result is None:
+        return None
+    (x,) = tensors([result], "vmap", "the function's result")
+    if isinstance(x, MaskedTensor):
+        held = _left(level, F.to_dense(x.to_tensor(0)), axis)
+        return _MaskedPart(held, _left(level, x.get_mask(), axis))
+    value = value_of(x)
+    if isinstance(value, Batched) and value._level is level:
+        if value.lead and axis is None:
+            raise ArgumentError(
+                "vmap",
+                "out_axes",
+                got="None for a result that differs from example to example",
+                expected="the axis that the examples get",
+            )
+        if value.lead:
+            return alias(value.held)
+        x = value.held
+    if axis is None:
+        return alias(x)
+    return F.broadcast_to(x, shape=(level.size, *x.shape))
+
+
+class _MaskedPart(NamedTuple):
+    """A result with a mask, of some examples: its entries, 0 where there is none, and which there are."""
+
+    held: Any
+    mask: Any
+
+
+def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
+    """The results of all chunks as one, with the examples' axis in its place.
+
+    order : where each example is, if not in order.
+    """
+    if isinstance(parts[0], _MaskedPart):
+        held, masks = ([getattr(p, name) for p in parts] for name in _MaskedPart._fields)
+        return masked_tensor(_joined(held, axis, order), _joined(masks, axis, order))
+    x = parts[0]
+    if axis is None or x is None:
+        return x
+    x = joined(parts)
+    x = x if order is None else F.gather(x, order, axes=(0,))
+    return _moved(x, 0, normalize_axis(axis, x.ndim, "vmap", "out_axes"))
+
+
+def _prefix(axes: Any, tree: Any, structure: Any, argument: str) -> list[Any]:
+    """An axis or None for every leaf of a tree, from a tree of them like it or like the upper part of it.
+
+    structure : of the tree, whose leaves these are.
+    """
+    if type(axes) is int or axes is None:
+        return [axes] * structure.num_leaves
+    if (
+        type(axes) is type(tree) is tuple
+        and len(axes) == structure.num_children == structure.num_nodes - 1  # whose entries are leaves
+        and _AXES.issuperset(map(type, axes))
+    ):
+        return list(axes)
+    import optree
+
+    try:
+        found = optree.broadcast_prefix(axes, tree, is_leaf=is_wrapper, none_is_leaf=True)
+    except (ValueError, TypeError) as error:
+        raise ArgumentError(
+            "vmap",
+            argument,
+            got=repr(axes),
+            expected="an integer, None, or a tree of these like the upper part of "
+            + ("the arguments, a tuple" if argument == "in_axes" else "the result"),
+            remedy=str(error).splitlines()[0],
+        ) from None
+    return [None if n is None else as_int(n, "vmap", argument) for n in found]
+
+
+_AXES = frozenset((int, type(None)))

@@ -1,0 +1,757 @@
+"""Control flow over pytrees: `cond`, `scan`, `while_loop`, `fori_loop`, and `checkpoint`.
+
+A function that is given is run once, on tensors without entries, and becomes a graph that an op runs
+(`iverson.graph.control.cond_checkpoint`, `scan`, `while_loop`); eagerly, too, so that a call leaves one node
+behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Operand, Wrapper, rewrap, rewrap_stacked, semantics_of, unwrap, value_of
+from iverson.core.entries import FULL, Stored
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GraphError,
+    ShapeError,
+    described,
+    speaking_as,
+)
+from iverson.core.inputs.arguments import as_function, checked
+from iverson.core.shapes import as_int, check_storable
+from iverson.graph.control.bodies import interned, lifted
+from iverson.graph.control.cond_checkpoint import checkpointed, chosen
+from iverson.graph.control.scan_loop import scanned, scanned_in_blocks
+from iverson.graph.control.while_loop import repeated
+from iverson.graph.ir.nodes import Graph, Value
+from iverson.handles import asarray
+from iverson.kernels.pattern_origins import (
+    UNKNOWN,
+    Either,
+    Unclear,
+    note_stored,
+    origin_of,
+    resolved,
+    same,
+    stacked,
+)
+from iverson.layouts import support_of
+from iverson.transforms.batching import control_batches  # noqa: F401  (the rules of `vmap`)
+from iverson.transforms.pytree_tracing import TracedFunction
+from iverson.transforms.trees import as_named, flatten, opened, tensors, unflatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Leaves:
+    """A pytree of tensors, as plain handles."""
+
+    def __init__(self, tree: Any, operation: str, argument: str, *, masks: bool = False) -> None:
+        leaves, self.structure = opened(tree, masks=masks)
+        self.operation, self.argument = operation, argument
+        self.leaves = tensors(leaves, operation, argument)
+        self.handles = list(map(unwrap, self.leaves))
+
+    def tree(self, handles: Sequence[Any]) -> Any:
+        """The tree with other handles."""
+        return unflatten(self.structure, list(map(rewrap, self.leaves, handles)))
+
+    def avals(self) -> list[Aval]:
+        """What a body counts on of them: shapes, dtypes, and patterns."""
+        return [_aval(x) for x in self.handles]
+
+    def origins(self) -> list[Any]:
+        """What says which entries of them eager code stores."""
+        return list(map(origin_of, self.handles))
+
+
+class _Carry(_Leaves):
+    """The first carry of a loop.
+
+    changing : leaves that a step may leave on another pattern than the one it finds them on.
+    unknown : those of which eager code would store other entries in another step, as far as the body asks.
+    cells_change : whether a step does that to a tensor around it.
+    """
+
+    def __init__(self, tree: Any, operation: str, *, masks: bool = False) -> None:
+        super().__init__(tree, operation, "init", masks=masks)
+        self.changing: set[int] = set()
+        self.unknown: set[int] = set()
+        self.cells_change = False
+
+    def avals(self) -> list[Aval]:
+        """As of leaves; of those that change their pattern, no body counts on one."""
+        avals = super().avals()
+        return [Aval(a.shape, a.dtype) if k in self.changing else a for k, a in enumerate(avals)]
+
+    def origins(self) -> list[Any]:
+        """As of leaves; of those that store other entries in another step, it is not known which."""
+        return [UNKNOWN if k in self.unknown else stored for k, stored in enumerate(super().origins())]
+
+    def stored(self, body: _Body) -> list[Any]:
+        """What says which entries of leaves are stored after the loop."""
+        return list(map(Either, self.origins(), body.traced.stored[: len(self.handles)]))
+
+    def _learn_unknown(self, body: _Body) -> bool:
+        """Notes leaves that are sparse, or that the body asks about, and that a step returns otherwise."""
+        before, after = self.origins(), body.traced.stored[: len(self.handles)]
+        asked = body.traced.reads_patterns
+        more = [
+            k
+            for k, (a, b) in enumerate(zip(before, after, strict=True))
+            if a is not UNKNOWN and (a is not None or (asked and b is not None))
+            if not same(resolved(a), resolved(b))
+        ]
+        self.unknown.update(more)
+        return bool(more)
+
+    def learn(self, body: _Body) -> bool:
+        """Notes what the steps of a body leave on another pattern; returns whether there is more of it."""
+        first, count = len(body.consts), len(self.handles)
+        inputs, outputs = body.graph.inputs, body.graph.outputs
+        changing = {k for k in range(count) if _changes_pattern(inputs[first + k], outputs[k])}
+        captured = {id(x): v for x, v in zip(body.traced.captured, inputs, strict=False)}
+        cells = zip(body.cells, outputs[body.traced.own :], strict=True)
+        cells_change = any(id(c) in captured and _changes_pattern(captured[id(c)], y) for c, y in cells)
+        more = not changing <= self.changing or cells_change > self.cells_change
+        more = self._learn_unknown(body) or more
+        self.changing |= changing
+        self.cells_change |= cells_change
+        return more
+
+
+def _changes_pattern(before: Value, after: Any) -> bool:
+    """Whether a value is stored on a pattern on which what follows on it is not."""
+    support = before.aval.support
+    if not isinstance(support, Stored):
+        return False
+    then = after.aval.support if isinstance(after, Value) else None
+    return not isinstance(then, Stored) or then.pattern is not support.pattern
+
+
+def _aval(x: Any) -> Aval:
+    support = support_of(value_of(x))
+    return Aval(x.shape, x.dtype, support if isinstance(support, Stored) else FULL)
+
+
+def _path(structure: Any, k: int, name: str) -> str:
+    """A leaf of a tree as Python says it."""
+    return str(structure.accessors()[k].codify(name))
+
+
+def _traced(function: Any, name: str, *how: Any, **more: Any) -> TracedFunction:
+    """A function traced, if it does not write into what it is given.
+
+    Tensors around it that it writes are cells: inputs and outputs of its graph.
+    """
+    traced = TracedFunction(function, name, *how, stateful=True, once=True, **more)
+    if traced.written:
+        raise GraphError(
+            name,
+            got="an argument that is written in place",
+            expected="a function that returns what it computes",
+            remedy="return the new value, or write into a copy: iverson.asarray(x, copy=True)",
+        )
+    return traced
+
+
+class _Body:
+    """A function traced: its graph, whose first inputs are ``consts``, handles of what it closes over.
+
+    cells : the tensors around it that it writes; their new values are the graph's last outputs.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        name: str,
+        avals: Sequence[Aval],
+        arguments: Any,
+        origins: Sequence[Any],
+        given: Sequence[Any],
+        cells_change: bool = False,
+    ) -> None:
+        self.name = name
+        how: tuple[Any, ...] = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
+        self.traced = _traced(*how, cells_change=cells_change, origins=origins, given=given)
+        self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
+        self.cells = _written(self.traced, name)
+
+    def _tensors(self, leaves: list[Any]) -> list[Any]:
+        return tensors(leaves, self.name, "the function's result")
+
+    def with_cells(self, cells: Sequence[Any]) -> _Body:
+        """The body with the values of these cells as its last outputs: those that it does not write, too."""
+        own, values, left = self.traced.own, [], []
+        for cell in cells:
+            at = [k for k, c in enumerate(self.cells) if c.same_as(cell)]
+            if not at:
+                left.append((x := cell.now(), Value(Aval(x.shape, x.dtype))))
+            values.append(self.graph.outputs[own + at[0]] if at else left[-1][1])
+        body = copy(self)
+        g = self.graph
+        inputs = (*(v for _, v in left), *g.inputs)
+        body.graph = Graph(inputs, g.equations, (*g.outputs[:own], *values), g.constants)
+        body.consts = [*(x for x, _ in left), *self.consts]
+        body.cells = list(cells)
+        return body
+
+    def carrying(self, first: int) -> tuple[_Body, list[Any]]:
+        """The body of a loop whose carry ends with the cells, and their values before the loop.
+
+        first : how many inputs, after ``consts``, and how many outputs are the carry.
+        """
+        if not self.cells:
+            return self, []
+        own, consts, g = self.traced.own, len(self.consts), self.graph
+        at = [k for k, x in enumerate(self.traced.captured) if any(x is c for c in self.cells)]
+        order = [next(k for k in at if self.traced.captured[k] is c) for c in self.cells]
+        stays = [k for k in range(consts) if k not in at]
+        inputs = [*(g.inputs[k] for k in stays), *g.inputs[consts : consts + first]]
+        inputs += [*(g.inputs[k] for k in order), *g.inputs[consts + first :]]
+        outputs = (*g.outputs[:first], *g.outputs[own:], *g.outputs[first:own])
+        body = copy(self)
+        body.graph = interned(Graph(tuple(inputs), g.equations, outputs, g.constants))
+        body.consts = [self.consts[k] for k in stays]
+        return body, [self.consts[k] for k in order]
+
+    def put(self, values: Sequence[Any]) -> None:
+        """Let the cells hold these from now on."""
+        for cell, value in zip(self.cells, values, strict=True):
+            cell.put(value)
+
+    def with_others(self, before: Sequence[Any], after: Sequence[Any]) -> Graph:
+        """The graph with inputs that it does not read, for other handles around its own constants."""
+        own = len(self.consts)
+        fresh = [tuple(Value(Aval(x.shape, x.dtype)) for x in held) for held in (before, after)]
+        inputs = (*fresh[0], *self.graph.inputs[:own], *fresh[1], *self.graph.inputs[own:])
+        return Graph(inputs, self.graph.equations, self.graph.outputs, self.graph.constants)
+
+
+def _written(traced: TracedFunction, name: str) -> list[Any]:
+    """The cells that a body writes."""
+    for cell, is_tensor in traced.put:
+        if not is_tensor or cell.now() is None:
+            raise GraphError(
+                name,
+                got="a gradient that is cleared, or is there after the call alone",
+                expected="a gradient of a tensor around the function before and after it",
+                remedy="clear gradients, and call backward first, outside of it",
+            )
+    return [cell for cell, _ in traced.put]
+
+
+def _check_same(
+    operation: str,
+    argument: str,
+    name: str,
+    got: Any,
+    got_leaves: Sequence[Any],
+    expected: Any,
+    expected_leaves: Sequence[Any],
+    remedy: str,
+) -> None:
+    """Raise unless two trees have one structure, and their leaves one shape, dtype and mask.
+
+    Leaves are pairs of a plain handle (or value) and what it means beyond that.
+    """
+    if got != expected:
+        raise ArgumentError(
+            operation, argument, got=f"a tree {got}", expected=f"a tree {expected}", remedy=remedy
+        )
+    for k, ((a, like), (b, other)) in enumerate(zip(got_leaves, expected_leaves, strict=True)):
+        path = _path(expected, k, name)
+        if _semantics(like) != _semantics(other):
+            raise ArgumentTypeError(
+                operation,
+                argument,
+                got=f"{path} as a {_kind(like)}",
+                expected=f"a {_kind(other)}" + (" with the same mask" if type(like) is type(other) else ""),
+                remedy=remedy,
+            )
+        if a.shape != b.shape:
+            raise ShapeError(
+                operation,
+                argument,
+                got=f"{path} of shape {a.shape}",
+                expected=f"shape {b.shape}",
+                remedy=remedy,
+            )
+        if a.dtype != b.dtype:
+            raise DTypeError(
+                operation,
+                argument,
+                got=f"{path} of dtype {a.dtype}",
+                expected=f"dtype {b.dtype}",
+                remedy=remedy,
+            )
+
+
+def _semantics(like: Any) -> Any:
+    return None if like is None else (type(like), getattr(like, "_mask", like))
+
+
+def _kind(like: Any) -> str:
+    return "Tensor" if like is None else type(like).__name__
+
+
+def _with_semantics(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return [(unwrap(x), semantics_of(x)) for x in leaves]
+
+
+def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
+    """What is known of a body's outputs, with what they mean."""
+    own = [like for like, _ in body.traced.leaves]
+    return list(zip(body.traced.graph.outputs[: len(own)], own, strict=True))[start:]
+
+
+# --- cond ---------------------------------------------------------------------------------------------
+
+
+def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
+    """``true_fun(*operands)`` where a predicate is True, else ``false_fun(*operands)``: one of them is run.
+
+    Parameters
+    ----------
+    pred : a boolean of rank 0. A Python bool picks at once: only that function is called.
+    true_fun, false_fun : take the operands and return pytrees of tensors, of the same structure, shapes and
+        dtypes. They may close over tensors, and write into them: what the one that is run writes is written.
+    operands : pytrees of tensors.
+
+    Differentiable in both modes, to any order, also in tensors that the functions close over: what was not
+    run is not differentiated. In `vmap`, where the predicate differs from example to example, each function
+    that some example takes is run, with the arguments of examples that take it: what it would raise for
+    others does not happen.
+
+    Raises DTypeError or ShapeError for a predicate that is not one boolean, and ArgumentError,
+    ArgumentTypeError, ShapeError or DTypeError for results that do not fit each other.
+
+    >>> import iverson as iv
+    >>> f = lambda x: cond(x > 0, lambda x: x**2, lambda x: -x, x)
+    >>> f(iv.asarray(3.0)), iv.grad(f)(iv.asarray(-3.0))
+    (iverson.Tensor(9.), iverson.Tensor(-1.))
+    """
+    as_function(true_fun, "cond", "true_fun")
+    as_function(false_fun, "cond", "false_fun")
+    if isinstance(pred, bool | np.bool_):
+        return (true_fun if pred else false_fun)(*operands)
+    flag = unwrap(tensors([pred], "cond", "pred")[0])
+    if flag.dtype != np.dtype(bool):
+        raise DTypeError(
+            "cond", "pred", got=f"dtype {flag.dtype}", expected="dtype bool", remedy="compare it: pred != 0"
+        )
+    if flag.shape != ():
+        raise ShapeError(
+            "cond",
+            "pred",
+            got=f"shape {flag.shape}",
+            expected="shape (), one flag",
+            remedy="use iverson.where to choose entry by entry",
+        )
+    given = _Leaves(operands, "cond", "operands")
+    of = given.avals(), given.tree, given.origins(), given.handles
+    sides = [_Body(f, "cond", *of) for f in (true_fun, false_fun)]
+    on_true, on_false = sides
+    _check_same(
+        "cond",
+        "false_fun",
+        "result",
+        on_false.traced.structure,
+        _results(on_false),
+        on_true.traced.structure,
+        _results(on_true),
+        "let both functions return the same structure, shapes and dtypes",
+    )
+    cells = on_true.cells + [c for c in on_false.cells if not any(map(c.same_as, on_true.cells))]
+    on_true, on_false = (side.with_cells(cells) for side in sides) if cells else sides
+    args = [flag, *on_true.consts, *on_false.consts, *given.handles]
+    out = chosen(
+        args,
+        on_true=interned(on_true.with_others((), on_false.consts)),
+        on_false=interned(on_false.with_others(on_true.consts, ())),
+    )
+    for x, *stored in zip(out, on_true.traced.stored, on_false.traced.stored, strict=False):
+        note_stored(x, Either(*stored))
+    on_true.put(out[on_true.traced.own :])
+    return on_true.traced.packed(out[: on_true.traced.own])  # type: ignore[no-any-return]
+
+
+# --- loops --------------------------------------------------------------------------------------------
+
+
+def _check_carry(
+    operation: str, function: str, body: _Body, given: _Leaves, structure: Any, count: int
+) -> None:
+    _check_same(
+        operation,
+        function,
+        "carry",
+        structure,
+        _results(body)[:count],
+        given.structure,
+        _with_semantics(given.leaves),
+        "a carry keeps its structure, shapes and dtypes: convert what is passed first, or what is returned",
+    )
+
+
+@checked
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[Any, Any]:
+    """A loop with a carry over slices: ``carry, y = f(carry, x)`` for each x along the first axis of ``xs``.
+
+    Parameters
+    ----------
+    f : ``f(carry, x) -> (carry, y)``, all pytrees of tensors. The carry keeps its structure, shapes and
+        dtypes. f may close over tensors, and write into them in each step.
+    init : the carry of the first step.
+    xs : a pytree of tensors with the steps along their first axes, or None; x is then None.
+    length : how many steps there are; it may be left out where ``xs`` says it.
+    reverse : from the last slice to the first. Results stand where their slices do.
+    checkpoint : what is kept for the derivative. False: of each step, what its derivative reads. True: of
+        each step the carry, from which it is run again. An integer k: the carry of every k-th step, from
+        which k steps are run again; with the square root of the number of steps, memory and time balance
+        (Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
+        differentiation", 1992).
+
+    Returns
+    -------
+    The last carry, and y of all steps, stacked along a new first axis. Masked tensors keep their masks, which
+    are the same in all steps unless a step computes them.
+
+    Differentiable in both modes, to any order, also in tensors that f closes over. The derivative is a loop
+    too, over the steps that something is asked of: of a loss on ``ys[3]``, four.
+
+    Raises ShapeError for lengths that do not fit, and ArgumentError, ArgumentTypeError, ShapeError or
+    DTypeError for a carry that changes.
+
+    >>> import iverson as iv
+    >>> total, sums = scan(lambda c, x: (c + x, c + x), iv.asarray(0.0), iv.asarray([1.0, 2.0, 3.0]))
+    >>> total, sums
+    (iverson.Tensor(6.), iverson.Tensor([1., 3., 6.]))
+    >>> iv.grad(lambda x: scan(lambda c, x: (c * x, None), iv.asarray(1.0), x)[0])(iv.asarray([2.0, 3.0]))
+    iverson.Tensor([3., 2.])
+    """
+    as_function(f, "scan", "f")
+    every = _every(checkpoint)
+    slices = _Leaves(xs, "scan", "xs")
+    steps = _length(slices, length)
+    each = [Aval(x.shape[1:], x.dtype) for x in slices.handles]
+    returned: list[Any] = []
+
+    def step(carry: Any, x: Any) -> Any:
+        out = f(carry, x)
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise ArgumentError(
+                "scan",
+                "f",
+                got=f"a result that is {described(out)}"
+                + (f" of {len(out)}" if isinstance(out, tuple) else ""),
+                expected="a pair (carry, y)",
+                remedy="return (carry, None) where a step has no result",
+            )
+        returned[:] = [opened(part)[1] for part in out]
+        return out
+
+    def trace(carry: _Carry) -> tuple[_Body, Any]:
+        n, avals = len(carry.handles), [*carry.avals(), *each]
+        arguments = lambda h: (carry.tree(h[:n]), slices.tree(h[n:]))
+        origins = [*carry.origins(), *map(Unclear, slices.origins())]
+        given = [*carry.handles, *slices.handles]
+        return _Body(step, "scan", avals, arguments, origins, given, carry.cells_change), returned[0]
+
+    carry, body = _stepping(init, "scan", trace)
+    count = len(carry.handles)
+    _check_carry("scan", "f", body, carry, returned[0], returned[0].num_leaves)
+    body, state = body.carrying(count)
+    call: dict[str, Any] = {
+        "consts": len(body.consts),
+        "carry": count + len(state),
+        "length": steps,
+        "reverse": bool(reverse),
+    }
+    args = [*body.consts, *carry.handles, *state, *slices.handles]
+    if every:
+        out = scanned_in_blocks(args, body=body.graph, every=min(every, max(steps, 1)), **call)
+    else:
+        out = scanned(args, body=body.graph, **call)
+    for x, stored in zip(out[:count], carry.stored(body), strict=True):
+        note_stored(x, stored)
+    steps_of = zip(body.graph.outputs[count + len(state) :], body.traced.stored[count:], strict=False)
+    for x, (y, stored) in zip(out[count + len(state) :], steps_of, strict=False):
+        note_stored(x, stacked(stored, y, steps))
+    body.put(out[count : count + len(state)])
+    last = list(map(rewrap, carry.leaves, out[:count]))
+    rows = out[count + len(state) :]
+    ys = [rewrap_stacked(like, y) for (_, like), y in zip(_results(body, count), rows, strict=True)]
+    return unflatten(body.traced.structure, [*last, *ys])  # type: ignore[no-any-return]
+
+
+def _stepping(
+    init: Any, operation: str, trace: Callable[[_Carry], tuple[_Body, Any]]
+) -> tuple[_Carry, _Body]:
+    """The first carry and the body of a loop: with masks as leaves if the body computes one.
+
+    A body is traced again for a carry whose pattern it changes, and then knows none of it.
+
+    trace : gives the body for a carry, and the structure of what it returns for the next step.
+    """
+    carry = _Carry(init, operation)
+    body, structure = trace(carry)
+    if structure != carry.structure:
+        masks = _Carry(init, operation, masks=True)
+        if structure != masks.structure:
+            return carry, body
+        carry = masks
+        body, structure = trace(carry)
+    while structure == carry.structure and carry.learn(body):
+        body, structure = trace(carry)
+    return carry, body
+
+
+def _every(checkpoint: Any) -> int:
+    if isinstance(checkpoint, bool):
+        return int(checkpoint)
+    every = as_int(checkpoint, "scan", "checkpoint")
+    if every < 0:
+        raise ArgumentError(
+            "scan", "checkpoint", got=str(every), expected="True, False, or a number of steps"
+        )
+    return every
+
+
+def _length(slices: _Leaves, length: Any) -> int:
+    """How many steps there are."""
+    found: dict[int, int] = {}
+    if length is not None:
+        steps = as_int(length, "scan", "length")
+        if steps < 0:
+            raise ArgumentError("scan", "length", got=str(steps), expected="a number of steps")
+        found[steps] = -1
+    for k, (x, leaf) in enumerate(zip(slices.handles, slices.leaves, strict=True)):
+        path = _path(slices.structure, k, "xs")
+        if isinstance(leaf, Wrapper):
+            raise ArgumentTypeError(
+                "scan",
+                "xs",
+                got=f"{path} as a {type(leaf).__name__}",
+                expected="a Tensor",
+                remedy="pass its data and its mask: what is specified may differ from step to step",
+            )
+        if not x.ndim:
+            raise ShapeError("scan", "xs", got=f"{path} of rank 0", expected="steps along a first axis")
+        found.setdefault(x.shape[0], k)
+    if not found:
+        raise ArgumentError("scan", "length", got="None, and no xs", expected="a number of steps")
+    if len(found) > 1:
+        got = ", ".join(
+            f"length {n}" if k < 0 else f"{n} steps in {_path(slices.structure, k, 'xs')}"
+            for n, k in found.items()
+        )
+        raise ShapeError("scan", "xs", got=got, expected="as many steps in all of them")
+    return next(iter(found))
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init: R) -> R:
+    """``carry = body_fun(carry)`` while ``cond_fun(carry)`` is True, from ``carry = init``.
+
+    Parameters
+    ----------
+    cond_fun : takes the carry and returns a boolean of rank 0.
+    body_fun : takes and returns the carry: a pytree of tensors that keeps its structure, shapes and dtypes.
+        It may write into tensors that it closes over; ``cond_fun`` may not.
+    init : the first carry.
+
+    Differentiable in forward mode (`jvp`), to any order. In reverse mode it raises GradientError: how many
+    steps to keep something of is not known before; use `scan` or `fori_loop`. In `vmap` it runs until the
+    loops of all examples have ended.
+
+    Raises ArgumentError, ArgumentTypeError, ShapeError or DTypeError for a carry that changes, or for a
+    condition that is not one boolean.
+
+    >>> import iverson as iv
+    >>> while_loop(lambda x: x < 100, lambda x: x * x, iv.asarray(3.0))
+    iverson.Tensor(6561.)
+    """
+    as_function(cond_fun, "while_loop", "cond_fun")
+    as_function(body_fun, "while_loop", "body_fun")
+
+    def trace(carry: _Carry) -> tuple[_Body, Any]:
+        arguments = lambda h: (carry.tree(h),)
+        of = carry.avals(), arguments, carry.origins(), carry.handles
+        body = _Body(body_fun, "while_loop", *of, carry.cells_change)
+        return body, body.traced.structure
+
+    carry, body = _stepping(init, "while_loop", trace)
+    of = carry.avals(), lambda h: (carry.tree(h),), carry.origins(), carry.handles
+    condition = _Body(cond_fun, "while_loop", *of)
+    _check_flag(condition)
+    _check_carry("while_loop", "body_fun", body, carry, body.traced.structure, len(carry.handles))
+    count = len(carry.handles)
+    body, state = body.carrying(count)
+    asked = condition.with_others((), body.consts)
+    asked = replace(asked, inputs=(*asked.inputs, *(Value(Aval(x.shape, x.dtype)) for x in state)))
+    out = repeated(
+        [*condition.consts, *body.consts, *carry.handles, *state],
+        condition=interned(asked),
+        body=interned(body.with_others(condition.consts, ())),
+        consts=len(condition.consts) + len(body.consts),
+    )
+    for x, stored in zip(out[:count], carry.stored(body), strict=True):
+        note_stored(x, stored)
+    body.put(out[count:])
+    return carry.tree(out[:count])  # type: ignore[no-any-return]
+
+
+def _check_flag(condition: _Body) -> None:
+    if condition.cells:
+        raise GraphError(
+            "while_loop",
+            "cond_fun",
+            got="a function that writes into a tensor around it",
+            expected="one that only computes a boolean",
+            remedy="write in body_fun",
+        )
+    results = _results(condition)
+    if len(results) != 1 or results[0][1] is not None or condition.traced.structure != flatten(0)[1]:
+        raise ArgumentError(
+            "while_loop",
+            "cond_fun",
+            got=f"a tree {condition.traced.structure}",
+            expected="one boolean of shape ()",
+        )
+    ((flag, _),) = results
+    if flag.dtype != np.dtype(bool):
+        raise DTypeError(
+            "while_loop",
+            "cond_fun",
+            got=f"dtype {flag.dtype}",
+            expected="dtype bool",
+            remedy="compare: x != 0",
+        )
+    if flag.shape != ():
+        raise ShapeError(
+            "while_loop", "cond_fun", got=f"shape {flag.shape}", expected="shape ()", remedy="use all or any"
+        )
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, R], R], init: R) -> R:
+    """``carry = body_fun(i, carry)`` for i from ``lower`` to ``upper``, which is left out.
+
+    Parameters
+    ----------
+    lower, upper : Python integers, or integer tensors of rank 0. Between Python integers the loop is a
+        `scan`, and differentiable in both modes; else a `while_loop`, differentiable in forward mode.
+    body_fun : takes the number of the step, an int64 tensor of rank 0, and the carry, which it returns: a
+        pytree of tensors that keeps its structure, shapes and dtypes.
+    init : the first carry.
+
+    Raises ArgumentError, ArgumentTypeError, ShapeError or DTypeError for bounds that are no integers, and for
+    a carry that changes.
+
+    >>> import iverson as iv
+    >>> fori_loop(0, 4, lambda i, x: x + i, iv.asarray(0))
+    iverson.Tensor(6)
+    """
+    as_function(body_fun, "fori_loop", "body_fun")
+    bounds = [_bound(x, name) for x, name in ((lower, "lower"), (upper, "upper"))]
+
+    def once(state: Any, i: Any) -> tuple[Any, None]:
+        return body_fun(i, state), None
+
+    if all(isinstance(b, int) for b in bounds):
+        steps = max(bounds[1] - bounds[0], 0)
+        check_storable((steps,), np.dtype(np.int64), "fori_loop", "upper")
+        with speaking_as("fori_loop", f="body_fun"):
+            return scan(once, init, asarray(np.arange(*bounds, dtype=np.int64)))[0]  # type: ignore[no-any-return]
+    start, stop = (asarray(np.asarray(b, np.int64)) if isinstance(b, int) else b for b in bounds)
+    with speaking_as("fori_loop"):
+        return while_loop(
+            lambda state: state[0] < stop, lambda state: (state[0] + 1, body_fun(*state)), (start, init)
+        )[1]
+
+
+def _bound(x: Any, argument: str) -> Any:
+    """A bound of a loop: a Python integer, or a tensor."""
+    if not isinstance(x, Operand | np.ndarray):
+        bound = as_int(x, "fori_loop", argument)
+        if abs(bound) >= 2**63:
+            raise ArgumentError("fori_loop", argument, got=str(bound), expected="an integer of 64 bits")
+        return bound
+    (x,) = map(unwrap, tensors([x], "fori_loop", argument))
+    if x.dtype.kind not in "iu":
+        raise DTypeError("fori_loop", argument, got=f"dtype {x.dtype}", expected="an integer dtype")
+    if x.shape != ():
+        raise ShapeError("fori_loop", argument, got=f"shape {x.shape}", expected="shape ()")
+    return x.astype(np.dtype(np.int64))
+
+
+# --- checkpoint ---------------------------------------------------------------------------------------
+
+
+def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of which only the arguments are kept for its derivative, which computes the rest again.
+
+    Parameters
+    ----------
+    function : takes and returns pytrees of tensors; other leaves are passed on as they are. It is traced, as
+        by `jit`: it must not depend on entries, nor have other effects than writes into tensors that it
+        closes over.
+
+    The values between are then in memory only while they are used, at the price of a second run. Derivatives
+    of any order keep arguments alone, and what was drawn at random.
+
+    Raises GraphError where a while_loop inside draws.
+
+    >>> import iverson as iv
+    >>> f = checkpoint(lambda x: iv.sin(iv.sin(x)))
+    >>> iv.grad(f)(iv.asarray(0.0))
+    iverson.Tensor(1.)
+    """
+    as_function(function, "checkpoint", "function")
+    name = f"checkpoint({getattr(function, '__name__', type(function).__name__)})"
+
+    @as_named(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        leaves, structure = flatten((args, kwargs))
+        leaves = [asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in leaves]
+        given = [x for x in leaves if isinstance(x, Operand)]
+        handles = list(map(unwrap, given))
+
+        def arguments(inputs: Sequence[Any]) -> Any:
+            own = iter(inputs)
+            return unflatten(
+                structure, [rewrap(x, next(own)) if isinstance(x, Operand) else x for x in leaves]
+            )
+
+        origins = list(map(origin_of, handles))
+        avals = list(map(_aval, handles))
+        traced = _traced(function, name, avals, arguments, origins=origins, given=handles)
+        cells = _written(traced, name)
+        body, consts = lifted(traced.graph, traced.inputs())
+        out = checkpointed([*consts, *handles], body=body)
+        for x, stored in zip(out, traced.stored, strict=True):
+            note_stored(x, stored)
+        for cell, value in zip(cells, out[traced.own :], strict=True):
+            cell.put(value)
+        return traced.packed(out[: traced.own])  # type: ignore[no-any-return]
+
+    return call
+
+
+__all__ = ["checkpoint", "cond", "fori_loop", "scan", "while_loop"]

@@ -1,0 +1,101 @@
+"""One trace for sparse operands with any number of entries.
+
+A trace is of operands that store so many entries. Where a second one, with numbers that occur nowhere else in
+place of these, writes down the same but for the numbers, what the function computes does not depend on them:
+calls with other numbers run programs for a *capacity*, at least as many entries
+(`iverson.graph.lowering.padding`). A function that reads such a number is not traced for any
+(`iverson.layouts.symbols.handed_out`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iverson.core.dispatch import Operand
+from iverson.graph.ir.nodes import Graph
+from iverson.graph.ir.pattern_binding import on_actual
+from iverson.graph.ir.print import numbers, text_and_objects
+from iverson.graph.lowering.padding import with_counts
+from iverson.layouts import Pattern, Strided, Zero
+from iverson.layouts.symbols import Binding, Counts, PatternSymbol, StandIn, examples, symbol_for
+from iverson.transforms.pytree_tracing import TracedFunction
+
+#: Constants of both traces are compared if they have at most so many entries.
+_SMALL = 1 << 16
+
+Symbols = Mapping[Pattern, PatternSymbol]
+
+
+def stand_ins(patterns: Sequence[Pattern], traced: TracedFunction) -> dict[Pattern, PatternSymbol]:
+    """A symbol for each pattern, that stores a number of entries that occurs nowhere in a trace."""
+    counts = Counts(numbers(traced.graph), StandIn)
+    return {p: symbol_for(p, counts.of(p.stored_shape), counts) for p in patterns}  # type: ignore[misc]
+
+
+class AnyCount:
+    """A trace for any number of entries.
+
+    traced : with stand-ins, for these symbols, in the order of the patterns of a call.
+    """
+
+    def __init__(self, traced: TracedFunction, symbols: Sequence[PatternSymbol]) -> None:
+        self.traced, self.symbols = traced, tuple(symbols)
+        self._taken = numbers(traced.graph)
+
+    def agrees(self, other: TracedFunction, symbols: Sequence[PatternSymbol]) -> bool:
+        """Whether the trace for these symbols is the same but for the numbers of entries."""
+        a, b = self.traced, other
+        alike = (a.leaves, a.structure, a.written) == (b.leaves, b.structure, b.written)
+        alike = alike and [has for _, has in a.put] == [has for _, has in b.put]
+        pairs = [(a.captured, b.captured), ([c for c, _ in a.put], [c for c, _ in b.put])]
+        if not alike or not all(_are_same(x, y) for x, y in pairs):
+            return False
+        graphs = self._graph(symbols), other.graph
+        (text, objects), (other_text, others) = map(text_and_objects, graphs)
+        same = text == other_text and len(objects) == len(others)
+        return same and all(map(_is_same, objects, others))
+
+    def capacities(self, counts: Sequence[int]) -> tuple[int, ...]:
+        """Numbers of entries that programs are made for, for patterns that store so many."""
+        taken = Counts(set(self._taken))
+        pairs = zip(counts, self.symbols, strict=True)
+        return tuple([taken.of((n, *s.stored_shape[1:])) for n, s in pairs])
+
+    def graph(self, patterns: Sequence[Pattern], capacities: Sequence[int] | None = None) -> Graph:
+        """The graph for at most so many entries, or for as many as patterns have; what follows from them may
+        have about as many as it has of these."""
+        counts = Counts({*self._taken, *(capacities or ()), *(p.stored_shape[0] for p in patterns)})
+        if capacities is None:
+            made: list[Any] = [symbol_for(p, counts=counts) for p in patterns]
+        else:
+            made = [s.with_capacity(n, counts) for s, n in zip(self.symbols, capacities, strict=True)]
+        with examples(dict(zip(made, patterns, strict=True))):
+            return self._graph(made)
+
+    def _graph(self, symbols: Sequence[PatternSymbol]) -> Graph:
+        binding: Binding = dict(zip(self.symbols, symbols, strict=True))
+        graph = on_actual(self.traced.graph, binding)  # which finds symbols that follow from these
+        pairs: Any = binding.items()
+        counts = {m: n for old, new in pairs for m, n in zip(old.extents, new.extents, strict=True)}
+        return with_counts(graph, counts)
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether tensors from outside, and cells, are those of another trace."""
+    pairs = zip(some, others, strict=False)
+    return len(some) == len(others) and all(
+        x is y or (not isinstance(x, Operand) and x.same_as(y)) for x, y in pairs
+    )
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if type(a) is Strided and type(b) is Strided:
+        alike = (a.shape, a.dtype) == (b.shape, b.dtype) and a.size <= _SMALL
+        return alike and a.tobytes() == b.tobytes()
+    if type(a) is Zero and type(b) is Zero:
+        return (a.shape, a.dtype) == (b.shape, b.dtype)
+    return a is b
+
+
+__all__ = ["AnyCount", "stand_ins"]

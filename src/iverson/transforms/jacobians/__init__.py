@@ -1,0 +1,1 @@
+"""Jacobians: which entries may be nonzero, and the passes that find them."""

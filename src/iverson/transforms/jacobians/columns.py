@@ -1,0 +1,176 @@
+"""The entries of a Jacobian: pullbacks of unit cotangents, or pushforwards of unit tangents, many at once.
+
+A batch of unit vectors is zero outside of the box around them, so that passes through what keeps supports
+touch that part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from iverson.autograd.mode import recording
+from iverson.autograd.node import reachable
+from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
+from iverson.core.errors import GraphError
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.layouts import Box, Zero
+from iverson.ops import F
+from iverson.transforms.batching.batch_level import Batch, Batched, joined
+
+#: How many passes are made together, and how many entries of the largest recorded value they take in all.
+MOST, ENTRIES = 512, 1 << 23
+
+
+class Seeds(NamedTuple):
+    """Where passes start: ``of(start, stop, weight)`` gives, for each handle there, its seeds in some of all
+    ``total`` passes along axis 0, times a number, or None where all of them are zero.
+    """
+
+    total: int
+    of: Callable[[int, int, complex], list[Any]]
+
+
+def by_rows(line: Any, chunk_size: int | None) -> list[list[Any]]:
+    """For each output, the blocks of all inputs, by pullbacks."""
+    blocks = []
+    for k, y in enumerate(line.outputs):
+        found = pulled(line, _units_of(line.outputs, k), chunk_size, y.dtype.kind == "c")
+        blocks.append([_shaped(rows, y.shape + x.shape) for rows, x in zip(found, line.inputs, strict=True)])
+    return blocks
+
+
+def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
+    """The same by pushforwards."""
+    blocks: list[list[Any]] = [[] for _ in line.outputs]
+    for k, x in enumerate(line.inputs):
+        found = pushed(line, _units_of(line.inputs, k), chunk_size, x.dtype.kind == "c")
+        for block, columns, y in zip(blocks, found, line.outputs, strict=True):
+            block.append(_shaped(_last(columns), y.shape + x.shape))
+    return blocks
+
+
+def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
+    """For each input, what passes from cotangents of the outputs give, along axis 0.
+
+    is_complex : whether some of these outputs are.
+    """
+    found = _passes(line, line.pull, seeds, 1, chunk_size)
+    real = [x.dtype.kind != "c" for x in line.inputs]
+    if not (is_complex and any(real)):
+        return found
+    imaginary = _passes(line, line.pull, seeds, 1j, chunk_size)
+    return [
+        _complex(F.real(a), F.real(b)) if r else a for a, b, r in zip(found, imaginary, real, strict=True)
+    ]
+
+
+def pushed(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
+    """For each output, what passes from tangents of the inputs give, along axis 0.
+
+    is_complex : whether some of these inputs are.
+    """
+    found = _passes(line, line.push, seeds, 1, chunk_size)
+    if not is_complex:
+        return found
+    imaginary = _passes(line, line.push, seeds, 1j, chunk_size)
+    return [_complex(F.real(a), F.real(b)) for a, b in zip(found, imaginary, strict=True)]
+
+
+def _units_of(handles: Sequence[Any], k: int) -> Seeds:
+    """A pass from each unit vector of handle k."""
+    x = handles[k]
+
+    def of(start: int, stop: int, weight: complex) -> list[Any]:
+        seeds: list[Any] = [None] * len(handles)
+        seeds[k] = make_handle(units(x.shape, x.dtype, start, stop, weight))
+        return seeds
+
+    return Seeds(x.size, of)
+
+
+def _complex(real: Any, imaginary: Any) -> Any:
+    return F.add(real, F.multiply(imaginary, 1j))
+
+
+def _together(line: Any) -> int:
+    """How many passes to make at once: what they compute should fit into memory, and mostly into a cache."""
+    nodes = reachable([slot_of(y)[0] for y in line.outputs if is_tracked(y)], 0)
+    sizes: list[int] = [
+        prod(held.shape) for node in nodes for held in (node.out if node.multiple else (node.out,))
+    ]
+    return max(1, min(MOST, ENTRIES // max([1, *sizes])))
+
+
+def _passes(
+    line: Any, walk: Callable[..., list[Any]], seeds: Seeds, weight: complex, chunk_size: int | None
+) -> list[Any]:
+    """For each handle at the other end, the results of all passes along axis 0."""
+    step = chunk_size or _together(line)
+    parts = [
+        _together_from(line, walk, seeds, weight, start, min(start + step, seeds.total))
+        for start in range(0, max(seeds.total, 1), step)
+    ]
+    return [joined(p) for p in zip(*parts, strict=True)]
+
+
+def _together_from(line: Any, walk: Any, seeds: Seeds, weight: complex, start: int, stop: int) -> list[Any]:
+    if start == stop:
+        return [F.zero((0, *x.shape), x.dtype) for x in walk([None] * len(seeds.of(start, stop, weight)))]
+    recorded = line.outer
+    try:
+        with recording(recorded), Batch(stop - start) as level:
+            given = [None if x is None else level.of_examples(x) for x in seeds.of(start, stop, weight)]
+            found = [_examples(level, x) for x in walk(given)]
+        if line.outer == recorded:
+            return found
+        return _together_from(line, walk, seeds, weight, start, stop)
+    except GraphError:  # a rule reads entries: a custom function's, say
+        each = [_alone(walk, seeds.of(n, n + 1, weight)) for n in range(start, stop)]
+        return [joined(x) for x in zip(*each, strict=True)]
+
+
+def _alone(walk: Any, seeds: list[Any]) -> list[Any]:
+    """One pass by itself."""
+    found = walk([None if x is None else F.squeeze(x, axis=(0,)) for x in seeds])
+    return [F.expand_dims(x, axis=(0,)) for x in found]
+
+
+def _examples(level: Batch, x: Any) -> Any:
+    value = value_of(x)
+    if isinstance(value, Batched) and value._level is level and value.lead:
+        return value.held
+    if type(value) is Zero and not is_tracked(x):
+        return F.zero((level.size, *x.shape), x.dtype)
+    return F.broadcast_to(x, shape=(level.size, *x.shape))
+
+
+def units(shape: Shape, dtype: Any, start: int, stop: int, weight: complex = 1) -> Any:
+    """The unit vectors of row-major positions, times a number, along axis 0: zero outside of a box."""
+    count = stop - start
+    places = np.unravel_index(np.arange(start, stop), shape) if shape else ()
+    region = Region(
+        (0, *(int(p.min()) for p in places)) if count else (0,) * (1 + len(shape)),
+        (count, *(int(p.max()) + 1 for p in places)) if count else (0, *shape),
+    )
+    dense = np.zeros(region.shape, dtype)
+    dense[(np.arange(count), *(p - low for p, low in zip(places, region.start[1:], strict=True)))] = weight
+    whole = (count, *shape)
+    return dense if region.covers(whole) else Box(whole, region, dense)
+
+
+def _shaped(rows: Any, shape: Shape) -> Any:
+    return F.zero(shape, rows.dtype) if _is_zero(rows) else F.reshape(rows, shape=shape)
+
+
+def _last(columns: Any) -> Any:
+    """The passes' axis behind the others."""
+    return columns if _is_zero(columns) else F.permute_dims(columns, axes=(*range(1, columns.ndim), 0))
+
+
+def _is_zero(x: Any) -> bool:
+    return type(value_of(x)) is Zero and not is_tracked(x)

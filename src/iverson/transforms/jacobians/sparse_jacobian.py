@@ -1,0 +1,247 @@
+"""Jacobians with zeros that are known (`dependence`), from few passes.
+
+Columns that share no row are found by one pushforward, from the sum of their unit vectors; rows that share no
+column by one pullback (`grouping`). Rows that may depend on anything are pulled back one by one in either
+case: a Jacobian with a few of them is found by both modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iverson.array_api.entries.joining import concat
+from iverson.array_api.sparse_arrays.sparse_construction import sparse_coo_tensor, to_layout
+from iverson.core import dtypes
+from iverson.core.dispatch import make_handle
+from iverson.ops import F
+from iverson.transforms.jacobians.columns import Seeds, pulled, pushed
+from iverson.transforms.jacobians.dependence import Dependence, dependences, structure
+from iverson.transforms.jacobians.grouping import group_numbers
+
+Numbers = NDArray[np.int64]
+#: Of fewer rows or columns than this, each gets a pass of its own.
+FEW = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Passes that give all blocks of a Jacobian.
+
+    rows, columns : where it may be nonzero, outside of the wide rows.
+    wide : the rows that are pulled back one by one.
+    numbers : of the groups.
+    forward : whether these are of columns, each a pushforward; else of rows, each a pullback.
+    """
+
+    rows: Numbers
+    columns: Numbers
+    wide: Numbers
+    numbers: Numbers
+    forward: bool
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return int(self.numbers.max(initial=-1)) + 1
+
+
+def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
+    """The passes for a function that was recorded; None where there is nothing to win.
+
+    mode : "forward" or "reverse", which then are the only passes, or "auto".
+    stored : whether zeros that are known are to be left out, however few passes that saves.
+    """
+    m, n = (sum(x.size for x in handles) for handles in (line.outputs, line.inputs))
+    if min(m, n) < FEW and not stored:
+        return None
+    if _is_mixed(line.inputs) or _is_mixed(line.outputs):  # a group is of columns, or rows, of one kind
+        return None
+    key = mode, stored, structure(line.variables, line.outputs)
+    if (known := _plans.get(key)) is not None:
+        return known[0]
+    made = _made(dependences(line.variables, line.outputs), mode, m, n, stored)
+    if key[2] is not None and (made is None or made.rows.size <= LARGEST):
+        if len(_plans) >= MANY:
+            _plans.clear()
+        _plans[key] = (made,)
+    return made
+
+
+def _is_mixed(handles: Sequence[Any]) -> bool:
+    """Whether some are complex and others are not."""
+    return len({x.dtype.kind == "c" for x in handles}) > 1
+
+
+#: The latest plans: a function is differentiated at many points. How many there are at most, and how many
+#: entries one of them lists.
+_plans: dict[Any, tuple[Plan | None]] = {}
+MANY, LARGEST = 32, 1 << 16
+
+
+def _made(found: Sequence[Dependence], mode: str, m: int, n: int, stored: bool) -> Plan | None:
+    """The passes for a function of n numbers that gives m, from what each of these depends on."""
+    if all(d.everywhere for d in found):
+        return None
+    wide = np.flatnonzero(np.concatenate([d.wide for d in found]))
+    rows, columns = _pairs(found)
+    best: Plan | None = None
+    if mode != "reverse" and not (mode == "forward" and wide.size):
+        numbers = group_numbers(_listed(rows, columns, m), n)
+        best = None if numbers is None else Plan(rows, columns, wide, numbers, True)
+    if mode != "forward" and (best is None or _most(columns) < best.count):
+        numbers = group_numbers(_listed(columns, rows, n), m)
+        other = None if numbers is None else Plan(rows, columns, wide, numbers, False)
+        best = min((p for p in (best, other) if p), key=lambda p: p.count, default=None)
+    others = {"forward": n, "reverse": m}.get(mode, min(m, n))
+    if not stored:
+        return None if best is None or 2 * (best.count + wide.size) > others else best
+    return best or _one_by_one(rows, columns, wide, n if mode == "forward" else m, mode == "forward")
+
+
+def _one_by_one(rows: Numbers, columns: Numbers, wide: Numbers, count: int, forward: bool) -> Plan:
+    """A pass for each row, or each column."""
+    if forward:
+        rows = np.append(rows, np.repeat(wide, count))
+        columns = np.append(columns, np.tile(np.arange(count), wide.size))
+        wide = wide[:0]
+    return Plan(rows, columns, wide, np.arange(count), forward)
+
+
+def _most(numbers: Numbers) -> int:
+    """How often the most frequent number is there."""
+    return int(np.bincount(numbers).max(initial=0)) if numbers.size else 0
+
+
+def _pairs(found: Sequence[Dependence]) -> tuple[Numbers, Numbers]:
+    """The rows and columns of the entries that may be nonzero, in row-major order."""
+    rows, columns, start = [], [], 0
+    for d in found:
+        own, where = np.nonzero(d.at >= 0)
+        rows.append(own + start)
+        columns.append(d.at[own, where])
+        start += len(d.wide)
+    return np.concatenate(rows), np.concatenate(columns)
+
+
+def _listed(rows: Numbers, columns: Numbers, count: int) -> Numbers:
+    """For each row its columns, ascending, behind as many -1 as fill the place."""
+    order = np.lexsort((columns, rows))
+    rows, columns = rows[order], columns[order]
+    counts = np.bincount(rows, minlength=count)
+    width = int(counts.max(initial=0))
+    ends = np.cumsum(counts)
+    at = np.full((count, width), -1)
+    at[rows, width - ends[rows] + np.arange(rows.size)] = columns
+    return at
+
+
+#: The entries of a block that some passes give: rows, columns, and values of shape (count,).
+Entries = tuple[Numbers, Numbers, Any]
+
+
+def blocks(line: Any, plan: Plan, chunk_size: int | None, layout: str = "strided") -> list[list[Any]]:
+    """For each output, the blocks of all inputs. In a sparse layout, what the plan lists is stored."""
+    starts = [np.cumsum([0, *(x.size for x in handles)]) for handles in (line.outputs, line.inputs)]
+    if plan.forward:
+        seeds = _grouped(line.inputs, starts[1], plan.numbers, plan.count)
+        found = pushed(line, seeds, chunk_size, _any_complex(line.inputs))
+    else:
+        seeds = _grouped(line.outputs, starts[0], plan.numbers, plan.count, plan.wide)
+        found = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
+    alone: list[Any] = []
+    if plan.wide.size:
+        numbers = np.full(int(starts[0][-1]), -1)
+        numbers[plan.wide] = np.arange(plan.wide.size)
+        seeds = _grouped(line.outputs, starts[0], numbers, plan.wide.size)
+        alone = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
+    made = []
+    for o, y in enumerate(line.outputs):
+        row = []
+        for k, x in enumerate(line.inputs):
+            terms = [_narrow(plan, found[o if plan.forward else k], starts, o, k)]
+            terms += [_wide(plan, alone[k], starts, o)] if alone else []
+            row.append((_added if layout == "strided" else _stored)(terms, y, x, layout))
+        made.append(row)
+    return made
+
+
+def stored_whole(block: Any, y: Any, x: Any, layout: str) -> Any:
+    """A block of which no entry is known to be zero, in a sparse layout."""
+    rows, columns = (a.ravel() for a in np.indices((y.size, x.size)))
+    return _stored([(rows, columns, F.reshape(block, shape=(y.size * x.size,)))], y, x, layout)
+
+
+def _added(terms: Sequence[Entries], y: Any, x: Any, _layout: str) -> Any:
+    shape = y.size, x.size
+    dtype = dtypes.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms))
+    parts = [
+        F.scatter_add(v, rows, columns, axes=(0, 1), shape=shape) for rows, columns, v in terms if v.size
+    ]
+    block = F.add_n(*parts) if len(parts) > 1 else parts[0] if parts else F.zero(shape, dtype)
+    if block.dtype != dtype:
+        block = F.astype(block, dtype=dtype)
+    return F.reshape(block, shape=y.shape + x.shape)
+
+
+def _stored(terms: Sequence[Entries], y: Any, x: Any, layout: str) -> Any:
+    rows, columns = (np.concatenate([t[k] for t in terms]) for k in (0, 1))
+    order = np.lexsort((columns, rows))
+    values = F.gather(concat([v for *_, v in terms]), order, axes=(0,))
+    axes = [(rows[order], y.shape), (columns[order], x.shape)]
+    indices = [i for places, shape in axes if shape for i in np.unravel_index(places, shape)]
+    return to_layout(sparse_coo_tensor(np.stack(indices), values, y.shape + x.shape), layout)
+
+
+def _any_complex(handles: Sequence[Any]) -> bool:
+    return any(x.dtype.kind == "c" for x in handles)
+
+
+def _grouped(
+    handles: Sequence[Any], starts: Any, numbers: Numbers, count: int, without: Numbers | None = None
+) -> Seeds:
+    """A pass from the sum of the unit vectors of each group; of those with the number -1, none."""
+    if without is not None and without.size:
+        numbers = numbers.copy()
+        numbers[without] = -1
+
+    def of(start: int, stop: int, weight: complex) -> list[Any]:
+        seeds = []
+        for x, first in zip(handles, starts, strict=False):
+            own = numbers[first : first + x.size]
+            dense = np.zeros((stop - start, x.size), x.dtype)
+            at = np.flatnonzero((own >= start) & (own < stop))
+            dense[own[at] - start, at] = weight
+            seeds.append(make_handle(dense.reshape(stop - start, *x.shape)) if at.size else None)
+        return seeds
+
+    return Seeds(count, of)
+
+
+def _narrow(plan: Plan, found: Any, starts: Any, o: int, k: int) -> Entries:
+    """The entries of a block that groups give."""
+    (top, bottom), (left, right) = ((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True))
+    inside = (plan.rows >= top) & (plan.rows < bottom) & (plan.columns >= left) & (plan.columns < right)
+    rows, columns = plan.rows[inside], plan.columns[inside]
+    numbers = plan.numbers[columns if plan.forward else rows]
+    rows, columns = rows - top, columns - left
+    flat = F.reshape(found, shape=(found.shape[0], prod(found.shape[1:])))
+    return rows, columns, F.gather(flat, numbers, rows if plan.forward else columns, axes=(0, 1))
+
+
+def _wide(plan: Plan, found: Any, starts: Any, o: int) -> Entries:
+    """The wide rows of a block."""
+    top, bottom = int(starts[0][o]), int(starts[0][o + 1])
+    inside = np.flatnonzero((plan.wide >= top) & (plan.wide < bottom))
+    width = prod(found.shape[1:])
+    values = F.gather(F.reshape(found, shape=(found.shape[0], width)), inside, axes=(0,))
+    rows, columns = np.repeat(plan.wide[inside] - top, width), np.tile(np.arange(width), inside.size)
+    return rows, columns, F.reshape(values, shape=(inside.size * width,))
+
+
+__all__ = ["Plan", "blocks", "plan", "stored_whole"]

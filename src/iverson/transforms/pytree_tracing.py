@@ -1,0 +1,199 @@
+"""Functions of pytrees, traced: the graph of one, and how its results are packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from operator import is_, itemgetter
+from typing import Any
+
+from iverson.array_api.sparse_arrays.sparse_construction import with_numbers
+from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.tracked_guards import check_no_leaves
+from iverson.core.aval import Aval
+from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
+from iverson.graph.ir.entry_ops import as_stored
+from iverson.graph.tracing.captured_state import TensorCell, TraceCells, contents
+from iverson.graph.tracing.trace import Trace, is_stored
+from iverson.kernels.pattern_origins import origin_of
+from iverson.transforms.trees import opened, unflatten
+
+#: A function is traced so many times to find which tensors from outside it writes.
+_TIMES = 4
+
+
+def differentiates(handles: Sequence[Any]) -> bool:
+    """Whether a derivative may read what a function does with entries that an argument does not store."""
+    return is_grad_enabled() and any(is_tracked(x) and is_stored(value_of(x)) for x in handles)
+
+
+class TracedFunction:
+    """A function, run once on handles without entries.
+
+    graph : what it computes; what it captured, ``captured``, is its last inputs: tracked tensors, and cells.
+    structure : of its result; ``leaves`` are its leaves, of which tensors are the graph's outputs.
+    written : which handles it writes in place; their new values are outputs after the results.
+    origins : of each input, what says which entries of it eager code would store (`kernels.pattern_origins`);
+        ``stored`` is that of each output, and ``reads_patterns`` whether the function asked.
+    once : whether it is called right after it was traced, and then no more.
+    cells_change : whether what is in a cell may be on another pattern in the next call.
+    as_stored : whether outputs are stored as eager code stores them, where that is known.
+    given : what will be in place of the inputs, or the like of it: see `Level.is_differentiated`.
+    put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        avals: Sequence[Aval],
+        arguments: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+        results: Callable[[list[Any]], list[Any]] = list,
+        *,
+        stateful: bool = False,
+        once: bool = False,
+        cells_change: bool = False,
+        as_stored: bool = False,
+        origins: Sequence[Any] = (),
+        given: Sequence[Any] = (),
+    ) -> None:
+        self._results, self._as_stored = results, as_stored
+        self._how = {
+            "stateful": stateful,
+            "once": once,
+            "cells_change": cells_change,
+            "is_differentiated": differentiates(given),
+        }
+        self._origins = origins or (None,) * len(avals)
+        taken: list[Any] = []
+        for times in count(1):
+            more = self._trace(function, name, avals, arguments, taken, times > _TIMES)
+            if not more:
+                break
+            taken += more
+        del self._results, self._origins  # a cycle through it would keep alive what the function wrote
+
+    def _trace(
+        self,
+        function: Any,
+        name: str,
+        avals: Sequence[Aval],
+        arguments: Any,
+        taken: list[Any],
+        last: bool,
+    ) -> list[Any]:
+        """Trace with these tensors from outside as inputs; returns those that should have been, too.
+
+        last : whether there are no others: what else is written was made by the function, and outlives it.
+        """
+        with Trace(name, **self._how) as level, recording(True):
+            cells: TraceCells | None = level.cells
+            for x in taken if cells is not None else ():
+                cells.take(x)  # type: ignore[union-attr]
+            handles = list(map(level.input, avals, self._origins))
+            inputs = list(map(alias, handles))
+            outputs = self._outputs(function, arguments(inputs))
+            check_no_leaves(inputs, name)
+            pairs = enumerate(zip(handles, inputs, strict=True))
+            self.written = [k for k, (a, b) in pairs if value_of(a) is not value_of(b)]
+            outputs += [inputs[k] for k in self.written]
+            level.drop_temporaries()
+            self.put: list[tuple[Any, bool]] = []
+            if cells is not None:
+                if last:
+                    cells.leave_temporaries()
+                put = cells.written()
+                if cells.again:
+                    again, cells.again = cells.again, []  # which would keep them alive
+                    return again
+                self.put = [(cell, x is not None) for cell, x in put]
+                outputs += [x for _, x in put if x is not None]
+                level.captured += cells.inputs()
+            if self._as_stored:
+                outputs = list(map(as_stored, outputs))
+            self.graph = level.graph(outputs)
+            self.stored = list(map(origin_of, outputs))
+            self.reads_patterns = level.reads_patterns
+        self.captured = [x for _, x in level.captured]
+        # Cells have guards of their own; what is gone was the function's.
+        own = {id(None)} | {id(c.now()) for c in (cells.kept() if cells else ()) if isinstance(c, TensorCell)}
+        self._read = [read for read in level.read.values() if id(read[0]()) not in own]
+        self.is_pure = not self.written and not self.put
+        self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
+        return []
+
+    def _outputs(self, function: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+        """Handles of the function's results, which are not the user's."""
+        args, kwargs = given
+        leaves, self.structure = opened(function(*args, **kwargs))
+        leaves = self._results(leaves)
+        #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
+        self.leaves = [(semantics_of(x), True) if isinstance(x, Operand) else (x, False) for x in leaves]
+        self._pack = self._packing(leaves)
+        return [alias(with_numbers(unwrap(x))) for x in leaves if isinstance(x, Operand)]
+
+    def _packing(self, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
+        """How results that are tensors without further semantics are packed, where it takes one call."""
+        if any(semantics is not None or not is_tensor for semantics, is_tensor in self.leaves):
+            return None
+        whole = unflatten(self.structure, leaves)
+        if len(leaves) == 1 and whole is leaves[0]:
+            return itemgetter(0)
+        if type(whole) in (tuple, list) and len(whole) == len(leaves) and all(map(is_, whole, leaves)):
+            return type(whole)
+        return partial(unflatten, self.structure)
+
+    @property
+    def own(self) -> int:
+        """How many of the outputs are the function's results."""
+        return sum(is_tensor for _, is_tensor in self.leaves)
+
+    def holds(self) -> bool:
+        """Whether tensors from outside that it read are what they were."""
+        gone = False
+        for where, held, tracked in self._read:
+            if (x := where()) is None:
+                gone = True
+            elif contents(x) is not held or is_tracked(unwrap(x)) is not tracked:
+                return False
+        if gone:  # tensors that the function itself made
+            self._read = [read for read in self._read if read[0]() is not None]
+        return not self._guards or False not in [guard() for guard in self._guards]
+
+    @property
+    def steps(self) -> bool:
+        """Whether it changes leaves: then what a call returns is not recorded."""
+        return any(isinstance(cell, TensorCell) and cell.is_leaf for cell, _ in self.put)
+
+    def donated(self) -> dict[int, int]:
+        """Which inputs are not there any more after a call, each with the output that takes its place."""
+        own = len(self.graph.inputs) - len(self.captured)
+        first = self.own
+        found = {k: first + n for n, k in enumerate(self.written)}
+        at = first + len(self.written)
+        where = {id(x): own + k for k, x in enumerate(self.captured)}
+        for cell, is_tensor in self.put:
+            if is_tensor and id(cell) in where:
+                found[where[id(cell)]] = at
+            at += is_tensor
+        return found
+
+    def inputs(self) -> Sequence[Any]:
+        """Handles of what it captured, as they are now."""
+        if not self.captured:
+            return ()
+        return [x if isinstance(x, Operand) else x.now() for x in self.captured]
+
+    def outside(self) -> list[Any]:
+        """Tensors from outside that it reads or writes, as they are now."""
+        found = [unwrap(x) for where, *_ in self._read if (x := where()) is not None]
+        return [*found, *self.inputs()]
+
+    def packed(self, handles: Sequence[Any]) -> Any:
+        """The result, from handles for its tensors."""
+        if self._pack is not None:
+            return self._pack(handles)
+        given = iter(handles)
+        leaves = [rewrap(x, next(given)) if is_tensor else x for x, is_tensor in self.leaves]
+        return unflatten(self.structure, leaves)

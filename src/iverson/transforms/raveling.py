@@ -1,0 +1,86 @@
+"""The entries of a tree as one vector, for what works on vectors: line searches, solvers, Hessians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from iverson.array_api.conventions.operands import as_operand, cast
+from iverson.array_api.entries.creation import zeros
+from iverson.array_api.entries.joining import concat
+from iverson.array_api.sparse_arrays.sparse_construction import pattern_held
+from iverson.core import dtypes
+from iverson.core.dispatch import rewrap, unwrap
+from iverson.core.errors import ShapeError
+from iverson.handles import Tensor
+from iverson.kernels.pattern_origins import is_sparse
+from iverson.ops import F
+from iverson.transforms.trees import flatten, tensors, unflatten
+
+
+def ravel_pytree(tree: Any, /) -> tuple[Tensor, Callable[[Any], Any]]:
+    """The entries of all leaves of a tree as one vector, and the function that makes a tree of such a vector.
+
+    Parameters
+    ----------
+    tree : dicts, lists, tuples, ... of tensors and numbers. Of a sparse tensor its stored entries are taken,
+        of a masked one those that exist.
+
+    Returns
+    -------
+    The vector, of the dtype that the leaves have together, and ``unravel(vector)``, whose leaves have the
+    dtypes, layouts and masks of the tree's. Both differentiate. ``unravel`` raises ShapeError for a vector of
+    another size.
+
+    Raises ArgumentTypeError for leaves that are no arrays.
+
+    >>> from iverson import asarray, ravel_pytree
+    >>> vector, unravel = ravel_pytree({"w": asarray([[1., 2.]]), "b": asarray(3.)})
+    >>> vector
+    iverson.Tensor([3., 1., 2.])
+    >>> unravel(vector * 2)["w"]
+    iverson.Tensor([[2., 4.]])
+    """
+    leaves, structure = flatten(tree)
+    leaves = tensors(leaves, "ravel_pytree", "tree")
+    parts = [_entries(x) for x in leaves]
+    dtype = dtypes.result_type(*parts) if parts else dtypes.default_float
+    flat: Any = [cast(F.reshape(p, shape=(prod(p.shape),)), dtype) for p in parts]
+    vector = concat(flat, axis=0) if flat else zeros(0)
+    ends = [int(n) for n in np.cumsum([0, *(x.shape[0] for x in flat)])]
+
+    def unravel(given: Any) -> Any:
+        """The tree with the entries of a vector."""
+        x: Any = as_operand(given, "unravel", "vector")
+        if x.shape != (int(ends[-1]),):
+            raise ShapeError(
+                "unravel", "vector", got=f"shape {x.shape}", expected=f"shape {(int(ends[-1]),)}"
+            )
+        found = []
+        for like, part, (start, stop) in zip(leaves, parts, pairwise(ends), strict=True):
+            own = F.index_basic(x, key=(slice(start, stop, 1),))
+            own = cast(F.reshape(own, shape=part.shape), part.dtype)
+            pattern = _pattern(like)
+            found.append(rewrap(like, own if pattern is None else F.from_values(own, pattern=pattern)))
+        return unflatten(structure, found)
+
+    return vector, unravel
+
+
+def _pattern(x: Any) -> Any:
+    """What a sparse tensor is stored on, None of others."""
+    plain = unwrap(x)
+    return pattern_held(plain, "ravel_pytree", "tree") if is_sparse(plain) else None
+
+
+def _entries(x: Any) -> Any:
+    """The entries of a leaf that exist, those of a sparse one that are stored."""
+    plain, pattern = unwrap(x), _pattern(x)
+    return plain if pattern is None else F.values_at(plain, pattern=pattern)
+
+
+__all__ = ["ravel_pytree"]
