@@ -1,4 +1,4 @@
-"""The tables "Coming from ..." of the README are true: both names of a row, called alike, give the same.
+"""The tables of docs/coming-from.md are true: both names of a row, called alike, give the same.
 
 What a row says in words is asserted with it, where it can be.
 """
