@@ -1,4 +1,4 @@
-"""The README is true: its blocks run, what the tables of names name exists. CONTRIBUTING counts what is there."""
+"""The README is true: its blocks run, its tables name what is there. CONTRIBUTING counts what is there."""
 
 from __future__ import annotations
 
