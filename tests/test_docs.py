@@ -185,3 +185,13 @@ def test_decisions_are_numbered_without_gaps():
     assert [int(n.name[:4]) for n in notes] == list(range(1, len(notes) + 1))
     for k, note in enumerate(notes, 1):
         assert note.read_text().startswith(f"# {k}. ")
+
+
+def test_the_glossary_names_files_that_exist_and_each_term_once():
+    text = (DOCS / "glossary.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `([^`]+)` \|$", text, re.MULTILINE)
+    terms = [term for term, _, _ in rows]
+    assert len(terms) > 80
+    assert sorted(set(terms)) == sorted(terms)
+    source = DOCS.parent / "src" / "iverson"
+    assert [(term, file) for term, _, file in rows if not (source / file).is_file()] == []
