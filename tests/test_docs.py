@@ -195,3 +195,38 @@ def test_the_glossary_names_files_that_exist_and_each_term_once():
     assert sorted(set(terms)) == sorted(terms)
     source = DOCS.parent / "src" / "iverson"
     assert [(term, file) for term, _, file in rows if not (source / file).is_file()] == []
+
+
+NOTES = sorted((DOCS / "decisions").glob("*.md"))
+NOTE_LINK = re.compile(r"\[(\d+)\]\(([^)]+)\)")
+
+
+def title_and_status(note: Path) -> tuple[str, str]:
+    """Of a note: its title with the number, and the paragraph below the title."""
+    title, status = note.read_text().split("\n\n")[:2]
+    return title.removeprefix("# "), " ".join(status.split())
+
+
+@pytest.mark.parametrize("note", NOTES, ids=lambda note: note.stem)
+def test_a_decision_has_a_status(note):
+    """It holds, or a later note replaces it; a note that replaces or extends it is a link to that."""
+    _, status = title_and_status(note)
+    form = r"\*\*Status:\*\* (holds|holds, extended by \[.+|replaced by \[\d+\]\([^)]+\))\.( |$)"
+    assert re.match(form, status), status
+    for number, target in NOTE_LINK.findall(status):
+        assert (note.parent / target).exists(), target
+        assert target.startswith(f"{int(number):04d}-"), target
+        assert target != note.name
+
+
+def test_every_decision_is_in_the_index_once():
+    """Under a topic, with its title, and with its status if a later note replaces it."""
+    index = (DOCS / "decisions.md").read_text()
+    entries = re.findall(r"^- \[(.*)\]\(decisions/(.*\.md)\)(.*)$", index, flags=re.MULTILINE)
+    assert sorted(name for _, name, _ in entries) == [note.name for note in NOTES]
+    assert index.index("\n## ") < index.index("\n- ")
+    for listed, name, rest in entries:
+        title, status = title_and_status(DOCS / "decisions" / name)
+        assert listed == title
+        replaced = re.match(r"\*\*Status:\*\* replaced by \[(\d+)\]", status)
+        assert rest == (f", replaced by {replaced[1]}" if replaced else ""), name
