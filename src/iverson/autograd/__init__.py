@@ -1,4 +1,25 @@
-"""The engine: recording, needs, the reverse pass, the forward walk, and custom Functions."""
+"""Eager automatic differentiation: the recorded graph, reverse and forward mode, and custom Functions.
+
+Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules below, each
+imports only those listed before it.
+
+- `mode`: the grad mode, which says if ops are recorded.
+- `node`: nodes of the recorded graph.
+- `joint`: the op that stands for a call of a custom Function.
+- `unrecorded`: values that a custom Function computes without a record.
+- `record`: the eager interpreter, which runs an op and records it.
+- `functions`: custom ops with a hand-written derivative.
+- `tracked_guards`: errors where a tracked tensor would lose its gradient unnoticed.
+- `plan`: the derivative rules of an op that run, and the entries they compute.
+- `needs`: demand propagation, from the requested inputs to every node.
+- `densify_watch`: the warning before the gradient of a large sparse leaf becomes dense.
+- `stored_entries`: reading and building sparse handles without a call of an op.
+- `accumulate`: sums of the cotangents that arrive at one place.
+- `skipped_cotangents`: reports of cotangents that are not computed.
+- `engine`: the reverse pass.
+- `forward`: forward mode, by pushing tangents along the recorded graph.
+- `api`: the public `grad`, `backward` and `register_hook`.
+"""
 
 from iverson.autograd.api import HookHandle, backward, grad, register_hook
 from iverson.autograd.functions.function import Function, once_differentiable

@@ -1,7 +1,7 @@
-"""Adding up the cotangents that arrive at one place, in as little memory as their supports allow.
+"""Accumulation of cotangents: a running sum at one place, in as little memory as their supports allow.
 
-The first arrival is kept as it is. Strided arrivals after it are added into one buffer that is ours. Arrivals
-in smaller layouts wait, at most twice the full size together, and are then summed at once.
+The first arrival is kept as it is. Strided arrivals after it are added into one buffer that the sum owns.
+Arrivals in smaller layouts wait, at most twice the full size together, and are then summed at once.
 """
 
 from __future__ import annotations

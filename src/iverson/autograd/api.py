@@ -1,4 +1,4 @@
-"""What users call: `grad` and `backward` over the recorded graph, and hooks on tensors."""
+"""Public API of differentiation: `grad` and `backward` over the recorded graph, and hooks on tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A warning before the gradient of a large sparse leaf becomes dense, and how to ask for less.
+"""Densification warning: raised before the gradient of a large sparse leaf becomes dense, with the remedy.
 
 The gradient of a sparse tensor is the derivative over all entries (design, 2.1): often nonzero everywhere.
 """

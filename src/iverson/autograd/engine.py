@@ -1,7 +1,7 @@
-"""The reverse pass: one walk back over the needed part of the graph.
+"""Reverse pass: one walk back over the needed part of the recorded graph.
 
 A rule runs only if its input's cotangent is needed in this call and a cotangent has arrived; an undefined
-cotangent (a constant in the zero layout) is never handed on. No recursion, no state on nodes.
+cotangent (a constant in the zero layout) is never passed on. No recursion, no state on nodes.
 """
 
 from __future__ import annotations

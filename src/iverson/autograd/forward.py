@@ -1,7 +1,7 @@
-"""Forward mode: the recorded graph walked from the inputs, pushing tangents by each op's jvp.
+"""Forward mode: a walk over the recorded graph from the inputs, which pushes tangents by each op's JVP.
 
 One graph serves both modes, so forward and reverse nest in any mixture and no perturbations can be confused;
-the price is that the graph is held while tangents run (docs/decisions).
+the price is that the graph stays in memory while tangents run (docs/decisions).
 """
 
 from __future__ import annotations

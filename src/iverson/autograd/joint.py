@@ -1,4 +1,4 @@
-"""Ops with one rule for all inputs that reads the node: those of custom Functions."""
+"""`JointOp`: the op of one call of a custom Function, with one derivative rule for all inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether ops are recorded: a context variable, so that every thread and task has its own."""
+"""Grad mode: whether ops are recorded, a context variable, so that every thread and task has its own."""
 
 from __future__ import annotations
 

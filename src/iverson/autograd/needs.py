@@ -1,6 +1,6 @@
-"""Working out needs: one walk from the requested inputs to find, per node, what is demanded of it.
+"""Demand propagation: one walk from the requested inputs finds, per node, the demand on its cotangents.
 
-Needs are worked out afresh for every pass and nothing on a node changes, so that passes over one graph from
+Needs are computed afresh for every pass and nothing on a node changes, so that passes over one graph from
 many threads are independent.
 """
 

@@ -1,4 +1,4 @@
-"""Nodes: what a recorded op leaves behind for differentiation.
+"""Nodes of the recorded graph: what an op leaves behind for differentiation.
 
 A node keeps values and the nodes it came from, never handles, so there are no reference cycles and no
 gradient outlives its use. Its number grows with time: parents have smaller ones, so sorting by number is

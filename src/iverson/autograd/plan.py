@@ -1,8 +1,9 @@
-"""Plans: which rules of an op run, and on which entries.
+"""Plans of pullbacks and pushforwards: the derivative rules of an op that run, and the entries they compute.
 
-What is computed of a cotangent is the meet of its demand, where somebody reads it, with its support, where it
-may be nonzero. Here, and nowhere else, it is decided: by pure functions of the op, of what is known of its
-operands, of the demands and of the supports. The passes (`engine`, `forward`, `needs`) carry plans out.
+Of a cotangent, the meet of two sets of entries is computed: its demand, the entries that are read, and its
+support, the entries that may be nonzero. Pure functions decide it here, from the op, from what is known of
+its operands, from the demands and from the supports. The passes (`engine`, `forward`, `needs`) carry the
+plans out.
 
 A support counts if it lasts. That of a value which may be differentiated later, where it is zero now, does
 not: callers give Full in its place. A plan follows from the op and the kinds of these sets; the op keeps it.

@@ -1,4 +1,4 @@
-"""The eager interpreter: carry out the op now and, where a gradient may be asked for, record it.
+"""Eager interpreter: carries out an op now and, where a gradient may be asked for, records it.
 
 This is the hot path of every eager call, so it is one function with the common case first.
 """

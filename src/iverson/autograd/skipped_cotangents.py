@@ -1,4 +1,4 @@
-"""Reports, to who counts work, of cotangents that a reverse pass does not compute or computes in part."""
+"""Reports of skipped work: cotangents that a reverse pass does not compute, or computes in part."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The entries of a sparse handle and a handle with given entries, for rules and the engine.
+"""Stored entries of sparse handles, read and replaced without a call of an op where nothing is recorded.
 
 Cotangents of sparse tensors mostly are on the very pattern that is asked for, and nothing is recorded while
-they are computed: then there is nothing to carry out, and no op to call.
+they are computed: then nothing has to be carried out. In all other cases the ops ``values_at`` and
+``from_values`` do it.
 """
 
 from __future__ import annotations

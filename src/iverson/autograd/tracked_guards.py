@@ -1,5 +1,7 @@
-"""What must not happen to a tracked tensor unnoticed: that it leaves as a number, stops being a leaf, or is a
-leaf that its owner does not see.
+"""Guards on tracked tensors: errors where a gradient would be lost unnoticed.
+
+That is so where a tracked tensor leaves as a Python number, where it stops being a leaf, and where it becomes
+a leaf that its owner does not see.
 
 Which variables are being differentiated by a transform is known for all threads: a function may hand its
 arguments to workers.

@@ -1,4 +1,4 @@
-"""What a `Function` computes without a record, or reads from around it: none of it passes for a constant.
+"""Unrecorded values in a `Function`, computed without a record or read from its closure: none is a constant.
 
 ``forward`` runs under `no_grad`, and rules may leave for NumPy. During such a call the handles of values
 that depend on its inputs are marked (``_node`` None, ``_index`` UNRECORDED), and it is noted if one of them

@@ -1,4 +1,18 @@
-"""The Tensor handle: operators, indexing, conversion and printing. Named methods come from `array_api`."""
+"""The handle `Tensor`: operators, indexing, conversion and printing. Named methods come from `array_api`.
+
+Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules below, each
+imports only those listed before it.
+
+- `views`: writes through parts of tensors into their base, and back.
+- `subscripts`: ``x[key]``, ``x[key] = value`` and ``@``, brought to the canonical form of ops.
+- `array`: the base class of all kinds of arrays.
+- `printing`: the text of a tensor.
+- `spy`: pictures of the pattern of a tensor or of a mask.
+- `notebook`: the HTML of a tensor.
+- `tensor`: the class `Tensor`.
+- `typing`: types of the public functions' parameters.
+- `convert`: `asarray`.
+"""
 
 from iverson.handles.convert import asarray
 from iverson.handles.tensor import Tensor

@@ -1,4 +1,4 @@
-"""What every kind of array can do, whatever its entries mean: operators, indexing, Python numbers.
+"""`Array`, the base class of all kinds of arrays: operators, indexing, Python numbers.
 
 All of it ends in ops or in the few methods a kind has of its own (``_become``, ``item``, ...). The
 functions of `iverson.array_api` that take an array first are bound here as methods.

@@ -1,4 +1,4 @@
-"""Bringing data in: `asarray`."""
+"""`asarray`: a Tensor from Python numbers, nested sequences and arrays of other libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arrays are shown in notebooks: what they are, where their entries are, and the entries as text."""
+"""HTML of arrays for notebooks: a line of facts, a picture of the pattern, and the entries as text."""
 
 from __future__ import annotations
 

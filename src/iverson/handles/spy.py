@@ -1,4 +1,4 @@
-"""Pictures of where a tensor may be nonzero, or which of its entries exist: `x.spy()`, and notebooks.
+"""Spy plots, of the entries of a tensor that may be nonzero or that exist: for `x.spy()` and notebooks.
 
 A picture is a grid of at most `SIDE` x `SIDE` cells, and is made of at most `MOST` entries: of a large
 pattern, one from each of as many stretches of equal length.

@@ -1,4 +1,4 @@
-"""Reading and writing parts of a tensor, and ``@``: from what users write to the ops' canonical form.
+"""Indexing, assignment and ``@``: brought from the form that users write to the ops' canonical form.
 
 NumPy's rules hold: basic keys (integers, slices, None, ...), integer arrays that broadcast together,
 boolean masks. Every index is checked here, before a kernel sees it.

@@ -1,4 +1,4 @@
-"""The Tensor: a handle on a value and the node that made it.
+"""`Tensor`: a handle on a value and on the node that computed it.
 
 In-place operators and assignment rebind the handle; nodes keep values, so nothing recorded before changes.
 """

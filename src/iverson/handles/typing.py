@@ -1,6 +1,6 @@
-"""The types of the public functions, for type checkers and editors.
+"""Types in the signatures of public functions, for type checkers and editors.
 
-A function of arrays is annotated ``def f(x: A | ArrayLike, ...) -> A``: what it gives is of the kind of those
+A function of arrays is annotated ``def f(x: A | ArrayLike, ...) -> A``: its result is of the kind of those
 operands that are more than plain arrays (`MaskedTensor`, say), and a Tensor where there is none. So no
 signature needs overloads, and kinds that are added above this layer need no mention here.
 """

@@ -1,11 +1,11 @@
-"""Parts of tensors, as basic indexing, reshapes and permutations make them: a write into one is a write into
-the tensor it is of, and what is written into that is in its parts.
+"""Views: parts of tensors that basic indexing, reshapes and permutations give, through which writes go.
 
-A part knows its base weakly, and its key; a base knows its parts weakly. (A base that is a part itself is
-kept by its parts, as nobody else may: of `x.T[0]`, a write goes through the transpose.) Nothing is done where
-parts are read. A write into a part assigns it to its place in the base, and one into a base reads its parts
-anew, by the ops of any assignment and any part: so both are recorded, traced and mapped as these. A part of
-rank 0 is a number, which is no part, as in NumPy.
+A write into a part is a write into its base, the tensor that it is a part of; and what is written into the
+base is in its parts. A part knows its base weakly, and its key; a base knows its parts weakly. (A base that
+is a part itself is kept by its parts, as nobody else may: of `x.T[0]`, a write goes through the transpose.)
+Nothing is done where parts are read. A write into a part assigns it to its place in the base, and one into a
+base reads its parts anew, by the ops of any assignment and any part: so both are recorded, traced and mapped
+as these. A part of rank 0 is a number, which is no part, as in NumPy.
 """
 
 from __future__ import annotations

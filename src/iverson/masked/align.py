@@ -1,4 +1,4 @@
-"""Masks that meet: the mask of a result of several operands, and an operand's entries at it."""
+"""Mask alignment: the common mask of several operands, and the entries of an operand at it."""
 
 from __future__ import annotations
 

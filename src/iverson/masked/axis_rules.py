@@ -1,4 +1,4 @@
-"""Rules of ops that go along axes: reductions, scans, softmax and orders.
+"""Masked rules of ops along axes: reductions, scans, softmax and sorting.
 
 The entries are put in place with a neutral one where nothing is specified, and the specified ones of the
 result are packed again; entries in a list are first put in small matrices (`iverson.masked.line_buckets`).

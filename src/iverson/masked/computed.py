@@ -1,4 +1,4 @@
-"""Masks that are computed in a trace or a batch: which entries are specified is known only when that runs.
+"""Masks computed in a trace or a batch, whose specified entries are known only when that runs.
 
 The vector of a masked tensor with such a mask has all entries. Those that are not specified are 1 where they
 enter it and 0 where they leave it, by selections: so their cotangents are zeros of a selection, which nothing

@@ -1,4 +1,4 @@
-"""Making masked tensors: from data and a mask."""
+"""Constructors of masked tensors: `masked_tensor` and `as_masked_tensor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other packages ask of an operand, answered for a masked tensor: functions registered by type."""
+"""Answers about masked operands to questions of other packages: functions registered by type."""
 
 from __future__ import annotations
 

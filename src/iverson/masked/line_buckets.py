@@ -1,4 +1,4 @@
-"""Lines of entries, and buckets of lines: how what goes along an axis is done for entries in a list.
+"""Buckets of lines: listed entries of a sparse mask as a few small matrices, for ops along an axis.
 
 Lines whose numbers of entries are between two powers of two make a matrix with a mask that is at least half
 full. So an op along an axis is that op on a few small masked matrices, with work that grows with the number

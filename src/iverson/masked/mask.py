@@ -1,4 +1,4 @@
-"""Masks: which entries are specified, and the plain vectors of specified entries that all else works on.
+"""Masks: the specified entries of an array, and their places in the plain vector that ops work on.
 
 A masked tensor is held as the vector of its specified entries. An entry that is not specified is not in it,
 so nothing that stood there can reach a value or a derivative of any order.

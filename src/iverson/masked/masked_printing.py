@@ -1,4 +1,4 @@
-"""How masked tensors print: as tensors do, with ``--`` where an entry is unspecified."""
+"""The ``repr`` and the HTML of masked tensors: as of tensors, with ``--`` where an entry is unspecified."""
 
 from __future__ import annotations
 

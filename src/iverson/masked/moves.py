@@ -1,4 +1,4 @@
-"""Rules of ops that move entries: indexing, assignment, joining, permuting, reshaping.
+"""Masked rules of ops that move entries: indexing, assignment, joining, permuting, reshaping.
 
 The numbers of the entries are moved instead of the entries (`Mask.numbers`): where they arrive is the mask of
 the result, and its vector is gathered by them. So any layout's kernel that moves entries moves masks too. The

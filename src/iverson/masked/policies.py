@@ -1,4 +1,4 @@
-"""What happens where two operands have different masks: a context variable, one per thread and task."""
+"""Policy for operands with different masks: a context variable, one per thread and task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A masked tensor as a node of pytrees: its leaf is the vector of its specified entries.
+"""Masked tensors as nodes of pytrees, whose leaf is the vector of specified entries.
 
 So a map over a tree reaches specified entries only, and the mask is part of the tree's structure. optree is
-imported, and told, when the first masked tensor is made.
+imported, and the node registered, when the first masked tensor is made.
 """
 
 from __future__ import annotations

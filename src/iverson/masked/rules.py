@@ -1,8 +1,8 @@
-"""How ops act on masked tensors: one table, by the op's name or by what its record says of it.
+"""Table of masked rules: how each op acts on masked tensors, by its name or by a fact in its record.
 
 A rule works on the plain vectors of specified entries, with ops of the table; so every derivative follows
 from those ops' own rules. Where an op needs an entry's place (a reduction along an axis, a product of
-matrices), the vector is put in place with a neutral entry where nothing is specified (`lines`).
+matrices), the vector is put in place with a neutral entry where nothing is specified (`axis_rules`).
 """
 
 from __future__ import annotations

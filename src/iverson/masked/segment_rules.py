@@ -1,4 +1,4 @@
-"""Rules of ops over segments: entries that are told, by index arrays, which entry of the result they go to.
+"""Masked rules of segment ops, in which index arrays name for each entry the entry of the result it goes to.
 
 The table that names these rules is in `iverson.masked.rules`.
 """

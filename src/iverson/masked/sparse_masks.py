@@ -1,4 +1,4 @@
-"""Masks that are the pattern of a sparse layout: work on the specified entries grows with their number."""
+"""Masks held as the pattern of a sparse layout, so that work grows with the number of specified entries."""
 
 from __future__ import annotations
 

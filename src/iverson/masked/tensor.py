@@ -1,4 +1,4 @@
-"""The MaskedTensor: a tensor some of whose entries do not exist.
+"""`MaskedTensor`: a tensor with a mask, some of whose entries do not exist.
 
 It holds a plain Tensor, the vector of the specified entries, and a `Mask`. What it computes is in
 `iverson.masked.rules`; every function, method and operator of a Tensor is one of a MaskedTensor.

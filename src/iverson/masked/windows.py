@@ -1,4 +1,4 @@
-"""Rules of windows over the last axes: pools, convolutions, and the moves that they are made of.
+"""Masked rules of ops over windows of the last axes: pooling, convolution, unfold and fold.
 
 Entries are gathered window by window, and what is made of a window is a reduction or a product of matrices,
 whose rules know which entries exist. The ops are of `iverson.nn`; the table that names these rules is in

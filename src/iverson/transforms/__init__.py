@@ -1,5 +1,24 @@
-"""Functions of functions: derivatives `grad vjp jvp value_and_grad jacobian hessian hvp`, compilation `jit`,
-batches `vmap`, and control flow; over pytrees, to any order, in any mixture."""
+"""Transforms of functions over pytrees: derivatives, compilation, batching and control flow.
+
+`grad vjp jvp value_and_grad jacobian hessian hvp` differentiate, `jit` compiles, `vmap` maps over a batch,
+`cond scan while_loop fori_loop` are control flow and `checkpoint` recomputes; to any order, in any mixture.
+
+Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules and
+sub-packages below, each imports only those listed before it.
+
+- `trees`: flattening and rebuilding pytrees of tensors.
+- `raveling`: the leaves of a pytree as one vector.
+- `pytree_tracing`: traces of functions of pytrees.
+- `entry_counts`: one trace for sparse operands with any number of entries.
+- `jit`: the cache of compiled traces.
+- `batching`: `vmap`.
+- `jacobians`: sparse Jacobians from few passes.
+- `derivatives`: `grad`, `vjp`, `jvp`, `jacobian`, `hessian` and `hvp`.
+- `control_flow`: `cond`, `scan`, loops and `checkpoint`.
+- `external`: Python code as a step of graphs.
+- `implicit`: the implicit function theorem.
+- `krylov`: linear systems and eigenpairs by Krylov methods.
+"""
 
 from iverson.transforms.batching.mapping import vmap
 from iverson.transforms.control_flow import checkpoint, cond, fori_loop, scan, while_loop

@@ -1,8 +1,8 @@
 """Control flow over pytrees: `cond`, `scan`, `while_loop`, `fori_loop`, and `checkpoint`.
 
 A function that is given is run once, on tensors without entries, and becomes a graph that an op runs
-(`iverson.graph.control.cond_checkpoint`, `scan`, `while_loop`); eagerly, too, so that a call leaves one node
-behind.
+(`iverson.graph.control.cond_checkpoint`, `scan_loop`, `while_loop`); eagerly, too, so that a call leaves one
+node behind.
 """
 
 from __future__ import annotations

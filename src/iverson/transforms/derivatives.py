@@ -1,4 +1,4 @@
-"""The transforms on functions. Each records the function on fresh variables and walks the one graph.
+"""Derivative transforms: each records the function on fresh variables and walks the recorded graph.
 
 A result is itself recorded exactly if it can be differentiated further: if what the function touched reaches
 beyond this call's own variables, or the caller's cotangents are tracked. So transforms nest in any mixture,

@@ -1,4 +1,4 @@
-"""One trace for sparse operands with any number of entries.
+"""Polymorphism in the number of stored entries: one trace for sparse operands with any number of them.
 
 A trace is of operands that store so many entries. Where a second one, with numbers that occur nowhere else in
 place of these, writes down the same but for the numbers, what the function computes does not depend on them:

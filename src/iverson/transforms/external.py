@@ -1,8 +1,8 @@
-"""Python code as a step of graphs: called with the entries of its operands when a graph runs.
+"""Callbacks to Python as steps of graphs, called with the entries of their operands when a graph runs.
 
     %2, %3 = external[of=@0](%0, %1)
 
-What it computes is not looked into, so that it has no derivative of its own: a `Function` around it says one.
+The code is not looked into, so that it has no derivative of its own: a `Function` around it gives one.
 In a batch it is called example by example.
 """
 

@@ -1,4 +1,4 @@
-"""What solves an equation, as a function of what the equation depends on: the implicit function theorem."""
+"""Implicit differentiation: the solution of an equation as a function of what the equation depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compilation of functions of tensors: traced once for each kind of arguments, then run as one program."""
+"""`jit`: functions of tensors, traced once for each kind of arguments and then run as one program."""
 
 from __future__ import annotations
 

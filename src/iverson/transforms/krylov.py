@@ -1,4 +1,4 @@
-"""Linear systems and eigenpairs by Krylov methods, of matrices and of functions of vectors.
+"""Krylov methods for linear systems and eigenpairs, of matrices and of functions of vectors.
 
 Matrices are handed to ops of the table (`iverson.ops.linear_algebra.krylov_ops`). A `LinearOperator` is known
 by its products alone: SciPy iterates with these, and what it finds is differentiated as the solution of an

@@ -1,4 +1,4 @@
-"""Functions of pytrees, traced: the graph of one, and how its results are packed."""
+"""Traces of functions of pytrees: the graph of a function, and how its results are packed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entries of a tree as one vector, for what works on vectors: line searches, solvers, Hessians."""
+"""Raveling: the entries of a pytree as one vector, for line searches, solvers and Hessians."""
 
 from __future__ import annotations
 

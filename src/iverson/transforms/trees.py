@@ -1,4 +1,4 @@
-"""Functions of pytrees of tensors: flattening, names, and the variables their inputs are replaced with."""
+"""Pytrees of tensors: flattening, names, and the fresh variables that replace a function's inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `Function` reads from around it in a trace or a batch: made arguments of it.
+"""Closure conversion: values that a `Function` reads from its closure in a trace or a batch become arguments.
 
     class F(Function):                                   class F(Function):
         forward(ctx, x): return x * s             ->         forward(ctx, x, s): return x * s

@@ -1,4 +1,4 @@
-"""What a call of a custom op keeps from ``forward`` for its rules, and what ``forward`` says about it."""
+"""Context (``ctx``) of a call of a custom op: what ``forward`` saves for the rules, and what it declares."""
 
 from __future__ import annotations
 

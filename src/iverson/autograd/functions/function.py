@@ -1,7 +1,7 @@
-"""Custom ops with a hand-written derivative: `Function`, in PyTorch's form.
+"""`Function`: custom ops with a hand-written derivative, in PyTorch's form.
 
 Each call of ``apply`` becomes a node with a joint rule. The rule gets a context of its own per backward
-call, so ``ctx.needs_input_grad`` tells the truth for that call, also with many threads on one graph.
+call, so ``ctx.needs_input_grad`` is right for that call, also with many threads on one graph.
 """
 
 from __future__ import annotations

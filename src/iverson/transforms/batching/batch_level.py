@@ -1,4 +1,4 @@
-"""The level of a batch: values that stand for one example, ops that are carried out on all of them at once.
+"""Batch level: values that stand for one example, and ops that are carried out on all examples at once.
 
 A `Batched` value holds a handle with the examples along its first axis: eager, tracked, traced, or of a batch
 outside. A Tensor holds it like a layout's value, so that functions, gradients and masks inside the mapped

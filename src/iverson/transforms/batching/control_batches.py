@@ -1,4 +1,4 @@
-"""Control flow on a batch of examples: bodies are batched, and become bodies of the same op.
+"""Batching of control flow: bodies are batched, and become bodies of the same op.
 
 What is the same for all examples stays so, until a body makes it differ. Where the examples themselves decide
 on a branch, each that some take is run, for those that take it, and `where` chooses; a loop runs until those

@@ -1,4 +1,4 @@
-"""Custom Functions in a batch: by their own rule, else mapped themselves, else example by example.
+"""Batching of custom Functions: by their own rule, else mapped themselves, else example by example.
 
 A call on values of a batch is a call outside of it, of a Function on all examples whose forward and backward
 are the user's in a batch of their own. So a gradient outside is the user's, too.

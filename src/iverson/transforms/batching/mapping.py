@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example as a function of many, which are computed together (`batch`)."""
+"""`vmap`: a function of one example as a function of many, which are computed together (`batch_level`)."""
 
 from __future__ import annotations
 

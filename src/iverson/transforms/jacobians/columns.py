@@ -1,6 +1,6 @@
-"""The entries of a Jacobian: pullbacks of unit cotangents, or pushforwards of unit tangents, many at once.
+"""Rows and columns of a Jacobian: pullbacks or pushforwards of unit vectors, many in one pass.
 
-A batch of unit vectors is zero outside of the box around them, so that passes through what keeps supports
+A batch of unit vectors is zero outside of the box around them, so that passes through ops that keep supports
 touch that part alone.
 """
 

@@ -1,4 +1,4 @@
-"""Which entries of inputs each entry of a recorded value may depend on: where a Jacobian is zero for sure.
+"""Sparsity detection for Jacobians: the entries of inputs that each entry of a recorded value may depend on.
 
 A walk over the nodes that a function left behind. What an op says of itself decides: elementwise, a move of
 entries, a reduction, lines along an axis, a product. Of any other op, an entry of a result may depend on all.

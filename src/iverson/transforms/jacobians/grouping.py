@@ -1,4 +1,4 @@
-"""Columns of a sparse matrix in groups that share no row: one product with their sum tells them apart.
+"""Column grouping: columns of a sparse matrix that share no row are told apart in one product with their sum.
 
 After A. R. Curtis, M. J. D. Powell and J. K. Reid, "On the estimation of sparse Jacobian matrices", Journal
 of the Institute of Mathematics and its Applications 13, 1974.

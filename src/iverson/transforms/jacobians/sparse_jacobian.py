@@ -1,4 +1,4 @@
-"""Jacobians with zeros that are known (`dependence`), from few passes.
+"""Sparse Jacobians from few passes, where zeros are known (`dependence`).
 
 Columns that share no row are found by one pushforward, from the sum of their unit vectors; rows that share no
 column by one pullback (`grouping`). Rows that may depend on anything are pulled back one by one in either
