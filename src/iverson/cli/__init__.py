@@ -1,7 +1,17 @@
-"""The command line: ``iverson``, or ``python -m iverson``.
+"""Command line: ``iverson``, or ``python -m iverson``.
 
 A command is a module here with ``add(parser)``, which declares its arguments, and ``run(options)``, which
 returns the exit status. Nothing in the library imports this package.
+
+Import rule: any other package; of the modules below, each imports only those listed before it.
+
+- `command_target`: the argument ``MODULE:FUNCTION``, and the tensors that the function is called with.
+- `demo`: a short session that shows what Iverson does.
+- `info`: versions, processor, threads and the folder of kernels.
+- `check`: gradcheck of a function.
+- `explain_command`: the report of a function's work.
+- `bench`: times of a few calls, beside NumPy's.
+- `cache`: the folder of compiled kernels, and its deletion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a command is about: ``MODULE:FUNCTION`` and the tensors that the function is called with."""
+"""The target of a command: ``MODULE:FUNCTION``, and the tensors that the function is called with."""
 
 from __future__ import annotations
 

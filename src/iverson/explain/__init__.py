@@ -1,5 +1,20 @@
-"""Reports of the work done and skipped. Counting itself is in `iverson.core.counting.work` and
-`iverson.core.counting.cost`.
+"""Reports of the work that a function does and avoids.
+
+Counting itself is in `iverson.core.counting.work` and `iverson.core.counting.cost`.
+
+Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules below, each
+imports only those listed before it.
+
+- `counts`: counts of the work in a ``with`` block, and their table.
+- `model`: the data of a report.
+- `rule_costs`: the cost of a derivative rule, from a trace of it.
+- `program`: the steps of the compiled program of a graph.
+- `observe`: tracing, running and counting a function, which fills the model.
+- `text`: the report as text.
+- `layered`: layered drawings of graphs (Sugiyama).
+- `picture`: the graph of a report as SVG.
+- `page`: the report as an HTML page.
+- `report`: the public `report`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts in a block, and as a table."""
+"""Work counters: counts of the work in a ``with`` block, and their table."""
 
 from __future__ import annotations
 

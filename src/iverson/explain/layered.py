@@ -1,4 +1,4 @@
-"""Layered drawings of directed acyclic graphs: where nodes stand and how edges run.
+"""Layered graph drawing: the places of nodes and the paths of edges of a directed acyclic graph.
 
 After Sugiyama, Tagawa and Toda, Methods for Visual Understanding of Hierarchical System Structures (1981):
 nodes in layers, so that edges go down; edges across several layers through a point in each; the order within

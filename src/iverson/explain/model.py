@@ -1,4 +1,4 @@
-"""What a report says: steps, and pieces of work that were avoided, each with its reason. Plain data."""
+"""Data model of a report: steps, and pieces of work that were avoided, each with its reason."""
 
 from __future__ import annotations
 

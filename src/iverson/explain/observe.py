@@ -1,4 +1,4 @@
-"""What a function does and what it does not: traced, simplified and run, with everything counted."""
+"""Instrumented run of a function: it is traced, simplified and run, with everything counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: no script, no font, no picture from anywhere."""
+"""HTML page of a report, self-contained: no script, no font, no picture from anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of a report as SVG: what is carried out, and in grey what is not."""
+"""SVG picture of a report's graph: the equations that are carried out, and in grey those that are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of the program that a graph is compiled to."""
+"""Steps of the compiled program of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report`: a function called once, and an account of what it did and what it did not need to do."""
+"""`report`: an account of what one call of a function did and what it did not need to do."""
 
 from __future__ import annotations
 

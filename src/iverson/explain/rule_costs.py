@@ -1,5 +1,4 @@
-"""What a rule would cost: it is run in a trace of its own, and the equations that it writes down are
-added up."""
+"""Costs of derivative rules: each is run in a trace of its own, whose equations are added up."""
 
 from __future__ import annotations
 

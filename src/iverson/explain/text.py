@@ -1,4 +1,4 @@
-"""A report as text."""
+"""Text of a report."""
 
 from __future__ import annotations
 

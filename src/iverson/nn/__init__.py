@@ -1,8 +1,24 @@
 """Functions of neural networks, named as in `torch.nn.functional`, with ``axis`` for a dimension.
 
-They hold no parameters: a layer is a function of them, and parameters are any pytree. What exists in
-`iverson` under the same name is that function, but for `pad`, whose widths are PyTorch's. Chance comes from a
-generator that is handed over (``rng``).
+They hold no parameters: a layer is a function of them, and parameters are any pytree. A function that exists
+in `iverson` under the same name is that function, except for `pad`, whose widths are PyTorch's. Functions
+that draw random numbers take a generator (``rng``).
+
+Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules below, each
+imports only those listed before it.
+
+- `layer_arguments`: checks of what callers pass.
+- `init`: initial values of parameters.
+- `layers`: affine maps, embeddings and dropout.
+- `activations`: elementwise activations and gates.
+- `attention`: scaled dot-product attention.
+- `convolution`: convolutions, their transposes, `unfold` and `fold`.
+- `pooling`: maxima, means and norms of windows.
+- `normalization`: layer, batch, instance and group normalisation, and others.
+- `resizing`: interpolation, padding and pixel shuffles of images.
+- `graphs`: functions for graph neural networks.
+- `alignment`: the CTC loss.
+- `losses`: all other losses.
 """
 
 import typing as _typing

@@ -1,7 +1,8 @@
-"""Activations: functions entry by entry, and gates over halves of an axis.
+"""Activation functions, elementwise or gates over halves of an axis.
 
-Compositions of ops: what a branch does not choose has a structurally zero derivative, and is computed at a
-number where its function would overflow. At a kink the derivative is that of the op which has it.
+They are compositions of ops: the branch that is not chosen has a structurally zero derivative, and is
+computed at a number where its function would overflow. At a kink the derivative is that of the op that has
+the kink.
 """
 
 from __future__ import annotations

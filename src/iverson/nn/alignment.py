@@ -1,4 +1,4 @@
-"""The CTC loss: over all alignments of labels with a sequence, by a recurrence in index notation."""
+"""CTC loss: over all alignments of labels with a sequence, by a recurrence in index notation."""
 
 from __future__ import annotations
 

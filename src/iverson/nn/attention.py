@@ -1,4 +1,4 @@
-"""Attention: sums of values weighted by the softmax of products of queries with keys."""
+"""Scaled dot-product attention: sums of values weighted by the softmax of products of queries with keys."""
 
 from __future__ import annotations
 

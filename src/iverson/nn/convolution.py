@@ -1,7 +1,7 @@
 """Convolutions and windows over spatial axes, in index notation, from which their derivatives follow.
 
-Arrays have the shape (batch, channels, *spatial), or no batch. What is padded is padded before; the index
-expressions read what is inside alone. A transposed convolution is the derivative of a convolution.
+Arrays have the shape (batch, channels, *spatial), or no batch. Padding is a separate step before; the index
+expressions read only what is inside. A transposed convolution is the derivative of a convolution.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What layers on graphs are made of: functions over segments of edges, and products at a pattern alone."""
+"""Graph neural networks: reductions over segments of edges, and products sampled at a pattern."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""First values of parameters: arrays of a shape, drawn from a generator. Named as in `torch.nn.init`.
+"""Initial values of parameters: arrays of a shape, drawn from a generator. Named as in `torch.nn.init`.
 
 A weight has the shape (results, inputs, *window), as `linear` and the convolutions take it: its *fan in* is
-how many entries one result reads, its *fan out* how many results read one entry.
+the number of entries that one result reads, its *fan out* the number of results that read one entry.
 """
 
 from __future__ import annotations

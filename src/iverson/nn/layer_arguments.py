@@ -1,4 +1,4 @@
-"""What callers of `iverson.nn` hand in, checked: real arrays, one number for each spatial axis."""
+"""Argument checks of `iverson.nn`: real arrays, shapes that fit, one number for each spatial axis."""
 
 from __future__ import annotations
 

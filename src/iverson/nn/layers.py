@@ -1,4 +1,4 @@
-"""Affine maps, embeddings and dropout: the layers with a parameter, or chance, of their own."""
+"""Layers with a parameter or random draws: affine maps, embeddings and dropout."""
 
 from __future__ import annotations
 

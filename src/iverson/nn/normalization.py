@@ -1,4 +1,4 @@
-"""Normalisation: entries with the mean taken off and divided by the spread over some axes of them."""
+"""Normalisation: entries less their mean, divided by their spread, over some axes."""
 
 from __future__ import annotations
 

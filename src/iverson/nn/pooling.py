@@ -1,4 +1,4 @@
-"""Pooling: windows of spatial axes reduced to their largest entries, means or norms.
+"""Pooling: the maximum, mean or norm of each window of spatial axes.
 
 Of equal entries the first takes the derivative, as in PyTorch.
 """

@@ -1,4 +1,4 @@
-"""Images in other sizes: interpolation axis by axis, padding, and channels as pixels."""
+"""Image resizing: interpolation axis by axis, padding, and pixel shuffles (channels as pixels and back)."""
 
 from __future__ import annotations
 

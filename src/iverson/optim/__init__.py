@@ -1,4 +1,16 @@
-"""Optimizers on pytrees of parameters, schedules of their rates, and bounds on gradients."""
+"""Optimizers on pytrees of parameters, learning-rate schedules, and clipping of gradients.
+
+Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules below, each
+imports only those listed before it.
+
+- `clipping`: bounds on gradients before a step.
+- `touched_parts`: the entries of a parameter that a step reads and writes.
+- `traced`: a step inside a trace.
+- `base`: the base class of optimizers.
+- `optimizers`: the optimizers, each with its formula.
+- `lbfgs`: the optimizer L-BFGS.
+- `schedules`: learning rates by epoch.
+"""
 
 from iverson.optim.base import Optimizer, ParamGroup
 from iverson.optim.clipping import clip_grad_norm_, clip_grad_value_

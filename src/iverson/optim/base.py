@@ -1,8 +1,8 @@
-"""What all optimizers share: parameters as a pytree, one update per parameter, and their state.
+"""`Optimizer`, the base class: parameters as a pytree, one update per parameter, and the state of updates.
 
 An optimizer is a final class with two methods: ``_start(value)`` makes the state of a parameter, of NumPy
 arrays, and ``_update(value, gradient, state, lr)`` writes a step into ``value`` and ``state``: NumPy arrays
-too, or tensors of a trace (`iverson.optim.traced`). It is handed the part of a parameter that a gradient has
+too, or tensors of a trace (`iverson.optim.traced`). It gets the part of a parameter that a gradient has
 (`iverson.optim.touched_parts`) and knows nothing of the rest.
 """
 

@@ -1,4 +1,4 @@
-"""Gradients bounded before a step, each in its own layout: what is not stored stays so."""
+"""Gradient clipping: bounds on the norm or on the entries of gradients, each of which keeps its layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimizers, with the formulas and defaults of PyTorch's."""
+"""First-order optimizers, from SGD to Lion, with the formulas and defaults of PyTorch's."""
 
 from __future__ import annotations
 

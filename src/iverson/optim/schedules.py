@@ -1,7 +1,7 @@
-"""Learning rates that follow the epochs, with the names and formulas of PyTorch's schedulers.
+"""Learning-rate schedules by epoch, with the names and formulas of PyTorch's schedulers.
 
-A schedule knows the rate of each epoch from its number alone, so it goes on from a saved number without what
-was before. ``step()`` after each epoch sets the rates of the optimizer's groups.
+A schedule computes the rate of each epoch from its number alone, so it goes on from a saved number without
+any history. ``step()`` after each epoch sets the rates of the optimizer's groups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The part of a parameter that a step touches: the entries that the support of its gradient has.
+"""Sparse updates: the part of a parameter that a step touches, which is the support of its gradient.
 
 A gradient says by its layout where it may be nonzero: everywhere, in a box, in some rows, at a pattern, under
 a mask. A step reads and writes the parameter and its state there, and nowhere else.

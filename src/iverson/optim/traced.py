@@ -1,4 +1,4 @@
-"""A step inside a trace: parameters, state and the rate are cells of it, and the formula is written down.
+"""Traced optimizer step: parameters, state and rate are captured state of a trace, which records the formula.
 
 The part of a parameter that a step touches is found from what is known of its gradient: a box, a pattern, or
 the places that an index array names, which the program reads. So an entry moves as in eager mode: where its

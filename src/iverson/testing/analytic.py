@@ -1,4 +1,4 @@
-"""The derivatives under test: one recorded call, pulled back and pushed forward.
+"""Derivatives under test: one recorded call, pulled back and pushed forward.
 
 The graph is the one that the user's function records on the user's own inputs; both modes walk it.
 """

@@ -1,4 +1,4 @@
-"""The same call twice: values, gradients and tangents must come out the same, by default bit for bit."""
+"""Determinism check: two equal calls give equal values, gradients and tangents, by default bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spaces in which derivatives are taken, and the directions drawn from them.
+"""Tangent spaces: the coordinates in which derivatives are taken, and the directions drawn from them.
 
 A tensor is a point of a real vector space: one coordinate for each declared entry, two for a complex one.
 Every entry of a regular tensor is declared, stored or not. A kind of tensor that declares fewer entries

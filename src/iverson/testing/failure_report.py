@@ -1,4 +1,4 @@
-"""What a failed check says: the finding, the error that carries it, and its words.
+"""Failure report of a check: the finding, the error that carries it, and its text.
 
 Nothing is computed here but the relative error. May be imported by every file of this package.
 """

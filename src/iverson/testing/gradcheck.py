@@ -1,4 +1,4 @@
-"""`gradcheck` and `gradgradcheck`: hold a function's derivatives against difference quotients.
+"""`gradcheck` and `gradgradcheck`: checks of a function's derivatives against difference quotients.
 
 One call runs all checks, in this order: determinism, values on copies of the inputs, both modes against
 quotients (`jacobians` in slow mode, `probes` in fast mode), each against the other, and `subsets`. The

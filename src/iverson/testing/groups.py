@@ -1,11 +1,11 @@
-"""Columns of a sparse Jacobian in groups that share no row: one call of the function serves a group.
+"""Column groups of a sparse Jacobian: one call of the function serves columns that share no row.
 
 The idea is that of A. R. Curtis, M. J. D. Powell and J. K. Reid, "On the estimation of sparse Jacobian
 matrices", Journal of the Institute of Mathematics and its Applications 13, 1974. Here the rules under test
 say where the Jacobian is zero, so that is checked and not relied on: a group whose derivative is not what its
 columns add up to, with random weights, is taken apart, and its columns are found one by one. A row holds one
 entry of a group, which may be large, and zeros: the sum is held against the tolerance of a zero, since one
-relative to the entry would hide what stands where the zeros should be.
+relative to the entry would hide errors where the zeros should be.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slow mode: the full Jacobians of both modes and of difference quotients, entry by entry."""
+"""Slow mode: the full Jacobians of both modes and of difference quotients, compared entry by entry."""
 
 from __future__ import annotations
 

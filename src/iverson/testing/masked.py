@@ -1,8 +1,8 @@
-"""What gradcheck does with masked tensors: only their specified entries are declared.
+"""Gradient checks of masked tensors, of which only the specified entries are declared.
 
 A direction has no coordinate elsewhere, so nothing else is perturbed; a gradient is held as the vector of
-specified entries, so that it is absent elsewhere needs no check of numbers. What is checked is that results
-do not depend on anything else (`check_unspecified`).
+specified entries, so that it is absent elsewhere needs no check of numbers. The check is that results do not
+depend on anything else (`check_unspecified`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How much of a derivative is rounding: measured, since it is that of the terms inside a rule.
+"""Rounding errors of derivatives: measured, since their size is that of the terms inside a rule.
 
-Where terms cancel (softmax takes ``g`` from ``sum(g y)``), what is left says nothing of their size, and so
-nothing of their rounding. A derivative is linear: ``f(c v) / c`` is ``f(v)`` but for rounding, which is
-another at each c. The spread of such repetitions is the error, as in the stochastic arithmetic of J. Vignes,
+Where terms cancel (softmax takes ``g`` from ``sum(g y)``), the result says nothing of their size, and so
+nothing of their rounding. A derivative is linear: ``f(c v) / c`` is ``f(v)`` but for rounding, which differs
+for each c. The spread of such repetitions is the error, as in the stochastic arithmetic of J. Vignes,
 "A stochastic arithmetic for reliable scientific computation", Mathematics and Computers in Simulation 35,
-1993, with the rounding left to the machine. What is not linear spreads too: whoever asks sets a bound.
+1993, with the rounding left to the machine. A function that is not linear spreads too: callers set a bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a failure means for a sparse or masked input: which of its contracts broke, and the other semantics.
+"""Semantics of a failure at a sparse or masked input: the broken contract, and the other semantics.
 
 A gradient in such an input keeps two contracts: its value at the entries of the pattern, and its support off
 it. In the regular semantics every entry has a derivative; in the masked one only those of the pattern exist.

@@ -1,4 +1,4 @@
-"""How close is close: the tolerances of a check, and what it checks."""
+"""Settings of a check: its tolerances, and the list of what it checks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every subset of undefined cotangents, of needed inputs and of undefined tangents.
+"""Subset checks: undefined cotangents, needed inputs and undefined tangents, all subsets or a sample.
 
-What a call asks for and is given may change what runs, never what comes out: with some cotangents never
-given the gradient is that for zeros in their place, and what is computed for some inputs alone is what is
+The requests and the seeds of a call may change what runs, never the result: with some cotangents missing the
+gradient is that for zeros in their place, and the gradient computed for some inputs alone is the one that is
 computed for them together with the others.
 """
 
