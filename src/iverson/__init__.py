@@ -4,7 +4,7 @@ The functions are those of the Python array API standard 2025.12, then what it l
 transforms are named as in JAX. `iverson.linalg`, `iverson.fft`, `iverson.random` and `iverson.special`
 are namespaces.
 
-What is public stands in the ``__all__`` of each chapter; no function is listed here.
+Each module says in its ``__all__`` which of its names are public; no function is listed here.
 """
 
 import typing as _typing

@@ -1,7 +1,7 @@
-"""Dataclasses whose fields are parts of trees: parameters, states and settings with names.
+"""Dataclasses as nodes of pytrees: parameters, states and settings with names.
 
-`optree.dataclasses` makes them nodes of trees; here they are registered where Iverson looks for nodes, and
-known by name to `iverson.load`. optree is imported when the first one is made.
+`optree.dataclasses` makes them nodes; here they are registered where Iverson looks for nodes, and known by
+name to `iverson.load`. optree is imported when the first one is made.
 """
 
 from __future__ import annotations

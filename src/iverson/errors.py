@@ -1,4 +1,4 @@
-"""Every error and warning Iverson raises."""
+"""All errors and warnings that Iverson raises."""
 
 import typing as _typing
 

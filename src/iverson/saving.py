@@ -1,4 +1,4 @@
-"""Trees of tensors in files: `save` and `load`.
+"""Files of pytrees of tensors: `save` and `load`.
 
 A file is NumPy's ``.npz``: arrays, and a text in JSON that says how they make up the tree. Nothing in it is
 executed when it is read. Names that end in ``.safetensors`` are written in that format, which has dense

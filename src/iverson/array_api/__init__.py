@@ -1,8 +1,23 @@
-"""The public functions, a file per chapter: the array API standard 2025.12, then what it lacks.
+"""Public functions: those of the array API standard 2025.12, then those that it lacks, a module per subject.
 
-Each function checks and normalises what users hand in and calls ops; so all differentiate to any order. A
-chapter says in its ``__all__`` what of it is public, and here they are put together. `fft`, `linalg` and
-`random` are namespaces of their own.
+Each function checks and normalises what users pass and calls ops; so all differentiate to any order. A module
+says in its ``__all__`` what of it is public, and the names are put together here. `fft`, `linalg`, `random`
+and `special` are namespaces of their own.
+
+Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules and
+sub-packages below, each imports only those listed before it.
+
+- `conventions`: operands, methods, dtypes, constants and inspection, shared by the others.
+- `sparse_arrays`: sparse tensors.
+- `entries`: creation, joining, reshaping, searching and updates.
+- `elementwise`: elementwise functions.
+- `reduction`: reductions, norms, order statistics and segments.
+- `nn`: softmax, log-softmax and cross entropy.
+- `signals`: padding, Fourier transforms, statistics, interpolation and convolution.
+- `linear_algebra`: products, decompositions and systems.
+- `special`: special functions under SciPy's names.
+- `random`: random tensors.
+- `numpy_functions`: NumPy's functions called on tensors.
 """
 
 import typing as _typing

@@ -1,7 +1,8 @@
-"""Elementwise functions: of each record of `iverson.core.scalars` the public function, its docs and method.
+"""Elementwise functions: one for each record of `iverson.core.scalars`, with its docstring and method.
 
-Operands broadcast; a Python scalar takes the dtype of the array it meets. What takes options, bounds or a
-condition is written out. Type checkers read the others in a stub that `tools.stubs` writes.
+Those whose record belongs to a namespace of its own are there (`iverson.special`). Operands broadcast; a
+Python scalar takes the dtype of the array it meets. Functions with options, bounds or a condition are written
+out. Type checkers read the others in a stub that `tools.stubs` writes.
 """
 
 from __future__ import annotations

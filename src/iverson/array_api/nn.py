@@ -1,4 +1,4 @@
-"""Functions of neural networks that are not elementwise."""
+"""Softmax, log-softmax and cross entropy. All other functions of neural networks are in `iverson.nn`."""
 
 from __future__ import annotations
 

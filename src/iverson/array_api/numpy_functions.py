@@ -1,7 +1,7 @@
 """NumPy's functions called on our arrays: ``numpy.sin(x)``, ``numpy.mean(x, axis=0)``.
 
-They are ours of the same name (NEP 13 and NEP 18), so what they give differentiates; arguments that only
-NumPy has are refused. What Iverson has no function for is left to NumPy, on the entries of a tensor that
+They are ours of the same name (NEP 13 and NEP 18), so their results differentiate; arguments that only
+NumPy has are refused. A function that Iverson lacks is left to NumPy, on the entries of a tensor that
 tracks no gradient. ``numpy.asarray`` and methods of NumPy's arrays are not handed over: these convert
 or raise.
 """

@@ -1,6 +1,6 @@
 """Random tensors: `iverson.random`. Draws come from a `Generator`; there is no global state.
 
-Where a distribution is a scaled and shifted standard one, what is drawn differentiates in its parameters.
+Draws from a distribution that is a scaled and shifted standard one differentiate in its parameters.
 """
 
 from __future__ import annotations

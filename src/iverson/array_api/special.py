@@ -1,4 +1,4 @@
-"""Special functions under SciPy's names: of each record that says so the public function, and a few by hand.
+"""Special functions under SciPy's names: `iverson.special`. Most are made from records of `core.scalars`.
 
 Derivatives are exact to any order, in both modes and in every argument but whole orders. Those of incomplete
 gamma and beta functions in their parameters are by `iverson.core.scalars.incomplete`.

@@ -1,4 +1,4 @@
-"""What every bridge checks of tensors that leave and of arrays that come in."""
+"""Checks of the bridges to array libraries and files: tensors that leave, and arrays that come in."""
 
 from __future__ import annotations
 

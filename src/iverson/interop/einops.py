@@ -1,4 +1,4 @@
-"""Tensors in einops: ``import iverson.interop.einops`` makes them known to its functions.
+"""Backend of einops: ``import iverson.interop.einops`` makes tensors known to its functions.
 
 einops finds the subclasses of its `AbstractBackend`; this is one. `einops.array_api` needs none of this.
 """

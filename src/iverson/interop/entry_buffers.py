@@ -1,7 +1,7 @@
-"""The arrays of entries that tensors hold, and messages of many of them as few.
+"""Buffers of tensors' entries, and the joining of small ones, so that many travel as few messages.
 
-What a tensor is beside its entries (shape, dtype, pattern, mask) is its kind: who knows the kind needs the
-entries alone.
+A tensor without its entries (shape, dtype, pattern, mask) is its kind: who knows the kind needs the entries
+alone.
 """
 
 from __future__ import annotations

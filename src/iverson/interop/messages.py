@@ -1,4 +1,4 @@
-"""Trees of tensors as messages: what bridges to other processes send.
+"""Pytrees of tensors as messages, for bridges to other processes.
 
 A message is a pickle and the buffers of its arrays, which are not copied. Patterns and masks that both sides
 hold are left out of it, and named by their place among those: a gradient on a parameter's pattern is its

@@ -1,4 +1,4 @@
-"""What `finfo` and `iinfo` give. Imported where they are called."""
+"""Numeric limits of dtypes: the results of `finfo` and `iinfo`. Imported where these are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks for functions that are methods too: ``x.sum(axis=0)`` is ``iverson.sum(x, axis=0)``.
+"""Decorators for functions that are methods, too: ``x.sum(axis=0)`` is ``iverson.sum(x, axis=0)``.
 
 A function that takes an array first is marked where it is defined, outside of other decorators. Type
 checkers read the methods in a stub that `tools.stubs` writes.

@@ -1,4 +1,4 @@
-"""What the standard's inspection asks for: ``__array_namespace_info__()``."""
+"""Inspection of the namespace, as the standard asks for it: ``__array_namespace_info__()``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users hand in, checked and brought to the form ops take: operands, dtypes, devices, counts.
+"""Operands of public functions, checked and normalised for the ops; also dtypes, devices and counts.
 
 Tensors, NumPy arrays and Python scalars are operands; lists are not (`iverson.asarray` turns one into
 a Tensor). Shapes and axes are in `iverson.core.shapes`.

@@ -1,1 +1,12 @@
-"""Arrays made, joined, rearranged, searched and changed."""
+"""Functions that create, join, rearrange, search and update entries.
+
+Import rule: besides packages of lower layers, the siblings `conventions` and `sparse_arrays`; of the modules
+below, each imports only those listed before it.
+
+- `manipulation`: shapes and orders of axes.
+- `creation`: new tensors from shapes, numbers and ranges.
+- `joining`: concatenating, stacking, splitting and repeating.
+- `indexing`: entries at integer positions.
+- `searching`: sorting, searching and sets.
+- `updates`: new arrays with other entries at some positions.
+"""

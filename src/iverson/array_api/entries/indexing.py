@@ -1,4 +1,4 @@
-"""Taking entries by integer positions. ``x[key]`` itself is in `iverson.handles.subscripts`."""
+"""Indexing by integer positions. ``x[key]`` itself is in `iverson.handles.subscripts`."""
 
 from __future__ import annotations
 

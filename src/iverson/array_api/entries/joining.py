@@ -1,4 +1,4 @@
-"""Putting arrays together and taking them apart: concat, stack, split, repeat and their kin."""
+"""Joining and splitting arrays: concat, stack, split, tile, repeat, diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape functions: entries move, none changes."""
+"""Shape functions, which move entries and change none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries changed at positions, as new arrays: nothing here writes into what it is given."""
+"""Functional updates: new arrays with entries changed at positions; nothing here writes into its operands."""
 
 from __future__ import annotations
 

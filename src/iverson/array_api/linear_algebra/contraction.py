@@ -1,4 +1,4 @@
-"""Products that sum over shared axes: matmul, tensordot, vecdot, outer and einsum, all by `contract`.
+"""Tensor contractions: matmul, tensordot, vecdot, outer and einsum, all by `contract`.
 
 An operand's axes carry labels. Two operands are contracted by bringing each to (batch, rows, inner) or
 (batch, inner, columns) and taking one product of matrices.

@@ -1,5 +1,6 @@
-"""Einstein summation: the subscripts are read here, the products are
-`iverson.array_api.linear_algebra.contraction`.
+"""Einstein summation: the parser of subscripts and the order of contractions.
+
+The products are `iverson.array_api.linear_algebra.contraction`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What treats small singular values as 0: the pseudoinverse and the rank."""
+"""Pseudoinverse and rank of matrices, in which small singular values count as 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of matrices: exponential, root, logarithm, condition number; and matrices put together."""
+"""Matrix functions: exponential, root, logarithm, condition number; chains of products, block diagonals."""
 
 from __future__ import annotations
 

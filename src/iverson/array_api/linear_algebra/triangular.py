@@ -1,4 +1,4 @@
-"""Solving with triangular matrices."""
+"""Triangular systems of linear equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that pass over nan, or replace it."""
+"""Functions that skip nan, or replace it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the entries in order: quantiles, the largest, running extrema, entries carried on.
+"""Order statistics: quantiles, the largest entries, running extrema; also filling forward and backward.
 
 Orders have no derivative.
 """

@@ -1,4 +1,4 @@
-"""Rows picked from a table, and slices summed, maximised or normalised by a number each of them has."""
+"""Embeddings and segment reductions: rows picked from a table, and slices reduced by segment number."""
 
 from __future__ import annotations
 

@@ -1,1 +1,9 @@
-"""Sampled functions: transforms, padding, statistics."""
+"""Functions of sampled signals: padding, transforms, statistics.
+
+Import rule: besides packages of lower layers, the siblings `conventions`, `entries` and `reduction`; of the
+modules below, each imports only those listed before it.
+
+- `edge_padding`: `pad`.
+- `fft`: discrete Fourier transforms.
+- `statistics`: counts, covariances, interpolation, integrals and convolution.
+"""

@@ -1,4 +1,4 @@
-"""`pad`: entries added around an array, moved from inside it or computed from what is there."""
+"""`pad`: entries added around an array, moved from inside it or computed from its entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts, covariances and what is done with sampled functions: interpolation, integrals, convolution."""
+"""Statistics and numerics of samples: counts, covariances, interpolation, integrals, convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse matrices factorised once, to solve with many right-hand sides: `iverson.linalg.factorized`."""
+"""Sparse LU factors, computed once to solve with many right-hand sides: `iverson.linalg.factorized`."""
 
 from __future__ import annotations
 

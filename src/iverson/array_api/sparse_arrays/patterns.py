@@ -1,4 +1,4 @@
-"""Patterns from what users hand in, checked: every index error is found here, before any kernel runs."""
+"""Patterns from the index arrays that users pass: every index error is found here, before any kernel runs."""
 
 from __future__ import annotations
 

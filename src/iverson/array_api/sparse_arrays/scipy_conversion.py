@@ -1,4 +1,4 @@
-"""SciPy's sparse arrays and ours, on the same buffers where a layout is common to both."""
+"""Exchange with SciPy's sparse arrays, on the same buffers where a layout is common to both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse tensors: made from indices and values, converted, read at a pattern; and what graphs need of them.
+"""Sparse tensors: constructors from indices and values, conversions, stored entries, and reads at a pattern.
 
 A layout never changes what a tensor is: entries that are not stored are 0. Gradients with respect to a sparse
 tensor are over all entries; those with respect to the values it was made from are over the stored ones alone.

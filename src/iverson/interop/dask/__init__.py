@@ -4,6 +4,17 @@ Programs run on whatever cluster the current ``distributed.Client`` belongs to, 
 process. What travels is what a gradient's layout stores: rows, patterns, specified entries. Tensors travel
 as buffers, without a copy, by the pickles of Python; a pattern that several share travels once and is one
 object where they arrive.
+
+Import rule: besides packages of lower layers, the siblings `entry_buffers` and `messages`; of the modules
+below, each imports only those listed before it.
+
+- `partitions`: collections as lists of partitions, and waits for other processes.
+- `blocks`: arrays whose blocks are tensors.
+- `broadcast`: parameters sent to workers.
+- `worker_rows`: the rows of a parameter table on a worker.
+- `parameter_table`: look-ups in a table of rows on workers, and steps on them.
+- `partial`: partial sums of a loss and its gradients.
+- `gradients`: `value_and_grad` over partitions.
 """
 
 from __future__ import annotations

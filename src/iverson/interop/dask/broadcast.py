@@ -1,4 +1,4 @@
-"""Parameters on workers: sent once whole, from then on only what changed.
+"""Broadcast of parameters to workers: sent once whole, from then on only what changed.
 
 The messages are results of tasks, so Dask sends them from worker to worker, and makes them again for a
 worker that starts anew. The first says what the parameters are beside their entries, the others which rows

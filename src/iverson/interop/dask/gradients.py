@@ -1,4 +1,4 @@
-"""A loss over partitions: the local pass on each, and the reduction by a tree."""
+"""Data-parallel gradients of a loss: a local pass on each partition, and a tree reduction."""
 
 from __future__ import annotations
 

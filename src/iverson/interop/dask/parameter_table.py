@@ -1,4 +1,4 @@
-"""Tables of parameters whose rows live on workers: look-ups and steps by row."""
+"""Partitioned parameter tables, whose rows live on workers: look-ups and steps by row."""
 
 from __future__ import annotations
 

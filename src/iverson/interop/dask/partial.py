@@ -1,4 +1,4 @@
-"""What some partitions make of a loss: the part of it, and of its gradients, as messages and in sums.
+"""Partial sums of a loss and of its gradients over some partitions, as messages and as terms of sums.
 
 A gradient that is held as its parameter is, strided or on its pattern, is its entries, small ones joined. One
 that is zero is left out. All others are tensors.

@@ -1,4 +1,4 @@
-"""Collections of Dask as lists of partitions, and the wait for what other processes compute."""
+"""Partitions of Dask's collections, and waits for what other processes compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker holds of a partitioned table: rows that steps have changed, and their optimizer's state."""
+"""Rows of a partitioned table on a worker: those that steps have changed, and their optimizer's state."""
 
 from __future__ import annotations
 

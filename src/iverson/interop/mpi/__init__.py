@@ -2,6 +2,14 @@
 
 What is sparse moves as it is stored. Every process has to make the same calls in the same order, those of
 derivatives included, as MPI wants it.
+
+Import rule: besides packages of lower layers, the siblings `entry_buffers` and `messages`; of the modules
+below, each imports only those listed before it.
+
+- `ranks`: calls with a deadline between the ranks of a communicator.
+- `reduce`: sums of the leaves of a pytree over processes.
+- `collectives`: differentiable collectives.
+- `gradient_buckets`: sums of gradients during the backward pass.
 """
 
 from __future__ import annotations

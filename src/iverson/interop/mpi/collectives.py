@@ -1,4 +1,4 @@
-"""Differentiable ops between the processes of a communicator. Each is linear: its transpose is one of them.
+"""Differentiable collectives of a communicator. Each is linear: its transpose is one of them.
 
 A loss of all processes is the sum of what each of them makes of what it receives.
 """

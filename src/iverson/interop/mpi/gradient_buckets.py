@@ -1,4 +1,4 @@
-"""Sums of gradients that travel while the backward pass goes on."""
+"""Gradient buckets: sums of gradients over processes that travel while the backward pass goes on."""
 
 from __future__ import annotations
 

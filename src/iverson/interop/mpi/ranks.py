@@ -1,4 +1,4 @@
-"""Calls between the ranks of a communicator that end: none waits for another rank without a deadline."""
+"""Calls between the ranks of a communicator, each with a deadline: no rank waits for another without one."""
 
 from __future__ import annotations
 

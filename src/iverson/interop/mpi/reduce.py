@@ -1,4 +1,4 @@
-"""Sums over processes: each leaf of a tree in the way that moves the fewest bytes."""
+"""Sums over processes: each leaf of a pytree in the way that moves the fewest bytes."""
 
 from __future__ import annotations
 

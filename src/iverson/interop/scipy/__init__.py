@@ -1,8 +1,19 @@
-"""What SciPy does in NumPy alone, with derivatives: under its names, with its arguments, of tensors.
+"""SciPy's functions on tensors, with derivatives, under SciPy's names and with its arguments.
 
 `root`, `minimize`, `least_squares` and `solve_ivp` call SciPy and differentiate the solution. The modules
 `interpolate`, `linalg`, `ndimage`, `signal` and `stats` are compositions of Iverson's functions and index
 notation, so they have derivatives of any order in both modes, compile and map.
+
+Import rule: packages of lower layers; of the modules below, each imports only those listed before it.
+
+- `initial_values`: `solve_ivp`.
+- `solvers`: `root`, `minimize` and `least_squares`.
+- `interpolate`: piecewise cubics and interpolation on grids.
+- `linalg`: decompositions, systems and matrix equations.
+- `ndimage`: filters of images.
+- `signal`: filters of signals.
+- `distribution_base`: the base class of distributions.
+- `stats`: the distributions.
 """
 
 from importlib import import_module as _import_module

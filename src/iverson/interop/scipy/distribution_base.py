@@ -1,5 +1,7 @@
-"""What distributions of `iverson.interop.scipy.stats` have in common: location and scale, the support,
-parameters that are not allowed, logarithms, and the argument forms of `scipy.stats`.
+"""`Distribution`, the base of the distributions of `iverson.interop.scipy.stats`.
+
+It has location and scale, the support, checks of parameters, logarithms, and the argument forms of
+`scipy.stats`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SciPy's integrators of initial value problems: they get exact Jacobians, and solutions are differentiated.
+"""Initial value problems, by SciPy's integrators with exact Jacobians; the solutions are differentiated.
 
 `iverson.interop.scipy.solve_ivp` is the public name.
 """

@@ -1,4 +1,4 @@
-"""Interpolation, as in `scipy.interpolate`: differentiable in the knots, in the values and where it is read.
+"""Interpolation, as in `scipy.interpolate`: differentiable in the knots, the values and the points.
 
 A piecewise cubic is given by its values and slopes at the knots; methods differ in what slopes they choose.
 Those of a spline solve a system with three entries in a row (C. de Boor, A Practical Guide to Splines, 2001,

@@ -1,7 +1,7 @@
 """Linear algebra under the names and with the arguments of `scipy.linalg`, differentiable in every matrix.
 
-What `iverson.linalg` has is that; equations of matrices are one solve whose derivative is the same solve, and
-banded systems go through sparse factors.
+Functions that `iverson.linalg` has are those; equations of matrices are one solve whose derivative is the
+same solve, and banded systems go through sparse factors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Filters of images of any rank, as in `scipy.ndimage`: windows with weights, and what is chosen in windows.
+"""Filters of images of any rank, as in `scipy.ndimage`: weighted windows, and order statistics of windows.
 
-What is beyond the edges is read from inside by a map of indices, so an image is padded by gathering, whose
+Entries beyond the edges are read from inside by a map of indices, so an image is padded by gathering, whose
 derivative adds up. Filters that are products of filters along axes go axis by axis. SciPy's ``output`` is
-left out, and what follows it is given by name.
+left out, and arguments that follow it are passed by name.
 """
 
 from __future__ import annotations
