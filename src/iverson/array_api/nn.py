@@ -1,4 +1,4 @@
-"""Softmax, log-softmax and cross entropy. All other functions of neural networks are in `iverson.nn`."""
+"""Softmax, log-softmax and cross entropy. Layers and most losses are in `iverson.nn`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""First-order optimizers, from SGD to Lion, with the formulas and defaults of PyTorch's."""
+"""First-order optimizers: SGD, Adam and its kin, Adagrad, RMSprop and Lion.
+
+Formulas and defaults are PyTorch's where it has the optimizer.
+"""
 
 from __future__ import annotations
 

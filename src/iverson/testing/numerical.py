@@ -1,4 +1,4 @@
-"""Difference quotients: the derivatives a rule is held against.
+"""Difference quotients: the numerical derivatives that a rule is compared with.
 
 A quotient is central, ``(f(x + h d) - f(x - h d)) / 2h``, with the two one-sided ones beside it. Where it
 disagrees with a rule it is refined: a sweep of steps, Richardson extrapolation between neighbours, and the

@@ -1,4 +1,4 @@
-"""Calling the user's function: on the user's own inputs, or on perturbed copies of them.
+"""Calls of the user's function: on the user's own inputs, or on perturbed copies of them.
 
 The inputs are never perturbed in place. What the function itself does to them is undone, and reported.
 """

@@ -10,7 +10,7 @@ sub-packages below, each imports only those listed before it.
 - `raveling`: the leaves of a pytree as one vector.
 - `pytree_tracing`: traces of functions of pytrees.
 - `entry_counts`: one trace for sparse operands with any number of entries.
-- `jit`: the cache of compiled traces.
+- `jit`: functions traced once for each kind of arguments, then compiled.
 - `batching`: `vmap`.
 - `jacobians`: sparse Jacobians from few passes.
 - `derivatives`: `grad`, `vjp`, `jvp`, `jacobian`, `hessian` and `hvp`.

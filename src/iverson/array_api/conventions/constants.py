@@ -1,4 +1,4 @@
-"""The standard's constants."""
+"""Constants of the array API standard: `e`, `inf`, `nan`, `newaxis` and `pi`."""
 
 from __future__ import annotations
 
