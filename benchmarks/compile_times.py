@@ -17,7 +17,7 @@ from benchmarks.accesses import CASES, Case, gradients
 from benchmarks.report import table
 from iverson import te
 from iverson.codegen.execution import kernel, object_code
-from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.programs import compiled_program
 from iverson.codegen.runtime import target
 from iverson.te.elimination import exact_loops
 from iverson.te.ir import integer_sets
@@ -119,7 +119,7 @@ def compiled(define: Callable[[], list[te.Tensor]]) -> Compiled:
     integer_sets.forget()
     statement_lowering.forget()
     kernel.forget()
-    programs.forget()
+    compiled_program.forget()
     watch = Stopwatch(object_code, "to_object", time.process_time)
     try:
         times = [time.process_time()]

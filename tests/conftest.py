@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from iverson.codegen.programs import compiled_program as programs_compile
+from iverson.codegen.programs import compiled_program
 from iverson.codegen.programs.verify import verify
 from iverson.kernels.kernel_registry import registered, replace_kernels
 from iverson.layouts import Sparse, layout_of
@@ -87,7 +87,7 @@ def passes_over_compiled_programs_are_verified() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("rolled", "in_place", "by_rows"):
-            patch.setattr(programs_compile, name, verified(getattr(programs_compile, name)))
+            patch.setattr(compiled_program, name, verified(getattr(compiled_program, name)))
         yield
 
 

@@ -79,12 +79,12 @@ def kept(calls: list[Call], call: Call) -> Call:
 def _forget() -> None:
     """Compiled programs of a cell are of no use to another."""
     from iverson.codegen.execution import kernel
-    from iverson.codegen.programs import compiled_program as programs
+    from iverson.codegen.programs import compiled_program
     from iverson.te.lowering import statement_lowering
 
     statement_lowering.forget()
     kernel.forget()
-    programs.forget()
+    compiled_program.forget()
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
     if "torch._dynamo" in sys.modules:

@@ -10,7 +10,7 @@ import numpy as np
 
 from iverson.codegen.emit import llvm_builder
 from iverson.codegen.emit.vecmath import FUNCTIONS
-from iverson.codegen.execution import object_code as machine_code
+from iverson.codegen.execution import object_code
 from iverson.codegen.runtime.target import host
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -41,9 +41,9 @@ def text(name: str, elem: str, lanes: int, has_fma: bool) -> str:
 
 
 @functools.cache
-def _library(name: str, elem: str, lanes: int, has_fma: bool) -> machine_code.Library:
-    code = machine_code.to_object(text(name, elem, lanes, has_fma), host())
-    return machine_code.load(code, ("apply",), _ENTRY)
+def _library(name: str, elem: str, lanes: int, has_fma: bool) -> object_code.Library:
+    code = object_code.to_object(text(name, elem, lanes, has_fma), host())
+    return object_code.load(code, ("apply",), _ENTRY)
 
 
 def apply(

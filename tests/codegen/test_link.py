@@ -14,7 +14,7 @@ import pytest
 
 from iverson import te
 from iverson.codegen.execution import kernel, object_code
-from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.programs import compiled_program
 from iverson.codegen.runtime import object_linking, target
 from iverson.codegen.runtime.object_linking import _SECTION, _Section
 from iverson.te.lowering import statement_lowering
@@ -48,7 +48,7 @@ def forget() -> None:
     """Programs and kernels that are in memory."""
     statement_lowering.forget()
     kernel.forget()
-    programs.forget()
+    compiled_program.forget()
 
 
 def program(name: str, dtype: str) -> Any:

@@ -16,12 +16,12 @@ from iverson.codegen.programs import (
     Product,
     View,
     compile_program,
+    compiled_program,
     interpret,
     program_emission,
     step_builders,
     whole,
 )
-from iverson.codegen.programs import compiled_program as compiling
 from iverson.codegen.programs.buffer_allocation import arena, in_place
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
@@ -81,7 +81,7 @@ def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> No
     steps = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program_emission, "PART", steps)
-        patch.setattr(compiling, "structure", lambda p: f"{structure(p)} by {steps}")
+        patch.setattr(compiled_program, "structure", lambda p: f"{structure(p)} by {steps}")
         found = compiled(program, arrays)
     rtol = 1e-3 if arrays[0].dtype == np.float32 else 1e-9
     assert_alike(found, interpreted(program, arrays), rtol)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import iverson as iv
-from iverson.codegen.execution import object_code as compiler
+from iverson.codegen.execution import object_code
 from iverson.core.python import progress
 
 
@@ -57,14 +57,14 @@ def test_gradcheck_shows_how_many_columns_are_done(monkeypatch: Any, clock: list
 
 def test_compilation_counts_kernels(monkeypatch: Any, clock: list[float]) -> None:
     clock[0] = 0.4
-    monkeypatch.setattr(compiler, "_COMPILED", progress.Pieces("compiling kernels"))
+    monkeypatch.setattr(object_code, "_COMPILED", progress.Pieces("compiling kernels"))
     terminal = written(monkeypatch, Terminal())
     for _ in range(3):
-        with compiler._COMPILED:
+        with object_code._COMPILED:
             pass
     assert "compiling kernels: 3" in terminal.getvalue()
     assert "compiling kernels: 1" not in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
-    with pytest.raises(ZeroDivisionError), compiler._COMPILED:
+    with pytest.raises(ZeroDivisionError), object_code._COMPILED:
         raise ZeroDivisionError
     assert terminal.getvalue().endswith("\r\x1b[K")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.execution import object_code as compiling
+from iverson.codegen.execution import object_code
 from iverson.codegen.programs import program_emission
 from tests.conformance.product import EXHAUSTIVE
 
@@ -42,7 +42,7 @@ def compiled_work(
 ) -> tuple[int, int]:
     """The functions of Python entered by the first call, and the lines of the longest function of LLVM."""
     entered, longest = 0, 0
-    to_object = compiling.to_object
+    to_object = object_code.to_object
 
     def measured(text: str, machine: Any) -> bytes:
         nonlocal longest
@@ -56,7 +56,7 @@ def compiled_work(
     def loss(*a: Any) -> Any:
         return f(*a).sum()
 
-    patch.setattr(compiling, "to_object", measured)
+    patch.setattr(object_code, "to_object", measured)
     compiled = iv.jit(iv.grad(loss) if gradient else f)
     sys.setprofile(count)
     try:

@@ -13,8 +13,7 @@ import pytest
 
 import iverson as iv
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import Nest, Product, Repeat
-from iverson.codegen.programs import compiled_program as compile_module
+from iverson.codegen.programs import Nest, Product, Repeat, compiled_program
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
 from iverson.graph.ir.interpret import interpret
@@ -151,7 +150,7 @@ def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(expression_fusion, "nests", nests)
     monkeypatch.setattr(expression_fusion, "_templates", OrderedDict())
     monkeypatch.setattr(disk_cache, "key_of", lambda *_: None)
-    monkeypatch.setattr(compile_module, "_known", lambda key: object())
+    monkeypatch.setattr(compiled_program, "_known", lambda key: object())
     for count in (8, 8, 16, 32):
         graph = simplified(traced(iv.value_and_grad(_recurrent), [np.eye(40), np.ones((count, 3, 40))]))
         lowered.append(0)

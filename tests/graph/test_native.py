@@ -18,7 +18,7 @@ from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.lowering.graph_lowering import Native
 from iverson.graph.native.step_kinds import Kinds
 from iverson.graph.passes import simplified
-from iverson.graph.sparse import sparse_lowering as rules
+from iverson.graph.sparse import sparse_lowering
 from iverson.graph.sparse.sparse_lowering import on_patterns
 from iverson.layouts import Sparse, to_strided
 from iverson.ops import TABLE
@@ -130,8 +130,8 @@ def test_ops_on_sparse_operands_that_are_not_native_are_listed(layout, large, mo
     """Of each op that takes one, and of its gradient, on its first sample; in COO, of slices too."""
     allowed = NAMES | PACKED | set().union(*SPARSE_EXCEPTIONS.values())
     if large:  # so that no array of an operand's shape is made
-        monkeypatch.setattr(rules, "_SMALL", 1)
-        monkeypatch.setattr(rules, "_FACTOR", 0)
+        monkeypatch.setattr(sparse_lowering, "_SMALL", 1)
+        monkeypatch.setattr(sparse_lowering, "_FACTOR", 0)
         allowed |= OF_VECTORS if layout == "coo" else set()
     found = set()
     always = set().union(*SPARSE_EXCEPTIONS.values())
@@ -169,8 +169,8 @@ OWN = ("cross_entropy", "extremum_shares_at", "kron", "kron_sampled", "sampled_p
 @pytest.mark.parametrize(("name", "layout"), by_turns(itertools.product(OWN, ["csr", "coo", "bsc"]), 6))
 def test_parts_and_segments_of_stored_values_are_those_of_eager_calls(name, layout, monkeypatch):
     """Each operand stored, or all but one; of operands so large that no array of their shape is made."""
-    monkeypatch.setattr(rules, "_SMALL", 1)
-    monkeypatch.setattr(rules, "_FACTOR", 0)
+    monkeypatch.setattr(sparse_lowering, "_SMALL", 1)
+    monkeypatch.setattr(sparse_lowering, "_FACTOR", 0)
     found = list(sparse_samples(name, layout))
     samples = [*found, *samples_of(TABLE[name], "float64")[-1:]]
     for sample in found:

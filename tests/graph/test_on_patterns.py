@@ -28,7 +28,7 @@ from iverson.graph.ir.pattern_binding import binding_of
 from iverson.graph.lowering.graph_lowering import Native
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common
-from iverson.graph.sparse import sparse_lowering as rules
+from iverson.graph.sparse import sparse_lowering
 from iverson.graph.sparse.calling_convention import Along
 from iverson.graph.sparse.sparse_lowering import on_patterns
 from iverson.graph.tracing.trace import trace_flat
@@ -609,8 +609,8 @@ def test_parts_of_large_matrices_are_native_as_arrays():
 @pytest.fixture
 def large(monkeypatch):
     """Operands count as large, whatever they are."""
-    monkeypatch.setattr(rules, "_SMALL", 0)
-    monkeypatch.setattr(rules, "_FACTOR", 0)
+    monkeypatch.setattr(sparse_lowering, "_SMALL", 0)
+    monkeypatch.setattr(sparse_lowering, "_FACTOR", 0)
 
 
 def lined(layout, dtype, seed):
@@ -719,7 +719,7 @@ def test_what_is_read_on_a_pattern_alone_is_made_there(name, large):
         np.testing.assert_allclose(found.to_dense().numpy(), expected.to_dense().numpy())
         how = on_patterns(simplified(compiled.graph(s)))
         core = dead_code(common(how.core))
-        made = [v for e in core.equations for v in e.results if not rules.is_stored(v)]
+        made = [v for e in core.equations for v in e.results if not sparse_lowering.is_stored(v)]
         assert all(len(v.shape) < 2 for v in made), name
 
 

@@ -10,11 +10,10 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.programs import compiled_program
 from iverson.core.errors import IndexingError
 from iverson.graph.ir.nodes import Graph
-from iverson.graph.lowering import disk_cache
-from iverson.graph.lowering import graph_lowering as lowering
+from iverson.graph.lowering import disk_cache, graph_lowering
 from iverson.graph.lowering.graph_lowering import lower
 from iverson.graph.passes import simplified
 from tests.graph.programs import traced
@@ -31,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def forget() -> None:
     """Know as little as a new process."""
     disk_cache.forget()
-    programs.forget()
+    compiled_program.forget()
 
 
 def network(w: Any, x: Any, at: Any) -> Any:
@@ -55,7 +54,7 @@ def test_a_new_process_lowers_nothing(folder: Path, monkeypatch: pytest.MonkeyPa
     want = first(ARGS)
     forget()
     with monkeypatch.context() as patch:
-        patch.setattr(lowering, "_steps", unused)
+        patch.setattr(graph_lowering, "_steps", unused)
         again = lower(network_graph())
         assert [type(s) for s in again.steps] == [type(s) for s in first.steps]
         for a, b in zip(again(ARGS), want, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.programs import compiled_program
 from iverson.graph.lowering import disk_cache
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.programs.differential import Outcome, outcome_of_program
@@ -92,7 +92,7 @@ def variants(seed: int) -> list[Program]:
 
 def forget() -> None:
     disk_cache.forget()
-    programs.forget()
+    compiled_program.forget()
 
 
 def test_a_part_of_a_constant_is_that_of_its_own_program() -> None:

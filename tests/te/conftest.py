@@ -20,7 +20,7 @@ from iverson.codegen.nests.nodes import (
     statements,
     with_buffers,
 )
-from iverson.codegen.programs import compiled_program as programs_compile
+from iverson.codegen.programs import compiled_program
 from iverson.codegen.runtime import workspaces
 from iverson.expr.nodes import subexpressions
 from iverson.te.ir.expressions import Tensor
@@ -69,7 +69,7 @@ def memory_holds_anything() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workspaces, "take", lambda *shape: poisoned(take(*shape)))
         patch.setattr(statement_lowering, "np", Poisoned())
-        patch.setattr(programs_compile, "np", Poisoned())
+        patch.setattr(compiled_program, "np", Poisoned())
         yield
 
 

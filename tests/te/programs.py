@@ -27,7 +27,7 @@ import numpy as np
 
 from iverson import te
 from iverson.codegen.execution import kernel
-from iverson.codegen.programs import compiled_program as programs
+from iverson.codegen.programs import compiled_program
 from iverson.codegen.runtime import workspaces
 from iverson.core.dtypes import is_inexact
 from iverson.core.errors import IndexingError
@@ -37,7 +37,7 @@ from iverson.te.ir.expressions import Tensor, Var
 from iverson.te.ir.half_rounding import in_single
 from iverson.te.ir.interpret import run
 from iverson.te.ir.verify import check
-from iverson.te.lowering import lowered_program as lowering
+from iverson.te.lowering import lowered_program
 from iverson.te.lowering.statement_lowering import lower
 from tests.codegen.fenced import fenced
 
@@ -245,8 +245,8 @@ def fences(r: random.Random) -> Iterator[_Fenced]:
     """All memory of compiled programs lies against pages that may not be touched, and holds nan."""
     pages = _Fenced(r)
     with (
-        mock.patch.object(lowering, "np", pages),
-        mock.patch.object(programs, "np", pages),
+        mock.patch.object(lowered_program, "np", pages),
+        mock.patch.object(compiled_program, "np", pages),
         mock.patch.object(workspaces, "take", pages.empty),
         mock.patch.object(workspaces, "give_back"),
     ):
@@ -343,7 +343,7 @@ def hold_all(seeds: range) -> None:
             error.add_note(f"seed {seed}: python -m tests.te.programs {seed} {seed + 1}")
             raise
     kernel.forget()
-    programs.forget()
+    compiled_program.forget()
 
 
 if __name__ == "__main__":

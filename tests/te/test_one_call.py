@@ -9,10 +9,10 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.programs import compiled_program as programs_compile
+from iverson.codegen.programs import compiled_program
 from iverson.core.counting.work import counting
 from iverson.core.errors import IndexingError, ShapeError
-from iverson.te.lowering import lowered_program as lowering
+from iverson.te.lowering import lowered_program
 from iverson.te.lowering.lowered_program import Interpreted, Lowered
 from iverson.te.lowering.statement_lowering import lower
 from tests.tools.entered import python_calls
@@ -36,8 +36,8 @@ def recurrence(steps: int, n: int) -> Lowered:
 
 def test_few_python_functions_are_entered(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many loops there are: the call, the check of its arrays, and the program's."""
-    monkeypatch.setattr(programs_compile, "np", np)
-    monkeypatch.setattr(lowering, "np", np)
+    monkeypatch.setattr(compiled_program, "np", np)
+    monkeypatch.setattr(lowered_program, "np", np)
     code = recurrence(30, 4)
     rng = np.random.default_rng(0)
     given = [rng.normal(size=s) for s in ((30, 4), (4,), (30, 4))]
@@ -55,7 +55,7 @@ def weighed(x, w):
 def test_an_op_called_as_before_enters_few_python_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The call, that of its interpreter, the looks at its operands and at what it closes over (its code and a
     module here), its code's and the program's."""
-    monkeypatch.setattr(programs_compile, "np", np)
+    monkeypatch.setattr(compiled_program, "np", np)
     x, w = iv.asarray(np.arange(5.0)), iv.asarray(2.0)
     assert python_calls(lambda: weighed(x, w)) <= 14
 

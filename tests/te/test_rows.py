@@ -13,7 +13,7 @@ from iverson import te
 from iverson.codegen.execution.verify import verify
 from iverson.codegen.nests import interpret
 from iverson.codegen.nests.nodes import INT64, Loop, Stmt, Store, rewritten, statements, with_buffers
-from iverson.codegen.programs import compiled_program as programs_compile
+from iverson.codegen.programs import compiled_program
 from iverson.codegen.programs.nodes import Nest
 from iverson.codegen.programs.program_emission import is_shared_out
 from iverson.codegen.runtime import workspaces
@@ -22,7 +22,7 @@ from iverson.expr.nodes import Apply, Const
 from iverson.graph.lowering.graph_lowering import Native
 from iverson.graph.lowering.graph_lowering import lower as graph_lower
 from iverson.graph.passes import simplified
-from iverson.te.lowering import statement_lowering as lowering
+from iverson.te.lowering import statement_lowering
 from iverson.te.lowering.lowered_program import Lowered, Run
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import by_turns
@@ -46,10 +46,10 @@ def loops(made: Lowered) -> list[int]:
 def apart(monkeypatch: pytest.MonkeyPatch, *outputs: te.Tensor) -> Lowered:
     """The code without loops over rows."""
     with monkeypatch.context() as m:
-        m.setattr(lowering, "by_rows", list)
-        lowering.forget()
+        m.setattr(statement_lowering, "by_rows", list)
+        statement_lowering.forget()
         made = code(*outputs)
-    lowering.forget()
+    statement_lowering.forget()
     return made
 
 
@@ -187,7 +187,7 @@ def test_compiled_functions_go_by_rows_too(monkeypatch: pytest.MonkeyPatch) -> N
         return y, iv.mean(y * x, axis=1), x.T @ y
 
     def made() -> tuple[list[Any], list[int]]:
-        programs_compile.forget()
+        compiled_program.forget()
         function = iv.jit(f)
         values = [y.numpy() for y in function(x, w)]
         (step,) = graph_lower(simplified(function.graph(x, w))).steps
@@ -196,7 +196,7 @@ def test_compiled_functions_go_by_rows_too(monkeypatch: pytest.MonkeyPatch) -> N
         return values, [max(len(parts(p)), 1) for s in nests for p in s.kernel.phases]
 
     rows, loops_of_rows = made()
-    monkeypatch.setattr(programs_compile, "by_rows", lambda program: program)
+    monkeypatch.setattr(compiled_program, "by_rows", lambda program: program)
     others, loops_apart = made()
     assert (loops_of_rows, loops_apart) == ([5], [1] * 5)
     for a, b in zip(rows, others, strict=True):

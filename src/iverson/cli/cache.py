@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from iverson.codegen.runtime import kernel_cache as kernels
+from iverson.codegen.runtime import kernel_cache
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -14,16 +14,16 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show or clear; the exit status."""
-    where = kernels.folder()
+    where = kernel_cache.folder()
     if where is None:
         print("Compiled kernels are kept in memory alone (IVERSON_CACHE is off, or there is no home folder).")
         return 0
-    count, size = kernels.usage(where)
+    count, size = kernel_cache.usage(where)
     if options.clear:
-        kernels.clear(where)
+        kernel_cache.clear(where)
         print(f"Deleted {_kernels(count, size)}, from {where}")
         return 0
-    print(f"{where}\n{_kernels(count, size)} of at most {kernels.LIMIT // 2**20} MiB")
+    print(f"{where}\n{_kernels(count, size)} of at most {kernel_cache.LIMIT // 2**20} MiB")
     print("IVERSON_CACHE=FOLDER names another folder, IVERSON_CACHE=off keeps them in memory alone.")
     return 0
 

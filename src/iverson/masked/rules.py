@@ -24,8 +24,7 @@ from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided, warn_dense
-from iverson.masked import axis_rules as lines
-from iverson.masked import moves, segment_rules, windows
+from iverson.masked import axis_rules, moves, segment_rules, windows
 from iverson.masked.align import common, entries_at
 from iverson.masked.computed import any_computed, mask_of
 from iverson.masked.mask import Mask
@@ -263,28 +262,28 @@ _WINDOWS = (
 
 #: The rule of an op that is not elementwise, by its name.
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_FOLDS, lines.reduction),
-    **dict.fromkeys(("argmax", "argmin"), lines.search),
-    **dict.fromkeys(("cumulative_sum", "cumulative_prod", "logcumsumexp"), lines.scan),
-    **dict.fromkeys(("softmax", "log_softmax"), lines.softmax),
+    **dict.fromkeys(_FOLDS, axis_rules.reduction),
+    **dict.fromkeys(("argmax", "argmin"), axis_rules.search),
+    **dict.fromkeys(("cumulative_sum", "cumulative_prod", "logcumsumexp"), axis_rules.scan),
+    **dict.fromkeys(("softmax", "log_softmax"), axis_rules.softmax),
     **dict.fromkeys(_MOVES, moves.move),
     **dict.fromkeys(("reshape", "expand_dims", "squeeze"), moves.reshape),
     **dict.fromkeys(("index_put", "gather_put"), moves.put),
     **dict.fromkeys(("tril", "triu"), triangle),
     **{f"te.nn.{rule.__name__}": _unless_whole(rule) for rule in _WINDOWS},
     **dict.fromkeys(("add_n", "to_dense"), elementwise),
-    "argsort": lines.argsort,
+    "argsort": axis_rules.argsort,
     "checked_index": checked_index,
-    "cumulative_argmax": lines.running,
+    "cumulative_argmax": axis_rules.running,
     "cross_entropy": cross_entropy,
     "matmul": matmul,
     "embed": moves.embedded,
     "kron": kron,
     "scatter_add": segment_rules.scatter_add,
-    "searchsorted": lines.searchsorted,
+    "searchsorted": axis_rules.searchsorted,
     "segment_softmax": segment_rules.softmax,
     "segment_max": segment_rules.folded,
-    "sort": lines.sort,
+    "sort": axis_rules.sort,
     "to_layout": moves.to_layout,
     "where": where,
 }

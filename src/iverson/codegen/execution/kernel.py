@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen.emit import nest_emission as llvm
+from iverson.codegen.emit import nest_emission
 from iverson.codegen.execution import object_code
 from iverson.codegen.execution.launch import launch
 from iverson.codegen.execution.verify import verify
@@ -95,7 +95,7 @@ class CompiledKernel:
     @property
     def text(self) -> str:
         """The IR as emitted."""
-        return llvm.emit(self.kernel, self.target, self.plan)
+        return nest_emission.emit(self.kernel, self.target, self.plan)
 
     @cached_property
     def careful(self) -> CompiledKernel:
@@ -241,10 +241,10 @@ def forget() -> None:
 def _compile(kernel: Kernel, source: str, careful: bool, target: Machine) -> CompiledKernel:
     plan = plan_of(kernel, careful=careful)
     key = kernel_cache.digest(nameless_text(kernel) + ("\ncareful" if careful else ""), target)
-    entries = llvm.entry_names(kernel, plan)
+    entries = nest_emission.entry_names(kernel, plan)
     code = kernel_cache.read(key)
     if code is None:
-        code = object_code.to_object(llvm.emit(kernel, target, plan), target)
+        code = object_code.to_object(nest_emission.emit(kernel, target, plan), target)
         kernel_cache.write(key, code)
     library = object_code.load(code, tuple(dict.fromkeys(entries)), object_code.ENTRY)
     return CompiledKernel(kernel, source, plan, library, entries, target)

@@ -19,7 +19,7 @@ from iverson.codegen.nests import fault_reports, integer_bounds
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.nodes import Kernel, Loop, Stmt, arguments_of
 from iverson.codegen.nests.phase_cost import cost, is_worth_threads
-from iverson.codegen.runtime import thread_pool as threads
+from iverson.codegen.runtime import thread_pool
 from iverson.codegen.runtime.array_headers import address
 from iverson.codegen.schedule import parallel_scatter
 from iverson.core.errors import ArgumentError
@@ -91,7 +91,7 @@ def threads_of(phase: Stmt, sizes: Mapping[str, int]) -> int:
 def _threads(phase: Stmt, total: int, units: float, limit: int | None) -> int:
     if total <= 1 or (limit is None and not is_worth_threads(phase, units)):
         return 1
-    return min(limit or threads.available(), total)
+    return min(limit or thread_pool.available(), total)
 
 
 def _run(
@@ -105,7 +105,9 @@ def _run(
     """One phase whose iterations write entries of their own."""
     with _reporting(compiled, by_name) as record:
         block = _block(compiled.kernel, k, by_name, sizes, record)
-        threads.run(_function(compiled, k), threads.shares(total, ctypes.addressof(block), count), count)
+        thread_pool.run(
+            _function(compiled, k), thread_pool.shares(total, ctypes.addressof(block), count), count
+        )
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class _Shared:
             arrays = [{**self.by_name, **copy} for copy in ({}, *copies)]
             blocks = [_block(kernel, self.k, a, self.sizes, record) for a in arrays]
             work = [(edges[n], edges[n + 1], ctypes.addressof(block)) for n, block in enumerate(blocks)]
-            threads.run(_function(self.compiled, self.k), work, self.count)
+            thread_pool.run(_function(self.compiled, self.k), work, self.count)
         parallel_scatter.combine(self.phase, self.by_name, copies)
 
     def sorted(self) -> None:
@@ -150,7 +152,7 @@ class _Shared:
         with _reporting(variant, by_name) as record:
             block = _block(variant.kernel, 0, by_name, known, record)
             work = [(first, last, ctypes.addressof(block)) for first, last in ranges]
-            threads.run(_function(variant, 0), work, self.count)
+            thread_pool.run(_function(variant, 0), work, self.count)
 
     def atomic(self) -> None:
         variant = self.variant("atomic", parallel_scatter.atomic)

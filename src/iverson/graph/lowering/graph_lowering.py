@@ -35,7 +35,7 @@ from iverson.core.table import TABLE
 from iverson.graph.ir.entry_ops import STORED_OPS, stored_on, stored_work
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.ir.pattern_binding import inputs_on_symbols, named, symbol_of, unknown
-from iverson.graph.lowering import disk_cache as stored
+from iverson.graph.lowering import disk_cache
 from iverson.graph.lowering.padding import on_binding, padded, trimmed
 from iverson.graph.lowering.program_segments import Segment, arrays_of
 from iverson.graph.native.buffers import COUNTER, Times
@@ -296,13 +296,13 @@ def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered
     donated : positions of inputs whose memory outputs may be made in, each with the position of the output
     that should be, or -1 for any.
     """
-    key = stored.key_of(graph, donated)
+    key = disk_cache.key_of(graph, donated)
     graph = gradients_together(in_order_of_reads(graph))
-    steps = None if key is None else _kept(graph, donated, stored.read(key))
+    steps = None if key is None else _kept(graph, donated, disk_cache.read(key))
     if steps is None:
         steps = _steps(graph, donated)
         if key is not None and (facts := _facts(graph, steps)) is not None:
-            stored.write(key, facts)
+            disk_cache.write(key, facts)
     for step in steps:
         if isinstance(step, Library):
             getattr(step.equation.op, "prepare", _nothing)(step.equation.params)
@@ -313,7 +313,7 @@ def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered
 def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | None:
     """What `_kept` makes the steps of again: numbers of equations and values (-1 for what counts runs), and
     how programs are called. None where a program holds large arrays that lowering made."""
-    values = {v: n for n, v in enumerate(stored.numbered(graph))}
+    values = {v: n for n, v in enumerate(disk_cache.numbered(graph))}
     equations = {id(e): n for n, e in enumerate(graph.equations)}
     facts: list[Any] = []
     for s in steps:
@@ -323,7 +323,7 @@ def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | Non
             return None
         else:
             numbers = [[values.get(v, -1) for v in some] for some in (s.inputs, s.outputs)]
-            constants = [values[x] if type(x) is Value else stored.as_json(x) for x in s.constants]
+            constants = [values[x] if type(x) is Value else disk_cache.as_json(x) for x in s.constants]
             over = [[values[v], k] for v, k in s.reused]
             facts.append([s.compiled.key, s.compiled.calling.as_json(), over, *numbers, constants])
     return facts
@@ -331,7 +331,7 @@ def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | Non
 
 def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native | Library, ...] | None:
     """The steps that facts tell of; None where there are none, or the code of one is kept no more."""
-    values = stored.numbered(graph)
+    values = disk_cache.numbered(graph)
     held = arrays_of(graph)
     steps: list[Native | Library] = []
     for n, fact in enumerate(facts or ()):
@@ -340,7 +340,7 @@ def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native 
             continue
         key, calling, over, *numbers, own = fact
         inputs, outputs = (tuple([values[k] if k >= 0 else Value(COUNTER) for k in some]) for some in numbers)
-        constants = tuple([values[x] if isinstance(x, int) else stored.from_json(x) for x in own])
+        constants = tuple([values[x] if isinstance(x, int) else disk_cache.from_json(x) for x in own])
         arrays: list[Any] = [held[x] if type(x) is Value else x for x in constants]
         again = _Again(graph, n, donated)
         compiled = compiled_before(Calling.from_json(calling), key, again.plan, arrays)

@@ -21,8 +21,7 @@ from iverson.graph.ir.operations import mended
 from iverson.graph.lowering import control_flow_steps
 from iverson.graph.lowering.copy_elision import Assembly, Part, assemblies
 from iverson.graph.lowering.rematerialisation import recompute
-from iverson.graph.native import indexed_writes, recurrence_loops, sort_loops
-from iverson.graph.native import sparse_row_products as rows
+from iverson.graph.native import indexed_writes, recurrence_loops, sort_loops, sparse_row_products
 from iverson.graph.native.buffers import Memory, Times, filled
 from iverson.graph.native.equation_expressions import is_expression
 from iverson.graph.native.expression_fusion import Temp, group_steps
@@ -357,7 +356,7 @@ class Segment:
         if b.shape[-1] > 1 and b.strides[-1] != 1:
             b = self.compact(e.operands[3])
         b = _spread(b, out.shape[:-2])
-        self.steps += rows.steps(e, [values, starts, columns, b, *order], out)
+        self.steps += sparse_row_products.steps(e, [values, starts, columns, b, *order], out)
 
     def product(self, e: Equation) -> None:
         given = [self.view_of(x) for x in e.operands]
@@ -424,8 +423,8 @@ def _factors(given: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple
     left, right = given
     if not fold:
         return _spread(left, batch), _spread(right, batch)
-    rows: Any = _folded(left, batch)
-    return rows, replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
+    folded: Any = _folded(left, batch)
+    return folded, replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
 
 
 def _is_reshaped(x: Strided) -> bool:

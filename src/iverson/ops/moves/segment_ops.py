@@ -15,7 +15,7 @@ from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
 from iverson.core.table import define
-from iverson.kernels import segment_kernels as kernels
+from iverson.kernels import segment_kernels
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples, behind_first
 
@@ -93,7 +93,7 @@ def _segment_max_jvp(F: Any, t: Any, y: Any, x: Any, ids: Any, *, count: int) ->
 define(
     Op(
         name="segment_max",
-        forward=kernels.segment_max,
+        forward=segment_kernels.segment_max,
         abstract=_checked("segment_max", False),
         vjp=(_segment_max_vjp, None),
         jvp=(_segment_max_jvp, None),
@@ -116,7 +116,7 @@ def _pull(F: Any, g: Any, y: Any, _x: Any, ids: Any, *, count: int) -> Any:
 define(
     Op(
         name="segment_softmax",
-        forward=kernels.segment_softmax,
+        forward=segment_kernels.segment_softmax,
         abstract=_checked("segment_softmax", True),
         vjp=(_pull, None),
         jvp=(_pull, None),
@@ -138,7 +138,7 @@ def _weighted(F: Any, y: Any, g: Any, ids: Any, count: int) -> Any:
 define(
     Op(
         name="softmax_pullback",
-        forward=kernels.softmax_pullback,
+        forward=segment_kernels.softmax_pullback,
         abstract=_checked("softmax_pullback", True),
         vjp=(
             lambda F, c, _y, _g, y, ids, *, count: F.softmax_pullback(c, y, ids, count=count),
