@@ -23,7 +23,16 @@ Elementwise functions are those of the op table: ``te.exp``, ``te.erf``, ``te.ma
     >>> te.compute((2,), lambda i: te.exp(A[i, 0])).shape
     (2,)
 
-The grammar is on one page in `iverson.te.ir.nodes`. Above `codegen` and `layouts`, below `kernels`.
+Import rule: `te` imports `core`, `expr`, `layouts` and `codegen`; each sub-package imports only those before
+it in this list.
+
+- `ir`: the statement IR; its grammar is on one page in `iverson.te.ir.nodes`.
+- `language`: the definitions that users write, turned into statements.
+- `rewrites`: programs into equal programs: inlining, common tensors, lookup tables, blocks, index digits.
+- `derivatives`: reverse and forward mode over statements.
+- `elimination`: the points that each statement visits, and its translation to loop nests.
+- `lowering`: compiled code of a program, its calls, and reports about both.
+- `ops`: tensor expressions as ops, with the entry maps, batching and derivatives of an op.
 """
 
 import typing as _typing

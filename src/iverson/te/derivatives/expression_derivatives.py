@@ -1,8 +1,8 @@
-"""Derivatives inside one expression: from a body to its reads, by the rules of core.scalars.
+"""Derivatives within one expression: cotangents and tangents of its reads, by the rules of core.scalars.
 
-Guards are kept apart from values: the cotangent that reaches a read is a list of (guards, value), each
-of which becomes a statement whose domain the guards restrict. Complex cotangents are conjugate
-Wirtinger, as in PyTorch: g * conj(dy/dx), and the real part where x is real.
+Guards are kept apart from values: the cotangent that reaches a read is a list of (guards, value). Each pair
+becomes a statement whose domain the guards restrict. Complex cotangents are conjugate Wirtinger, as in
+PyTorch: g * conj(dy/dx), and the real part where x is real.
 """
 
 from __future__ import annotations

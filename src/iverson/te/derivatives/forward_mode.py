@@ -1,4 +1,4 @@
-"""Forward mode over tensor expressions: one statement per read, in the primal's own domain.
+"""Forward mode over statements: the tangent of a tensor, one statement per read, in the primal's own domain.
 
 Out[w(p)] += body(p)   ->   dOut[w(p)] += d body / d A[f(p)] * dA[f(p)]   for each read A[f(p)]
 """

@@ -1,10 +1,10 @@
-"""Derivatives of recurrences: reverse mode is one in the other direction, forward mode one in the same.
+"""Derivatives of recurrences: the adjoint is a recurrence in the other direction, the tangent in the same.
 
     s[t] = f(s[t - 1], x[t])   ->   ds[t] = f_s(s[t], x[t + 1]) ds[t + 1] + heads,   dx[t] += f_x(...) ds[t]
 
-What a step adds to the cotangent of an earlier step is written where that step is (`at_step`), so that each
-member's cotangent is made at its own step. What it adds to other tensors waits until all steps are done:
-those are statements like others, over all steps at once.
+A contribution to the cotangent of an earlier step is rewritten to run at that step (`at_step`), so that each
+member's cotangent is computed at its own step. Contributions to other tensors wait until all steps are done:
+they are ordinary statements, over all steps at once.
 """
 
 from __future__ import annotations

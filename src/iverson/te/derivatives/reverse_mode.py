@@ -1,4 +1,4 @@
-"""Reverse mode over tensor expressions: one statement per read and per linear term.
+"""Reverse mode over statements: the gradients of a tensor, one statement per read and per linear term.
 
 Out[w(p)] += body(p) with a read A[f(p)] in body turns around into
 
@@ -6,7 +6,7 @@ Out[w(p)] += body(p) with a read A[f(p)] in body turns around into
 
 restricted to where the guards of that read hold; b runs over the batch axes of the heads. With head=None
 the cotangent is a Kronecker delta: b is w(p) itself, so that a Jacobian costs what its entries cost. No
-Jacobian is formed on the way. Results are ordinary tensors; `eliminate` chooses how each is walked.
+Jacobian is formed on the way. Results are ordinary tensors; `eliminate` chooses the walk of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditions and indices with alternatives, as disjoint cases that each are one convex domain.
+"""Disjoint convex pieces: conditions and indices with alternatives, split into cases.
 
 i != k              ->   i < k | i > k
 a or b              ->   a | not a and b

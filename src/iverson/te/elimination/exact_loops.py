@@ -1,8 +1,8 @@
-"""Exact loops over a domain, from those isl finds for its independent parts.
+"""Exact loops over a domain: isl's loops for its independent groups of axes, nested in one order.
 
-Axes that no condition ties together are asked about apart: a convolution's rows and columns are the
-same small question, and its channels are none. The answers' loops are then nested in the order asked
-for. Questions are remembered by their text.
+Groups of axes that no condition ties together are separate questions to isl: the rows and the columns of a
+convolution are the same small question, and its channels need none. The loops of the answers are nested in
+the order asked for. Answers are cached by the text of the question (`iverson.te.ir.integer_sets`).
 """
 
 from __future__ import annotations

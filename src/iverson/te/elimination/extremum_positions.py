@@ -1,4 +1,4 @@
-"""An extremum and its position, which the derivative asks for, found in one pass over what both look at."""
+"""Fusion of an extremum with its position, which the derivative needs: one pass finds both."""
 
 from __future__ import annotations
 

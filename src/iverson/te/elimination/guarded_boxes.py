@@ -1,7 +1,8 @@
-"""Where a box with guards runs faster than the exact loops elimination found.
+"""Guarded boxes: a walk over a whole box with guards, where that runs faster than exact loops.
 
-Loops over a box have constant extents, so that they can be tiled, written out and run in lanes, and a
-guard is a mask; bounds that depend on other axes allow less. Worth it where few points are visited in vain.
+Loops over a box have constant extents, so that they can be tiled, unrolled and vectorised, and a guard is a
+mask; bounds that depend on other axes allow less. A box pays where few of the points visited fail a guard.
+Sums of one value into nearly every entry of a tensor are merged here into one statement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From te statements and expressions to tasks, phases and expressions of loop nests; nothing runs here."""
+"""Translation of statements and expressions to tasks, phases and expressions of loop nests; nothing runs."""
 
 from __future__ import annotations
 

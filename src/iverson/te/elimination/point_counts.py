@@ -1,4 +1,4 @@
-"""How many points a domain has and a walk visits, counted rather than trusted to what made them."""
+"""Point counts: how many points a domain has and a walk visits, by enumeration."""
 
 from __future__ import annotations
 

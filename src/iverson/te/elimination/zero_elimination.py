@@ -1,12 +1,12 @@
-"""Zero elimination: how to walk each statement so that only nonzero terms are visited.
+"""Zero elimination: chooses for each statement a walk that visits only nonzero terms.
 
     gather      outputs first: ``A'[f(p)] += ...`` becomes ``A'[a] += ...`` over a and what of p is
                 left free by f(p) = a. Each output has one owner. Needs exact loops.
     injective   the primal's order; no two points write the same element
     scatter     the primal's order; writes may collide, or their address depends on data
 
-Either way the walk is exact loops over the domain where isl gives them, else the statement's own box
-with its guards, which always exists: nothing can fail or hang, only visit more.
+In each strategy the walk is exact loops over the domain where isl gives them. Otherwise it is the statement's
+own box with its guards, which always exists: elimination cannot fail or hang, it can only visit more points.
 """
 
 from __future__ import annotations

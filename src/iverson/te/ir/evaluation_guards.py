@@ -1,4 +1,4 @@
-"""Where an expression is evaluated: the guards (of Selects and of the domain) above each node."""
+"""Evaluation guards: the conditions (of Selects and of the domain) under which each node is evaluated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Scalar expressions of the statement IR: the leaves that are its own, and tensors to read.
+"""Expression nodes of the statement IR: variables, reads and reductions, and the tensors that are read.
 
-Their grammar is in `nodes`, which exports what is here; the other nodes are those of `iverson.expr.nodes`.
+Their grammar is in `nodes`, which exports them too; the other nodes are those of `iverson.expr.nodes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is called after what users named: tensors that a rewrite adds.
+"""Fresh names: the names of tensors that rewrites and derivatives add, made from those of the user's tensors.
 
 ``T.part`` is a tensor made for T, ``T.1``, ``T.2`` the reductions inside of its definition, and ``dy/dx`` the
-derivative of y in x. In loop nests names are numbers (``b3``, ``i0``), so that no name of a user's can be one
-of them; a buffer and a loop have what users call them as their label.
+derivative of y in x. In loop nests names are numbers (``b3``, ``i0``), so that no name of a user can be one
+of them; the user's name of a buffer or a loop is its label.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""float16 and bfloat16 in programs: functions of them are computed in float32 and rounded, totals once.
+"""Half-precision rewrite: functions of float16 and bfloat16 are computed in float32; a total is rounded once.
 
     B[i] = f(x, y)          ->   B[i] = half(f(single(x), single(y)))
     S[i] += half(i, k)      ->   T[i] += single(half(i, k));  S[i] = half(T[i])
 
-So what runs a program, compiled code or the interpreter, only moves numbers of half precision and casts them.
-In an op (`te.op`) they come and leave in float32, and there is nothing to do.
+So compiled code and the interpreter only move numbers of half precision and cast them. In an op (`te.op`),
+inputs and results are in float32 already, and there is nothing to do.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The normal form of index arithmetic: integer combinations of variables and of floors of such.
+"""Normal form of index arithmetic: integer combinations of variables and of floors of such combinations.
 
     affine ::= const + sum of coefficient * atom
     atom   ::= Var | affine // d (an interned expression in this form) | anything else (opaque)
 
-``a % d`` is ``a - d * (a // d)``. The constructor of floors is where ``//`` and ``%`` are
-simplified; ranges of index expressions and what guards say about them are here too.
+``a % d`` is ``a - d * (a // d)``. The constructor of floors simplifies ``//`` and ``%``. Ranges of index
+expressions, and the constraints that guards put on them, are here too.
 """
 
 from __future__ import annotations

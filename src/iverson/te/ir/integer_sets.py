@@ -1,8 +1,8 @@
-"""The one place that talks to isl: integer sets of our domains, emptiness and exact loops.
+"""Integer sets: emptiness of domains and exact loops over them, by isl; only this module calls isl.
 
-There is one Context, made on first use; sets of two contexts together are silently wrong. What is
-handed over is small and nearly linear: `affordable` says so *before* isl is asked, since isl has no
-time limit worth trusting. Maps are never composed here.
+There is one Context, made on first use; an operation on sets of two contexts is wrong without an error. isl
+has no reliable time limit, so `affordable` decides *before* a call, from the size of the domain, whether it
+is small and nearly linear. Maps are never composed here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The meaning of a program, in plain NumPy: the oracle of every lowering.
+"""Interpreter of the statement IR in plain NumPy: the meaning of a program, the oracle of every lowering.
 
 It runs each statement at every point of its walk (or of its box, guarded) and counts its visits.
 Nothing here is fast, and nothing here decides anything.

@@ -1,4 +1,4 @@
-"""Programs and walks as readable pseudo-code. Nothing reads it back."""
+"""Printer of the statement IR: programs and walks as readable pseudo-code, for which there is no parser."""
 
 from __future__ import annotations
 

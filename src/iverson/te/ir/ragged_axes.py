@@ -1,8 +1,8 @@
 """Ragged axes: axes of a domain whose bounds depend on data, ``p[i] <= e < p[i + 1]``.
 
-Such a bound is a condition of the domain that reads tensors, which is solved here for the last of its axes.
-So whatever maps a statement's expressions maps its bounds, and a domain means what it says. Loops run from
-bound to bound; what the axis' own range says besides must follow from the data, which is checked when run.
+Such a bound is a condition of the domain that reads tensors; it is solved here for the last of its axes. So a
+function that maps a statement's expressions maps its bounds, too. Loops run from bound to bound. That the
+bounds are within the axis' own range must follow from the data, and is checked when the program runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``F``: the elementwise functions of the table of scalars, on tensor expressions.
+"""``F`` on tensor expressions: the namespace of the elementwise functions of the table of scalars.
 
 The derivative rules of `iverson.core.scalars` are written against a namespace like this one.
 """

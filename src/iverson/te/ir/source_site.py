@@ -1,4 +1,4 @@
-"""Which line of the user's a definition stands on, for error messages, and what an op is called with."""
+"""Source sites: the user's line of a definition, and the name of the operation, for error messages."""
 
 from __future__ import annotations
 

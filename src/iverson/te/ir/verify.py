@@ -1,7 +1,7 @@
-"""What a well-formed statement or program is; every pass can assert its output with `check`.
+"""Verifier of the statement IR: `check` raises where a statement or a program is not well formed.
 
-The checks that a user's definition goes through are here too: reads and writes inside their
-tensors, variables inside their scope, constant strides.
+Every pass can assert its output with it. The checks of a user's definition are here too: reads and writes
+inside their tensors, variables inside their scope, constant strides.
 """
 
 from __future__ import annotations

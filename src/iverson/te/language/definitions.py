@@ -1,7 +1,7 @@
-"""The language users write: placeholders, computes, reductions, scatters, sizes.
+"""Definitions: the placeholders, computes, reductions, scatters and sizes that users write.
 
-A definition is checked when it is made and becomes statements at once (`stages` does that); what a
-statement means is in `nodes`.
+A definition is checked when it is made, and becomes statements at once (`stages`). The meaning of a statement
+is in `iverson.te.ir.nodes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Whether two points of a domain can have the same index: one writer per element or several.
+"""Injectivity test: proves that no two points of a domain have the same index.
 
-What the index tells is collected as a space of known integer combinations of atoms (variables and
-floors); a combination whose coefficients form a mixed radix tells its digits. Where all axes are
-known, the index is injective. Sound, not complete: False means "not proven".
+Then each element that is written has one writer.
+The index is read as a space of known integer combinations of atoms (variables and floors). A combination
+whose coefficients form a mixed radix determines its digits. Where all axes are determined, the index is
+injective. Sound, not complete: False means "not proven".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reductions that are not sums, rewritten into what differentiates: products and extrema.
+"""Reductions other than sums (products and extrema), rewritten into statements that can be differentiated.
 
 B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k) and
                         T1[o, m] = T0[o, 2m] * T0[o, 2m + 1], ..., so that zeros among the factors

@@ -1,8 +1,9 @@
-"""`scan`: tensors whose entries at a step are made of what earlier steps hold.
+"""`scan`: recurrences, i.e. tensors whose entries at one step are computed from earlier steps.
 
-The definition is that of any tensor, a `compute`, which may read the state it defines at earlier steps. All
-that depends on a state and that a state depends on (stages of reductions, tensors shared by several states)
-is computed step by step with it: together they are the members of one `iverson.te.ir.nodes.Recurrence`.
+The definition is that of any tensor, a `compute`, which may read the state it defines at earlier steps. A
+tensor that depends on a state, and on which a state depends (a stage of a reduction, a tensor that several
+states share), is computed step by step with it: together they are the members of one
+`iverson.te.ir.nodes.Recurrence`.
 
 As in TVM's scan (tvm.te.scan), of which this is a form without separate placeholders and updates.
 """

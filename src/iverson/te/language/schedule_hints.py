@@ -1,7 +1,8 @@
-"""Levers: what a user asks for where counting chose otherwise. They change what is done, and no result.
+"""Schedule hints ("levers"): `keep`, `recompute`, `parallel` and `unroll`. They never change a result.
 
-A lever is set on a tensor or an axis in place, so that it holds in all that reads it; keys of code have it.
-What stands against a lever (a sum that cannot be put into its readers, say) is said by `explain`.
+A hint replaces a choice that is made by counting. It is set on a tensor or an axis in place, so that it holds
+in all that reads it, and is part of the keys of compiled code. `explain` reports a hint that cannot be
+followed, and why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a definition's body to statements: each reduction inside becomes a stage of its own.
+"""Stages: each reduction inside a definition's body becomes a statement of its own.
 
     B[i] = 1 + sum_k(A[i, k])   ->   B.1[i] += A[i, k];  B[i] = 1 + B.1[i]
 

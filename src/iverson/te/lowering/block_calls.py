@@ -1,9 +1,12 @@
-"""Code of programs that run in blocks along an axis (`iverson.te.rewrites.axis_blocks`), and calls of it.
+"""Block calls: code of programs that run in blocks along an axis, called block by block.
+
+`iverson.te.rewrites.axis_blocks` finds the axis.
 
     for i in 0:n: S[i, k] = f(q[i], i)   ->   for each block: for i in 0:size: S[i, k] = f(q[i], first + i)
 
-Within a block its axis counts from 0; where it is used as a number (in a causal mask), the block's first
-place is added: a size of the block's program, as that of the block is where those of the whole are not bound.
+Within a block the axis counts from 0. Where the axis is used as a number (in a causal mask), the first place
+of the block is added: it is a size of the block's program. So is the length of the block, where the sizes of
+the whole are not bound.
 """
 
 from __future__ import annotations

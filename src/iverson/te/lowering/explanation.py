@@ -1,4 +1,4 @@
-"""What elimination chose and why, as text."""
+"""`explain`: the domain, points, strategy and loops that elimination chose, and then the kernels, as text."""
 
 from __future__ import annotations
 

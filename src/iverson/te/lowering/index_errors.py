@@ -1,7 +1,7 @@
-"""Indices and bounds that turn out to be wrong, in the words of a definition: tensors and axes, and where.
+"""Index errors of kernels, restated in the terms of the definition: the tensor, the axis, and the place.
 
-Kernels say which index was outside, of which buffer, in names that no user knows. Where it follows from the
-inputs alone, the statement is looked at once more, by the interpreter, to say where.
+A kernel says which index was outside, and of which buffer, in names that no user knows. Where the index
+follows from the inputs alone, the interpreter checks the statement once more, to find the point.
 """
 
 from __future__ import annotations

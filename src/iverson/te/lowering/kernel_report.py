@@ -1,5 +1,7 @@
-"""What a program is compiled to, as text: each kernel with its work and what it is expected to take; stages
-that are stored, and those that are computed where they are read; levers that nothing came of.
+"""Kernel report of a program: the work and expected time of each kernel, as text.
+
+It also lists the stages that are stored and those that are computed where they are read, the schedule hints
+("levers") without effect, and the fallbacks.
 """
 
 from __future__ import annotations

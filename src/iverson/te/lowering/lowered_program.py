@@ -1,4 +1,4 @@
-"""What statements are lowered to: steps over buffers, and how they are run on arrays.
+"""Lowered programs: the steps over buffers that statements are lowered to, and their execution on arrays.
 
 Steps are phases of loop nests, matrix products given to BLAS, fills, and, for what does not compile (a few
 derivatives of special functions), the interpreter.

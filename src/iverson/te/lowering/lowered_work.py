@@ -1,7 +1,7 @@
-"""The work of a lowered program, counted step by step: what laws about cost are held by.
+"""Work of a lowered program: points and bytes, counted step by step, for the kernel report and tests of cost.
 
-A fused loop counts once, however many statements are in it, and what it reads for several of them is read
-once: so what is counted is what runs.
+A fused loop counts once, however many statements are in it, and an array that it reads for several of them
+is read once: so the counts are those of the code that runs.
 """
 
 from __future__ import annotations

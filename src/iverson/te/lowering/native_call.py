@@ -1,9 +1,9 @@
-"""A lowered program as one native call: a small one takes less time than it takes to call each of its steps.
+"""One native call for a whole lowered program, as a small program takes less time than a call of each step.
 
 Its loop nests, fills and products are steps of a program (`iverson.codegen.programs`): temporaries have
-places in an arena, and long loops are shared by threads that wait in native code. Left to a call for each
-step are sizes that a call gives, very long scatters, which threads share by looking at where they write
-(`docs/decisions/0014`), and what is interpreted (`docs/decisions/0106`).
+places in an arena, and long loops are shared by threads that wait in native code. These steps keep a call of
+their own: those of sizes that a call gives, very long scatters, which threads share by looking at where they
+write (`docs/decisions/0014`), and what is interpreted (`docs/decisions/0106`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Recurrences as loop nests: one phase, a loop over the steps around the nests of one step.
+"""Loop nests of recurrences: one phase, a loop over the steps around the nests of one step.
 
     for t: for i: z[t, i] = ...; for i: s[t, i] = f(s[t - 1, ...], z[t, i])
 
-Conditions that depend on the step only (``t >= 1``: is there a state before) stand around a statement's nest,
-and the nest is made once for each way they can turn out.
+Conditions that depend on the step only (``t >= 1``: there is an earlier state) are placed around a
+statement's nest, and there is one nest for each combination of their values.
 """
 
 from __future__ import annotations

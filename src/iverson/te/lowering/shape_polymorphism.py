@@ -1,13 +1,13 @@
-"""One program for every shape: what an op compiles when it meets a second shape, and later ones run.
+"""Shape-polymorphic code of an op: one program with sizes, compiled at the second shape, run at later ones.
 
 The first shape has code of its own. At the next one the op's definition is built once more, with sizes in
 place of the extents that have changed: extents that were equal in all shapes so far are one size. Sizes
 follow from the arrays of a call.
 
 A definition is Python, and may ask for its shapes (``if n > 1``). So the program for a shape is always built,
-which costs a few milliseconds, and the code for all shapes runs where it is that very program with the sizes
-put in. Where it is another one, or where the best walk is only known for numbers (triangles, strided
-adjoints), the shape has code of its own.
+which costs a few milliseconds, and the code for all shapes runs only where its program, with the sizes put
+in, is that very program. Where the programs differ, or where the best walk is only known for numbers
+(triangles, strided adjoints), the shape has code of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From statements to compiled code: inlining, then a loop nest or a matrix product for each statement.
+"""Lowering of statements to compiled code: inlining, then a loop nest or a matrix product for each statement.
 
 A program's statements become steps (`iverson.te.lowering.lowered_program`) in order.
 `iverson.codegen.schedule.loop_schedule` chooses the order and marks of loops; where elimination found a walk,
-its loops are kept. `interpret` is the oracle of all of it.
+its loops are kept. `iverson.te.ir.interpret` is the oracle of all of it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A program for one example as a program for a batch: what depends on an input that differs from example to
-example gets an axis for them, first in its shape, in what is written and in what is read.
+"""Batching of a program: an axis for the examples, in all that depends on an input that differs between them.
+
+It is the first axis of a tensor's shape, of the indices written and of the indices read.
 
     B[i] += A[i, k]   ->   B[e, i] += A[e, i, k]
 """

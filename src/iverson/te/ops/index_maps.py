@@ -1,8 +1,8 @@
-"""The entry map of an op said in index notation: its statements' index maps, followed in both directions.
+"""Entry map of an op in index notation: its statements' index maps, followed in both directions.
 
-A statement relates the entries it writes to those it reads, at the points of its domain that its guards
-leave. A region goes through by interval arithmetic on the points; where the image is no region, the result
-is one that holds it. Statements follow each other as their tensors do.
+A statement relates the entries it writes to those it reads, at the points of its domain where its guards
+hold. A region goes through by interval arithmetic on the points; where the image is no region, the result
+is a region that contains it. The map of a program is the composition of those of its statements.
 """
 
 from __future__ import annotations

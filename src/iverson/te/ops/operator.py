@@ -1,9 +1,9 @@
-"""Tensor expressions as ops: a Python function of placeholders becomes a record like those of the op table.
+"""Ops from index notation: a Python function of placeholders becomes a record like those of the op table.
 
 Its derivatives need no rules of their own: the vjp in some of the inputs is the same construction again, on
 the function that differentiates the first one. So an op is closed under differentiation, forward and reverse,
-to any order, and each derivative is compiled when it is first called. The gradients that a call asks for are
-one program, of those inputs and the cotangents that are defined: what several of them need is computed once.
+to any order, and each derivative is compiled when it is first called. All gradients of a call are one
+program, of the inputs asked for and the cotangents that are defined: what they share is computed once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Derived rules in place of hand-written ones, for ops of the table that are said in index notation.
+"""Derived derivative rules, from index notation, in place of the hand-written ones of ops of the table.
 
-What is here reads the table, which `iverson.ops` fills.
+This module reads the op table, which `iverson.ops` fills.
 """
 
 from __future__ import annotations

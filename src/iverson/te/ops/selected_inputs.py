@@ -1,7 +1,7 @@
-"""A program that is linear in one input, of which entries are left out: what was left out meets no factor.
+"""Selection in one input of a linear program: terms that read an entry that is left out are skipped.
 
-Every tensor made of that input has a count beside it: of the entries that were not left out, how often each
-entry of it depends on one.
+Every tensor made of that input has a count beside it: on how many of the remaining entries each of its own
+entries depends.
 
     B[i] += A[k] * C[i, k]   ->   B[i] += select(held(A, k), A[k] * C[i, k], 0)
                                   n[i] += select(held(A, k), 1, 0)

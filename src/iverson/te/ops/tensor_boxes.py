@@ -1,4 +1,4 @@
-"""A box of a tensor: the statements that write it, at the points that write entries of the box."""
+"""Box of a tensor: the statements that write it, restricted to the points that write entries of the box."""
 
 from __future__ import annotations
 

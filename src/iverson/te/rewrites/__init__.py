@@ -1,1 +1,10 @@
-"""Programs of statements into others with the same meaning: inlining, sharing, tables, blocks."""
+"""Rewrites of programs into programs with the same meaning: inlining, sharing, tables, blocks, index digits.
+
+Import rule: in `te` it imports `ir` alone; its modules have no import cycle.
+
+- `common_tensors`: tensors with equal definitions are computed once.
+- `lookup_tables`: expensive functions of a few indices are computed once.
+- `inlining`: stages are computed where they are read.
+- `axis_blocks`: large temporaries are computed block by block along an axis.
+- `mixed_radix`: axes that are divided by constants become digits.
+"""

@@ -1,13 +1,13 @@
-"""Programs in blocks along an axis, so that large tensors between inputs and results are never whole.
+"""Blocking along an axis, so that large tensors between inputs and results are never whole in memory.
 
     S[i, k] = f(q[i], k[k]);  M[i] max= S[i, k];  ...   ->   for i in blocks: S of these i, M of these i, ...
 
 A tensor is *along* an axis if each of its entries is made of, and read for, entries at the same place on
-it. What is along it is there for one block at a time; what is summed over it (a gradient in what all places
-share) is added up from block to block. So attention, kernel matrices and their derivatives take memory for
-some rows of their matrices, and recurrences for some of their sequences.
+it. One block at a time is in memory of a tensor along it; a sum over it (a gradient in an input that all
+places share) is accumulated from block to block. So attention, kernel matrices and their derivatives take
+memory for some rows of their matrices, and recurrences for some of their sequences.
 
-Here is found what is along which axis; `iverson.te.lowering.block_calls` makes code of it.
+The analysis, which tensor is along which axis, is here; `iverson.te.lowering.block_calls` makes the code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Tensors that are defined alike are one: what the gradients in several inputs have in common, above all.
+"""Common-subexpression elimination of tensors: those with equal definitions are computed once.
+
+Gradients in several inputs profit most.
 
 P[i] = f(A[i]); Q[i] = f(A[i]); R[i] = g(P[i], Q[i])  ->  P[i] = f(A[i]); R[i] = g(P[i], P[i])
 """

@@ -1,7 +1,7 @@
-"""Inlining: stages computed where they are read instead of stored, if that saves memory and costs little.
+"""Inlining: stages are computed where they are read instead of stored, if that saves memory and costs little.
 
-And the other way round: a scatter into a stage that is then added to something goes straight into the sum,
-and a stage that is an output is made there.
+Two rewrites go the other way: a scatter into a stage that is then added to a tensor goes straight into the
+sum, and a stage that is copied into an output is made in the output.
 """
 
 from __future__ import annotations

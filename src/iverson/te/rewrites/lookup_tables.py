@@ -1,10 +1,10 @@
-"""Dear functions of a few indices as tables: computed once, and read at every point.
+"""Lookup tables: expensive functions of a few indices are computed once and read at every point.
 
     Y[t, f] = sum_k x[t + k] cos(f k)
  ->
     Y.table[f, k] = cos(f k);  Y[t, f] = sum_k x[t + k] Y.table[f, k]
 
-Derivatives are taken of what reads the table, as their points are other ones: in
+Differentiation comes before this rewrite, as the points of a derivative are other ones: in
 ``dx[a] += g[t, f] cos(f (a - t))`` the function would depend on all of them.
 """
 

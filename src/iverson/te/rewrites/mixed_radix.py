@@ -1,10 +1,10 @@
-"""Digits of a mixed radix: ``//`` and ``%`` by constants become variables of their own.
+"""Mixed-radix digits: axes that are divided by constants are split, so that ``//`` and ``%`` vanish.
 
     for v in 0:12: A[v // 4, v % 4]   ->   for v1 in 0:3: for v0 in 0:4: A[v1, v0]
 
 An axis that is divided is split into its digits, the smallest radix first, and every expression is
-brought to the normal form of `affine`. What is left afterwards are floors of several axes whose
-radices do not nest. isl sees a statement only after this.
+brought to the normal form of `iverson.te.ir.index_arithmetic`. The floors that remain are of several axes
+whose radices do not nest. isl sees a statement only after this.
 """
 
 from __future__ import annotations
