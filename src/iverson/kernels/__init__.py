@@ -1,7 +1,27 @@
-"""Kernels: bodies per (op family, layout), in NumPy and SciPy.
+"""Kernels: the bodies of ops per layout, in NumPy, SciPy and compiled loops, and the choice among them.
 
-Strided bodies that are more than one NumPy call live here; bodies for other layouts register themselves
-under the op's name or family. Kernels work on layouts' values and know nothing of gradients.
+A kernel is registered for a layout under an op's name or family. Strided bodies that take more than one NumPy
+call are here too; those of one call stand in the op's record. Kernels work on layouts' values and know
+nothing of gradients.
+
+Import rule: `kernels` imports `core`, `expr`, `layouts`, `codegen` and `te`; its modules and `sparse` have no
+import cycle.
+
+- `kernel_registry`: registration of kernels, the zero rule, and the choice of a kernel for a call.
+- `index_keys`: basic index keys in canonical form, and the regions they read.
+- `region_images`: where ops that move entries take a region.
+- `zero`: kernels for the zero layout.
+- `strided`: bodies on NumPy arrays.
+- `compiled_passes`: elementwise functions, recurrences and optimizer steps as compiled loops.
+- `box`: kernels for the box layout that compute.
+- `box_moves`: kernels for the box layout that move entries.
+- `packed`: kernels for the packed layout.
+- `bracket`: kernels for the bracket layout.
+- `terms`: matrix products in which absent entries take no part.
+- `sparse`: kernels for the sparse layouts, COO and compressed.
+- `segment_kernels`: maximum and softmax over segments.
+- `krylov_solvers`: iterative solvers and eigensolvers.
+- `pattern_origins`: the pattern of a traced or batched value, found on demand.
 """
 
 from iverson.kernels import (

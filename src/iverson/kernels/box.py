@@ -1,4 +1,4 @@
-"""Kernels for the box layout: compute inside the box, move the box, never touch what is outside."""
+"""Box kernels that compute: they work inside the box and never touch the entries outside of it."""
 
 from __future__ import annotations
 

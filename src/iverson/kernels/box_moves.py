@@ -1,4 +1,4 @@
-"""Kernels for the box layout of ops that move entries: what the box holds goes to the op's `image` of it."""
+"""Box kernels of ops that move entries: the entries of the box go to the op's `image` of it."""
 
 from __future__ import annotations
 

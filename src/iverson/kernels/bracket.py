@@ -1,8 +1,8 @@
-"""Kernels for the bracket layout: compute on all values, carry the condition, select only where one must.
+"""Bracket kernels: compute on all values, carry the condition along, and select only where that is required.
 
-What an op does with a bracket follows from its facts: where the result is zero because the bracket is, values
-are computed freely and keep the condition; an op that moves entries moves the condition along; sums and
-products select; everything else is computed on the selected array.
+The kernel of an op follows from its facts. Where the result is zero because the bracket is, values are
+computed freely and keep the condition. An op that moves entries moves the condition along. Sums and products
+select. Every other op is computed on the selected array.
 """
 
 from __future__ import annotations

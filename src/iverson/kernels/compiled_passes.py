@@ -1,6 +1,7 @@
-"""Elementwise work on large strided arrays in one compiled pass: functions that NumPy has no vector loop for,
-steps of optimizers, of which NumPy makes a pass and a temporary for each operation, and outer products, of
-which NumPy starts a loop for each row.
+"""Compiled passes over large strided arrays: elementwise functions, outer products, recurrences, optimizers.
+
+They serve functions for which NumPy has no vector loop, steps of optimizers, for which NumPy makes a pass and
+a temporary for each operation, and outer products, for which NumPy starts a loop for each row.
 
 The loops are nests of the code generator over flat arrays, one for a dtype and any size. They run from a size
 on: a call costs some 50 us, a function of an entry 10 to 100 ns in SciPy's loops and 1 to 3 in these; a step

@@ -1,4 +1,4 @@
-"""Basic index keys, as ops hold them, and how they move regions.
+"""Basic index keys in canonical form, as ops hold them, and the images of regions under them.
 
 A key is a tuple of int, slice and None that covers every axis: integers are non-negative, slices have the
 form `canonical_slice` gives.

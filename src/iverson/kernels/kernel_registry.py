@@ -1,7 +1,7 @@
-"""Which kernel runs: the zero rule, then kernels by layout, then the documented conversion to strided.
+"""Kernel registry: the zero rule, then kernels by layout, then the documented conversion to strided.
 
-Bodies and kernels never see float16 or bfloat16, but to move entries: an op on operands of half precision is
-the op on them in float32, and its result is rounded once, when it is stored.
+Bodies and kernels see float16 or bfloat16 only where they move entries: an op on operands of half precision
+is the op on them in float32, and its result is rounded once, when it is stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Solutions and eigenpairs by Krylov methods: SciPy's, on full and sparse matrices.
+"""Krylov solvers: solutions and eigenpairs by SciPy's iterative methods, on full and sparse matrices.
 
-SciPy reads a matrix by its products with vectors alone; so a function of vectors serves as well.
+SciPy reads a matrix by its products with vectors alone, so a function of vectors serves as well.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Kernels for the packed layout: compute on the entries that are there, never on those that are not.
+"""Packed kernels: compute on the entries where the mask is True, never on the others.
 
-So whatever stands where a mask is False (inf, nan) is not multiplied with a zero: strong zeros (design, 2.4).
+So an inf or nan where a mask is False is not multiplied with a zero: strong zeros (design, 2.4).
 """
 
 from __future__ import annotations

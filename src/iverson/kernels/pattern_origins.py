@@ -1,9 +1,10 @@
-"""Which entries a value of a trace or a batch stores, where its support does not say it.
+"""Pattern origins: find, on demand, which entries a value of a trace or a batch would store in eager code.
 
-A trace knows where a value may be nonzero, often less than what eager code knows: of `s @ t` nothing at all.
-An `Origin` keeps the op that a value is a result of, and what its operands store. Who asks for the pattern
-(`stored_by`) gets the one that eager code has: the op's kernel is run on operands with these patterns. Until
-then nothing is computed. Where the pattern depends on entries it is `UNKNOWN`, never all entries.
+A trace knows the support of a value, often less exactly than eager code does: of `s @ t` it knows nothing.
+An `Origin` keeps the op that computed a value, and which entries its operands store. A request for the
+pattern (`stored_by`) runs the op's kernel on operands with these patterns, and gets the pattern that eager
+code has. Before a request nothing is computed. Where the pattern depends on entries it is `UNKNOWN`, never
+all entries.
 """
 
 from __future__ import annotations

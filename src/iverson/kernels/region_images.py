@@ -1,7 +1,7 @@
-"""Where ops that move entries take a region: the smallest one that holds the image of each entry in it.
+"""Region images: the smallest region that holds the images of a region's entries under an op that moves them.
 
 Each function takes the region, which is not empty, its array's shape and the op's parameters. It gives None,
-or an empty region, where no entry of it goes anywhere. Nothing here moves an entry.
+or an empty region, where no entry of the region goes anywhere. Nothing here moves an entry.
 """
 
 from __future__ import annotations

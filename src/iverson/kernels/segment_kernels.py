@@ -1,4 +1,4 @@
-"""Kernels over segments: maxima and softmax of the slices that share one.
+"""Segment kernels: maximum and softmax over the slices that share a segment number.
 
 Vectors of many entries in order run in compiled loops, everything else in NumPy.
 """

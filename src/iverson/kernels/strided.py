@@ -1,4 +1,4 @@
-"""Strided bodies that are more than one NumPy call."""
+"""Strided kernels: bodies on NumPy arrays that take more than one NumPy call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Entries of matrix products added up term by term: of the terms whose factors are both there.
+"""Term-by-term matrix products: only terms count in which both factors are present.
 
-A zero that stands for an entry which is not there would make nan of the inf or nan across from it.
+A zero in place of an absent entry would turn the inf or nan that it is multiplied with into a nan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels for operands in the zero layout that are not simply annihilated by the zero rule."""
+"""Zero kernels: operands in the zero layout that the zero rule alone does not annihilate."""
 
 from __future__ import annotations
 

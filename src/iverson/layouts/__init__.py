@@ -1,7 +1,27 @@
-"""Layouts: how the entries of a tensor are held, i.e. its support. A folder each.
+"""Layouts: how the entries of a tensor are stored, i.e. its support; a folder for each layout.
 
 A layout is a value type with ``shape`` and ``dtype``, registered with a `Layout` record. It never changes
-the mathematics. What operations do with a layout's values is in `iverson.kernels`, not here.
+the mathematics. The operations on a layout's values are in `iverson.kernels`, not here.
+
+Import rule: `layouts` imports `core` alone; each module or folder imports only those before it in this list.
+
+- `layout_registry`: the record of a layout, and the registry.
+- `strided`: the layout of NumPy arrays, in which every entry is stored.
+- `packed`: the layout of the entries at which a mask holds.
+- `counting_sorts`: linear passes over the lines of compressed matrices.
+- `weak`: tables that forget a pattern when it is no longer in use.
+- `pattern`: patterns, and sparse values as a pattern with an array of values.
+- `placement`: where the entries of one pattern are in another.
+- `coo`: the layout of an index per stored entry.
+- `zero`: the layout of an array without nonzero entries.
+- `box`: the layout of a smaller tensor at an offset.
+- `bracket`: the layout of values under a condition.
+- `compressed`: the layouts CSR, CSC, BSR and BSC.
+- `conversion`: values from one layout into another.
+- `segment_numbers`: the segment of each slice, as an array of numbers.
+- `pattern_parts`: ranges of lines and boxes of a pattern.
+- `symbols`: patterns that are known only when a program runs.
+- `batches`: batches of sparse matrices as one sparse matrix.
 """
 
 from iverson.layouts.box import Box

@@ -1,5 +1,7 @@
-"""Batches of sparse matrices as one sparse matrix with the same entries in the same order, and back; and the
-entries of slices."""
+"""Batches of sparse matrices as one sparse matrix with the same entries in the same order, and back.
+
+The pattern of all entries of stored slices is here too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Values from one layout into another, and sparse values made of arrays and addresses.
+"""Layout conversion: values from one layout into another, and sparse values made of arrays and addresses.
 
-A pattern is converted once, and that is kept on it (`ByPattern`); values are only reordered.
+A pattern is converted once, and the result is kept on it (`ByPattern`); after that values are only reordered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Linear passes over the lines of compressed matrices: counting sorts, merges, and lines taken out.
+"""Counting sorts, merges and slices of compressed matrices: linear passes over their lines.
 
 They are the loops that SciPy's own sparse matrices run, called on plain arrays (`docs/decisions/0026`).
 Indices of a call have one dtype; positions of entries are int64, by which NumPy gathers vectors fastest.

@@ -1,4 +1,4 @@
-"""The registry of layouts: one record per value type. Adding a layout is one call of `register`."""
+"""Layout registry: one record per value type; a layout is added by one call of `register`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Patterns: which entries a sparse tensor stores. A sparse value is a pattern and an array of values.
 
-A pattern is immutable, shared by reference and equal only to itself; what follows from it (coordinates, sort
-orders, its transpose, other layouts of it) is worked out once and kept on it. Nothing here multiplies.
+A pattern is immutable, shared by reference and equal only to itself. All that follows from it (coordinates,
+sort orders, its transpose, other layouts of it) is computed once and kept on it. Nothing here multiplies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Parts of compressed matrices: ranges of lines and boxes cut out of a pattern, put back, and put together.
+"""Parts of patterns of matrices: boxes and lines, cut out, put back and joined.
 
-A part remembers where its entries are in the whole (`placement.placements`), so that the values of one are
-those of the other moved once, and the same part of a pattern is the same object for as long as it lives.
+A part remembers where its entries are in the whole (`placement.placements`), so that values of the part are
+values of the whole, gathered once. The same part of a pattern is the same object for as long as it lives.
 """
 
 from __future__ import annotations

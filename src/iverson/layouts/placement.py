@@ -1,6 +1,6 @@
-"""Where the entries of one pattern are in another: in that of another layout, and in a part of it.
+"""Pattern placement: where the entries of one pattern are in another, be it another layout of it or a part.
 
-What is found is kept on the patterns. How a layout arranges entries is said where the layout is.
+Placements are kept on the patterns. How a layout arranges entries is defined in the folder of the layout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Segments: to which of some groups each of a row of slices belongs, as an array of their numbers.
+"""Segment numbers: the segment of each slice along the first axis, as an array of integers.
 
-The rows of a sparse matrix are such groups of its stored entries. What follows from numbers that nobody
-writes to is found once.
+The rows of a sparse matrix are segments of its stored entries. What follows from an array of numbers that
+cannot be written to is computed once.
 """
 
 from __future__ import annotations

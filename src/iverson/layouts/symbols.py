@@ -1,9 +1,9 @@
-"""Patterns that are known only when a program runs: symbols, equal where the patterns are.
+"""Pattern symbols: stand for patterns that are known only when a program runs; equal where the patterns are.
 
 A symbol stands for any pattern of a layout, shape and number of entries. What follows from these is known of
-it, and what else follows from patterns (a transpose, a union, a row) is another symbol, found in the patterns
-themselves when a call says which these are (`Binding`). Where entries are can't be read: `PatternRead` says
-that it was tried.
+it. A pattern that follows from others (a transpose, a union, a row) is another symbol, computed from the
+patterns themselves when a call says which they are (`Binding`). The places of entries cannot be read:
+`PatternRead` reports an attempt.
 
 How many entries such a union or row has depends on the call. Its symbol has a *capacity*, at least as many as
 in the call that is traced (`examples`): it is in the same layout for all calls.

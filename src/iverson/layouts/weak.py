@@ -1,6 +1,6 @@
-"""What is known of a pattern together with others, and what was made of it, for as long as these live.
+"""Weak tables: values kept per pattern, and objects kept per key, for as long as these are in use.
 
-`weakref` has dictionaries for both, which also guard iterations that others run meanwhile: to make one takes
+`weakref` has dictionaries for both, but those also guard iterations while other code runs: to make one takes
 a microsecond and to write to it another, as much as all else that a small operation on new patterns does.
 """
 

@@ -1,4 +1,4 @@
-"""Where the entries of a pattern go when its array is broadcast to the shape of a result."""
+"""Broadcast patterns: where the entries of a pattern go when its array is broadcast to a shape."""
 
 from __future__ import annotations
 

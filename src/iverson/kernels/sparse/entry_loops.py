@@ -1,10 +1,10 @@
-"""Loops over the stored entries of rows; `sparse_loops` calls them.
+"""Compiled loops over the stored entries of rows; `sparse_loops` calls them.
 
 They are in index notation where that is as fast, and elsewhere nests of the code generator's IR
 (`docs/decisions/0100` says what keeps these).
 
 ``i`` runs over rows (or segments), ``p`` over the entries of row i, ``j`` over the columns of a dense operand
-in lanes. Each is compiled per dtype, index dtype and width when first asked for, and knows of no layouts.
+in lanes. Each loop is compiled per dtype, index dtype and width at its first use, and knows of no layouts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Unions and intersections of patterns, by one merge of their sorted entries, and reading values at them.
+"""Unions and intersections of patterns, by one merge of their sorted entries, and values read at them.
 
-What a merge finds (which entries of one pattern are which of the other) is kept on both patterns for as
-long as both live: so operands are read at the pattern of a result, and cotangents back, without a search.
+A merge finds which entries of one pattern are which of the other. Both patterns keep that for as long as both
+live, so that operands are read at the pattern of a result, and cotangents back, without a search.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels that write into a copy of a sparse tensor: entries that are overwritten go, new ones come."""
+"""Sparse assignment: a copy of a sparse tensor without the overwritten entries, with new ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Products of batches of sparse matrices, each by one product of two matrices (`iverson.layouts.batches`).
+"""Products of batches of sparse matrices, each as one product of two matrices (`iverson.layouts.batches`).
 
-Which product that is, and how it runs, is the caller's.
+The caller passes the product of two matrices as a function.
 """
 
 from __future__ import annotations

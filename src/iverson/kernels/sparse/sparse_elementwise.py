@@ -1,7 +1,7 @@
-"""Elementwise kernels on sparse layouts: where a result may be nonzero follows from the op's record.
+"""Elementwise functions and sums on sparse layouts: the support of the result follows from the op's record.
 
-A sum is nonzero where a term is, a product where all factors are (`Op.linear_in`). For the rest the function
-is tried at zero: where f(0, ..., scalars) is 0, the result keeps the stored entries of its operands.
+A sum is nonzero where a term is, a product where all factors are (`Op.linear_in`). For other functions the
+kernel evaluates f at zero: if f(0, ..., scalars) is 0, the result keeps the stored entries of its operands.
 """
 
 from __future__ import annotations

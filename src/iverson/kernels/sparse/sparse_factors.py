@@ -1,6 +1,6 @@
-"""LU factors of sparse matrices: made once for a matrix's values, found again for it and for its transpose.
+"""LU factors of sparse matrices, cached for later solves with the same values and with the transpose.
 
-A pattern keeps the factors of the last values on it, and knows others that somebody holds. They serve a value
+A pattern keeps the factors of the last values on it, and knows others that are in use. They serve a value
 whose entries are the same numbers, whoever made it, and never one whose buffer was written to: a comparison
 passes over the entries once, a solve over the factors, which have at least as many.
 """

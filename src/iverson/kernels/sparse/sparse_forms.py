@@ -1,4 +1,4 @@
-"""What kernels on sparse layouts share: reading operands at a pattern, broadcasting, moving coordinates."""
+"""Operands of sparse kernels: read at a pattern, broadcast, or with their coordinates moved."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Kronecker products of sparse values: an entry for each pair of stored entries, placed without a sort.
 
 In lines (rows of CSR, columns of CSC), line (i, k) of the result holds, for each entry p of line i of a, line
-k of b: where an entry goes follows from where these lines start. What is found is kept on the patterns.
+k of b: the place of an entry follows from where these lines start. The places are kept on the patterns.
 """
 
 from __future__ import annotations

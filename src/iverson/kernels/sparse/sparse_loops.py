@@ -1,7 +1,7 @@
-"""Compiled loops over the stored entries of rows: products with matrices, and sums and softmax by segment.
+"""Calls of the compiled loops over stored entries: products with matrices, and sums and softmax by segment.
 
-The loops themselves are in `nests`, which is imported when first needed; indices are checked on every call by
-the code generator's own plan. Nothing here knows of layouts.
+The loops themselves are in `entry_loops`, which is imported at their first use. The code generator checks the
+indices on every call. Nothing here knows of layouts.
 """
 
 from __future__ import annotations

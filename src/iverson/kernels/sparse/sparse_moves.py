@@ -1,4 +1,4 @@
-"""Kernels that move, select, join or sum stored entries: they change coordinates, nothing between them."""
+"""Sparse kernels that move, select, join or sum stored entries, by their coordinates."""
 
 from __future__ import annotations
 

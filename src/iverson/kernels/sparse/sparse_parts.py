@@ -1,6 +1,7 @@
-"""Ranges of lines and boxes of CSR and CSC matrices: cut out, put back and put together, without a look at
-what lies outside; of slices over dense axes, which are moved as a whole, too. What else is indexed goes by
-coordinates, in `sparse_moves`.
+"""Slices of CSR and CSC matrices: ranges of lines and boxes, cut out, put back and joined.
+
+No entry outside of the slice is read. Slices over dense axes, which are moved as a whole, are covered too.
+All other indexing goes by coordinates, in `sparse_moves`.
 """
 
 from __future__ import annotations

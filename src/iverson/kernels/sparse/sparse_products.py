@@ -1,4 +1,4 @@
-"""Products of sparse matrices: with dense ones, with each other, sampled at a pattern; and solving with them.
+"""Sparse matrix products: with dense matrices, with sparse ones, sampled at a pattern; and solves.
 
 Sparse-sparse products and factorisations are SciPy's. A product with a dense matrix runs over rows of
 stored entries, compiled where it is large; structure that another layout or the transpose needs is kept on

@@ -1,4 +1,4 @@
-"""Reductions of sparse tensors that are not sums of entries: the zeros that are not stored count too.
+"""Sparse reductions that are not sums of entries: the zeros that are not stored count too.
 
 The entries that go into one result are a *line*. Work follows the stored entries; the result of a line
 without any is 0.

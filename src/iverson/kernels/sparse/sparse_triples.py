@@ -1,10 +1,10 @@
-"""A product of two sparse matrices at the entries of a third, by the terms that these have and no others.
+"""Sparse-sparse products at the entries of a third matrix, by the terms that these have and no others.
 
 out[i, k] = sum over j of a[i, j] b[j, k], for the (i, k) of a pattern: a term is an entry of each of the
-three that meet. A walk (`nests.sampled`) goes over the entries of one matrix, V, by lines u, and for each
-over line s of another, L, with line u of the third, W, spread out along w; u, s, w are i, j, k in any order.
-Its steps are the pairs of entries of V and L that share s; the two orders of u and w differ in what has to be
-turned first.
+three that meet. A walk (`entry_loops.sampled`) goes over the entries of one matrix, V, by lines u, and for
+each over line s of another, L, with line u of the third, W, spread out along w; u, s, w are i, j, k in any
+order. Its steps are the pairs of entries of V and L that share s; the two orders of u and w differ in which
+matrices have to be transposed first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels between tensors and the values stored on a pattern, and between layouts."""
+"""Conversion kernels: between tensors and the values stored on a pattern, and between layouts."""
 
 from __future__ import annotations
 

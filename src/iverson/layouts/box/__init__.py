@@ -1,6 +1,7 @@
 """The box layout: an offset and a smaller tensor; all entries outside the box are zero.
 
-It is the cotangent of basic indexing, split, unstack and concat.
+It is the cotangent of basic indexing, split, unstack and concat. In `layouts` it imports `coo` and
+`layout_registry`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The bracket layout: values where a condition holds, all other entries zero, the selection not yet made.
+"""The bracket layout: values where a condition holds (an Iverson bracket); all other entries are zero.
 
-It is the cotangent or tangent of what was selected (`where`, `relu`, `clip`, overwritten entries): an Iverson
-bracket. A value where the condition does not hold is never read: an inf or nan computed there reaches
-nothing. Only derivatives are held so; what leaves a pass is selected first.
+It is the cotangent or tangent of a selection (`where`, `relu`, `clip`, overwritten entries), which is not
+made yet. A value where the condition does not hold is never read: an inf or nan computed there reaches
+nothing. Only derivatives are in this layout; a result that leaves a pass is selected first. In `layouts` it
+imports `box`, `packed` and `layout_registry`.
 """
 
 from __future__ import annotations

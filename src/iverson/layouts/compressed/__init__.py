@@ -4,6 +4,10 @@ Lines (rows in CSR, columns in CSC, lines of blocks in BSR and BSC) follow each 
 each starts, ``indices`` where in its line an entry or block is: increasing, none twice. With axes before the
 last two, the lines of one matrix follow those of another: each may store as many entries as it has. As in
 COO, an entry may be a slice over dense trailing axes of the tensor.
+
+Import rule: in `layouts` it imports `pattern`, `coo`, `placement`, `counting_sorts` and `layout_registry`.
+
+- `arrange`: any pattern as a compressed one, and the records of these layouts.
 """
 
 from __future__ import annotations

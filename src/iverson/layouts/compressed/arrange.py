@@ -1,4 +1,4 @@
-"""Any pattern as a compressed one, its entries by line or in blocks; and the records of these layouts."""
+"""Compression of any pattern, by lines or in blocks, and the records of the compressed layouts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The COO layout: an index per stored entry, in any order; with dense trailing axes it stores slices (rows).
 
-An entry stored twice is the sum of both (not *coalesced*). Sums of cotangents and embedding gradients are so.
+An entry stored twice is the sum of both (not *coalesced*). Sums of cotangents and embedding gradients are
+stored so. In `layouts` it imports `pattern`, `placement`, `counting_sorts` and `layout_registry`.
 """
 
 from __future__ import annotations

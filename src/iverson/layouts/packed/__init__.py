@@ -1,6 +1,7 @@
 """The packed layout: the entries at which a boolean mask holds, one after the other; all others are zero.
 
-It is the cotangent of picking entries by a mask, as masked tensors do.
+It is the cotangent of picking entries by a mask, as masked tensors do. In `layouts` it imports
+`layout_registry` alone.
 """
 
 from __future__ import annotations

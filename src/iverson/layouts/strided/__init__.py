@@ -1,4 +1,7 @@
-"""The strided layout: every entry is stored. Its value type is `numpy.ndarray` itself."""
+"""The strided layout: every entry is stored. Its value type is `numpy.ndarray` itself.
+
+In `layouts` it imports `layout_registry` alone.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The zero layout: an empty support. Shape and dtype, no storage.
 
-It is a gradient that never arrived, and the constant that annihilates whatever it is multiplied with.
+It is a gradient that never arrived, and the constant that annihilates its products. In `layouts` it imports
+`coo`, `pattern` and `layout_registry`.
 """
 
 from __future__ import annotations
