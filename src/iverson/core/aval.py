@@ -1,4 +1,4 @@
-"""Avals: what is known of an array without its entries."""
+"""Avals (abstract values): the shape, dtype and support of an array, without its entries."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How a call finds its interpreter: the protocol of a handle and one registry of interpreters.
+"""Dispatch: `bind` finds the interpreter of a call of an op; the protocols of handles, wrappers and levels.
 
-`bind(op, args, params)` is the only door into an op. What happens behind it depends on the arguments: a call
-goes to a `Wrapper` among them (masked), else it is carried out eagerly and recorded: by
-kernels, or, where a handle holds a value of one, by the innermost `Level` (a trace, a batch). Levels nest in
-any order, with each other and with gradients.
+`bind(op, args, params)` is the entry of every call of an op on handles. The interpreter depends on the
+arguments. A call goes to a `Wrapper` among them (masked). Otherwise it is carried out eagerly and recorded:
+by kernels, or, where a handle holds a value of a `Level` (a trace, a batch), by the innermost such level.
+Levels nest in any order, with each other and with gradients.
 """
 
 from __future__ import annotations

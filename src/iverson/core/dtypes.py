@@ -1,11 +1,10 @@
-"""The dtypes Iverson has, and how they promote: the array API standard's, held as NumPy dtypes, and two of
-half precision.
+"""Dtypes and their promotion: those of the array API standard, as NumPy dtypes, and two of half precision.
 
 Python scalars are weak: they take the dtype of the array they meet, within its kind. Integer arrays
 meeting floating ones, which the standard leaves open, follow NumPy.
 
-float16 and bfloat16 are dtypes of storage: what computes with them computes in float32
-(`iverson.kernels.kernel_registry`). bfloat16 is that of the package ml_dtypes, an optional one, imported when
+float16 and bfloat16 are dtypes of storage: computation with them is in float32
+(`iverson.kernels.kernel_registry`). bfloat16 comes from the package ml_dtypes, an optional one, imported when
 bfloat16 is first asked for. NumPy knows little of it: its ``kind`` is "V", for which `kind_of` says "f", and
 NumPy's own promotion has no rule for it, for which there is `result_type`.
 """

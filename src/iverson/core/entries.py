@@ -1,9 +1,9 @@
-"""Entries: sets of entries of a tensor, one algebra for supports and demands.
+"""Entry sets: sets of entries of a tensor, with one algebra for supports and demands.
 
     Entries = Nothing | Box(region) | Stored(pattern) | Bracket(condition) | Full
 
-A *support* is where a value may be nonzero, a *demand* where somebody reads it; what is computed of a
-cotangent is their `meet`. A demand also says whether only matrix products read it. Sets are worked out per
+A *support* holds the entries where a value may be nonzero, a *demand* those that are read; of a cotangent,
+their `meet` is computed. A demand also says whether only matrix products read it. Sets are computed per
 pass and handed on as arguments; nothing here is state.
 """
 

@@ -1,8 +1,8 @@
 """Entry maps: how the entries of an op's inputs correspond to those of its result, in both directions.
 
-From the map of an op follow what its backward reads of a cotangent, where a cotangent may be nonzero, and
-the support of its result. Maps of the ops of the table are in `iverson.ops.rules.entry_maps`; this one, of
-which they are kinds, knows nothing.
+The map of an op determines which entries of a cotangent its backward reads, where a cotangent may be nonzero,
+and the support of its result. Maps of the ops of the table are in `iverson.ops.rules.entry_maps`; they are
+subclasses of this one, which assumes that any entry may depend on any other.
 """
 
 from __future__ import annotations

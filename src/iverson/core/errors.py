@@ -1,4 +1,4 @@
-"""Every error and warning Iverson raises, and the one sentence shape they share.
+"""Errors and warnings: all that Iverson raises, in one form of message.
 
 An error names the operation, the argument, what was got, what was expected and what to do. Each class
 is also the built-in kind a Python programmer would expect, so ``except ValueError`` keeps working.

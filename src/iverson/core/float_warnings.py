@@ -5,9 +5,9 @@ error state has the mode "log" where the user's has "warn": then NumPy hands its
 warns at the user's line. Every other mode keeps its meaning. The state is a context variable, as NumPy's own
 is, so each thread and task has its own.
 
-``np.errstate`` costs more than a small op. Here the state that serves one of the user's is made once, and the
-variable set directly. Even this is felt in an op that is one ufunc; there the call is made again once NumPy
-is about to warn (`trapping`). The variable is private to NumPy: without it, warnings name NumPy's line.
+``np.errstate`` costs more than a small op. Here the state for each state of the user's is made once, and the
+variable is set directly. Even this is noticeable in an op that is one ufunc; there the call is repeated once
+NumPy is about to warn (`trapping`). The variable is private to NumPy: without it, warnings name NumPy's line.
 """
 
 from __future__ import annotations

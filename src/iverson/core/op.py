@@ -1,8 +1,8 @@
-"""The Op record: every fact of an operation, said once.
+"""The Op record: every fact of an operation, in one place.
 
 A rule is written against the op namespace ``F`` it is handed, so the same line serves eager arrays,
-recorded graphs and higher orders. Rules name what they read: a parameter that starts with an underscore
-is one of which the rule uses at most ``shape`` and ``dtype``, and its value is not kept for backward.
+recorded graphs and higher orders. The parameter names of a rule declare what it reads: of a parameter that
+starts with an underscore it uses at most ``shape`` and ``dtype``, and the value is not kept for backward.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A region: the box of index space between two corners. Box layouts and box needs are made of it."""
+"""Regions: boxes of index space between two corners. Box layouts and box demands are made of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Shapes and axes as users write them, checked and brought to the one form ops expect.
+"""Shapes and axes as users write them, checked and normalised to the one form that ops expect.
 
-An op's ``axis`` is a tuple of distinct non-negative integers in increasing order; everything a user may
+An op's ``axis`` is a tuple of distinct non-negative integers in increasing order. Every form that a user may
 write (None, negative, a single integer) becomes that here, or an error that says what was wrong.
 """
 

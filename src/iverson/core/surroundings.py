@@ -1,10 +1,10 @@
-"""What a function reads of its surroundings while it is traced, and whether that is still there.
+"""Guards of a trace: what a function reads besides its arguments, and whether that has changed since.
 
-A trace is of what globals, closure cells, attributes and items of containers held at that time. They are
+A trace holds for the globals, closure cells, attributes and items of containers of its time. They are
 found in the code: names that the function reads, and the functions of the user's that it reaches by them,
-also those that a function of a library wraps (``grad(f)``) and those that a class of ours calls
-(``Function``). Where a name is computed (``getattr(x, name)``), all attributes of what is reached may be
-meant. What libraries read themselves is not looked into.
+also those that a function of a library wraps (``grad(f)``) and those that a class of Iverson calls
+(``Function``). Where a name is computed (``getattr(x, name)``), all attributes of the objects reached may be
+meant. Reads by libraries themselves are not looked into.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of ops, which `iverson.ops` fills; ops of users; the namespace of rules; replacing a vjp."""
+"""The op table, which `iverson.ops` fills: ops of users, the namespace ``F`` of rules, and replaced rules."""
 
 from __future__ import annotations
 

@@ -1,6 +1,15 @@
-"""Scalar expressions, which tensor expressions and loop nests are made of.
+"""Scalar expressions, of which tensor expressions and loop nests are made.
 
-Knows neither tensors nor loops. Above `core`, below `codegen` and `te`.
+They know neither tensors nor loops.
+
+Import rule: `expr` imports `core` alone; each module imports only those before it in this list.
+
+- `nodes`: the nodes, with the grammar, and walks over them.
+- `function_facts`: facts of functions by name: opposites, costs, identities of reductions.
+- `print`: expressions as text.
+- `build`: construction with promotion and simplification.
+- `affine`: integer expressions as affine forms.
+- `intervals`: bounds of integer expressions.
 """
 
 from iverson.expr import build

@@ -1,4 +1,4 @@
-"""Integer expressions as affine forms: ``const + sum of coefficient * atom``.
+"""Affine forms of integer expressions: ``const + sum of coefficient * atom``.
 
 An atom is an expression that is not taken apart: a variable, a read, a quotient.
 """

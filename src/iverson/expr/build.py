@@ -1,6 +1,6 @@
-"""Making scalar expressions: promotion, conversion, and what is simplified on the way.
+"""Construction of scalar expressions, with promotion, conversion and simplification.
 
-The nodes are in `nodes`, whose operators use what is here.
+The nodes are in `nodes`, whose operators use this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of functions by name: opposites, costs, and what a reduction does with them."""
+"""Facts of functions by name: opposites, costs, and the combine and identity of reductions."""
 
 from __future__ import annotations
 

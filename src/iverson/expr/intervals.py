@@ -1,6 +1,6 @@
-"""Interval arithmetic: what an integer expression can be, from what its leaves can be.
+"""Interval arithmetic: bounds of an integer expression from the bounds of its leaves.
 
-What leaves and affine forms can be is for the levels above to say: `te.ir.index_arithmetic` knows ranges of
+The bounds of leaves and affine forms come from the levels above: `te.ir.index_arithmetic` knows the ranges of
 variables, `codegen.nests.integer_bounds` the loops around a statement.
 """
 

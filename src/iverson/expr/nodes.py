@@ -1,7 +1,7 @@
-"""Scalar expressions: their nodes, and walks over them (`iverson.expr.print`: their text).
+"""Nodes of scalar expressions, with the grammar, and walks over them (`iverson.expr.print`: their text).
 
-Tensor expressions (`iverson.te`) and loop nests (`iverson.codegen`) are both made of these; each adds the
-leaves that are its own (indices and reads of tensors; loop variables and loads of buffers). Expressions are
+Tensor expressions (`iverson.te`) and loop nests (`iverson.codegen`) are both made of these; each adds leaves
+of its own (indices and reads of tensors; loop variables and loads of buffers). Expressions are
 interned: equal ones are the same object, so ``is`` compares them, dictionaries key on them, and shared
 subexpressions stay shared (they form a DAG).
 
@@ -13,8 +13,8 @@ subexpressions stay shared (they form a DAG).
          | Cast(operand, dtype)             as NumPy's astype
          | a leaf
 
-Nodes take what they are given, as does `Expr.rebuilt`. `apply`, `select` and `cast` of `build` promote and
-simplify, and so do Python's operators.
+The constructors of nodes, and `Expr.rebuilt`, take operands as they are. `apply`, `select` and `cast` of
+`build` promote and simplify, and so do Python's operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scalar expressions as text: as one reads them, and so that equal text means equal values."""
+"""Printer of scalar expressions: text for readers, and exact text, which is equal only for equal values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""THE table: every op's facts in one place, a file per family. Rules are written against ``F``."""
+"""The op table: every fact of an op in one place, a file per family. Rules are written against ``F``.
+
+Import rule: `ops` imports `core`, `layouts`, `te` and `kernels`; each sub-package imports only those before
+it in this list.
+
+- `rules`: batching, entry maps, compiled bodies and index notation, which the records of ops share.
+- `numbers`: ops that compute: elementwise, selections, reductions, scans, softmax, Fourier transforms.
+- `moves`: ops that move, choose or order entries.
+- `linear_algebra`: matrix products, solves, decompositions and functions of matrices.
+"""
 
 from iverson.core.table import LIBRARY, TABLE, F, define, defined, derived, override_vjp, remove
 from iverson.ops.linear_algebra import (

@@ -1,7 +1,7 @@
-"""What ops cost, from shapes and supports: products, multiply-adds, entries, bytes. No op is carried out.
+"""Cost of ops from shapes and supports: products, multiply-adds, entries, bytes. The call is not carried out.
 
-It is what `core.counting.work` counts while ops run. There is one table of the ops that are products, and one
-of factorisations (`core.counting.factorisations`); what other ops cost follows from their records.
+`core.counting.work` counts the same quantities while ops run. The formulas of products are here, those of
+factorisations in `core.counting.factorisations`; the cost of other ops follows from their records.
 """
 
 from __future__ import annotations

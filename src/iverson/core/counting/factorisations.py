@@ -1,4 +1,4 @@
-"""How many multiply-adds factorisations and solves of full matrices take: leading terms, in one table.
+"""Multiply-adds of factorisations and solves of full matrices: leading terms, in one table.
 
 From Golub and Van Loan, Matrix Computations, 4th edition (2013), whose flops are two a multiply-add:
 triangular systems n^2 (section 3.1), LU 2n^3/3 (3.2), Cholesky n^3/3 (4.2), Householder QR 2n^2 (m - n/3) and
@@ -7,7 +7,7 @@ vectors (8.3), the singular value decomposition of Golub and Reinsch (figure 8.6
 a Toeplitz matrix that is not symmetric 8n^2 (4.7). From Higham, Functions of Matrices (2008): the exponential
 by a rational function of degree 13, without squarings, six products and a solve (algorithm 10.20), the square
 root 85n^3/3 (algorithm 6.3), the logarithm 25n^3, those of the Schur form it begins with (algorithm 11.9).
-What runs may take another share of these; they grow with the sizes in the same way.
+The code that runs may take a different multiple of these; it grows with the sizes in the same way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Notes of work that was not done, and of calls meanwhile, for counters that keep notes
-(`core.counting.work`).
+"""Notes of skipped work, and of calls of compiled functions in a trace, for counters that keep notes.
 
-Apart from the counters, as most programs keep none: what makes a note imports this file.
+Apart from the counters (`core.counting.work`), as most programs keep no notes: a module that makes one
+imports this file.
 """
 
 from __future__ import annotations

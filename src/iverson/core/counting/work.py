@@ -1,9 +1,9 @@
-"""Counting work: matrix products, elementwise ops, bytes and skipped cotangents, per context.
+"""Work counters: matrix products, elementwise ops, bytes and skipped cotangents, per context.
 
-One *product* is one 2-D matrix product, thin ones included; a batch counts its size. Kernels report
-here; `iverson.explain` only formats. While nobody counts, a report costs one comparison. What was not done,
-and why, is noted for counters that keep notes (`core.counting.notes`); what it would have cost is worked out
-later (`core.counting.cost`).
+One *product* is one 2-D matrix product, thin ones included; a batch counts its size. Kernels report here;
+`iverson.explain` only formats. While no counter is active, a report costs one comparison. Skipped work, with
+its reason, is noted for counters that keep notes (`core.counting.notes`); its cost is worked out later
+(`core.counting.cost`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,9 @@
-"""What users hand in, checked before it is used."""
+"""Input checks: the arguments that users pass, checked and normalised before they are used.
+
+Import rule: in `core` it imports `errors`, `python` and `shapes`; its modules have no import cycle.
+
+- `arguments`: flags, functions and other arguments that are no arrays.
+- `aliases`: names of arguments in other libraries.
+- `arrays`: arrays as NumPy's own type.
+- `missing`: missing entries in columns of other libraries.
+"""

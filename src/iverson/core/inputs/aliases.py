@@ -1,4 +1,4 @@
-"""Names that other libraries have for the arguments of a function: one table says what each means here."""
+"""Argument aliases: names that other libraries have for an argument, in one table with their meaning here."""
 
 from __future__ import annotations
 

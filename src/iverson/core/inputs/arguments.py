@@ -1,4 +1,4 @@
-"""Arguments that are no arrays, checked in one place by what their annotation says: flags and functions.
+"""Argument checks: arguments that are no arrays (flags, functions), checked by their annotation in one place.
 
 Shapes, axes, integers and choices are in `iverson.core.shapes`, arrays in `iverson.core.inputs.arrays`.
 """

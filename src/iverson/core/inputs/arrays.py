@@ -1,4 +1,4 @@
-"""NumPy arrays as users hold them, brought to NumPy's own type, and what NumPy does not check of sizes."""
+"""Array inputs: NumPy arrays of any subclass as NumPy's own type, and checks of sizes that NumPy lacks."""
 
 from __future__ import annotations
 

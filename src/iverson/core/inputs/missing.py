@@ -1,6 +1,6 @@
-"""Entries that are missing in columns of other libraries: pandas' NA, Arrow's and polars' nulls.
+"""Missing entries in columns of other libraries: pandas' NA, Arrow's and polars' nulls.
 
-No number stands for one. Of a column of NumPy's own dtype nothing is missing: nan is a number there.
+No number stands for one. A column of a NumPy dtype has no missing entries: nan is a number there.
 """
 
 from __future__ import annotations

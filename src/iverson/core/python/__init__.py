@@ -1,1 +1,12 @@
-"""Plain Python that the package needs: it imports nothing of the package."""
+"""Plain Python utilities: frames, locks, cached attributes, cache keys, progress bars.
+
+Import rule: it imports nothing of the package, and its modules do not import each other.
+
+- `caller`: the user's line, for messages and warnings.
+- `parameters`: the parameter names of a function.
+- `elsewhere`: names of other libraries, and what to use here instead.
+- `cached`: attributes that are computed at the first access.
+- `keys`: values as parts of cache keys.
+- `locks`: locks that a forked child finds free.
+- `progress`: progress bars on the terminal.
+"""

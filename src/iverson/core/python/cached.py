@@ -1,6 +1,6 @@
-"""Attributes that are computed at the first access and kept.
+"""Cached attributes: computed at the first access and kept.
 
-There is no lock: what computes one may run code of users, and another thread may fork meanwhile.
+There is no lock: the computation may run code of users, and another thread may fork meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What functions and methods of other libraries are called here."""
+"""Names of functions and methods in other libraries, and what to use here instead, for error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as parts of keys: Python's ``==`` takes more for equal than what is made of them."""
+"""Exact cache keys: equal only for equal values of the same type, unlike Python's ``==``."""
 
 from __future__ import annotations
 

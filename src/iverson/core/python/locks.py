@@ -1,6 +1,6 @@
-"""Locks that a forked child finds free. A thread that held one in the parent is not there to release it.
+"""Locks that a forked child finds free: a thread that held one in the parent cannot release it in the child.
 
-Every lock of the library is made here: a child process may be started while any thread is inside.
+Every lock of the library is made here: a child process may be started while any thread holds one.
 """
 
 from __future__ import annotations

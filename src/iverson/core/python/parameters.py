@@ -1,6 +1,6 @@
-"""Names of a function's parameters. Imports nothing of the package.
+"""Parameter names of a function, read from its code. Imports nothing of the package.
 
-Records and public functions are looked at while the package is imported: there are hundreds, and
+Records and public functions are inspected while the package is imported: there are hundreds, and
 `inspect.signature` takes some 50 µs for each, the code of a function less than one.
 """
 

@@ -1,4 +1,4 @@
-"""How far long work is, on the terminal: a line on standard error that is erased when the work is done.
+"""Progress of long work on the terminal: a line on standard error that is erased when the work is done.
 
 Nothing is written in the first second, nor where standard error is not a terminal.
 """

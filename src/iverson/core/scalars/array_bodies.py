@@ -1,4 +1,4 @@
-"""Conversions and selections of NumPy arrays where NumPy's own are slower, or differ between machines."""
+"""Bodies of conversions and selections, where NumPy's own are slower or differ between machines."""
 
 from __future__ import annotations
 

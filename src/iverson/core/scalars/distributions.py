@@ -1,4 +1,4 @@
-"""Error functions and their inverses, the normal distribution, logarithms of odds, and entropies."""
+"""Inverse and scaled error functions, the normal distribution, logarithms of odds, and entropies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Incomplete gamma and beta functions and the zeta function, with their derivatives in the parameters.
 
 Values are SciPy's. Derivatives in parameters, to any order, are functions of their own, whose first arguments
-are the orders; what they integrate or sum is of one sign for the first order, so that nothing cancels. Their
+are the orders; for the first order the integrand or summand has one sign, so that nothing cancels. Their
 densities are exponentials of sums of logarithms: of parameters near A they are right to about A log(A) units
 in the last place.
 """

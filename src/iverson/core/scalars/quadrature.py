@@ -1,5 +1,8 @@
-"""Functions of whole orders: bodies of arrays and of compiled loops from one text, and integrals over a half
-line by the double exponential formula, for derivatives that have no closed form."""
+"""Functions of whole orders, and derivatives without a closed form as integrals over a half line.
+
+Bodies of arrays and of compiled loops come from one text. The integrals are by the double exponential
+formula.
+"""
 
 from __future__ import annotations
 

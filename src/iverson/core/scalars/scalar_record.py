@@ -1,4 +1,4 @@
-"""The record of an elementwise function."""
+"""The Scalar record: every fact of an elementwise function."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Special functions and what neural networks make of them; bodies within a few units in the last place.
+"""Special functions and the activation functions made of them; bodies within a few units in the last place.
 
-SciPy's are used where they are that exact. Elsewhere (results that are nearly or really subnormal, the
+SciPy's bodies are used where they are that exact. Elsewhere (results that are nearly or really subnormal, the
 surroundings of zeros and poles) the entries in question are computed again by the methods named below.
 SciPy is imported when a function is first called. lgamma and digamma are less exact next to their zeros at
 negative x: the error is that of values of size 1 (lgamma) and 4 (digamma).

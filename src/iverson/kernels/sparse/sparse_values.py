@@ -45,7 +45,7 @@ def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
     at = pattern.coordinates
     if not len(at):
         return np.full(pattern.stored_shape, x)
-    entries = x.take(at[0], axis=0) if len(at) == 1 else x[tuple(at)]  # whole slices: see `counting.taken`
+    entries = x.take(at[0], axis=0) if len(at) == 1 else x[tuple(at)]  # slices: `counting_sorts.taken`
     return np.asarray(entries.reshape(pattern.stored_shape + entries.shape[1:]))
 
 

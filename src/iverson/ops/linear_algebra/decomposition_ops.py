@@ -1,4 +1,4 @@
-"""Linear algebra on the last two axes, with batches before them.
+"""Solve, inverse, determinant, Cholesky, eigh, SVD and QR, on the last two axes with batches before them.
 
 Derivations follow M. B. Giles, "Collected matrix derivative results for forward and reverse mode
 algorithmic differentiation" (2008); for the complex SVD, Z.-Q. Wan and S.-X. Zhang, arXiv:1909.02659; for

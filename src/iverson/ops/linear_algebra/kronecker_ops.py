@@ -1,4 +1,4 @@
-"""The Kronecker product of two arrays of one rank, and its cotangents where less of them is read."""
+"""The Kronecker product of two arrays of one rank, and its cotangents for partial demands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Solutions and a few eigenpairs of large matrices by Krylov methods: derivatives are those of the result.
+"""Krylov ops: solves and a few eigenpairs of large matrices; derivatives are those of the exact result.
 
 No step is recorded: a solution is differentiated by one more solution with the adjoint matrix, by the same
 method, and eigenpairs by solutions with the matrix shifted by the eigenvalue.

@@ -1,4 +1,4 @@
-"""Functions of square matrices: exponential, square root, logarithm; and the equation of Sylvester.
+"""Functions of square matrices: exponential, square root, logarithm; and Sylvester's equation.
 
 Values are SciPy's. The derivative of each is a corner of the function itself of a block triangular matrix:
 f([[A, E], [0, A]]) = [[f(A), L(A, E)], [0, f(A)]] with the Frechet derivative L, whose adjoint is L(A^H, .)

@@ -1,7 +1,7 @@
-"""The matrix product on the last two axes, with batches before them; and its cotangents where less is read.
+"""The matrix product on the last two axes, with batches before them, and its cotangents for partial demands.
 
-A need that is a box asks for rows or columns, one that is a pattern for a product sampled there. A cotangent
-that only products read is left as two factors.
+A demand that is a box is computed from rows and columns, one that is a pattern as a product sampled there. A
+cotangent that only products read stays in the form of two factors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""More of a matrix's spectrum: full bases, the pseudoinverse, the general eigenproblem, values alone."""
+"""Further spectral ops: full bases of SVD and QR, the pseudoinverse, general eigenproblems, values alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Solving with Toeplitz matrices, which have one number along each diagonal.
+"""Solves with Toeplitz matrices, which have one number along each diagonal.
 
-They are held as columns of 2 n - 1 numbers, that of the upper right corner first.
+A matrix is given as a column of 2 n - 1 numbers, that of the upper right corner first.
 """
 
 from __future__ import annotations

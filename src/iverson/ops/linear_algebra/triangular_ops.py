@@ -1,4 +1,4 @@
-"""Solving with triangular matrices: only the triangle is read, so only there does the gradient live.
+"""Solves with triangular matrices: only one triangle is read, and only it has a gradient.
 
 With ``check`` a zero on the diagonal raises; without it, it gives inf or nan, as the derivative of a
 decomposition does where there is none (`docs/conventions.md`).

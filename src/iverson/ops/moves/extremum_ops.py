@@ -1,4 +1,4 @@
-"""Extrema over axes, where they are, and how ties share their derivative."""
+"""Extrema over axes, their positions, and the shares of the derivative among ties."""
 
 from __future__ import annotations
 

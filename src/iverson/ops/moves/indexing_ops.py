@@ -1,6 +1,6 @@
 """Indexing: basic keys and their adjoint ``embed``, integer arrays and theirs, and assignment.
 
-A basic key is canonical (`iverson.kernels.strided`). Index arrays are checked against the array's
+A basic key is canonical (`iverson.kernels.index_keys`). Index arrays are checked against the array's
 extents before they come here, so that a bad index is an error at the user's call.
 """
 

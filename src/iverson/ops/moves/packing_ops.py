@@ -1,4 +1,4 @@
-"""Picking entries by a mask and putting them back: linear in the entries, the mask held constant."""
+"""Packing: entries picked by a mask, and put back; linear in the entries, with the mask a constant."""
 
 from __future__ import annotations
 

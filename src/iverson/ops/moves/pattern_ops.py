@@ -1,7 +1,8 @@
-"""Ops between tensors and the values stored on a pattern.
+"""Ops between tensors and the values stored on a pattern, and between layouts.
 
-``from_values`` and ``values_at`` are each other's adjoint; a pattern is a constant of both. What needs only
-the values on a pattern demands only that pattern of everything before it (`iverson.core.entries.Stored`).
+``from_values`` and ``values_at`` are each other's adjoint; a pattern is a constant of both. An op that needs
+only the values on a pattern demands only that pattern of everything before it
+(`iverson.core.entries.Stored`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ops over segments: the slices of an array along its first axis, each in one of some groups.
+"""Segment ops: functions of the slices of an array along its first axis, each of which is in one group.
 
-Which slice is in which segment is told by an index array, as in `scatter_add` and `gather`, which sum over
-segments and repeat what there is for each.
+An index array gives the segment of each slice, as in `scatter_add`, which sums over segments, and `gather`,
+which repeats the value of each segment for its slices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ops that move entries without changing them. All are linear, so their jvp and zero rules follow.
+"""Shape ops: reshape, permute, join and other moves of entries. All are linear: jvp and zero rules follow.
 
 Axes arrive normalised: non-negative, increasing, distinct (`iverson.core.shapes`).
 """

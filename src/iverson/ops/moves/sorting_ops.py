@@ -1,4 +1,4 @@
-"""Ordering. The order itself is piecewise constant; what is differentiable is the gathering by it."""
+"""Sorting ops. The order itself is piecewise constant; the gathering by it is differentiable."""
 
 from __future__ import annotations
 

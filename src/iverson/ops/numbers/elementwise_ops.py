@@ -1,7 +1,7 @@
 """The elementwise ops: one Op for each entry of `iverson.core.scalars`, and ``astype``.
 
 The rules follow from the partial derivatives: vjp ``g * conj(d)``, jvp ``t * d``, summed over the axes
-that were broadcast. Because an elementwise op touches each entry alone, needs and supports pass through it.
+that were broadcast. Because an elementwise op touches each entry alone, demands and supports pass through it.
 """
 
 from __future__ import annotations

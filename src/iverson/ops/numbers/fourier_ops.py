@@ -2,7 +2,7 @@
 
 The adjoint of the unnormalised DFT is the unnormalised inverse, so ``norm`` turns over: "backward" (scale
 on the inverse) becomes "forward". A real transform keeps half of a Hermitian spectrum; its adjoint takes
-that half as the whole (`rfft`), or weighs what stands for two entries twice (`irfft`).
+that half as the whole (`rfft`), or doubles the entries that stand for two (`irfft`).
 """
 
 from __future__ import annotations

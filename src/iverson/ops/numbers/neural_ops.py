@@ -1,4 +1,4 @@
-"""Ops of neural networks that are not elementwise."""
+"""Ops of neural networks that are not elementwise: softmax, log-softmax and cross entropy."""
 
 from __future__ import annotations
 

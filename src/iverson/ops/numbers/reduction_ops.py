@@ -1,4 +1,4 @@
-"""Reductions over axes, a normalised tuple; those that choose an entry are in `extrema`."""
+"""Reductions over axes, a normalised tuple; extrema, which choose an entry, are in `iverson.ops.moves`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cumulative ops along an axis, linear recurrences, and the convolution of vectors."""
+"""Scans: cumulative ops along an axis, linear recurrences, and the convolution of vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selections as supports: the ops that make a bracket, of which derivatives of choices are made.
+"""Selections: the ops that make a bracket, of which the derivatives of choices are made.
 
 [c] g is g where c holds, and a zero that annihilates elsewhere (`iverson.layouts.bracket`).
 """

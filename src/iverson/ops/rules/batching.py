@@ -1,8 +1,8 @@
-"""How an op is carried out on a batch of examples at once.
+"""Batching rules: how an op is carried out on a batch of examples at once.
 
 A rule is ``rule(F, examples, *args, **params)``: an operand that differs from example to example has them
-along its first axis, and so has the result. An op's record says a rule (``batch``) only where none follows
-from what it says anyway: that the op is elementwise, or by the names of parameters, which of them count axes.
+along its first axis, and so has the result. An op's record has a rule (``batch``) only where none follows
+from its other facts: that the op is elementwise, or, by the names of parameters, which of them count axes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The entry maps that ops share: of elementwise ops and of ops that move entries. Others are by their ops."""
+"""Entry maps that ops share: of elementwise ops, and of ops that move, reduce or scan entries.
+
+A map that only one op has stands beside the op.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bodies of ops for compiled loops (`loops` of a record): tensor expressions by way of intermediate results.
+"""Compiled bodies of ops (`loops` of a record): tensor expressions with intermediate results.
 
-Each takes the tensor-expression language, what is known of the result, the operands (a tensor, or a number as
+Each takes the tensor-expression language, the aval of the result, the operands (a tensor, or a number as
 it is) and the op's parameters. `embed`, `diag_embed` and `add_n` are the `te` of their ops, and take no aval.
 """
 

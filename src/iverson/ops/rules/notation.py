@@ -1,8 +1,8 @@
-"""Ops of the table in index notation: the ``te`` of a record, and what follows from it.
+"""Index notation of ops (`te` of a record), and the vjp and jvp that follow from it.
 
 A record says ``te=lazy_te(lambda T, x, *, axis: T.compute(...))``; T is the tensor-expression language,
-imported when the op is first compiled. From it follow a derived vjp and jvp: given to an op that has none
-(`complete`), or in place of the hand-written ones (`iverson.te.ops.preferred_rules`).
+imported when the op is first compiled. The derived vjp and jvp are given to an op that has none
+(`complete`), or stand in place of the hand-written ones (`iverson.te.ops.preferred_rules`).
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ def compiles(s: Statement) -> bool:
     if s.body.dtype.kind == "c" and s.combine not in ("assign", "sum", "prod"):
         return False
     if dtypes.is_half(s.tensor.dtype) and s.combine != "assign":
-        return False  # of a recurrence: others are made in single (`halves`)
+        return False  # of a recurrence: others are made in single (`half_rounding`)
     return dtypes.is_compiled(s.tensor.dtype) and all(_compiles(e) for e in postorder(s.roots))
 
 

@@ -25,7 +25,7 @@ class Var(Expr):
     """An index with its range, or (kind "size") an extent that is not known yet. Each is its own.
 
     ``hi`` is exclusive and None for a size. Kind "reduce" marks a reduction axis. ``typical`` is a value that
-    a size may have: work is estimated with it. ``lever`` is what a user asked for (`levers`).
+    a size may have: work is estimated with it. ``lever`` is what a user asked for (`schedule_hints`).
     """
 
     __slots__ = ("hi", "kind", "lever", "lo", "name", "serial", "typical")
@@ -76,7 +76,7 @@ class Read(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Reduce(Expr):
-    """A reduction inside a definition, where conditions hold; `language.compute` makes a stage of it."""
+    """A reduction inside a definition, where conditions hold; `te.compute` makes a stage of it."""
 
     combine: str
     axes: tuple[Var, ...]

@@ -1,8 +1,8 @@
-"""The statement IR on one page: expressions, tensors, statements, walks and programs.
+"""Nodes of the statement IR, with its grammar and meaning on one page: tensors, statements, walks, programs.
 
-What a program means is here; building one is `language`, running one by points is `interpret`.
-Everything is immutable. Expressions are interned: equal ones are the same object, so ``is``
-compares them, dictionaries key on them, and shared subexpressions stay shared (they form a DAG).
+Programs are built by `iverson.te.language`, and run point by point by `interpret`. Everything is immutable.
+Expressions are interned: equal ones are the same object, so ``is`` compares them, dictionaries key on them,
+and shared subexpressions stay shared (they form a DAG).
 
 Grammar
 -------
@@ -54,8 +54,8 @@ Meaning
 - max and min let nan through.
 - ``where`` holds boolean expressions of indices, usually quasi-affine (+, -, * // % by constants); all must
   hold. Those that read data are bounds of an axis, ``p[i] <= e``, ``e < p[i + 1]``, that depend on axes
-  before it (`ragged`); between them the axis must stay inside of its own range, which is checked when run.
-  Any other guard that depends on data is a Select in the body.
+  before it (`ragged_axes`); between them the axis must stay inside of its own range, which is checked when
+  run. Any other guard that depends on data is a Select in the body.
 - ``walk`` is an exact way to visit the domain, found by `eliminate`; None stands for all points of
   the box of axes, in order, guarded by ``where``. In a walk the guards are already taken care of
   (do not test ``where`` again) and each point of the domain is visited exactly once. Loop bounds
@@ -67,7 +67,7 @@ Meaning
   "injective" that they never do; "" that nobody has chosen yet.
 - Reads are inside their tensor wherever they are evaluated, proven at definition, except those
   `verify.unproven_reads` lists (an index that depends on data): these are checked when run.
-- Extents are ints once a program is bound (`language.bind` replaces size variables).
+- Extents are ints once a program is bound (`te.bind` replaces size variables).
 
 For a lowering
 --------------
@@ -106,9 +106,9 @@ COMBINES = ("assign", "sum", "prod", "max", "min", "argmax", "argmin")
 class Compute(Tensor):
     """A tensor defined by statements; see "Meaning" above for how several combine.
 
-    linear : once asked for, the statements of `reductions.linear_statements`.
+    linear : once asked for, the statements of `nonlinear_reductions.linear_statements`.
     recurrence : the one it is a member of, if any; its statements are then given by `Recurrence.define`.
-    lever : what a user asked for (`levers`): "keep" or "recompute", or "" to have it counted.
+    lever : what a user asked for (`schedule_hints`): "keep" or "recompute", or "" to have it counted.
     """
 
     __slots__ = ("lever", "linear", "recurrence", "statements")
