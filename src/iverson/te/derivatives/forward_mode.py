@@ -28,7 +28,7 @@ def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
 
     What no tangent reaches has tangent 0. Raises ShapeError for a tangent of another shape.
 
-    >>> from iverson.te import language as te
+    >>> from iverson.te.language import definitions as te
     >>> A, dA = te.placeholder((3,), name="A"), te.placeholder((3,), name="dA")
     >>> jvp(te.compute((3,), lambda i: A[i] * A[i], "B"), {A: dA})
     Compute(B.tangent: float64[3])

@@ -99,7 +99,7 @@ def differentiate(
     Method: Automatic differentiation for tensor expressions, as proposed to TVM (RFC 2498), with the
     Jacobians left implicit.
 
-    >>> from iverson.te import language as te
+    >>> from iverson.te.language import definitions as te
     >>> A = te.placeholder((3,), name="A")
     >>> B = te.compute((3,), lambda i: A[i] * A[i], "B")
     >>> differentiate(B, A)[0]

@@ -81,7 +81,7 @@ ALL_SIZES = (OWN_AXES, BY_DATA, BY_STEP, BY_BOUNDS, NEARLY_ALL)
 def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
     """The program with every statement's walk and strategy chosen; its meaning is the same.
 
-    >>> from iverson.te import language as te
+    >>> from iverson.te.language import definitions as te
     >>> A = te.placeholder((4, 4), name="A")
     >>> B = te.compute((4, 4), lambda i, j: te.bracket(j <= i) * A[i, j], "B")
     >>> [s.strategy for s in eliminate(B).statements]

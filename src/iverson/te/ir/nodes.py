@@ -131,7 +131,7 @@ class Compute(Tensor):
     def axes(self) -> tuple[Var, ...]:
         """The axes of its statements, each once: of its indices, then those that it reduces over.
 
-        >>> from iverson.te import language as te
+        >>> from iverson.te.language import definitions as te
         >>> A, k = te.placeholder((2, 3), name="A"), te.reduce_axis(3, "k")
         >>> te.compute((2,), lambda i: te.sum(A[i, k], k)).axes
         (i, k)

@@ -20,7 +20,7 @@ def program_text(program: Program) -> str:
     """A program: its tensors, then its statements with their loops.
 
     >>> import numpy as np
-    >>> from iverson.te import language as te
+    >>> from iverson.te.language import definitions as te
     >>> from iverson.te.ir.nodes import program_of
     >>> A = te.placeholder((3,), "float64", "A")
     >>> B = te.compute((3,), lambda i: A[i] * 2, "B")
