@@ -148,6 +148,9 @@ def test_a_process_that_finds_its_code_needs_no_llvm(tmp_path: Path) -> None:
 
 def test_code_that_outlives_its_module_goes_in_silence():
     """As an interpreter ends, the names of a module are None before the last of its objects are gone."""
-    ending = "from iverson.codegen import link; held = link.Memory(8); link.sys = None; del held"
+    ending = (
+        "from iverson.codegen.runtime import object_linking; held = object_linking.Memory(8); "
+        "object_linking.sys = None; del held"
+    )
     done = subprocess.run([sys.executable, "-c", ending], capture_output=True, text=True, check=True)
     assert done.stderr == ""
