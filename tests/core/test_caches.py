@@ -147,7 +147,7 @@ COVERED: dict[str, str] = {
         graph.sparse.line_reductions.Lines
         graph.derivatives.pullback_branches._Lowering graph.native.buffers.Memory
         graph.sparse.lowering_state.Opening graph.sparse.lowering_state.Opening.lasting
-        graph.sparse.lowering_state.Opening.selects graph.control.parse._Parser
+        graph.sparse.lowering_state.Opening.selects graph.ir.parse._Parser
         graph.passes.support_and_demand._Parts graph.passes.support_and_demand._Walk
         graph.passes.mask_indices._Packing
         graph.passes.slice_pushdown._Reader graph.ir.print.Printer graph.lowering.rematerialisation._Index

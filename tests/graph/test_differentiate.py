@@ -20,13 +20,13 @@ from iverson.core.dispatch import slot_of, value_of
 from iverson.core.entries import FULL, Bracket
 from iverson.core.errors import ArgumentError
 from iverson.graph.calls.compiled_ops import Compiled
-from iverson.graph.control.parse import parse
 from iverson.graph.derivatives.differentiation import differentiate
 from iverson.graph.derivatives.pullback_branches import lower_grad_of
 from iverson.graph.derivatives.specialization import specialize
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED
 from iverson.graph.ir.operations import is_absent
+from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import show, text_and_objects
 from iverson.graph.ir.verify import check
 from iverson.graph.lowering.graph_lowering import Native

@@ -10,8 +10,8 @@ import pytest
 
 import iverson as iv
 from iverson.core.table import TABLE
-from iverson.graph.control.parse import parse
 from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import show
 from iverson.graph.ir.verify import check
 from iverson.graph.passes import simplified

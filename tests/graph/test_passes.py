@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.core.aval import aval_of
-from iverson.graph.control.parse import parse
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import show
 from iverson.graph.ir.verify import check
 from iverson.graph.passes import simplified

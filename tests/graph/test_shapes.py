@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson.core.aval import Aval, UnknownShape, aval_of
 from iverson.errors import ArgumentError, DTypeError, GraphError
-from iverson.graph.control.parse import parse
 from iverson.graph.derivatives.differentiation import differentiate
 from iverson.graph.derivatives.pullback_branches import lower_grad_of
 from iverson.graph.derivatives.shape_inference import gradient_with_shapes, with_shapes
@@ -20,6 +19,7 @@ from iverson.graph.derivatives.specialization import specialize
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import UNDEFINED
 from iverson.graph.ir.operations import is_absent
+from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import show, text_and_objects
 from iverson.graph.ir.verify import check
 from iverson.graph.tracing.trace import trace_flat

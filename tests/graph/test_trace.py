@@ -14,8 +14,8 @@ import pytest
 import iverson as iv
 from iverson import te
 from iverson.core.aval import aval_of
-from iverson.graph.control.parse import parse
 from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import show, text_and_objects
 from iverson.graph.ir.verify import check
 from iverson.graph.tracing.trace import trace_flat

@@ -10,8 +10,8 @@ import optree
 import pytest
 
 import iverson as iv
-from iverson.graph.control.parse import parse
 from iverson.graph.ir.interpret import interpret
+from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import text_and_objects
 from iverson.graph.ir.verify import check
 from tests.conformance.product import some

@@ -30,13 +30,14 @@ pattern of cotangents; `specialize` leaves out what a pattern does not define or
 The grammar is on one page in `iverson.graph.ir.nodes`. Above `te` and `autograd`, below `transforms`.
 """
 
-from iverson.graph.control.parse import parse
+from iverson.graph.control import scan_loop, while_loop  # noqa: F401 - they define their ops
 from iverson.graph.derivatives.differentiation import Gradient, differentiate
 from iverson.graph.derivatives.pullback_branches import lower_grad_of
 from iverson.graph.derivatives.shape_inference import with_shapes
 from iverson.graph.derivatives.specialization import specialize
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Graph
+from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import show
 from iverson.graph.ir.verify import check
 

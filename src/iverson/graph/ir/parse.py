@@ -13,7 +13,6 @@ from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Stored
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
 from iverson.core.region import Region
-from iverson.graph.control import scan_loop, while_loop  # noqa: F401  (which define their ops)
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.ir.operations import op_named
 
