@@ -1,4 +1,4 @@
-"""Graphs of tensor functions: traced, differentiated, specialised, evaluated.
+"""Graphs of tensor functions: traced, differentiated, simplified, lowered to programs and called.
 
 A compiled function has a graph for each kind of arguments. The pullback of a graph is one too, for any
 pattern of cotangents; `specialize` leaves out what a pattern does not define or demand.
@@ -27,7 +27,23 @@ pattern of cotangents; `specialize` leaves out what a pattern does not define or
     >>> graph.interpret(gradient.f, [x, y])[0]
     iverson.Tensor([ 0.14112001, -1.51360499])
 
-The grammar is on one page in `iverson.graph.ir.nodes`. Above `te` and `autograd`, below `transforms`.
+The grammar is on one page in `iverson.graph.ir.nodes`.
+
+This package may import all packages from `autograd` down (`ops`, `kernels`, `te`, `codegen`, `layouts`,
+`expr`, `core`). Of its sub-packages, each may import those before it in this order: `ir`, `tracing`,
+`derivatives`, `passes`, `native`, `lowering`, `sparse`, `calls`, `control` (import-linter refuses cycles).
+
+From a function to its call:
+
+- `ir`: graphs as data: grammar, printer, verifier, interpreter, and the ops that only graphs have.
+- `tracing`: a function run once on values without entries and written down, with the state that it captures.
+- `control`: branches, loops and checkpoints, as ops whose parameters are graphs, and their derivatives.
+- `derivatives`: pullbacks and pushforwards of graphs, specialised to the cotangents and demands of a call.
+- `passes`: rewrites that keep what a graph computes and leave less work.
+- `sparse`: sparse lowering: graphs on sparse values as graphs on their entries and index arrays.
+- `lowering`: graphs as programs: segments, rematerialisation, copy elision, the disk cache.
+- `native`: native code for the equations of a segment: views, fused loop nests, sorts, recurrences, writes.
+- `calls`: compiled graphs as ops, and the programs that run for them.
 """
 
 from iverson.graph.control import scan_loop, while_loop  # noqa: F401 - they define their ops

@@ -1,1 +1,8 @@
-"""Graphs that are called: ops with derivatives of their own, and what runs for them."""
+"""Calls of compiled graphs: each graph is one op, whose derivatives are compiled graphs too.
+
+Of its siblings it may import `ir`, `derivatives`, `passes`, `lowering` and `sparse`.
+
+- `compiled_ops`: compiled graphs as ops, and the variants of their pullbacks and pushforwards.
+- `executable`: the program that runs for a graph, with the conversion of a call's values for it.
+- `cotangent_flags`: undefined cotangents as zeros with flags, for programs.
+"""

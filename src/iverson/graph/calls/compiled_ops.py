@@ -1,10 +1,10 @@
-"""Graphs that are called: one op each, whose derivatives are graphs too.
+"""Compiled graphs as ops: each graph is one op, whose derivatives are compiled graphs too.
 
-On values that nobody differentiates, a compiled graph runs its program. Where an input is tracked it is one
-node, of an op made for the inputs that are: its forward also gives what backward reads, and its backward
-picks, for the cotangents that are defined and the inputs whose cotangents are demanded in this call, a
-variant of the pullback. A variant is made when it is first asked for, kept, and a compiled graph itself: so
-derivatives of any order are compiled.
+On untracked inputs a compiled graph runs its program. If an input is tracked, the call is one node, of an op
+made for the tracked inputs: its forward also gives what backward reads, and its backward picks a variant of
+the pullback, for the cotangents that are defined and the inputs whose cotangents are demanded in this call. A
+variant is made when it is first asked for and kept. It is a compiled graph itself, so derivatives of any
+order are compiled.
 """
 
 from __future__ import annotations

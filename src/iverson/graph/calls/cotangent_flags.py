@@ -1,12 +1,12 @@
-"""Values that only a call defines, as values and flags: what `lower_grad_of` makes, as programs take it.
+"""Undefined cotangents as zeros with flags: the branches that `lower_grad_of` writes, as programs take them.
 
     %4 = defined(%0, %1)               ->      %4 = logical_or(%flag0, %flag1)
     %5, %6 = when[body=...](%4, %0)    ->      %5, %6 = cond[on_true=body, on_false=zeros](%4, %0)
     %7 = autograd_add(%5, %1)          ->      %7 = add_n(%5, %1)
     %8 = defined_or_zero(%0)           ->      %0
 
-What is undefined is zeros that nobody reads but sums, and flags say so. They are inputs of the graph that is
-left, after its own, and outputs of it for what may be undefined.
+A value that may be undefined has a flag that says whether it is defined; if not, it is zeros, which only sums
+read. Flags are inputs of the new graph, after its own, and outputs of it for outputs that may be undefined.
 """
 
 from __future__ import annotations

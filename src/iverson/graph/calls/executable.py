@@ -1,4 +1,8 @@
-"""What runs for a graph: a program, on the entries and index arrays of sparse values where there are some."""
+"""Executable of a graph: its program, and the conversion of a call's values to those that the program takes.
+
+Sparse values are passed as entries and index arrays (`OnEntries`), values that may be undefined with flags
+(`OnDefined`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bodies: graphs that ops of control flow run, and their derivatives as graphs.
+"""Bodies: closed graphs that ops of control flow run, and their derivatives as graphs.
 
-A body is closed: what its function read from outside are its first inputs, and operands of the op. Bodies of
-the same text are one object, so that what follows from one (`Graph.once`) is found once, however often its
+The values that a body's function reads from outside are its first inputs, and operands of the op. Bodies of
+the same text are one object, so that a fact about one (`Graph.once`) is computed once, however often its
 function is traced.
 """
 

@@ -1,8 +1,9 @@
-"""Ops that run graphs: a branch, and a function that is computed again for its derivative.
+"""`cond` and `checkpoint`: a branch, and a function that is computed again for its derivative.
 
-Loops are in `scan` and `while_loop`. The graphs are parameters of the op and closed, so that a call is one
-equation, its gradient is one too, and so on to any order. An op's `evaluate` is the way in: where an operand
-is tracked it binds an op made for that, whose further results are what its derivative reads.
+The base of all ops that run graphs is here too (`ControlOp`); loops are in `scan_loop` and `while_loop`. The
+graphs are parameters of the op and closed, so that a call is one equation, its gradient is one too, and so on
+to any order. A call enters through the op's `evaluate`: where an operand is tracked it binds an op made for
+the tracked operands, whose further results are what its derivative reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The derivative of a scan: a scan of the body's derivative for each run of steps with the same to compute.
+"""Derivatives of a scan: one scan of the body's derivative for each run of steps that compute the same.
 
-Which cotangents and demands a step has is worked out by `steps`; the body's derivative is specialised to them
-(`Variant`), and a run of steps of one kind is one scan (`Linear`).
+`step_runs` finds the runs, from the cotangents and demands of each step. The body's derivative is specialised
+to those (`Variant`), and `Linear` carries out each run as one scan.
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ class Scan:
 
 
 #: What an input or output of a step of a derivative is: "fixed", the same in all steps; "carry"; "stacked";
-#: "sum", added up over the steps; and its number. Of a selection (`borders`), "held" stands after the kind of
-#: the input or output that says where it is held, which comes after its values.
+#: "sum", added up over the steps; and its number. Of a selection (`graph.ir.derivative_interface`), "held"
+#: stands after the kind of the input or output that says where it is held, which comes after its values.
 Slot = tuple[str, int]
 
 

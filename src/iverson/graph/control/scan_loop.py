@@ -1,12 +1,13 @@
-"""`scan`: a loop of a known number of steps, with a carry, over slices of arrays.
+"""`scan`: a loop with a known number of steps and a carry, over slices of arrays.
 
     %c, %ys = scan[body=graph(consts, carry, slices) { ... return (carry, slices of ys) },
                    consts=, carry=, length=, reverse=](consts, init, xs)
 
-Its derivative is a scan of the body's derivative, the other way round. What each step of that has to compute
-differs: of a loss on ``ys[3]``, steps after that one have no cotangent, it has one of its result alone, and
-those before it have one of the carry. Steps of one kind that follow each other are one scan, a step of a kind
-of its own is a call of the body, and steps that nothing reaches are not run (`scan_derivative`, `steps`).
+Its derivative is a scan of the body's derivative, in the other direction. Steps of that differ in what they
+compute: of a loss on ``ys[3]``, later steps have no cotangent, this step has the cotangent of its result
+alone, and earlier steps have one of the carry. Consecutive steps of one kind are one scan, a single step of
+its own kind is a call of the body, and steps that no cotangent reaches are not run (`scan_derivative`,
+`step_runs`).
 """
 
 from __future__ import annotations

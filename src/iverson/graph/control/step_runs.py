@@ -1,4 +1,4 @@
-"""Steps of a loop by what each has to compute: runs of the same, and stacked values of some steps."""
+"""Runs of loop steps that compute the same, and stacked values that are zero in all but some steps."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     %c = while[condition=graph(consts, carry) { ... return (flag) },
                body=graph(consts, carry) { ... return (carry) }, consts=](consts, init)
 
-Its tangents run along with it. How many steps there are to keep residuals of is not known before, so that it
-has no pullback.
+In forward mode its tangents are carried along. It has no pullback: how many steps there are to keep residuals
+of is not known before it runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Differentiation of graphs.
+"""Differentiation of graphs: pullbacks and pushforwards, written by running the rules of ops in a trace.
 
-A graph is run once on variables of a trace, so that the eager engine has its nodes; pullbacks are written
-down by running their rules in that trace. `differentiate` writes each into a `grad_of` region, which is
-skipped as a whole where its cotangents are undefined: that one graph serves every pattern of cotangents.
-`Recorded.pullback` writes down the pass that the engine makes for one pattern, planned with its supports.
+A graph is run once on variables of a trace, so that the eager engine has its nodes; the rules of the nodes
+run in that trace, which writes them down. `differentiate` writes each pullback into a `grad_of` region, which
+is skipped as a whole where its cotangents are undefined: one graph serves every pattern of cotangents.
+`Recorded.pullback` writes the pass that the engine plans for one pattern of cotangents and their supports.
 
 The models are the automatic differentiation of PyTorch's TorchScript
 (``torch/csrc/jit/runtime/autodiff.cpp``: linear blocks, AutogradAdd, captures and their cotangents) and Radul

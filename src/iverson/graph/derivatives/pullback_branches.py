@@ -1,13 +1,13 @@
-"""Regions of pullbacks as branches: one graph for cotangents that some calls define and others do not.
+"""Pullback regions as branches: one graph for cotangents that some calls define and others do not.
 
     %5, %6 = grad_of[body=...](%1)      ->      %5, %6 = (the body)             where %1 is defined
     %5, %6 = grad_of[body=...](%1)      ->      %4 = defined(%1)                where only the call says
                                                 %5, %6 = when[body=...](%4, %1)
     %7 = autograd_add(%5, %6)           ->      %7 = add_n(%5, %6)              of what is defined
 
-What is known to be undefined goes first (`specialize`). Results of a branch are defined where it is taken, so
-that what reads them is under the same guard, and nothing is asked twice. The model is PyTorch's lowering of
-GradOf blocks (``torch/csrc/jit/passes/lower_grad_of.cpp``).
+Cotangents that are known to be undefined are left out first (`specialize`). Results of a branch are defined
+where it is taken, so equations that read them have the same guard, and no condition is tested twice. The
+model is PyTorch's lowering of GradOf blocks (``torch/csrc/jit/passes/lower_grad_of.cpp``).
 """
 
 from __future__ import annotations

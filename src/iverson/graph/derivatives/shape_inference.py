@@ -1,11 +1,11 @@
-"""Shapes for a graph that was made without them.
+"""Shape inference: gives shapes to a graph that was traced without them, and runs rules that waited for them.
 
     graph(%0: float64[*]) {                         graph(%0: float64[2]) {
       %1: float64[*] = sin(%0)              ->        %1: float64[2] = sin(%0)
       %3: ... = grad_of[body=... pullback ...](...)   %3: ... = grad_of[body=... the rules ...](...)
 
-Each equation is written down again on values of known shape; of a region of a pullback that is left, what its
-rules write. Regions, sums and what is undefined stay as they are.
+Each equation is written again on values of known shape; in a pullback region, a `pullback` that waited
+becomes the equations of its rules. Regions, sums and undefined values stay as they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pullback for a pattern of cotangents and of demanded results.
+"""Specialisation of a pullback to a pattern of undefined cotangents and of demanded results.
 
     df(%0, %1):                                 df(%1), where %0 is undefined:
       %2 = grad_of[name='mul', ...](%0, %3)
@@ -6,7 +6,7 @@
       %6 = autograd_add(%2, %4)           ->
       return (%6)                                 return (%4)
 
-What nothing reaches is undefined, what nobody demands is not computed.
+A result that no defined cotangent reaches is undefined; equations that no demanded result reads are removed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Equations whose results nobody reads.
+"""Dead-code elimination: removes equations whose results nobody reads.
 
     %1 = sin(%0)
     %2 = cos(%0)        ->      %2 = cos(%0)
     return (%2)                 return (%2)
 
-Unread constants go too; inputs stay, since callers give them by position. An op that runs graphs and gives
+Unread constants go too; inputs stay, since callers pass them by position. An op that runs graphs and has
 several results says itself how to give fewer (``narrow``).
 """
 

@@ -1,8 +1,8 @@
-"""How cotangents and tangents enter and leave the graph of a derivative, so that their zeros stay strong.
+"""Interface of a derivative's graph: cotangents and tangents enter and leave it, and their zeros stay strong.
 
-What a graph is given and gives is held in dense arrays, where a zero that a selection or a box stood for
-would be a number, and the rule on the other side would multiply it with an inf. So a selection crosses as two
-arrays, its values and where they are held, and a box as what is in it.
+Inputs and outputs of a graph are dense arrays. In one, a zero that a selection or a box stands for would be
+a number, and the rule on the other side would multiply it with an inf. So a selection crosses as two arrays,
+its values and the condition under which they are held, and a box crosses as its contents.
 
     %3 = bracket(%c, %2)                %3 = bracket(%c, %2)
     return (%3)                  ->     %4 = values_held(%3)

@@ -1,13 +1,13 @@
-"""What can be said of a call without the shapes of its operands: its dtypes, and that it has a pullback.
+"""Dtype inference for calls on operands of unknown shape, and `pullback`, an op that waits for shapes.
 
     %5 = grad_of[body=graph(%3, %0) {                       %5 = grad_of[body=graph(%3, %0) {
       %4: float64[*] = pullback[of='sin', ...](...)   ->      %6: float64[2] = cos(%0)
       return (%4)                                             %4: float64[2] = multiply(%3, %6)
     }, ...](%3, %0)                                           return (%4)  ...
 
-Which rules run, what they read and which of their results are summed does not depend on shapes. What a rule
-writes does (a broadcast operand's cotangent is summed), so it waits for them in a `pullback`, which runs as
-it stands, on entries or in a trace (`iverson.graph.derivatives.shape_inference`).
+The choice of rules, the values that they read and the sums of their results do not depend on shapes. The
+equations that a rule writes do (a broadcast operand's cotangent is summed), so the rule waits for shapes in a
+`pullback`, which runs as it stands, on entries or in a trace (`iverson.graph.derivatives.shape_inference`).
 """
 
 from __future__ import annotations

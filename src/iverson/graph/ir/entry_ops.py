@@ -1,7 +1,8 @@
-"""Products of stored entries with dense matrices, as programs carry them out: on values and index arrays.
+"""Ops on the entries and index arrays of sparse values, which programs carry out.
 
-They are what `iverson.graph.sparse.sparse_lowering` makes of products with a sparse operand; there is no rule
-for their derivatives, since graphs are differentiated before.
+`iverson.graph.sparse.sparse_lowering` writes them in place of ops on sparse values: products, sampled
+products, reads and reductions of segments. All but `stored_on` have no derivative rules, since graphs are
+differentiated before.
 """
 
 from __future__ import annotations

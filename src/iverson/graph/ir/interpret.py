@@ -1,7 +1,7 @@
-"""Evaluation of a graph op by op, through `bind`: the oracle of every pass and of compiled programs.
+"""Interpreter of graphs: evaluates op by op, through `bind`; the oracle of passes and compiled programs.
 
-What it computes is what the function that was traced computes: on tracked operands it is recorded, in a trace
-it is written down again, in a batch it is mapped.
+It computes what the traced function computes: on tracked operands it is recorded, in a trace it is written
+down again, in a batch it is mapped.
 """
 
 from __future__ import annotations

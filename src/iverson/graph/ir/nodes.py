@@ -1,4 +1,4 @@
-"""Graphs: programs over the op table, in single assignment form.
+"""Graph IR on one page: programs over the op table, in single assignment form.
 
     graph    = graph(input, ...) { constant* equation* return (operand, ...) }
     input    = value: type
@@ -14,8 +14,8 @@ that is a parameter sees nothing from outside. ``op`` is one of the op table, of
 or of users; there is no other list of what can be computed. ``undefined`` is a cotangent that nothing gave:
 it has no shape.
 
-Nothing here changes once it is made; a pass returns a new graph. Printing, parsing, checking and evaluation
-are in `print`, `parse`, `verify` and `interpret`.
+Nothing here changes once it is made; a pass returns a new graph. Printing, checking and evaluation are in
+`print`, `verify` and `interpret`; parsing is in `graph.control.parse`.
 """
 
 from __future__ import annotations

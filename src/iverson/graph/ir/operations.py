@@ -1,7 +1,7 @@
-"""The ops that only graphs have: pullbacks as linear regions, and sums of cotangents that may be undefined.
+"""Ops that only graphs have: pullback regions, sums of cotangents, calls of Functions, draws and a few more.
 
-Both run as they stand (`iverson.graph.interpret`). A derivative is linear, so that without a cotangent there
-is no result; what passes an undefined side through needs no zero, and no shape.
+All of them run as they stand (`iverson.graph.interpret`). A derivative is linear: without a defined cotangent
+a region has no results, and a sum with one undefined side is its other side. Neither needs a zero or a shape.
 """
 
 from __future__ import annotations

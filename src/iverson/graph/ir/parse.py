@@ -1,4 +1,7 @@
-"""The graph of a text: what `iverson.graph.ir.print` wrote, read back."""
+"""Parser of graph text: reads back what `iverson.graph.ir.print` wrote.
+
+It is not in `ir` since a text may name the ops of control flow, which `scan_loop` and `while_loop` define.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Symbols of patterns in graphs: which pattern each is in a call, and graphs in which they are known.
+"""Pattern symbols of a graph, and their binding to the actual patterns of a call.
 
-A graph that was traced for any pattern has symbols in place of patterns (`iverson.layouts.symbols`). Its
-inputs that are stored on one say, at each call, which pattern it is.
+A graph that was traced for any pattern has symbols in place of patterns (`iverson.layouts.symbols`). At each
+call, the inputs that are stored on a symbol say which pattern it is.
 """
 
 from __future__ import annotations

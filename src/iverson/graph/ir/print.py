@@ -1,4 +1,4 @@
-"""Graphs as text, which `iverson.graph.parse` reads back."""
+"""Printer of graphs: text that `iverson.graph.parse` reads back."""
 
 from __future__ import annotations
 

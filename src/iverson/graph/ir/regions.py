@@ -1,4 +1,4 @@
-"""Equations taken out of a graph as one of their own, and put back.
+"""Regions: equations taken out of a graph into a graph of their own, and put back.
 
 %2 = sin(%0)                  %3 = op[body=graph(%0, %1) {
 %3 = multiply(%2, %1)   <->     %2 = sin(%0)

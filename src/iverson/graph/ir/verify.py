@@ -1,4 +1,4 @@
-"""What a well-formed graph is; every pass can assert its output with `check`."""
+"""Verifier of graphs: `check` raises for one that is not well formed; passes can assert their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops and branches as steps of a program: a graph that an equation runs is a block of native steps.
+"""Loops and branches as steps of a program: a graph that an equation runs becomes a block of native steps.
 
     %c, %ys = scan[body=..., length=T](consts, init, xs)
       ->  c = init; repeat T times with t: (next, ys[t]) = body(consts, c, xs[t]); exchange c and next
@@ -12,8 +12,8 @@
     %y = checkpoint[body=...](operands)
       ->  y = body(operands)
 
-Slices of ``xs`` and ``ys`` are views that move with t, so that nothing is copied; what is stacked is stacked
-where it is made. A body is lowered once: what compiling costs does not depend on the number of steps.
+Slices of ``xs`` and ``ys`` are views that move with t, so that nothing is copied: a step computes its slice
+of ``ys`` in place. A body is lowered once, so the cost of compiling does not depend on the number of steps.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Values put together from parts that lie apart: each is made where it belongs, or copied or added there.
+"""Concatenation in place: each part of a result is computed in its slice of the buffer, or copied there.
 
 y = stack(a, b, ..., z)                                  ->  a, b, ..., z are made in y's memory
 y = add_n(embed[key=0](a), ..., embed[key=63](z))        ->  the same, with zeros where no part is
 y = add_n(embed[key=k](a), ..., embed[key=l](z), c)      ->  y = c; y[k] += a; ...; y[l] += z
 
-As one expression, each entry would look through all parts for its own.
+If y were one expression instead, each of its entries would search all parts for the one that it is in.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What a new process needs to call a graph that was lowered before: found by the graph's text, before any of
-it is lowered.
+"""Disk cache of lowered graphs, keyed by the text of the graph.
 
-The key is the text of the simplified graph, with shapes, dtypes and supports, and all versions that matter
-(`iverson.codegen.runtime.kernel_cache`). Constants are not in it but for their types: their entries are
-arguments of the code. Of an op that a user defined, what it computes is in the key, not its name. A graph
-with parameters that have no text has no key: it is lowered by each process, and only its machine code is
-kept.
+With it a new process calls a graph that was lowered before without lowering any of it. The key is the text of
+the simplified graph, with shapes, dtypes and supports, and all versions that matter
+(`iverson.codegen.runtime.kernel_cache`). Of constants only the types are in it: their entries are arguments
+of the code. Of an op that a user defined, what it computes is in the key, not its name. A graph with
+parameters that have no text has no key: each process lowers it, and only its machine code is kept.
 """
 
 from __future__ import annotations

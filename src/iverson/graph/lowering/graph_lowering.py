@@ -1,19 +1,20 @@
-"""From a graph to programs: everything between two library steps is one native call.
+"""Lowering of a graph to programs: everything between two library steps is one native call.
 
-An equation is one of eight things, in this order:
+An equation is one of these (`graph.native.step_kinds`), in this order:
 
-- a loop or a branch, all of whose steps can be native, as a block of steps (`blocks`);
-- a view: its result is another value seen through strides (`views`);
+- a loop or a branch, all of whose steps can be native, as a block of steps (`control_flow_steps`); so is a
+  product that is computed again without the terms that a selection leaves out (`mended`);
+- a view: its result is another value seen through strides (`strided_views`);
 - a product of matrices, by BLAS;
-- a recurrence along an axis, a native loop (`recurrences`); an order along one, by merging (`sorting`);
-- a write at places that an index array names, or the check of such an array (`writes`);
-- a product of stored entries with a dense matrix, row by row (`rows`);
-- a tensor expression (`expressions`), lowered together with its neighbours (`fuse`);
+- a recurrence along an axis, a native loop (`recurrence_loops`); sorting along one (`sort_loops`);
+- a write at places that an index array names, or the check of such an array (`indexed_writes`);
+- a product of stored entries with a dense matrix, row by row (`sparse_row_products`);
+- a tensor expression (`equation_expressions`), lowered together with its neighbours (`expression_fusion`);
 - a *library step*: the op's own kernel, called from Python on handles (a solve, an fft, a product of two
-  sparse matrices, index notation that runs in blocks: `large`). Library steps cut the graph into segments, as
-  few as the order of the values allows.
+  sparse matrices, index notation that runs in blocks: `large_temporaries`). Library steps cut the graph into
+  segments, as few as the order of the values allows.
 
-Values of a native segment are dense: a support that is known is a bound, and what is outside of it are zeros.
+Values of a native segment are dense: a known support is a bound, and the entries outside of it are zeros.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Entries beyond those that a pattern stores: programs for any number of entries up to a capacity.
+"""Padding: programs for any number of stored entries up to a capacity.
 
-A program's extents are numbers. What is made for a symbol with a capacity holds as many entries as that;
-those beyond the pattern's own are zeros in what a call gives and anything in what is computed of it. So
-where entries meet, those beyond are left out:
+A program's extents are numbers. For a symbol with a capacity, arrays have as many entries as that. Those
+beyond the pattern's own entries are zeros in the arrays that a call passes, and anything in values that the
+program computes. So ops that combine entries leave them out:
 
     %3 = sum[axis=(0,)](%2)       ->    %3 = where(%valid, %2, 0); %4 = sum[axis=(0,)](%3)
 
-An axis is one of entries where its extent is a capacity, which no other extent of the graph is.
+An axis is one of entries if its extent is a capacity; no other extent of the graph is one.
 """
 
 from __future__ import annotations

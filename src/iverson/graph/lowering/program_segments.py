@@ -1,7 +1,7 @@
-"""A segment of a graph as a program: groups of expressions between products, over planned buffers.
+"""Segments of a graph as programs: rounds of fused expressions, products and loops over planned buffers.
 
-The equations run in rounds: all expressions whose operands are there, as one group that is fused; then all
-products, recurrences and orders whose operands are there.
+A round has all expressions whose operands are there, as one group that is fused; then all products,
+recurrences, sorts, loops and branches whose operands are there.
 """
 
 from __future__ import annotations

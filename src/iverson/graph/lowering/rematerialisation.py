@@ -1,15 +1,16 @@
-"""Values that cost fewer bytes to compute again than to keep.
+"""Rematerialisation: values that cost fewer bytes to compute again than to keep.
 
     round 0: h = ...; m = h >= 0; y = where(m, h, 0)        round 0: h = ...; m = h >= 0; y = where(m, h, 0)
     round 1: p = matmul(y, W)                         ->    round 1: p = matmul(y, W)
     round 2: z = where(m, p, h)                             round 2: m' = h >= 0; z = where(m', p, h)
 
-Between rounds a value is written, read by each round that asks for it, and held. One that is made by cheap
-elementwise ops can be made where it is read, from what these read, if that is there anyway or is less. Which
-values of a round are kept is found by counting bytes: those written, those read, and those that are held for
-longer than they were; from all of them kept, and from none, one by one as long as it saves some. What takes
-more than a few instructions an entry is kept. The model is rematerialisation by bytes as in the min-cut
-partitioner of PyTorch's AOTAutograd (``functorch/_src/partitioners.py``).
+Between rounds a value is written, held, and read by each round that asks for it. A value of cheap elementwise
+ops can be computed again where it is read, if its operands are there anyway or are fewer bytes. The values of
+a round that are kept are chosen by counting bytes: those written, those read, and those held for longer than
+they were. The search starts once with all values kept and once with none, and changes one value at a time as
+long as that saves bytes. A value that takes more than a few instructions an entry is always kept. The model
+is rematerialisation by bytes as in the min-cut partitioner of PyTorch's AOTAutograd
+(``functorch/_src/partitioners.py``).
 """
 
 from __future__ import annotations

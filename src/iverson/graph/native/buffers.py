@@ -1,4 +1,4 @@
-"""The memory of a program in the making: its buffers, and what a run of it does, for counts of work."""
+"""Buffers of a program in the making, and the equations that a run of it carries out, for counts of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equations as tensor expressions: by the `loops` of an op's record, or by its `te`."""
+"""Equations as tensor expressions, by the `loops` of an op's record or by its `te`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str,
 def is_expression(equation: Equation) -> bool:
     """Whether compiled loops can carry an equation out, all stages of its expression included.
 
-    Not one that runs in blocks, for the memory that it would take (`large`).
+    Not one that runs in blocks, for the memory that it would take (`large_temporaries`).
     """
     key = structure([equation], values_of(equation.operands), equation.results)
     if key is None:

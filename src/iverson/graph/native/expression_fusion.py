@@ -1,5 +1,4 @@
-"""Equations as loop nests: a group of tensor expressions, lowered together, so that chains of them become one
-loop.
+"""Expression fusion: tensor expressions of a group are lowered together, so that chains of them are one loop.
 
 h = x + b; y = relu(h); s = sum(y)   ->   one nest, in which h is a register
 """

@@ -1,4 +1,4 @@
-"""Writes at places that index arrays name, and checks of such arrays, as steps of a program.
+"""Indexed writes as native loops: writes at places that index arrays name, and checks of such arrays.
 
 y[n[e], :] = v[e, :] for e in order, so that the last one to write a place counts
 

@@ -1,11 +1,11 @@
-"""Tensor expressions that make large tensors between operands and results: steps of their own, in blocks.
+"""Large temporaries: tensor expressions that need them are left to their op, which runs block by block.
 
     %3 = te.f.vjp.0(%0, %1, %2)        (%3, %4) = te.f.vjp.0.1(%0, %1, %2)
     %4 = te.f.vjp.1(%0, %1, %2)   ->
 
-A program holds all it makes until it is done. So what would take more memory than its operands and results by
-far (`iverson.te.rewrites.axis_blocks`) is left to its op, which runs block by block, and gradients that a
-trace has taken apart are one op again, since each would make the same blocks.
+A program computes a temporary as a whole. So an expression whose temporaries would take far more memory than
+its operands and results (`iverson.te.rewrites.axis_blocks`) is a library step. Gradients of one op that a
+trace has taken apart are one op again, since each would compute the same blocks.
 """
 
 from __future__ import annotations

@@ -1,17 +1,20 @@
-"""Values made in the order in which their entries are read: so that no copy brings them into it. Products:
+"""Layout assignment: values are computed in the axis order in which they are read, so that none is copied.
+
+A product is computed in the order that a reshape reads:
 
 y = matmul(a, b)                               y' = matmul_moved[axes=(0, 2, 1, 3)](a, b)
 z = permute_dims[axes=(0, 2, 1, 3)](y)   ->    y = permute_dims[axes=(0, 2, 1, 3)](y')
 w = reshape[shape=(8, 77, 128)](z)             z, w as before: both are y' seen through strides
 
-and what an op of entries makes for a permutation that is a result:
+An elementwise op computes the permutation of its result that the graph returns:
 
 y = sin(x)                                x' = permute_dims[axes=(1, 0)](x)
 z = permute_dims[axes=(1, 0)](y)   ->     z = sin(x')
 return z                                  return z
 
-Heads of attention are such: one product for each head, whose rows are then put side by side. BLAS writes
-rows at any distance from each other. Lowering does this, so that no pass sees the op.
+Attention heads are an example of the first: there is one product for each head, and the rows of these are
+then put side by side. BLAS can write rows at any distance from each other. Lowering does this after all
+passes, so that none of them sees `matmul_moved`.
 """
 
 from __future__ import annotations

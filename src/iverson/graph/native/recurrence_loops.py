@@ -1,4 +1,4 @@
-"""Recurrences along an axis as native loops: one nest for a line of entries, run at each place.
+"""Recurrences along an axis as native loops: at each place along it, one nest computes a line of entries.
 
 s[0] = b[0]; for k: s[k + 1] = a[k + 1] * s[k] + b[k + 1]
 """

@@ -1,8 +1,8 @@
-"""Orders along an axis as native loops: sorting by merging, places in a sorted vector, running extrema.
+"""Sorting as native loops: merge sort, search in a sorted vector, positions of extrema along an axis.
 
 keys, order = x, 0 1 2 ...; for w = 1, 2, 4, ...: merge neighbouring runs of w entries into one of 2 w
 
-Of two equal keys the first one goes first, and nan is larger than all numbers: as NumPy's stable sort.
+Of two equal keys the first one goes first, and nan is larger than all numbers, as in NumPy's stable sort.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Products of stored entries with dense matrices as native loops: row by row, in threads, columns in lanes.
+"""Products of sparse with dense matrices as native loops: row by row, in threads, with columns in lanes.
 
 out[i, j] = sum over p in starts[i] <= p < starts[i + 1] of values[p] b[columns[p], j]
 
-A row of the result is written once, by whoever has its row: nothing is added up in memory. Of blocks, p goes
-over those of a line, and each of its rows is a row of the result.
+A row of the result is written once, by the thread that has its row, so nothing is added up in memory. If the
+entries are blocks, p goes over the blocks of a line, and each row of the blocks is a row of the result.
 """
 
 from __future__ import annotations

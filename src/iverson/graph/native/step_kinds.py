@@ -1,4 +1,4 @@
-"""What each equation of a graph is for a program, and the bodies of loops and branches that programs run."""
+"""Step kinds: how a program carries out each equation, and the bodies of its loops and branches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from iverson.graph.native.strided_views import Strided, view
 from iverson.graph.passes import simplified
 
 PRODUCTS = ("matmul", "matmul_moved")
-#: Ops whose graphs are blocks of steps of the program around them (`blocks`).
+#: Ops whose graphs are blocks of steps of the program around them (`graph.lowering.control_flow_steps`).
 BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 

@@ -1,4 +1,4 @@
-"""Values that are other values seen through strides: transposes, slices, reshapes. They need no memory.
+"""Strided views: transposes, slices and reshapes that see another value through strides and need no memory.
 
 y = permute_dims[axes=(1, 0)](x)   ->   y is x's buffer by strides (1, n)
 """

@@ -1,6 +1,25 @@
-"""What is done to a graph before it runs.
+"""Passes: rewrites of a graph that keep what it computes and leave less work; `simplified` runs them all.
 
-Each pass keeps what the graph computes, and changes nothing when it is run again on its result.
+Each pass changes nothing when it is run again on its result. Dead-code elimination and inlining, which run
+among them, are in `graph.ir`.
+
+Of its siblings this package may import `ir` and `tracing`.
+
+- `demand_analysis`: the entries of each value that later equations read; operands that nobody reads are zero.
+- `support_and_demand`: each value computed only where it may be nonzero and is read.
+- `carried`: rules of `support_and_demand`: what each op computes on operands of which a part is held.
+- `held`: values of `support_and_demand`: selections that are not made yet, and parts.
+- `products`: rules of `support_and_demand` for matrix products.
+- `slice_pushdown`: slices of computed sparse values, computed from slices of the operands.
+- `half_precision`: float16 and bfloat16 computed in float32 and rounded.
+- `mask_indices`: entries that a mask picks or puts back, as gathers at index arrays.
+- `algebraic_simplification`: identities such as x * 1, x + 0, transposes of transposes.
+- `constant_folding`: equations that depend on no input, computed once.
+- `common_subexpressions`: equal equations computed once, also carries and scans.
+- `placement_sinking`: terms of a sum at one place, added before they are placed.
+- `product_merging`: several matrix products as one.
+- `matrix_chains`: chains of matrix products in the order with the fewest multiply-adds.
+- `rewriting`: the writer of equations that several passes share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Equations that are an operand of theirs, or simpler ones.
+"""Algebraic simplification: equations become one of their operands, or simpler equations.
 
     identity(x), selected(x) of a value without a selection, x in its own shape, dtype or order      ->  x
     multiply(x, 1), divide(x, 1), pow(x, 1), add_n(x), negative(negative(x))                         ->  x

@@ -1,4 +1,4 @@
-"""What ops compute on operands of which a part or a selection is held: the rules of `entries`.
+"""Rules of the pass `support_and_demand`: what an op computes on operands that are held in part or selected.
 
 ``rule(equation, operands as they are held, demand of the result)`` gives the result as it is held, or None
 where the operands must be made first.

@@ -1,18 +1,18 @@
-"""Equations that compute the same are computed once.
+"""Common-subexpression elimination: equal equations are computed once.
 
     %1 = sin(%0)
     %2 = sin(%0)                ->      %1 = sin(%0)
     %3 = multiply(%1, %2)               %3 = multiply(%1, %1)
 
-The same op with the same parameters on the same operands is the same, unless it draws random numbers or runs
+Equations are equal if they have the same op, parameters and operands, unless they draw random numbers or run
 code of the user's. Constants that hold the same entries are one. So are operands that a loop is given twice,
 and carries that start the same and stay the same in each step, as tangents in one direction do:
 
     %2, %3 = while[body=graph(%a, %b) {          %2 = while[body=graph(%a) {
       return (sin(%a), sin(%b)) }](%0, %0)   ->    return (sin(%a)) }](%0)
 
-Scans of the same operands with the same carries are one scan that stacks what each of them does: a loop, and
-the same one with what its derivative reads.
+Scans of the same operands with the same carries become one scan that stacks the results of all of them: for
+example a loop, and the same loop with what its derivative reads.
 """
 
 from __future__ import annotations

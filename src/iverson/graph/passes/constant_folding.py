@@ -1,11 +1,12 @@
-"""What depends on no input is computed now, unless that would keep much more than it saves.
+"""Constant folding: equations that depend on no input are computed once, unless their results are large.
 
 %1 = constant @0
 %2 = sin(%1)                ->      %2 = constant @1
 %3 = multiply(%0, %2)               %3 = multiply(%0, %2)
 
-So is a factor or a term 0.0 that is a Python number: tensor expressions take a number 0 for a structural
-zero, which annihilates inf and nan and has no sign.
+A result is large if it has many entries, and more than its operands together. A Python number 0.0 that is a
+factor or a term becomes a constant too: tensor expressions take a number 0 for a structural zero, which
+annihilates inf and nan and has no sign.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What nobody reads of a value is not computed.
+"""Demand analysis: finds the entries of each value that later equations read; unread operands become zero.
 
     %3 = stack(%0, %1, %2)                      %3 = stack(zero, %1, zero)
     %4 = index_basic[key=(1,)](%3)      ->      %4 = index_basic[key=(1,)](%3)
 
 Demands go backwards: the entries of each operand that the demanded entries of the results depend on, by the
-op's entry map (`iverson.core.entry_map`). An operand of which nothing is demanded is zero; what made it is
-dead then. A loop is shortened by its own rule (`iverson.graph.control.scan_loop`).
+op's entry map (`iverson.core.entry_map`). An operand of which nothing is demanded is zero; the equation that
+computed it is dead then. A loop is shortened by its own rule (`iverson.graph.control.scan_loop`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What computes with float16 or bfloat16 computes in float32, and rounds what it gives.
+"""Half precision: equations on float16 or bfloat16 compute in float32 and round their results.
 
                                         %1: float32 = astype[float32](%0)
     %1: float16 = sin(%0: float16)  ->  %2: float32 = sin(%1)
                                         %3: float16 = astype[float16](%2)
 
-So does eager code (`iverson.kernels.kernel_registry`), and rounds at the same places: a compiled function
-gives what the function gives. In loops a conversion is an instruction or a few. Ops that take half precision
-as it is stored stay as they are: those that move entries, conversions, and ops that are graphs themselves.
+Eager code does the same (`iverson.kernels.kernel_registry`) and rounds at the same places, so that a compiled
+function gives what the function gives. In loops a conversion is an instruction or a few. Ops that take half
+precision as it is stored stay as they are: those that move entries, conversions, and ops that run graphs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What a value may be in the entries pass, besides a handle of its trace: a selection, or a part.
+"""Partial values of the pass `support_and_demand`: a selection that is not made yet, or a part of a value.
 
-`Held` is the bracket and `Part` the box of this level. What ops do with them is in `entries`.
+All other values are handles of the pass's trace. `Held` is for this pass what a bracket is among layouts, and
+`Part` what a box is. The rules of ops for them are in `carried`.
 """
 
 from __future__ import annotations

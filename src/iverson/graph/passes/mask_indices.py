@@ -1,4 +1,4 @@
-"""Entries that a mask picks, or puts back, by their places.
+"""Masks as index arrays: entries that a mask picks, or puts back, are gathered by their places.
 
 %2 = pack[count=n](%0, %mask)     ->    %places = the place of each entry, in order, where the mask holds
                                         %3 = reshape(%0); %2 = gather[axes=(0,)](%3, %places)
@@ -6,8 +6,8 @@
 %2 = unpack[count=n](%0, %mask)   ->    %ranks = how many of them come before each place
                                         %3 = gather[axes=(0,)](%0, %ranks); %2 = where(%mask, %3, 0)
 
-Places and ranks follow from the mask, by running totals: where it is a constant, as it is unless examples of
-a batch share it, they are constants.
+Places and ranks are computed from the mask by running sums. A mask is a constant unless examples of a batch
+share it; places and ranks of a constant mask are constants too.
 """
 
 from __future__ import annotations

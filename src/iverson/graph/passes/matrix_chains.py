@@ -1,11 +1,11 @@
-"""Chains of products are multiplied in the order with the fewest multiply-adds.
+"""Matrix-chain ordering: chains of products are multiplied in the order with the fewest multiply-adds.
 
     %3 = matmul(%0, %1)     of (512, 512) and (512, 512)    %3 = matmul(%1, %2)
     %4 = matmul(%3, %2)     of (512, 512) and (512, 1)  ->  %4 = matmul(%0, %3)
 
-A chain is products of matrices whose intermediate results are read by the next product alone, also
-transposed. The order is found by dynamic programming over its parts (Cormen et al., Introduction to
-Algorithms, section 15.2), and taken where it is better than the order that is there.
+A chain is products of matrices, each of which is read by the next product alone, also transposed. The order
+is found by dynamic programming over the parts of the chain (Cormen et al., Introduction to Algorithms,
+section 15.2), and taken if it is better than the present one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Terms of a sum that stand at the same place are added before they are placed.
+"""Placement sinking: terms of a sum that stand at the same place are added before they are placed.
 
     add_n(embed[key=k](a), embed[key=k](b), c)  ->  add_n(embed[key=k](add_n(a, b)), c)
     add_n(embed[key=k](a), embed[key=k](b))     ->  embed[key=k](add_n(a, b))
 
-Each part of an array that is read several times gets its cotangent in one piece, which can be made where it
-belongs (`graph.lowering.copy_elision`), and parts that do not overlap need no sum.
+A part of an array that is read several times then gets its cotangent as one value, which can be computed in
+place (`graph.lowering.copy_elision`), and parts that do not overlap need no sum.
 """
 
 from __future__ import annotations

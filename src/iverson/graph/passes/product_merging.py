@@ -1,12 +1,12 @@
-"""Products that are one: with a shared factor, of rows that are the same, of a batch of vectors.
+"""Merging of matrix products: one for several with a shared factor, for repeated rows, or for many vectors.
 
     add_n(matmul(a, x), matmul(a, y))           ->  matmul(a, add_n(x, y))      also of the left factors
     matmul(broadcast_to(x), b)                  ->  broadcast_to(matmul(x, b))  where rows of the left factor
                                                                                 (columns of the right) repeat
     matmul(a, x), x of shape (B, k, 1)          ->  reshape(matmul(reshape(x), permute_dims(a)))
 
-Each makes fewer products, or one of fewer multiply-adds. That a batch of left factors shares a right one is
-seen where it is lowered (`graph.lowering.program_segments`): it costs nothing there.
+Each rewrite leaves fewer products, or a product of fewer multiply-adds. A batch of left factors with one
+right factor is merged at lowering (`graph.lowering.program_segments`), where that costs nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of factors of which a selection is held: strong zeros across a contracted axis."""
+"""Matrix products of selections: their zeros stay strong across the contracted axis."""
 
 from __future__ import annotations
 

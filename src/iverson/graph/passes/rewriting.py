@@ -1,4 +1,4 @@
-"""Writing equations in place of others: what folding and ordering of products share."""
+"""Writer of a graph in which some equations are replaced, shared by passes on products, sums and slices."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""A part that is read of what is computed from stored entries is computed alone: what it is made of is read.
+"""Slice pushdown: a slice of a value computed from sparse operands is computed from slices of the operands.
 
     %2 = multiply(%x, %s)                         %2 = index_basic[key=(:2, :)](%x)
     %3 = to_dense(%2)                      ->     %3 = index_basic[key=(:2, :)](%s)
     %4 = index_basic[key=(:2, :)](%3)             %4 = multiply(%2, %3)
                                                   %5 = to_dense(%4)
 
-So do rows and columns of a product of a sparse matrix, lines of a sum, and single entries (`gather`) of what
-is computed entry by entry, or of a product with an array (`product_at`, also for rows at index arrays). A
-value of which all is read, in one part or in several, is computed as a whole. *Entries* does this for values
-that are not sparse. Parts of sparse ones are sparse, on patterns that follow from theirs when the program
-runs. Single entries are not: where a factor stores none, they are selected away.
+So are rows and columns of a product of a sparse matrix, lines of a sum, and single entries (`gather`) of an
+elementwise result, or of a product with an array (`product_at`, also for rows at index arrays). A value of
+which all is read, in one part or in several, is computed as a whole. For dense values `support_and_demand`
+does this. Parts of sparse values are sparse, on patterns that follow from theirs when the program runs.
+Single entries are not sparse: where a factor stores none, they are selected away.
 """
 
 from __future__ import annotations

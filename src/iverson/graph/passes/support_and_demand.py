@@ -1,4 +1,4 @@
-"""What is computed of each value is the meet of its support and its demand; all else is never read.
+"""Support and demand: each value is computed only where it may be nonzero and is read.
 
     %2 = embed[key=(3, :), ...](%g)     a box       %2 = index_basic[key=(3, :)](%x)
     %3 = cos(%x)                                    %3 = cos(%2)
@@ -9,15 +9,15 @@
     %3 = multiply(%2, %x)                   ->      %3 = multiply(%g, %x)
     %4 = selected(%3)                               %4 = where(%c, %3, 0)
 
-Demands go backwards, supports forwards. A value that is not computed everywhere is held as a part
-(`passes.held`); ops compute on parts what their entry maps say: an elementwise op on the region outside of
-which its result is zero or unread, a product on rows and columns, a reduction on whole lines, an op that
-moves entries on the part that it moves. All others get zeros in place of what is not there.
+Demands go backwards, supports forwards; a value is computed where they meet. One that is not computed
+everywhere is held as a part (`held`). Ops compute on parts by their entry maps: an elementwise op on the
+region outside of which its result is zero or unread, a product on rows and columns, a reduction on whole
+lines, an op that moves entries on the part that it moves. All others get zeros in place of missing entries.
 
-What an op does with a selection follows from its record, as for the bracket layout (`kernels.bracket`):
-one that is zero where the bracket is computes on all values and carries the condition, one that moves entries
-moves the condition too, a sum selects and is held where any of its terms is. All others select first. A
-product selects; terms of which a factor is left out are dropped where it is not finite (`mended`), and rows
+An op's way with a selection follows from its record, as for the bracket layout (`kernels.bracket`): one that
+is zero where the bracket is computes on all values and carries the condition, one that moves entries moves
+the condition too, a sum selects and is held where any of its terms is. All others select first. A product
+selects; terms of which a factor is left out are dropped where the product is not finite (`mended`), and rows
 and columns that are left out stay so.
 """
 

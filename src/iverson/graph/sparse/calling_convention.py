@@ -1,7 +1,7 @@
-"""What a graph on values and index arrays takes and gives: how a call of the sparse one is a call of it.
+"""Calling convention of graphs on sparse values: a call passes entries and index arrays.
 
-The graph (`OnPatterns.core`) knows no patterns: what it reads of one is an input.
-`graph.sparse.lowering_state` says which.
+The graph that takes these (`OnPatterns.core`) knows no patterns: whatever it reads of one is an input. The
+classes here say how a call computes such an input; `graph.sparse.lowering_state` says which inputs there are.
 """
 
 from __future__ import annotations

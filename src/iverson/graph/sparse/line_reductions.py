@@ -1,8 +1,8 @@
-"""Reductions of sparse values as ops on their entries: sums, products, extrema, norms over lines of an array.
+"""Line reductions: sums, products, extrema and norms of sparse values along axes, as ops on their entries.
 
     %1 = max[axis=(1,)](%0)     ->      %1 = stored_segments[count=n, kind='max'](%entries, %rows)
 
-where %0 is stored; a line with entries that are not stored has a 0 besides. Rules of
+where %0 is stored. A line that does not store all of its entries has a 0 besides. Rules of
 `graph.sparse.sparse_lowering`.
 """
 

@@ -1,7 +1,7 @@
-"""A graph on sparse values while it becomes one on their entries and index arrays, equation by equation.
+"""State of sparse lowering: the graph in the making, equation by equation, and the entries of its values.
 
-Where a rule makes an equation of native ones, its sparse operands are opened; else it stays a library step on
-packed values. Which rules there are is said in `graph.sparse.sparse_lowering`.
+Where a rule writes an equation as native ones, its sparse operands are opened into entries and index arrays;
+otherwise it stays a library step on packed values. The rules are listed in `graph.sparse.sparse_lowering`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of products with stored values: only the entries that a pattern asks for, of terms that are stored.
+"""Sampled products: only the entries of a product that a pattern asks for, of terms that are stored.
 
     %2 = sampled_product[pattern=p](%0, %1)     ->  %2 = stored_row_samples(%values, ..., %1, %rows, %columns)
     %4 = product_at(%0, %1, %2, %3)             ->  %4 = stored_row_samples(%values, ..., %1, %2, %3)

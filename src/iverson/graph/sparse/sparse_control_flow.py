@@ -1,13 +1,12 @@
-"""Loops and branches on sparse values as ones on their entries and index arrays.
+"""Loops and branches on sparse values as loops and branches on their entries and index arrays.
 
     %5 = scan[body=graph(%2, %3) {           ->     %7 = scan[body=graph(%4, %3) {
       %4 = multiply(%2, %3)                           %6 = multiply(%4, %3)
       return (%4) }](%0, %1)                          return (%6) }](%entries, %1)
 
-where %0 and %4 are stored on one pattern. What a body reads of patterns, and entries that are the same in all
-steps, are operands before those that are carried. A result that is stored on one pattern in all steps is its
-entries there, of each step where there is one for each, and is made an array where something else than a loop
-reads it.
+where %0 and %4 are stored on one pattern. Index arrays that a body reads, and entries that are the same in
+all steps, are operands before those that are carried. A result that is stored on one pattern in all steps is
+given as its entries, stacked if each step gives one, and becomes an array if anything but a loop reads it.
 """
 
 from __future__ import annotations

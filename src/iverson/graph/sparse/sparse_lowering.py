@@ -1,14 +1,14 @@
-"""Ops on stored entries as ops on their values and index arrays, which programs carry out.
+"""Sparse lowering: ops on sparse values become ops on entries and index arrays, which programs carry out.
 
     %2 = matmul(%0, %1)         ->      %2 = stored_product[shape=(n,)](%values, %starts, %columns, %1)
 
     %0 : stored on a pattern            %values : its entries, in the pattern's order
                                         %starts, %columns : where they are by rows, which the pattern has
 
-This is the one place that says which ops on sparse values are native. What is not said here is a library
-step on sparse values as before: it reads them packed, and what it makes is opened where a native step reads
-it. Values and index arrays are inputs of the graph that is left (`OnPatterns.core`), so that programs know no
-patterns. Index arrays of patterns that are part of the graph are constants of it.
+This is the one place that says which ops on sparse values are native. All others stay library steps: they
+read sparse values packed, and their results are opened where a native step reads them. Values and index
+arrays are inputs of the new graph (`OnPatterns.core`), so that programs know no patterns. Index arrays of
+patterns that are part of the graph are constants of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Cells: places outside of a trace that hold a tensor which the trace writes, or reads anew at each call.
+"""Captured state: tensors, gradients and numbers from outside that each call reads anew or writes.
 
     def step(x): w.grad = x; w -= 0.1 * x    ->    graph(x, w) { ... return ..., w's new value, x }
 
-A tensor in a cell is an input of the graph; where it was written, its new value is an output, which each call
-puts back. While the function is traced the cell holds a value without entries; when the trace ends it holds
-again what it did before.
+Each is a *cell*. A tensor in a cell is an input of the graph; if it was written, its new value is an output,
+which each call puts back. While the function is traced the cell holds a value without entries; when the trace
+ends it holds again what it did before.
 """
 
 from __future__ import annotations

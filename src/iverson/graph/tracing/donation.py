@@ -1,4 +1,4 @@
-"""What a tensor holds whose memory was given to a compiled function: nothing, and an error says so."""
+"""Donation: a tensor whose memory was given to a compiled function holds nothing; reading it is an error."""
 
 from __future__ import annotations
 

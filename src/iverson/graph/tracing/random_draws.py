@@ -1,4 +1,4 @@
-"""Random draws of bodies: made before a body runs, so that it gives the same however often it runs.
+"""Random draws of bodies, made before a body runs, so that it gives the same however often it runs.
 
 checkpoint[body=(x): %1 = random(); ...](x)    ->   %2 = random()
                                                     checkpoint[body=(x, %1): ...](x, %2)

@@ -1,8 +1,9 @@
-"""Tracing: a function of tensors, run once on values without entries, written down as a graph.
+"""Tracing: a function of tensors runs once on values without entries and is written down as a graph.
 
-A `Trace` is a level. What a handle holds in it (`Traced`) knows its shape, dtype and support; ops on it are
-written down. Everything above ops works as on entries: methods, layouts, masks, and gradients, which record
-nodes and call rules that are written down too. So the gradient of a traced function is traced by taking it.
+A `Trace` is a level. A handle in it holds a `Traced` value, which has a shape, dtype and support; ops on it
+are written down as equations. All that is above ops works as on entries: methods, layouts, masks, and
+gradients, which record nodes and call rules whose ops are written down too. So the gradient of a traced
+function is traced by taking it.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class Trace(Level):
 
     cells_change : whether the pattern of what is in a cell is unknown.
     stateful : whether tensors from outside that change from one run to the next are taken in: ops on tracked
-        ones are written down, and writes are outputs (`cells`).
+        ones are written down, and writes are outputs (`captured_state`).
     captured : what from outside is an input, each with the value it has here: tracked handles that were read,
         and cells. Other arrays from outside are constants.
     read : references to handles from outside that are constants, each with what it held, and whether it was
