@@ -1,7 +1,20 @@
-"""Code generation: loop nests, LLVM, vector mathematics, threads and the cache of compiled kernels.
+"""Code generation: tasks become loop nests, LLVM IR and machine code, which threads run on arrays.
 
-The way through: a `task.Task` becomes a nest (`nodes`), the nest is verified, its accesses are sorted by
-what proves them (`plan`, `bounds`), it is emitted (`llvm`), compiled or found (`compile`, `cache`) and
-called (`kernel`). What tensor expressions are is not known here; `iverson.te.lowering.statement_lowering`
-comes from there.
+A `nests.task.Task` becomes a nest (`schedule`), which is verified. Its accesses are sorted by what proves
+them inside their buffers (`nests.access_checks`). It is emitted (`emit`), compiled or read from the cache
+(`execution.object_code`, `runtime.kernel_cache`) and called (`execution.kernel`), by itself or as a step of a
+program. Tensor expressions are not known here: `iverson.te.lowering.statement_lowering` makes tasks of them.
+
+This package may import `layouts`, `expr` and `core`; it uses the last two. Of its sub-packages, each may
+import those before it in this order: `nests`, `runtime`, `schedule`, `emit`, `execution`, `programs`
+(import-linter refuses cycles).
+
+From a task to a native call:
+
+- `nests`: the loop-nest IR: tasks, nests, bounds of indices, checks of accesses, cost of phases.
+- `schedule`: loop order, vector lanes, tiles, fusion and threads of a nest.
+- `emit`: LLVM IR of a nest: statements, vector loops, memory accesses, scalar functions.
+- `execution`: verified kernels as machine code, and their calls on checked arrays.
+- `programs`: the program IR: nests, matrix products, loops and branches over one arena, as one native call.
+- `runtime`: the machine: its processor, threads, BLAS, memory, and the kernel cache on disk.
 """

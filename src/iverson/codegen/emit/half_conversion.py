@@ -1,4 +1,4 @@
-"""float16 and bfloat16 as LLVM IR: 16 bits at rest, float where anything is computed.
+"""Half precision as LLVM IR: float16 and bfloat16 are 16 bits at rest, and float where anything is computed.
 
 In a register as in memory a number of half precision is its bits, an ``i16``; casts alone know what they
 mean. Rounding is to the nearest, halves to even, as in NumPy and ml_dtypes. bfloat16 is the upper half of a

@@ -1,8 +1,8 @@
-"""Evaluating expressions and accesses at a *point*: one iteration of every loop around, or a vector of them.
+"""Lane evaluation: expressions and accesses at a *point*, one iteration of all loops or a vector of them.
 
 A point gives each name its value: a scalar where all lanes agree, a vector where they do not, or a
 `Lane`, an integer that grows evenly over the lanes, which keeps its loads contiguous. Statements and
-loops, which make the points, are in `llvm`.
+loops, which make the points, are in `nest_emission` and `vector_loops`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Point:
 class Machine:
     """What evaluation needs besides a point: the builder, pointers, sizes, and what is known of accesses.
 
-    faults : points to the record that tested accesses write to (`faults`).
+    faults : points to the record that tested accesses write to (`codegen.nests.fault_reports`).
     """
 
     b: Builder

@@ -1,8 +1,8 @@
-"""A small builder of LLVM IR text: typed SSA values with Python operators, over vectors of any width.
+"""Builder of LLVM IR text: typed SSA values with Python operators, over vectors of any width.
 
-Text, because building it costs a few microseconds an instruction where an object model costs tens; a
-compile is a thing users wait for. Equal pure instructions of a block are emitted once. What loops or
-kernels are is not known here. May be imported by everything in this package.
+It builds text, since that costs a few microseconds an instruction where an object model costs tens, and users
+wait for compiles. Equal pure instructions of a block are emitted once. Loops and kernels are not known here.
+Every module of `codegen.emit` may import it.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _compared(how: str, a: Value, c: Value, unsigned: bool) -> bool:
 
 
 class Pair(Value):
-    """A complex value: its real and imaginary parts. Functions on them are in `functions`."""
+    """A complex value: its real and imaginary parts. Functions on them are in `scalar_code`."""
 
     __slots__ = ("im", "re")
 
@@ -597,7 +597,7 @@ def module_text(b: Builder, functions: Iterable[str], attributes: str) -> str:
 
 
 def as_type(dtype: np.dtype[Any], lanes: int = 1) -> Type:
-    """The type of a value of this dtype in a register (bool is a bit, half precision its bits: `halves`)."""
+    """The type of a value of this dtype in a register: bool is a bit, half precision is its 16 bits."""
     if dtypes.is_half(dtype):
         return Type("i16", lanes)
     if dtype.kind == "f":

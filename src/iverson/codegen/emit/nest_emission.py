@@ -1,15 +1,16 @@
-"""From loop nests to LLVM IR text: statements and loops, emitted for a list of points at once.
+"""Emission of loop nests as LLVM IR text: statements and loops, emitted for a list of points at once.
 
 The points of a block are the iterations that run jammed: one for a plain loop, ``factor`` of them under a
 tile, several vectors under a vector loop. Each statement is emitted for all points before the next, so
 that a reduction inside a tile has one register per point and shares its loads (register tiling), and the
 lanes of a vector loop may contain further loops (outer-loop vectorisation). Expressions and memory are in
-`lanes` and `memory`, vector loops in `vectors`, questions about loops in `loops`.
+`lane_evaluation` and `vector_access`, vector loops in `vector_loops`, questions about loops in
+`codegen.nests.loop_facts`.
 
 Entry points are ``void name(i64 first, i64 last, ptr arguments)``: one runs the iterations first to last of
 a phase's parallel loop, or all of it where there is none. ``arguments`` holds the addresses of the buffers
-that the phase uses, that of the record of faults (`faults`), then the sizes. Phases that do the same to other
-buffers have one: a chain of equal stages is compiled once.
+that the phase uses, that of the record of faults (`codegen.nests.fault_reports`), then the sizes. Phases that
+do the same to other buffers have one entry point: a chain of equal stages is compiled once.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
     return module_text(shared, works.texts, ATTRIBUTES)
 
 
-#: The kind of phases that are parts of others (`rows.parts`): rows at hand are given to them.
+#: The kind of phases that are parts of others (`row_tiling.parts`): rows at hand are given to them.
 PART = "_part"
 #: Of all functions.
 ATTRIBUTES = 'nounwind "no-trapping-math"="true"'

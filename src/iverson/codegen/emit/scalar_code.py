@@ -1,7 +1,7 @@
 """Scalar functions as LLVM IR: one line per name of `iverson.core.scalars`, on values of one dtype.
 
-Elementary functions come from `vecmath`; a few rare ones call the C library lane by lane, and special
-functions SciPy's loops, and those of complex numbers NumPy's (`ufuncs`).
+Elementary functions come from `vecmath`. A few rare ones call the C library lane by lane. Special functions
+call SciPy's loops, and those of complex numbers call NumPy's (`ufunc_calls`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Loops of NumPy's and SciPy's universal functions, called from machine code.
+"""Calls of NumPy's and SciPy's universal functions from machine code.
 
 A universal function is an object of a documented C structure (NumPy's C API, ``PyUFuncObject``): for each
 signature it holds the address of a loop over strided arrays, which needs no GIL, and of that loop's data.
 Machine code calls these on the lanes of a vector, so that its results are those of the function, bit for bit.
-It names them by symbols that `address` gives their addresses when code is loaded: code on disk holds none.
+It names them by symbols, to which `address` gives addresses when code is loaded: code on disk holds none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading and writing vectors: contiguous, strided and scattered lanes, each under an optional mask.
+"""Vector loads and stores: contiguous, strided and scattered lanes, each under an optional mask.
 
 An address here is a scalar offset in entries, and how far each lane stands from it. Bools are bytes in
 memory and bits in registers; complex numbers are two in a row in memory, and pairs of vectors in registers.

@@ -1,6 +1,6 @@
 """Vector loops: groups of whole vectors, then masked ones, with accumulators that live in lanes.
 
-Statements inside are the emitter's (`llvm`); this file makes the points they are emitted for.
+Statements inside are emitted by `nest_emission`; this module makes the points that they are emitted for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A compiled kernel: calling it on arrays, everything checked first; and `compile_kernel`, which makes one.
+"""Compiled kernels: `compile_kernel` makes one; a call checks its arrays, then runs machine code on them.
 
-A call checks dtypes, ranks, extents, strides and overlap before any compiled code runs, and every index
-that was not proven when compiling (see `plan`) then or in the loops. `CompiledKernel.run`, for arrays that
-the caller made, checks indices only.
+A call checks dtypes, ranks, extents, strides and overlap before any compiled code runs. Every index that was
+not proven when compiling (`codegen.nests.access_checks`) is checked then or in the loops.
+`CompiledKernel.run`, for arrays that the caller made, checks indices only.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ _lock = locks.lock()
 def compile_kernel(kernel: Kernel, *, careful: bool = False, target: Machine | None = None) -> CompiledKernel:
     """Machine code for a kernel, from memory or disk where it was compiled before.
 
-    careful : test in the loops what calls would otherwise decide from ranges (see `plan`).
+    careful : test in the loops what calls would otherwise decide from ranges (`codegen.nests.access_checks`).
     target : the processor to compile for, one whose code this one runs (default: this one).
     Raises ArgumentError for a kernel that breaks the rules of the IR.
     """

@@ -1,6 +1,7 @@
-"""Running a kernel's phases on checked arguments: how many threads, and which ranges each of them gets.
+"""Launch of a kernel's phases on checked arguments: how many threads, and which ranges each of them gets.
 
-Where iterations of a phase may write the same entries, `scatter` says what keeps them safe.
+Where iterations of a phase may write the same entries, `codegen.schedule.parallel_scatter` says what keeps
+them safe.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _run(
 
 @dataclass(frozen=True)
 class _Shared:
-    """A phase whose iterations may write the same entries, run in each of the ways of `scatter`."""
+    """A phase whose iterations may write the same entries, run in each of the ways of `parallel_scatter`."""
 
     compiled: Compiled
     k: int

@@ -1,6 +1,7 @@
-"""From LLVM IR text to callable machine code: optimise, emit an object, load it (`link`, or else LLVM).
+"""Object code: LLVM IR text is optimised, compiled to an object and loaded into the process.
 
-Objects are bytes, so that `cache.py` can keep them on disk. What the code computes is not known here.
+Loading is by `codegen.runtime.object_linking`, or else by LLVM. Objects are bytes, so that
+`codegen.runtime.kernel_cache` can keep them on disk. What the code computes is not known here.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def optimize(text: str, machine: Machine) -> Any:
     options.loop_interleaving = False
     builder = llvm.create_pass_builder(made, options)
     # Those of a module would run them twice, and what they know of calls between functions is said
-    # (`ir.Builder.outlined`): see docs/decisions/0115.
+    # (`llvm_builder.Builder.outlined`): see docs/decisions/0115.
     functions = builder.getFunctionPassManager()
     for function in module.functions:
         if not function.is_declaration:

@@ -1,8 +1,8 @@
-"""What a phase is expected to take beside what it would take at the machine's peak: estimates, for reports.
+"""Time estimates: what a phase is expected to take beside its time at the machine's peak, for reports.
 
-A multiply-add costs a unit: what a thread takes at peak for each entry of full vectors. So do two reads along
-memory. What runs an entry at a time takes as many times longer as there are lanes. `cost` is what decisions
-are made by.
+A unit is the time of a multiply-add: what a thread takes at peak for each entry of full vectors. Two reads
+along memory cost a unit too. Code that runs an entry at a time takes as many times longer as there are lanes.
+Decisions are made by `codegen.nests.phase_cost`, not by these estimates.
 """
 
 from __future__ import annotations

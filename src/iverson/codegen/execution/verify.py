@@ -1,4 +1,4 @@
-"""The rules of the loop-nest IR, executable: `verify` raises on the first broken one."""
+"""Verifier of the loop-nest IR: its rules, executable; `verify` raises on the first broken one."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Whether accesses stay inside their buffers: proven when compiling, checked at the call, or in the loop.
+"""Bounds checks: each access is proven inside its buffer when compiling, or checked at the call or in loops.
 
-What an access is guarded by proves that it is inside where it is carried out; the code may still look at
-both sides of a Select, so a guarded access is *clamped*: it touches memory only where it is inside. For
-the others there are three outcomes:
+The guards around an access prove that it is inside where it is carried out. The code may still look at both
+sides of a Select, so a guarded access is *clamped*: it touches memory only where it is inside. For the others
+there are three outcomes:
 
 - proven for every call;
 - it follows from the sizes and from the smallest and largest entries of index buffers, which are looked at
   once per call, before any loop runs. That is enough for most calls, and costs the loops nothing. Where it
   does not follow (``A[i[k] + j[k]]``, an entry that no iteration reads), a second kernel runs, in which
-- the loop *tests* the index wherever the access is carried out, and reports one that is outside (`faults`).
-  An index that the kernel itself computes, or makes of floats, is always tested so.
+- the loop *tests* the index wherever the access is carried out, and reports one that is outside
+  (`fault_reports`). An index that the kernel itself computes, or makes of floats, is always tested so.
 
 So an error is raised exactly where an index that is used is outside, and no index leaves its buffer.
 """

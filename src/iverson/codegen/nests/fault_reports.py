@@ -1,4 +1,4 @@
-"""What loops report where an index they use is outside its buffer, and the error that follows.
+"""Fault reports: loops record an index that is outside its buffer, and an error follows after them.
 
 A record holds two numbers for each place that is tested: whether it was ever outside, and an index that
 was. Loops of several threads may write them at once: any of the indices will do.

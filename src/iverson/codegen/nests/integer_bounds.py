@@ -1,8 +1,8 @@
-"""The extremes of integer expressions: affine forms over loop variables, sizes and atoms.
+"""Bounds of integer expressions: the extremes of affine forms over loop variables, sizes and atoms.
 
-An index is an affine form over loop variables, sizes and whatever else is an atom (loads, quotients); its
-extremes follow by putting in the loops' bounds, innermost first, so that what cancels symbolically
-cancels here. What follows for accesses is in `plan`.
+An index is an affine form over loop variables, sizes and whatever else is an atom (loads, quotients). Its
+extremes follow by putting in the bounds of the loops, innermost first, so that what cancels symbolically
+cancels here. `access_checks` draws the conclusions for accesses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs a loop nest literally, one iteration and one entry at a time: the oracle of `llvm`.
+"""Interpreter of loop nests: one iteration and one entry at a time; the oracle of `emit.nest_emission`.
 
 Every index is checked where it is used, and every scalar function is the NumPy body of `core.scalars`.
 """

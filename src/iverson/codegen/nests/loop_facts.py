@@ -1,4 +1,4 @@
-"""Questions about loops that decide how they are emitted: extents, what varies, which width fits."""
+"""Loop facts: extents, accumulators, varying names, and which loops may be vector loops of which width."""
 
 from __future__ import annotations
 

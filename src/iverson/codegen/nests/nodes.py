@@ -1,8 +1,8 @@
-"""The loop-nest IR on one page: expressions, statements, buffers and kernels.
+"""Loop-nest IR on one page: expressions, statements, buffers and kernels.
 
-What a nest means is here; `verify` checks the rules, `interpret` runs them literally and is the oracle,
-`print` shows them, `llvm` compiles them. `iverson.te` lowers its statements to these. Expressions are those
-of `iverson.expr.nodes`, with leaves for what loops and buffers bring.
+The meaning of a nest is defined here; `codegen.execution.verify` checks the rules, `interpret` runs a nest
+literally and is the oracle, `print` shows it, `codegen.emit.nest_emission` compiles it. `iverson.te` lowers
+its statements to nests. Expressions are those of `iverson.expr.nodes`, with leaves for variables and loads.
 
 Grammar
 -------
@@ -43,15 +43,16 @@ Meaning
 
   Under parallel, vector and tile, a variable declared outside the loop may only be updated, never read
   or assigned (a reduction: it is summed in any order), and two iterations never store to one entry,
-  unless the store is ``shared`` (parallel; never an assign: `scatter` keeps these safe, for example by
-  making sums ``atomic``) or the loop is not vectorised for that reason.
+  unless the store is ``shared`` (parallel; never an assign: `codegen.schedule.parallel_scatter` keeps these
+  safe, for example by making sums ``atomic``) or the loop is not vectorised for that reason.
 - max and min let nan through. In an UpdateArg nan is better than every number, and of equally good
   values the one with the smallest position wins.
 - ``strides`` are in entries, an int or the name of a size for each axis; None means C order.
 - ``out`` buffers are written before they are read; ``temp`` ones belong to the call. Of ``row`` ones there
-  is memory for the rows of one iteration of a phase that is parts over blocks of rows (`rows`).
+  is memory for the rows of one iteration of a phase that is parts over blocks of rows
+  (`codegen.schedule.row_tiling`).
 - A Load or Store is inside its buffer wherever it is carried out. What cannot be proven when compiling is
-  checked at the call or where it is used (`plan`).
+  checked at the call or where it is used (`access_checks`).
 """
 
 from __future__ import annotations

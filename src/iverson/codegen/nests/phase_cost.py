@@ -1,4 +1,4 @@
-"""A rough count of the work in a phase, to decide whether threads are worth starting.
+"""Cost model of phases: a rough count of work, which decides whether threads are worth starting.
 
 One unit is one scalar operation of one lane; what runs in vector lanes counts a sixteenth. Extents that
 depend on data count as the average the index range allows, or 16.

@@ -1,4 +1,4 @@
-"""Loop nests as readable pseudo-code, complete enough that equal text means equal kernels.
+"""Printer of loop nests: readable pseudo-code, complete enough that equal text means equal kernels.
 
 The text is also what caches key on: as it is in memory, and with its names numbered on disk.
 """

@@ -1,6 +1,6 @@
-"""What a phase is to do: ``out[write] (combine)= value`` over a box of axes, and how its accesses move.
+"""Tasks: ``out[write] (combine)= value`` over a box of axes, and how the accesses of one move along them.
 
-How it is done, in which order and with which marks, is `schedule`'s.
+A task says what a phase computes. In which order, and with which marks, is chosen in `codegen.schedule`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The BLAS that programs call: function pointers, and how a view of matrices is given to it.
+"""BLAS calls of programs: addresses of the routines, and how a view of matrices is passed to them.
 
 The pointers are SciPy's, which hands them out for this purpose (`scipy.linalg.cython_blas`): they take 32-bit
 integers by reference, and matrices in Fortran's order. Another BLAS is another table.

@@ -1,11 +1,12 @@
-"""Where each temporary lives: a place in one block of memory, shared by those that are never alive together.
+"""Buffer allocation: a place in one arena for each temporary, shared by those that are never alive together.
 
     x = f(a); y = g(x); z = h(y)
     ->  x and y in one place, if g is elementwise (it writes over x); z in another, or where a dead one was
 
-A temp is *local* to the block of steps that first uses it if that use writes it whole and all others are in
-the block. It is alive from its first use to its last; and all through each loop in which it is used, but for
-those around the block that it is local to: what such a loop's last iteration left there, nobody reads.
+A temporary is *local* to the block of steps that first uses it if that use writes it whole and all other uses
+are in the block. It is alive from its first use to its last, and all through each loop in which it is used,
+but for the loops around the block that it is local to: nobody reads what the last iteration of such a loop
+left there.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ def in_place(program: Program) -> Program:
 
     y[i] = f(x[i]), where x is read no more  ->  x[i] = f(x[i]), under the name y
 
-    So with what loops carry (`carries`), and with sums of products (`accumulate`).
+    So with what loops carry (`loop_carries`), and with sums of products (`product_accumulation`).
     """
     return accumulated(_InPlace(in_one_place(program)).run())
 

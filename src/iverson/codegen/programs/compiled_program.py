@@ -1,4 +1,4 @@
-"""Compiled programs: checking a call's arrays, its memory, and `compile_program`, which makes one.
+"""Compiled programs: `compile_program` makes one; a call checks its arrays and runs it in memory of its own.
 
 A call allocates its outputs; the arena, where temporaries live, and the block of arguments belong to it while
 it runs and are kept for the next. Calls from several threads each have their own, and run at the same time.

@@ -1,4 +1,4 @@
-"""Kernels that may write over what they read, and those that do nothing then."""
+"""In-place kernels: those that may write over what they read, and those that do nothing then."""
 
 from __future__ import annotations
 

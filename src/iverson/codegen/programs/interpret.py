@@ -1,4 +1,4 @@
-"""Runs a program literally, step by step, on NumPy arrays: the oracle of `emit`.
+"""Interpreter of programs: runs one step by step, on NumPy arrays; the oracle of `program_emission`.
 
 Buffers that hold nothing yet hold nan or a large number here, so that a read before a write is seen.
 """

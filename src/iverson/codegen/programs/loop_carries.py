@@ -1,8 +1,8 @@
-"""What a loop carries, in one place: where the step that makes the next one may write over the last.
+"""Loop carries in place: the step that computes the next value of a carry writes over the last one.
 
     for t: ...; y = f(x, ...); swap x, y   ->   for t: ...; x = f(x, ...)
 
-Each entry of x is read only to make that of y at its place, or x is not read from there on.
+It may if each entry of x is read only to make the entry of y at its place, or if x is not read from there on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Steps that do the same at places that lie evenly, as one nest: a Python loop over rows, written out.
+"""Loop rolling: steps that do the same at evenly spaced places, as of a Python loop, become one nest.
 
 #0(x[0], y[0]); #0(x[20], y[20]); ...; #0(x[20 n], y[20 n])   ->   #1(x, y): for r in range(n): #0(x[r], y[r])
 #0(x[0], s); #0(x[20], t); ...                                ->   the same; s, t, ... are rows of one temp
 
-Each by itself may be too short to be shared by threads, and the code is as long as that of one.
+One step may be too short for threads to share; the nest is not, and its code is as long as that of one step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Threads that wait in native code and take shares of a program's large loops.
+"""Native workers: threads that wait in native code and take shares of a program's large loops.
 
 A Python thread enters `iverson_worker` once and stays. `iverson_run(team, function, arguments, total)` hands
 out the iterations 0 to ``total`` in a few shares, which are claimed by an atomic counter: the caller takes

@@ -1,7 +1,8 @@
-"""The program IR on one page: steps over buffers of constant shapes that run as one native call.
+"""Program IR on one page: steps over buffers of constant shapes that run as one native call.
 
-What a program means is here; `verify` checks the rules, `interpret` runs it literally and is the oracle,
-`print` shows it, `arena` plans its memory, `emit` compiles it. Who makes programs is not known here.
+The meaning of a program is defined here; `verify` checks the rules, `interpret` runs it literally and is the
+oracle, `print` shows it, `buffer_allocation` plans its memory, `program_emission` compiles it. Makers of
+programs are not known here.
 
 Grammar
 -------

@@ -1,4 +1,4 @@
-"""Programs as readable text, complete enough that equal text means equal programs.
+"""Printer of programs: readable text, complete enough that equal text means equal programs.
 
 The text is also what caches key on: with the names of buffers and loops numbered, and without the constants'
 entries, which are arguments of the machine code.

@@ -1,4 +1,4 @@
-"""Products that are added to something as they are made, by BLAS.
+"""Product accumulation: a product that is added to a value is added by BLAS as it is computed.
 
 t = a @ b; x = x + t   ->   x = a @ b + 1 * x
 """

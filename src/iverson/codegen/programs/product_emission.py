@@ -1,9 +1,9 @@
-"""Machine code for the products of a program: calls of BLAS, alone, in loops over a batch, or shared out.
+"""Emission of a program's matrix products: calls of BLAS, alone, over a batch, or shared among threads.
 
-A product that is long enough is shared out to the team (`workers`): a batch by its matrices, a single product
-in panels of the rows or the columns of its result, one for each thread. Each part is one call of a BLAS that
-runs on one thread (`codegen.runtime.blas_threads`), as two sets of threads on the same processors wait for
-each other.
+A product that is long enough is shared out to the team (`native_workers`): a batch by its matrices, a single
+product in panels of the rows or the columns of its result, one for each thread. Each part is one call of a
+BLAS that runs on one thread (`codegen.runtime.blas_threads`), as two sets of threads on the same processors
+wait for each other.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""From a program to one LLVM function: ``i64 iverson_run_program(ptr arguments, ptr given, ptr made)``, 0
-where all indices were inside; and to one that Python calls, ``iverson_program``, with the GIL released in it.
+"""Emission of a program as LLVM IR: one function for all of its steps, and one that Python calls.
+
+The first is ``i64 iverson_run_program(ptr arguments, ptr given, ptr made)``. It returns 0 unless something
+ended it: an index outside of its array, an array that is not dense, or the handler of a signal. Python calls
+``iverson_program``, which runs the first with the GIL released.
 
 ``arguments`` holds, in 64 bits each (see `layout`): the in and inout arrays and then the out arrays, as the
 addresses of the Python objects, whose data pointers and flags the function reads itself; the constants' data;
 the arena; the record of faults; and the routines of the BLAS. So the machine code holds no address and can be
 kept on disk. The function fills in the arrays itself, from two tuples of Python: ``given`` and ``made``.
 
-Each phase of a kernel is a function inside the module, shared by equal phases. What a nest reports
-(`faults`) ends the program at once, since loops that depend on it may be endless.
+Each phase of a kernel is a function inside the module, shared by equal phases. An index that a nest reports
+(`codegen.nests.fault_reports`) ends the program at once, since loops that depend on it may be endless.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Nests that follow each other over the same rows as one nest (`codegen.schedule.row_tiling`), where each is
-a phase.
+"""Row fusion: nests that follow each other over the same rows become one nest, in which each is a phase.
 
 #0(x, t): for i: t[i] = sum_j x[i, j];  #1(x, t, y): for i: for j: y[i, j] = x[i, j] / t[i]
 ->  #2(x, t, y): for r: #0 for the rows of r; #1 for the rows of r
+
+Its phases are then one loop over blocks of rows (`codegen.schedule.row_tiling`).
 """
 
 from __future__ import annotations

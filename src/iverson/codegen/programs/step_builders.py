@@ -1,4 +1,4 @@
-"""Short ways to make steps: nests from tasks, and products, by BLAS or, if they are small, by a nest."""
+"""Builders of steps: nests from tasks, and products, by BLAS or, if they are small, by a nest."""
 
 from __future__ import annotations
 

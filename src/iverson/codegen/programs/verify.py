@@ -1,4 +1,4 @@
-"""The rules of the program IR, executable: `verify` raises on the first broken one."""
+"""Verifier of the program IR: its rules, executable; `verify` raises on the first broken one."""
 
 from __future__ import annotations
 

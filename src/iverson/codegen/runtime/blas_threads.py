@@ -1,6 +1,7 @@
-"""Keeping an OpenBLAS on the thread that calls it: its own threads spin for milliseconds, and are waited for.
+"""Single-threaded BLAS: an OpenBLAS is kept on the thread that calls it.
 
-SciPy's and NumPy's are libraries of their own, each with its number of threads.
+Its own threads spin for milliseconds, and the call waits for them. SciPy's and NumPy's OpenBLAS are separate
+libraries, each with its own number of threads.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""Compiled kernels, kept in memory by their text and on disk by a digest.
+"""Kernel cache: object code on disk, under a digest of the kernel's text, the machine and all versions.
 
-On disk a kernel is an object file with a checksum before it, written aside and moved into place, so that
-processes can share the folder and a torn or damaged file is only compiled again. The key covers the
-kernel (but for the names in it), the processor, the versions of LLVM's binding and NumPy, and this package's
-own source, by the sizes and times of its files. What else new processes need to know
-(`iverson.graph.lowering.disk_cache`) is kept in the same way.
+A kernel is an object file with a checksum before it, written aside and moved into place, so that processes
+can share the folder and a torn or damaged file is only compiled again. The key covers the kernel (but for the
+names in it), the processor, the versions of LLVM's binding and NumPy, and this package's own source, by the
+sizes and times of its files. Other facts for new processes (`iverson.graph.lowering.disk_cache`) are kept in
+the same way.
 
-What is read is run, so it is from a regular file that this user has written and nobody else may, and which is
-looked at once it is open: whatever a path leads to a moment later, it is not waited for, and not followed.
+The object code that is read is run. So it is read only from a regular file that this user has written and
+nobody else may write. The file is checked once it is open: whatever a path leads to a moment later, it is not
+waited for, and not followed.
+
 ``IVERSON_CACHE=off`` keeps everything in memory; another value names the folder.
 """
 

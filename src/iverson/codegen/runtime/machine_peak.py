@@ -1,4 +1,4 @@
-"""What this machine reaches: operations in a product of matrices, bytes in a copy; measured once."""
+"""Machine peak: operations a second in a product of matrices, bytes a second in a copy; measured once."""
 
 from __future__ import annotations
 

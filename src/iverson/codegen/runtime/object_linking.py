@@ -1,8 +1,9 @@
-"""Objects into memory, without LLVM: a process that finds its kernels on disk needs no more of it.
+"""Object linking without LLVM: object code is put into memory and its addresses are filled in.
 
-LLVM's library takes longer to load than all else at a first call. What the code generator makes is simple:
-code and constants, no data that is written, and three kinds of places to fill in. An object with anything
-else, or for another machine or system, is left to LLVM (`compile.load`).
+LLVM's library takes longer to load than all else at a first call, and a process that finds its kernels on
+disk needs no more of it than this. Generated objects are simple: code and constants, no data that is written,
+and three kinds of places to fill in. An object with anything else, or for another machine or system, is left
+to LLVM (`codegen.execution.object_code`).
 
 Formats: System V Application Binary Interface, AMD64 Architecture Processor Supplement, chapter 4.
 """

@@ -1,6 +1,7 @@
-"""The machine that code is generated for: its name, features and vector width, and LLVM's handle on it.
+"""Target machine: the name, features and vector width of this processor, and LLVM's object for it.
 
-llvmlite is imported here and in `compile.py` only, when first needed: not where all code is on disk.
+LLVM's binding is imported here and in `codegen.execution.object_code` only, when first needed: not where all
+code is on disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running ranges of iterations on a pool of threads; compiled code releases the GIL while it runs.
+"""Thread pool: runs ranges of iterations; compiled code releases the GIL while it runs.
 
 The calling thread takes part, so that a call works, only slower, when the pool is busy or cannot start.
 Ranges are handed out as threads become free.

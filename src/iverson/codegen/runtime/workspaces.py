@@ -1,7 +1,7 @@
-"""Arrays that live for one call, kept for the next: fresh memory costs a page fault for every 4 KiB.
+"""Workspaces: temporary arrays of a call, kept for the next: fresh memory costs a page fault for every 4 KiB.
 
-What comes from here holds anything. Arrays that a caller gets to keep are not made here; `announce` has the
-C library keep the memory of those that are freed (`docs/decisions/0118`).
+The entries of a workspace are arbitrary. Arrays that a caller gets to keep are not made here; `announce` has
+the C library keep the memory of those that are freed (`docs/decisions/0118`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Axes that lie one behind the other in every buffer, as one axis, so that all lanes are used.
+"""Axis collapsing: axes that lie one behind the other in every buffer become one, so that all lanes are used.
 
 for i < 64: for j < 10: O[i, j] = A[i, j] * s[]
 ->  for i < 640: O'[i] = A'[i] * s[]                    O', A': the same memory, of shape (640,)

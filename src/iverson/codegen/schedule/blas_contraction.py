@@ -1,7 +1,7 @@
-"""Tasks that are matrix products, given to BLAS through `numpy.matmul` after transposes and reshapes.
+"""Contractions by BLAS: tasks that are matrix products run as `numpy.matmul`, after transposes and reshapes.
 
 A sum of products of two reads whose indices are all plain axes is a batched matrix product: axes in both
-reads and the output are the batch, axes in one read and the output rows or columns, axes in both reads
+reads and the output are the batch, axes in one read and the output are rows or columns, axes in both reads
 only are contracted.
 """
 

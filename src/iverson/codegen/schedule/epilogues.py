@@ -1,4 +1,4 @@
-"""What is made of each result of a reduction, made where that is still in a register.
+"""Epilogues: elementwise work on the result of a reduction is done while that is in a register.
 
 for i: acc = 0; for j: acc += f(i, j); R[i] = acc
 for i: U[i] = g(R[i], i)

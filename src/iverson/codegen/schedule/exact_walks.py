@@ -1,4 +1,4 @@
-"""Loop nests along a given walk: exact loops that elimination found, with accumulators and marks put in.
+"""Exact walks: loop nests along the loops that elimination found, with accumulators and marks put in.
 
 A walk is plain loops and guards around Points. Axes that are read under ``// d`` are cut into d phases first,
 in each of which the quotient is an axis of its own.

@@ -1,4 +1,4 @@
-"""Two phases over the same loops as one: what both read is loaded, and what both compute is computed, once.
+"""Loop fusion: two phases over the same loops become one, which loads and computes once what both need.
 
     for i: acc = 0; for j: acc += f(i, j); P[i] = acc
     for i: acc = 0; for j: acc += g(i, j); Q[i] = acc
@@ -8,9 +8,9 @@
     for i: U[i] = g(T[i], i)
     ->  for i: t = f(i); T[i] = t; U[i] = g(t, i)
 
-Only where neither reads what the other writes, but for entries that the first writes in the same iteration.
-Values that are computed twice become one in `llvm`; who knows that
-nobody else reads them drops the stores (`without`).
+Two phases are fused only if neither reads what the other writes, but for entries that the first writes in the
+same iteration. Values that are computed twice become one in `codegen.emit.nest_emission`. A caller that knows
+that nobody else reads them drops the stores (`without`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
         return None
     seen = shapes_in(first)
     if any(seen.get(name, shape) != shape for name, shape in shapes_in(second).items()):
-        return None  # one of them has seen axes as one (`flat`), the other has not
+        return None  # one of them has seen axes as one (`axis_collapsing`), the other has not
     found = _merged(first, apart(second, set(bound(first))))
     if (
         found is None

@@ -1,4 +1,4 @@
-"""From a task, ``out[write] (combine)= value`` over a box of axes, to a loop nest: order, marks, tiles.
+"""Loop schedule: a task over a box of axes becomes a loop nest with a loop order, marks and tiles.
 
 The choices, in order: which axis runs in vector lanes (the one along which reads are contiguous or do not
 move), which is tiled (the one whose neighbours share most reads), which is cut into ranges for threads

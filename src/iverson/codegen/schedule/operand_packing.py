@@ -1,10 +1,10 @@
-"""Operands copied with another axis last, where that lets a reduction run in lanes without strides.
+"""Operand packing: operands are copied with another axis last, so that a reduction's lanes are contiguous.
 
     for f, k: for w: O[f, k] += G[f, w] * X[k, 2 w]
     ->  for p, k: X'[p, k] = X[k, p]
         for f, k: for w: O[f, k] += G[f, w] * X'[2 w, k]        k in lanes, G[f, w] the same in all of them
 
-Worth it where each entry of the copy is read many times, and the lanes and another axis make a register tile.
+It is done if each entry of the copy is read many times, and the lanes and another axis make a register tile.
 """
 
 from __future__ import annotations

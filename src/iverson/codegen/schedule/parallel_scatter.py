@@ -1,4 +1,4 @@
-"""Iterations that may write the same entries, run by several threads: what keeps them safe, chosen by size.
+"""Parallel scatter: threads run iterations that may write the same entries; the safe way is chosen by cost.
 
     alone     one thread
     private   each range of iterations combines into a copy of the output; the copies are combined in order
@@ -45,7 +45,7 @@ from iverson.expr.nodes import Apply, Const, Expr, Select, changed, subexpressio
 Array = np.ndarray[Any, Any]
 Range = tuple[int, int]
 
-#: Units of work (see `cost`) for an entry of a private copy: to start it, and to combine it at the end.
+#: Units of work (see `phase_cost`) for an entry of a private copy: to start it, and to combine it at the end.
 COPY = 2.0
 #: ... for an iteration: its key, its place in the order, and reading it from there.
 SORT = 150.0

@@ -1,17 +1,17 @@
-"""Phases over the same rows as one loop over blocks of rows: what is made of rows is read while in cache.
+"""Row tiling: phases over the same rows become one loop over blocks of rows, which stay in cache.
 
     for i: for j: E[i, j] = f(x[i, j])                for r in range(0, n, 8):
     for i: acc = 0; for j: acc += E[i, j]; S[i] = acc   for i in r: r + 8: for j: E[i, j] = f(x[i, j])
     for i: for j: P[i, j] = E[i, j] / S[i]       ->     for i in r: r + 8: acc = 0; ...; S[i] = acc
                                                         for i in r: r + 8: for j: P[i, j] = E[i, j] / S[i]
 
-Only where no row reads or writes what another one writes: what one phase writes and another one touches has
-the row as its index on one axis. Threads share the rows once, not in each phase. In machine code each part is
-a function of its own, as the phase was (`parts`, `llvm`): every entry is computed as before, to the bit, by
-loops that keep the registers to themselves.
+It is done only if no row reads or writes what another one writes: a buffer that one phase writes and another
+one touches has the row as its index on one axis. Threads share the rows once, not in each phase. In machine
+code each part is a function of its own, as the phase was (`parts`, `codegen.emit.nest_emission`): every entry
+is computed as before, to the bit, by loops that keep the registers to themselves.
 
-Of what only these parts touch, row by row, there need be no more than the rows of a block (`held`): it stays
-in cache, and no memory is written that nobody reads again.
+A buffer that only these parts touch, row by row, needs memory for the rows of one block only (`held`): it
+stays in cache, and no memory is written that nobody reads again.
 """
 
 from __future__ import annotations

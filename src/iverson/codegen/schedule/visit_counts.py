@@ -1,7 +1,7 @@
-"""How often the innermost bodies of a phase run and how many bytes it touches: counted, not estimated.
+"""Visit counts: how often the innermost bodies of a phase run and how many bytes it touches, for reports.
 
-Bounds may depend on other loops. What depends on data counts as if it were so: a guard holds, an index is
-any. `cost` is the estimate that decisions are made by.
+They are counted, not estimated. Bounds may depend on other loops. What depends on data counts as if it were
+so: a guard holds, an index is any. Decisions are made by the estimate of `codegen.nests.phase_cost`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def visits(
 
     An iteration counts if a guard inside it fails, but not what a guard around loops leaves out. An entry
     counts once as read and once as written, however often it is; of an index that data gives, all do. Parts
-    of a loop over rows count by themselves, as they run one after the other (`rows`).
+    of a loop over rows count by themselves, as they run one after the other (`row_tiling`).
 
     arrays : by name, those that bounds of loops are read from.
     """

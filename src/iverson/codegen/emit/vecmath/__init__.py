@@ -1,8 +1,18 @@
 """Vector mathematics: elementary functions as LLVM IR over vectors of any width, a file per family.
 
 They inline into fused loops. Errors are at most 2 ulp (3 or 4 for some), and IEEE special values, subnormal
-numbers and signed zeros are kept; `tests/codegen/test_vecmath.py` holds them to that. This folder knows
-only `iverson.codegen.emit.llvm_builder`.
+numbers and signed zeros are kept; `tests/codegen/test_vecmath.py` holds them to that.
+
+This package imports `iverson.codegen.emit.llvm_builder` alone.
+
+- `coefficients`: polynomial coefficients.
+- `common`: formats, evaluation of polynomials, exponents, double-double sums and products.
+- `exponential`: exp, exp2, expm1, tanh, sech2, sigmoid, silu, sinh, cosh.
+- `logarithm`: log, log1p, log2, log10.
+- `power`: pow.
+- `argument`: exact reduction of large arguments by pi/2.
+- `trigonometric`: sin, cos.
+- `error`: erf, erfc, gelu and its derivative.
 """
 
 from __future__ import annotations

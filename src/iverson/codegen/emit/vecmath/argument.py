@@ -1,4 +1,4 @@
-"""Reduction of large arguments by pi/2, exact for every double, in scalar integer arithmetic.
+"""Argument reduction: large arguments modulo pi/2, exact for every double, in scalar integer arithmetic.
 
 Method: M. Payne and R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983), here with
 one 320-bit product: x = M 2^e with a 53-bit M; the bits of 2/pi above weight 2^(2-e) only add multiples of

@@ -1,4 +1,4 @@
-"""Polynomial coefficients, constant term first; `tools/minimax.py` prints them and says of what."""
+"""Coefficients of polynomials, constant term first; `tools/minimax.py` prints them and says of what."""
 
 #: Largest weighted error 6.23e-8.
 EXP32 = (

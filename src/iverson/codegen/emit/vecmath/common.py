@@ -1,4 +1,4 @@
-"""What the functions of this folder share: formats, polynomials, splitting off the exponent, two-sums.
+"""Parts shared by the functions of this package: formats, polynomials, splitting off the exponent, two-sums.
 
 Everything works on float and double, on scalars and on vectors of any width, and has no branches but
 for the one documented in `trigonometric`.

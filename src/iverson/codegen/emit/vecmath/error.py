@@ -1,4 +1,4 @@
-"""erf, erfc and gelu, x times the standard normal distribution function, with its derivative.
+"""Error functions: erf, erfc, and gelu, x times the normal distribution function, with its derivative.
 
 Method of erf: for |x| < 1, x + x (c - 1 + z P(z)) with z = x^2, c = 2/sqrt(pi); beyond, 1 - exp(-P(|x|))
 where P is the minimax polynomial of -log erfc under the weight erfc, so that its error counts only where

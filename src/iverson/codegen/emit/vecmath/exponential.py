@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, and what is made of them: tanh, sech2, sigmoid, silu, sinh, cosh.
+"""Exponentials: exp, exp2, expm1, and what is made of them: tanh, sech2, sigmoid, silu, sinh, cosh.
 
 Method: x = n ln 2 + r by Cody and Waite's two-part constant ("Software Manual for the Elementary
 Functions", 1980, chapter 6); expm1(r) = r + r^2 P(r) with P minimax on |r| <= ln(2)/2; 2^n is built in

@@ -1,4 +1,4 @@
-"""log, log1p, log2, log10.
+"""Logarithms: log, log1p, log2, log10.
 
 Method: x = 2^k m with m in [sqrt(1/2), sqrt(2)); with f = m - 1 and s = f / (2 + f), log m =
 log((1 + s) / (1 - s)) = 2 s + s z P(z), z = s^2, P minimax; since 2 s = f - s f this is f - s (f - z P),

@@ -1,4 +1,4 @@
-"""pow.
+"""Power function: pow, x to the power y.
 
 Method: x^y = exp(y log|x|). In double the logarithm is a double-double: s = f / (2 + f) with its
 remainder, log m = s (2 + z (2/3 + z Q(z))) with all but z Q(z) in double-double arithmetic (T. Dekker,

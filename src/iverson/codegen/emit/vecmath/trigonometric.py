@@ -1,4 +1,4 @@
-"""sin and cos.
+"""Trigonometric functions: sin and cos.
 
 Method: x = n pi/2 + r by Cody and Waite's scheme, then one of two minimax polynomials. With a fused
 multiply-add and pi/2 in three doubles (159 bits) the reduction is exact enough for every |x| up to
