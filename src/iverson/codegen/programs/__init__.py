@@ -10,7 +10,7 @@ Of its siblings it may import all; none of them imports it.
 - `in_place_kernels`: kernels that may write over what they read.
 - `product_accumulation`: a product and the sum that it is added to, as one BLAS call.
 - `row_fusion`: nests over the same rows as one nest.
-- `buffer_allocation`: places of temporaries in the arena, and writes over buffers that are dead.
+- `buffer_allocation`: the place of each temporary buffer in the arena, and writes over buffers that are dead.
 - `program_emission`: LLVM IR of a program: one function for all of its steps.
 - `product_emission`: machine code for matrix products, shared among threads where they are long.
 - `blas_calls`: addresses of BLAS routines, and their arguments.

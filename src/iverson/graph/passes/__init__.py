@@ -1,4 +1,4 @@
-"""Passes: rewrites of a graph that keep what it computes and leave less work; `simplified` runs them all.
+"""Passes: rewrites of a graph that keep what it computes with less work; `simplified` runs them in order.
 
 Each pass changes nothing when it is run again on its result. Dead-code elimination and inlining, which run
 among them, are in `graph.ir`.
