@@ -19,10 +19,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import iverson
 from iverson import te
 from iverson.codegen.execution import kernel, object_code
 from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Store
 from iverson.codegen.runtime import kernel_cache, target
+from iverson.core.python.caller import PACKAGE_FOLDER
 from iverson.te.lowering import statement_lowering
 from tests.codegen.nests import F32, c, f, i, ld
 
@@ -194,7 +196,7 @@ def test_automatic_names_do_not_make_new_kernels(folder: Path) -> None:
 
 
 def test_a_fork_knows_of_all_locks() -> None:
-    source = Path(kernel_cache.__file__).parents[1]
+    source = Path(PACKAGE_FOLDER)
     made = {p.name for p in source.rglob("*.py") if re.search(r"\bR?Lock\(\)", p.read_text())}
     assert made == {"locks.py"}
 
@@ -370,10 +372,11 @@ def test_what_a_key_has_of_the_package(tmp_path: Path, monkeypatch: pytest.Monke
     """Whatever is done to a source file, wherever it is, what was compiled before is for another package."""
     package = tmp_path / "package"
     (package / "codegen").mkdir(parents=True)
-    for name in ("__init__.py", "codegen/runtime/kernel_cache.py", "codegen/emit.py"):
+    for name in ("__init__.py", "codegen/cache.py", "codegen/emit.py"):
         (package / name).write_text("x = 1\n")
         os.utime(package / name, (1e9, 1e9))
-    monkeypatch.setattr(kernel_cache, "__file__", str(package / "codegen" / "cache.py"))
+    assert Path(kernel_cache.PACKAGE_FOLDER) == Path(iverson.__file__).parent
+    monkeypatch.setattr(kernel_cache, "PACKAGE_FOLDER", str(package))
 
     def key() -> str:
         kernel_cache._source.cache_clear()

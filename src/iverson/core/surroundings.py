@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.dispatch import Handle, Operand, Wrapper, is_tracked, unwrap, value_of
+from iverson.core.python.caller import PACKAGE_FOLDER
 
 _MISSING = object()
 _OURS = __name__.partition(".")[0] + "."
@@ -380,6 +381,5 @@ def _is_of_users(file: str | None) -> bool:
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     installed = (sysconfig.get_path(p) for p in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return tuple({os.path.join(os.path.abspath(p), "") for p in (own, *installed)})
+    return tuple({os.path.join(os.path.abspath(p), "") for p in (PACKAGE_FOLDER, *installed)})

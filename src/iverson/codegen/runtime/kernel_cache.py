@@ -26,6 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from iverson.core.python.caller import PACKAGE_FOLDER
+
 _MAGIC = b"iverson object 2\n"
 _KEY = re.compile("[0-9a-f]{64}")  # of `digest`
 #: Kernels on disk beyond this many bytes in all are dropped, the least recently used first.
@@ -92,7 +94,7 @@ def _source() -> tuple[str, int]:
     loading a kernel), and the last of these times."""
     last = 0
     found: list[str] = []
-    folders = [str(Path(__file__).parents[1])]
+    folders = [PACKAGE_FOLDER]
     for folder in folders:
         with os.scandir(folder) as entries:
             for e in sorted(entries, key=lambda e: e.name):

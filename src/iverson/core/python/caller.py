@@ -18,7 +18,8 @@ def _folder(file: str) -> str:
     return os.path.dirname(os.path.abspath(file)) + os.sep
 
 
-_PACKAGE = os.path.dirname(_folder(__file__)[:-1]) + os.sep
+#: The folder of the whole package, wherever in it this module is.
+PACKAGE_FOLDER = _folder(str(sys.modules[__name__.partition(".")[0]].__file__))
 
 
 @cache
@@ -26,7 +27,7 @@ def _libraries() -> tuple[str, ...]:
     """What the package calls and may be called back by, with a warning. SciPy is found, not imported."""
     found = find_spec("scipy")
     others = (np.__file__, *([found.origin] if found and found.origin else []))
-    return (_PACKAGE, *map(_folder, others))
+    return (PACKAGE_FOLDER, *map(_folder, others))
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
@@ -38,7 +39,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if file not in _own_files:
-            if not file.startswith(_PACKAGE):
+            if not file.startswith(PACKAGE_FOLDER):
                 break
             _own_files.add(file)
         frame = frame.f_back
@@ -51,7 +52,7 @@ _own_files: set[str] = {singledispatch.__code__.co_filename}
 
 def is_of_users(depth: int = 1) -> bool:
     """Whether the frame so many above that of the caller is outside the package."""
-    return not sys._getframe(depth + 1).f_code.co_filename.startswith(_PACKAGE)
+    return not sys._getframe(depth + 1).f_code.co_filename.startswith(PACKAGE_FOLDER)
 
 
 def _outer_frame(inside: tuple[str, ...]) -> FrameType | None:
@@ -77,7 +78,7 @@ def assigned_name(depth: int = 1) -> str:
     where that frame is of the package.
     """
     frame = sys._getframe(depth + 1)
-    if frame.f_code.co_filename.startswith(_PACKAGE):
+    if frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
         return ""
     return _stored_after(frame.f_code, frame.f_lasti)
 
