@@ -9,4 +9,5 @@ Import rule: it imports nothing of the package, and its modules do not import ea
 - `keys`: values as parts of cache keys.
 - `locks`: locks that a forked child finds free.
 - `progress`: progress bars on the terminal.
+- `moved_modules`: old names of modules, for pickles of earlier versions.
 """

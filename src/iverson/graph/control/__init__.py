@@ -8,5 +8,4 @@ Of its siblings it may import `ir`, `tracing`, `derivatives` and `calls`; none o
 - `scan_loop`: `scan`, whose number of steps is known, with a carry and stacked results.
 - `step_runs`: runs of loop steps that compute the same, and stacked values that some steps have.
 - `scan_derivative`: pullback and pushforward of a scan, one scan for each run of equal steps.
-- `parse`: the parser of graph text, which has to know the ops defined here.
 """

@@ -12,5 +12,6 @@ It imports no other sub-package of `graph`.
 - `dead_code`: dead-code elimination.
 - `verify`: the rules of a well-formed graph, executable.
 - `interpret`: evaluation op by op, the oracle of passes and programs.
-- `print`: graphs as text, which `graph.control.parse` reads back.
+- `print`: graphs as text.
+- `parse`: the graph of a text.
 """
