@@ -17,7 +17,7 @@ DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-dask test test-all test-peers test-minimum test-latest lint format stubs docs bench mutate clean
+.PHONY: help demo demo-dask test test-all test-peers test-minimum test-latest lint format stubs pictures docs bench mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,12 +46,13 @@ test-minimum:  ## run the tests with the oldest versions of what Iverson needs
 test-latest:  ## run the tests with the newest versions: make test-latest PYTHON=python3.13
 	$(MAKE) test VENV=.venv-latest-$(notdir $(PYTHON)) PINS=/dev/null
 
-lint: $(VENV)/.stamp-dev  ## check style, types and import directions
+lint: $(VENV)/.stamp-dev  ## check style, types, import directions and the pictures of docs/design
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pyright --pythonpath $(PY)
 	$(VENV)/bin/lint-imports
+	$(PY) -m tools.pictures --check
 
 format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
 	$(VENV)/bin/ruff check --fix .
@@ -59,6 +60,9 @@ format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
 
 stubs: $(VENV)/.stamp-dev  ## write the stubs that follow from tables
 	$(PY) -m tools.stubs
+
+pictures: $(VENV)/.stamp-venv  ## draw the imports inside packages into the chapters of docs/design
+	$(PY) -m tools.pictures
 
 docs: $(VENV)/.stamp-docs  ## build the site into docs/_build; any warning is an error
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build

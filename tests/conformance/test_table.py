@@ -61,7 +61,7 @@ def results(case: Case, sample: Sample, args: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def close(a: Any, b: Any, rtol: float = 1e-9) -> None:
-    """Equal wherever the second, dense one is finite: elsewhere strong zeros may win (design, 2.4)."""
+    """Equal wherever the second, dense one is finite: elsewhere strong zeros may win (semantics, 4)."""
     finite = np.isfinite(b)
     np.testing.assert_allclose(np.where(finite, a, 0), np.where(finite, b, 0), rtol=rtol, atol=1e-12)
 
@@ -107,7 +107,9 @@ def layout_changes_nothing(case: Case) -> None:
         try:
             with warnings.catch_warnings(action="error", category=ConvergenceWarning):
                 expected = call(case, sample, dense)
-        except LinearAlgebraError:  # zeros have no decomposition; a strong zero may still win (design, 2.4)
+        except (
+            LinearAlgebraError
+        ):  # zeros have no decomposition; a strong zero may still win (semantics, 4)
             return
         except ConvergenceWarning:  # iterations with a singular matrix: where they stop is rounding
             return

@@ -1,6 +1,7 @@
 """Packed kernels: compute on the entries where the mask is True, never on the others.
 
-So an inf or nan where a mask is False is not multiplied with a zero: strong zeros (design, 2.4).
+So an inf or nan where a mask is False is not multiplied with a zero: strong zeros
+(docs/design/semantics.md, 4).
 """
 
 from __future__ import annotations
