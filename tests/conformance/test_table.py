@@ -107,9 +107,7 @@ def layout_changes_nothing(case: Case) -> None:
         try:
             with warnings.catch_warnings(action="error", category=ConvergenceWarning):
                 expected = call(case, sample, dense)
-        except (
-            LinearAlgebraError
-        ):  # zeros have no decomposition; a strong zero may still win (semantics, 4)
+        except LinearAlgebraError:  # zeros have no decomposition; a strong zero may still win (semantics, 4)
             return
         except ConvergenceWarning:  # iterations with a singular matrix: where they stop is rounding
             return

@@ -1,7 +1,7 @@
 """Densification warning: raised before the gradient of a large sparse leaf becomes dense, with the remedy.
 
-The gradient of a sparse tensor is the derivative over all entries (docs/design/semantics.md, 1): often nonzero
-everywhere.
+The gradient of a sparse tensor is the derivative over all entries (docs/design/semantics.md, 1): often
+nonzero everywhere.
 """
 
 from __future__ import annotations
