@@ -15,7 +15,7 @@ or of users; there is no other list of what can be computed. ``undefined`` is a 
 it has no shape.
 
 Nothing here changes once it is made; a pass returns a new graph. Printing, checking and evaluation are in
-`print`, `verify` and `interpret`; parsing is in `graph.control.parse`.
+`print`, `verify` and `interpret`; `parse` reads the text back.
 """
 
 from __future__ import annotations
