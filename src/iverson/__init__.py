@@ -20,7 +20,7 @@ from iverson.autograd.mode import *
 from iverson.core import dtypes as _dtypes
 from iverson.core.dtypes import *
 from iverson.core.python import moved_modules as _moved_modules
-from iverson.core.python.elsewhere import remedy as _remedy
+from iverson.core.python.foreign_names import remedy as _remedy
 from iverson.handles import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 import typing as _typing
 
-from iverson.array_api.linear_algebra.linalg import *
+from iverson.array_api.linear_algebra.decompositions import *
 
 if _typing.TYPE_CHECKING:  # checkers read the stars
     from iverson.transforms.krylov import *
 else:
-    from iverson.array_api.linear_algebra import linalg as _matrices
+    from iverson.array_api.linear_algebra import decompositions as _matrices
 
     #: Imported with `iverson.transforms`, when first asked for.
     _KRYLOV = ("LinearOperator", "bicgstab", "cg", "eigsh", "gmres", "lobpcg", "minres")

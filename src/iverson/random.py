@@ -3,7 +3,7 @@
 import typing as _typing
 
 from iverson.array_api.random import *
-from iverson.core.python.elsewhere import remedy as _remedy
+from iverson.core.python.foreign_names import remedy as _remedy
 
 if not _typing.TYPE_CHECKING:  # checkers read the star, and would take any name for one that is there
     from iverson.array_api.random import __all__, __dir__

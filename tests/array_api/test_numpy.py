@@ -14,7 +14,7 @@ import iverson as iv
 from iverson.array_api import numpy_functions
 from iverson.autograd import grad
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, IversonError
-from iverson.core.python.elsewhere import NAMES
+from iverson.core.python.foreign_names import NAMES
 from iverson.core.scalars import SCALARS
 from tests.array_api.common import draw, same
 from tests.array_api.test_shapes import CASES

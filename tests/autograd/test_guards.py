@@ -15,9 +15,9 @@ import pytest
 import iverson as iv
 from iverson.autograd import Function, densify_watch, grad, no_grad
 from iverson.autograd.api import variable
+from iverson.autograd.demand_propagation import find_needs
 from iverson.autograd.engine import _part
 from iverson.autograd.forward import push
-from iverson.autograd.needs import find_needs
 from iverson.autograd.node import reachable
 from iverson.core.entries import FULL, NOTHING, Stored
 from iverson.core.entries import Box as Demand

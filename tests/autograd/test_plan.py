@@ -9,7 +9,7 @@ import pytest
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.autograd.needs import known_inputs
+from iverson.autograd.demand_propagation import known_inputs
 from iverson.autograd.plan import Kind, demanded, parts_of, pullback
 from iverson.core.aval import Aval
 from iverson.core.dispatch import make_handle

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.plan import _MANY, Kind, demanded, lasting, parts_of, pullback, pushforward
 from iverson.core.aval import Aval
 from iverson.core.entries import FACTORED, FULL, NOTHING, Box, Bracket, Entries, Stored

@@ -21,7 +21,7 @@ COVERED: dict[str, str] = {
         codegen.runtime.target.host
         codegen.runtime.target.start codegen.runtime.thread_pool._pool codegen.runtime.thread_pool._workers
         core.python.caller._libraries
-        core.surroundings._libraries core.scalars.incomplete._bernoulli
+        core.trace_guards._libraries core.scalars.incomplete._bernoulli
         core.scalars.special_functions._lgamma_series
         expr.nodes._of_ufunc layouts.counting_sorts.loops te.ir.integer_sets._context
         te.ir.integer_sets._isl transforms.trees._keep_order
@@ -41,9 +41,10 @@ COVERED: dict[str, str] = {
     "all arguments, numbers, names and dtypes of which equal ones give the same": """
         array_api.linear_algebra.einsum._greedy array_api.linear_algebra.einsum.parse
         array_api.numpy_functions._ours codegen.emit.ufunc_calls.address
-        core.python.caller._own_files core.surroundings._is_of_users kernels.compiled_passes._adam
-        kernels.compiled_passes._function
-        kernels.compiled_passes._outer kernels.compiled_passes._recurrence kernels.compiled_passes._sgd
+        core.python.caller._own_files core.trace_guards._is_of_users kernels.compiled_elementwise._adam
+        kernels.compiled_elementwise._function
+        kernels.compiled_elementwise._outer kernels.compiled_elementwise._recurrence
+        kernels.compiled_elementwise._sgd
         kernels.sparse.entry_loops.on_union
         kernels.sparse.entry_loops.sampled kernels.sparse.entry_loops.scatter_rows
         kernels.sparse.entry_loops.sddmm kernels.sparse.entry_loops.segment_softmax
@@ -53,7 +54,7 @@ COVERED: dict[str, str] = {
         te.ops.preferred_rules._pushforward
         te.ir.integer_sets._loops_of_text transforms.jacobians.dependence._KNOWN""",
     "the code itself, equal where its instructions and names are": """
-        core.python.caller._stored_after core.surroundings._computes_names core.surroundings._imports""",
+        core.python.caller._stored_after core.trace_guards._computes_names core.trace_guards._imports""",
     "the class, op or rule itself, which lives as long": """
         core.counting.cost._views core.op.Op core.op.reads expr.nodes._defaults expr.nodes._key
         te.ops.preferred_rules._rules
@@ -120,7 +121,7 @@ COVERED: dict[str, str] = {
         graph.calls.compiled_ops.Compiled._on_symbols graph.derivatives.differentiation.Recorded
         graph.calls.executable.OnEntries.reused
         graph.lowering.graph_lowering.Lowered._direct graph.lowering.graph_lowering._Again.step
-        kernels.sparse.merging.Marked kernels.pattern_origins.Origin
+        kernels.sparse.merging.Marked kernels.deferred_patterns.Origin
         kernels.sparse.merging._meeting:cache(lambda:_places(n,m,pair[1],(starts,indices)))
         layouts.compressed.arrange._rows_in_blocks.source
         layouts.bracket.Once
@@ -143,7 +144,7 @@ COVERED: dict[str, str] = {
         codegen.programs.buffer_allocation._Uses
         codegen.programs.program_emission._Emitter codegen.programs.product_emission.Products
         codegen.programs.verify._Verifier
-        core.surroundings._Reached explain.rule_costs.RuleCosts graph.tracing.captured_state.TraceCells
+        core.trace_guards._Reached explain.rule_costs.RuleCosts graph.tracing.captured_state.TraceCells
         graph.sparse.line_reductions.Lines
         graph.derivatives.pullback_branches._Lowering graph.native.buffers.Memory
         graph.sparse.lowering_state.Opening graph.sparse.lowering_state.Opening.lasting

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import iverson as iv
-from iverson.core.python import elsewhere
+from iverson.core.python import foreign_names
 
 
 def remedies():
-    for name in (*elsewhere.NAMES, *elsewhere._ELSEWHERE):
-        yield name, elsewhere.remedy(name).removeprefix("; here it is ")
+    for name in (*foreign_names.NAMES, *foreign_names._ELSEWHERE):
+        yield name, foreign_names.remedy(name).removeprefix("; here it is ")
 
 
 @pytest.mark.parametrize(("name", "said"), list(remedies()))

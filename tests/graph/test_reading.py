@@ -10,7 +10,7 @@ import scipy.sparse
 
 import iverson as iv
 from iverson.graph.lowering.graph_lowering import Native
-from iverson.layouts.symbols import capacity
+from iverson.layouts.pattern_symbols import capacity
 from tests.conformance.product import by_turns, paired, some
 from tests.graph.ways import interpreted
 

@@ -94,17 +94,17 @@ def dies_once(marker):
 
 
 def kill_in_reduction(marker):
-    from iverson.interop.dask import partial
+    from iverson.interop.dask import partial_sums
 
-    known = partial.summed
+    known = partial_sums.summed
 
     def summed(terms):
         if len(terms) > 1:
-            partial.summed = known
+            partial_sums.summed = known
             dies_once(marker)
         return known(terms)
 
-    partial.summed = summed
+    partial_sums.summed = summed
 
 
 def parts():

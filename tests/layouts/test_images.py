@@ -16,8 +16,8 @@ from hypothesis.extra import numpy as hnp
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.autograd.demand_propagation import find_needs
 from iverson.autograd.engine import reverse
-from iverson.autograd.needs import find_needs
 from iverson.core.counting import work
 from iverson.core.dispatch import bind
 from iverson.core.entries import FULL, NOTHING

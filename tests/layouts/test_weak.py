@@ -10,7 +10,7 @@ import numpy as np
 import iverson as iv
 from iverson.layouts import CooPattern
 from iverson.layouts.placement import placements
-from iverson.layouts.weak import ForOthers, StillUsed
+from iverson.layouts.weak_tables import ForOthers, StillUsed
 
 
 def pattern(k: int = 0) -> CooPattern:

@@ -13,11 +13,11 @@ import pytest
 import iverson as iv
 from iverson.core.scalars import SCALARS
 from iverson.core.table import F
-from iverson.kernels import compiled_passes
+from iverson.kernels import compiled_elementwise
 from iverson.optim import SGD, Adam, AdamW
 from tests.conformance.product import paired
 
-N = compiled_passes.WORTHWHILE_STEP
+N = compiled_elementwise.WORTHWHILE_STEP
 
 
 def allocated(function):
@@ -38,7 +38,7 @@ def test_large_batches_of_outer_products_are_one_loop(shape, dtype):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(dtype) for s in ((*batch, m, 1), (*batch, 1, n)))
     asked = []
-    of = compiled_passes.outer(lambda a, b: asked.append(a.shape) or a * b)
+    of = compiled_elementwise.outer(lambda a, b: asked.append(a.shape) or a * b)
     np.testing.assert_array_equal(of(a, b), a * b, strict=True)
     assert not asked
     np.testing.assert_array_equal(of(a[:1], b), a[:1] * b)  # stretched: by NumPy
@@ -144,7 +144,7 @@ def test_a_step_has_no_temporaries_and_moves_as_small_parameters_do(kind):
 
 def test_what_no_pass_takes_goes_to_numpy():
     for x in (np.ones((2, 2 * N)).T[::2], np.ones(3)):
-        assert not compiled_passes.worthwhile(compiled_passes.WORTHWHILE, x)
+        assert not compiled_elementwise.worthwhile(compiled_elementwise.WORTHWHILE, x)
         np.testing.assert_allclose(iv.gelu(iv.asarray(x)).numpy(), 0.8413447, rtol=2e-3)
 
 
@@ -164,7 +164,7 @@ def test_long_recurrences_are_one_loop(shape, axis, reverse, dtype):
     found = F.linear_recurrence(a, b, axis=axis, reverse=reverse).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e3 * eps, atol=1e3 * eps)
     asked = []
-    of = compiled_passes.recurrence(lambda a, b, _reverse: asked.append(a.shape) or b)
+    of = compiled_elementwise.recurrence(lambda a, b, _reverse: asked.append(a.shape) or b)
     of(a.reshape(1, -1, 1), b.reshape(1, -1, 1), reverse)
     assert not asked
     (

@@ -17,7 +17,7 @@ import pytest
 
 import iverson as iv
 from iverson.core.table import F
-from iverson.layouts.symbols import PatternRead
+from iverson.layouts.pattern_symbols import PatternRead
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 
 #: One row and one column store nothing, one row all, one column an entry.

@@ -11,7 +11,7 @@ import pytest
 import iverson as iv
 from iverson.errors import DensifyWarning, LinearAlgebraError, ShapeError
 from iverson.explain import count
-from iverson.kernels.sparse import sparse_loops, sparse_products, sparse_triples
+from iverson.kernels.sparse import sampled_sparse_products, sparse_loops, sparse_products
 from iverson.layouts import CooPattern, coalesced, to_strided
 from tests.conformance.product import paired
 from tests.sparse.common import LAYOUTS, checked, held, holds
@@ -162,7 +162,7 @@ def test_shapes_that_do_not_fit(layout):
 def test_sampled_at_a_pattern(layout, worthwhile, chunk, monkeypatch, compiled):
     """Of dense and sparse factors in every mixture, also of patterns that ask for an entry twice."""
     monkeypatch.setattr(sparse_loops, "WORTHWHILE", worthwhile)
-    monkeypatch.setattr(sparse_triples, "WORTHWHILE", 1 << 40)
+    monkeypatch.setattr(sampled_sparse_products, "WORTHWHILE", 1 << 40)
     monkeypatch.setattr(sparse_products, "_CHUNK", chunk)
     if layout == "repeats":
         pattern = CooPattern((4, 8), np.array([[3, 0, 3, 2, 0], [7, 1, 7, 0, 2]]))

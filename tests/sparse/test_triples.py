@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson.autograd import grad
-from iverson.kernels.sparse import sparse_triples
-from iverson.kernels.sparse.sparse_triples import Operand
+from iverson.kernels.sparse import sampled_sparse_products
+from iverson.kernels.sparse.sampled_sparse_products import Operand
 from iverson.layouts import CooPattern, from_strided
 from tests.sparse.common import LAYOUTS, held
 
@@ -53,7 +53,7 @@ def test_every_walk_gives_the_product_and_the_shortest_is_chosen(extents, densit
     product = scipy.sparse.csr_array(dense[0]) @ scipy.sparse.csr_array(dense[1])
     expected = product.toarray()[tuple(out.pattern.coordinates)]
     for walk in WALKS:
-        found = sparse_triples.walked(three, walk, a.dtype)
+        found = sampled_sparse_products.walked(three, walk, a.dtype)
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     held_at = [(x != 0).astype(int) for x in dense]
     steps = [
@@ -62,7 +62,7 @@ def test_every_walk_gives_the_product_and_the_shortest_is_chosen(extents, densit
         terms(held_at[1], held_at[2], (1, 1)),
     ]
     entries = sum(x.sum() for x in held_at)
-    found, walk = sparse_triples.chosen(three)
+    found, walk = sampled_sparse_products.chosen(three)
     assert found == steps["ijk".index(walk[1])]
     assert found <= max(min(steps), entries)
 
@@ -71,7 +71,7 @@ def test_every_walk_gives_the_product_and_the_shortest_is_chosen(extents, densit
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_samples_of_a_product_are_those_of_the_dense_one(layout, worthwhile, monkeypatch):
     """Compiled or not, of batches and of other dtypes too."""
-    monkeypatch.setattr(sparse_triples, "WORTHWHILE", worthwhile)
+    monkeypatch.setattr(sampled_sparse_products, "WORTHWHILE", worthwhile)
     rng = np.random.default_rng(0)
     for shape in ((4, 6), (2, 4, 6)):
         x = rng.standard_normal(shape) * (rng.random(shape) < 0.4)
@@ -85,7 +85,7 @@ def test_samples_of_a_product_are_those_of_the_dense_one(layout, worthwhile, mon
 
 
 def test_a_pattern_with_repeats_is_sampled(monkeypatch):
-    monkeypatch.setattr(sparse_triples, "WORTHWHILE", 0)
+    monkeypatch.setattr(sampled_sparse_products, "WORTHWHILE", 0)
     x = power_law((5, 5), 0.5, np.random.default_rng(0))
     repeats = CooPattern((5, 5), np.array([[0, 2, 0, 1], [1, 3, 1, 0]]))
     found = iv.ops.F.sampled_product(held(x, "csr"), held(x, "csr"), pattern=repeats)
@@ -100,13 +100,13 @@ def test_the_gradient_of_a_product_has_the_terms_of_the_product(spread, monkeypa
     even = lambda: rng.random((n, n)) * (rng.random((n, n)) < 0.02)
     x, y = (even() if spread == "even" else power_law((n, n), 0.02, rng) for _ in "ab")
     steps = []
-    plain = sparse_triples.walked
+    plain = sampled_sparse_products.walked
 
     def counted(three, walk, dtype):
-        steps.append(sparse_triples.chosen(three)[0])
+        steps.append(sampled_sparse_products.chosen(three)[0])
         return plain(three, walk, dtype)
 
-    monkeypatch.setattr(sparse_triples, "walked", counted)
+    monkeypatch.setattr(sampled_sparse_products, "walked", counted)
     a, b = held(x, "csr", True), held(y, "csr", True)
     v, w = a.values(), b.values()
     out = iv.ops.F.from_values(v, pattern=a._value.pattern) @ iv.ops.F.from_values(

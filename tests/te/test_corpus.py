@@ -17,7 +17,7 @@ from iverson.codegen.nests.task import motion
 from iverson.expr.nodes import subexpressions
 from iverson.te.ir.interpret import run
 from iverson.te.lowering.lowered_program import Lowered, Run
-from iverson.te.lowering.lowered_work import Work, work
+from iverson.te.lowering.program_work import Work, work
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE, by_turns, some, turn
 

@@ -13,7 +13,7 @@ from iverson import te
 from iverson.codegen.runtime.machine_peak import Peak
 from iverson.core.errors import ArgumentTypeError
 from iverson.te.lowering import kernel_report
-from iverson.te.lowering.lowered_work import Work, work
+from iverson.te.lowering.program_work import Work, work
 from iverson.te.lowering.statement_lowering import lower
 from iverson.te.rewrites import axis_blocks
 

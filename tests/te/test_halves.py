@@ -9,7 +9,7 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.core import dtypes
 from iverson.te.ir.interpret import run
 from iverson.te.lowering.lowered_program import Interpreted

@@ -11,7 +11,7 @@ import pytest
 from iverson import te
 from iverson.codegen.schedule.blas_contraction import Product
 from iverson.te.ir.interpret import run
-from iverson.te.lowering.lowered_work import work
+from iverson.te.lowering.program_work import work
 from iverson.te.lowering.statement_lowering import lower
 from iverson.te.rewrites.common_tensors import shared
 from iverson.te.rewrites.inlining import inline

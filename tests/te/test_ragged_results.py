@@ -17,7 +17,7 @@ import iverson as iv
 from iverson import te
 from iverson.errors import ArgumentError, IndexingError, ShapeError
 from iverson.te.ir.interpret import Visits, run
-from iverson.te.lowering.lowered_work import work
+from iverson.te.lowering.program_work import work
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import examples, in_short, paired
 

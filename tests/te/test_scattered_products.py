@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import iverson as iv
 from iverson import te
 from iverson.core.errors import GradientError
-from iverson.te.lowering.lowered_work import work
+from iverson.te.lowering.program_work import work
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE
 

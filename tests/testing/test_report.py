@@ -15,7 +15,7 @@ from iverson.core.errors import GradientError
 from iverson.handles import asarray
 from iverson.ops import F
 from iverson.testing import Finding, GradcheckError, gradcheck, gradgradcheck
-from iverson.testing.probes import bisect
+from iverson.testing.fast_mode import bisect
 from iverson.testing.subsets import LIMIT, subsets
 from tests.testing.mutations import constant, leaf, unary
 

@@ -47,7 +47,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "1 -> 2 in metas =": "of one result, a second variable leads nowhere",
         "True -> False in pulled =": "strided cotangents bound nothing, so inputs are not looked at",
     },
-    "iverson.autograd.needs": {
+    "iverson.autograd.demand_propagation": {
         "delete the guard: if not (recording or written) and _AVALS": "a shortcut: the same one by one",
         "drop: not recording": "what a rule does not read bounds the demand of no other operand",
         "drop: requested": "a shortcut: nothing is in it then",
@@ -208,7 +208,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: a.shape == b.shape": "values of one pattern have one shape",
         "False -> True": "whether arrays of the right type are copied",
     },
-    "iverson.kernels.sparse.sparse_parts": {
+    "iverson.kernels.sparse.sparse_slices": {
         "delete the guard: if np.array_equal(own, chosen)": "two arrays of one hash",
         "negate: np.array_equal(own, chosen) in if": "a shortcut: lines are taken again",
         "False -> True in *lead, along": "whether arrays of the right type are copied",
@@ -279,7 +279,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.graph.passes.held": {
         "delete the guard: if common == region": "a shortcut: what is placed all over is itself",
     },
-    "iverson.core.surroundings": {
+    "iverson.core.trace_guards": {
         "delete the guard: if isinstance(x, ModuleType)": "what libraries hold does not change",
         "drop: not isinstance(x, _PLAIN)": "a shortcut: such objects have no parts that code names",
         "drop: isinstance(x, ModuleType)": "only modules have a file",

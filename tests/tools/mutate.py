@@ -44,7 +44,10 @@ TESTS = {
     "iverson.autograd": ["tests/autograd", "tests/sparse/test_demand.py", "tests/graph/test_shapes.py"],
     "iverson.autograd.accumulate": ["tests/layouts/test_box.py"],
     "iverson.autograd.forward": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
-    "iverson.autograd.needs": ["tests/autograd/test_guards.py", "tests/autograd/test_plan_steps.py"],
+    "iverson.autograd.demand_propagation": [
+        "tests/autograd/test_guards.py",
+        "tests/autograd/test_plan_steps.py",
+    ],
     "iverson.autograd.node": ["tests/autograd/test_nodes.py", "tests/autograd/test_handles.py"],
     "iverson.autograd.plan": [
         "tests/autograd/test_plan_steps.py",
@@ -78,7 +81,7 @@ TESTS = {
         "tests/sparse/test_product_paths.py",
         "tests/sparse/test_products.py",
     ],
-    "iverson.kernels.sparse.sparse_parts": ["tests/sparse/test_parts.py"],
+    "iverson.kernels.sparse.sparse_slices": ["tests/sparse/test_parts.py"],
     "iverson.layouts": ["tests/layouts/test_merging.py", "tests/sparse/test_layouts.py"],
     "iverson.layouts.counting_sorts": [
         "tests/layouts/test_merging.py",
@@ -103,7 +106,7 @@ TESTS = {
         "tests/graph/test_on_patterns.py",
         "tests/autograd/test_brackets.py",
     ],
-    "iverson.core.surroundings": ["tests/transforms/test_retrace.py"],
+    "iverson.core.trace_guards": ["tests/transforms/test_retrace.py"],
     "iverson.transforms.jit": [
         "tests/transforms/test_retrace.py",
         "tests/transforms/test_jit.py",

@@ -41,8 +41,8 @@ from iverson.array_api.reduction.nan_functions import *
 from iverson.array_api.reduction.order_statistics import *
 from iverson.array_api.reduction.reductions import *
 from iverson.array_api.reduction.segments import *
-from iverson.array_api.signals.edge_padding import *
-from iverson.array_api.signals.statistics import *
+from iverson.array_api.signals.array_padding import *
+from iverson.array_api.signals.sample_statistics import *
 from iverson.array_api.sparse_arrays.scipy_conversion import *
 from iverson.array_api.sparse_arrays.sparse_construction import *
 

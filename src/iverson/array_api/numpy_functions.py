@@ -21,9 +21,9 @@ from iverson.array_api.conventions.operands import SCALARS, as_operand, as_tuple
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
-from iverson.core.python.elsewhere import NAMES
+from iverson.core.python.foreign_names import NAMES
 from iverson.handles.array import Array
-from iverson.layouts.symbols import handed_out
+from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import F
 
 #: Ours for a method of a binary ufunc.

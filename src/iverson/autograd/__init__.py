@@ -5,13 +5,13 @@ imports only those listed before it.
 
 - `mode`: the grad mode, which says if ops are recorded.
 - `node`: nodes of the recorded graph.
-- `joint`: the op that stands for a call of a custom Function.
-- `unrecorded`: values that a custom Function computes without a record.
+- `joint_ops`: the op that stands for a call of a custom Function.
+- `unrecorded_values`: values that a custom Function computes without a record.
 - `record`: the eager interpreter, which runs an op and records it.
 - `functions`: custom ops with a hand-written derivative.
 - `tracked_guards`: errors where a tracked tensor would lose its gradient unnoticed.
 - `plan`: the derivative rules of an op that run, and the entries they compute.
-- `needs`: demand propagation, from the requested inputs to every node.
+- `demand_propagation`: demand propagation, from the requested inputs to every node.
 - `densify_watch`: the warning before the gradient of a large sparse leaf becomes dense.
 - `stored_entries`: reading and building sparse handles without a call of an op.
 - `accumulate`: sums of the cotangents that arrive at one place.

@@ -12,11 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd import unrecorded
+from iverson.autograd import unrecorded_values
 from iverson.autograd.accumulate import Sum
+from iverson.autograd.demand_propagation import (
+    Demands,
+    Needs,
+    Slot,
+    are_differentiated,
+    find_needs,
+    known_inputs,
+)
 from iverson.autograd.densify_watch import watch
 from iverson.autograd.mode import is_grad_enabled, reset_recording, set_recording
-from iverson.autograd.needs import Demands, Needs, Slot, are_differentiated, find_needs, known_inputs
 from iverson.autograd.node import (
     _GIVEN,
     WHOLE,
@@ -50,7 +57,7 @@ from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import F, overrides
 from iverson.layouts import Bracket, Strided, Zero, support_of
-from iverson.layouts.batches import entries_of_slices
+from iverson.layouts.block_diagonal import entries_of_slices
 
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]
@@ -205,7 +212,7 @@ def _hooked(node: Node, index: int, ct: Any) -> Any:
     for hook, where in tuple(node.meta.hooks.get(index, {}).values()):
         at = f"hook on {node.describe()}" + (f", registered at {line_of(where)}" if where else "")
         try:
-            with nullcontext() if is_grad_enabled() else unrecorded.of_user():
+            with nullcontext() if is_grad_enabled() else unrecorded_values.of_user():
                 replaced = hook(alias(ct))
             if replaced is not None:
                 ct = alias(conform(replaced, node.result(index), at))

@@ -17,7 +17,7 @@ from itertools import compress, count, repeat
 from operator import is_not
 from typing import Any, NamedTuple
 
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.core.aval import Aval, UnknownShape
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
 from iverson.core.op import Op

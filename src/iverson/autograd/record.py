@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd import unrecorded
+from iverson.autograd import unrecorded_values
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import UNKNOWN, WHOLE, Node, differentiated, make_node, user_call
 from iverson.core import dispatch
@@ -45,8 +45,8 @@ from iverson.core.inputs.arrays import plain
 from iverson.core.op import Op
 from iverson.core.python.caller import user_frame
 from iverson.core.table import F, overrides
+from iverson.kernels.deferred_patterns import with_origin
 from iverson.kernels.kernel_registry import annihilated, run, zeros_like_result
-from iverson.kernels.pattern_origins import with_origin
 from iverson.layouts import Bracket, Pattern, Sparse, Zero, entries, layouts_by_type, new_bytes, select
 
 _SCALARS = frozenset((int, float, complex, bool))
@@ -142,11 +142,11 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         else:  # `make_handle`, without a call
             made = _new(handle)
             made._value, made._node, made._index = out, None, 0
-        if unrecorded.calls.count:
-            unrecorded.mark(made if op.multiple else (made,), args)
+        if unrecorded_values.calls.count:
+            unrecorded_values.mark(made if op.multiple else (made,), args)
         return made
-    if unrecorded.calls.count:
-        parents = unrecorded.barred(parents, args)
+    if unrecorded_values.calls.count:
+        parents = unrecorded_values.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
 
 
@@ -315,11 +315,11 @@ def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any
     parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
     if not is_grad_enabled() or all(p is None for p in parents):
         made = make_handle(x._value)
-        if unrecorded.calls.count:
-            unrecorded.mark((made,), args)
+        if unrecorded_values.calls.count:
+            unrecorded_values.mark((made,), args)
         return made
-    if unrecorded.calls.count:
-        parents = unrecorded.barred(parents, args)
+    if unrecorded_values.calls.count:
+        parents = unrecorded_values.barred(parents, args)
     values = [a._value if isinstance(a, Handle) else a for a in args]
     return _record(op, args, params, values, parents, True, x._value)
 

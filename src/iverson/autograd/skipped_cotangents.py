@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from iverson.autograd.joint import JointOp
-from iverson.autograd.needs import Demands, Needs
+from iverson.autograd.demand_propagation import Demands, Needs
+from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.node import Node
 from iverson.autograd.plan import Kind, Plan
 from iverson.core.counting import work

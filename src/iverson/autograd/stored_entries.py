@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from iverson.autograd.demand_propagation import are_differentiated
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.needs import are_differentiated
 from iverson.core.dispatch import LevelValue, is_tracked, levels, make_handle, value_of
 from iverson.core.table import F, derived
 from iverson.layouts import Sparse, Strided
-from iverson.layouts.symbols import PatternSymbol
+from iverson.layouts.pattern_symbols import PatternSymbol
 
 
 def _lasts(x: Any) -> bool:

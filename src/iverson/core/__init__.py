@@ -20,5 +20,5 @@ sub-package imports only those before it in this list.
 - `dispatch`: `bind`, from a call of an op to its interpreter.
 - `table`: the op table, and the namespace ``F`` of derivative rules.
 - `counting`: counters and cost of work.
-- `surroundings`: guards on what a traced function reads besides its arguments.
+- `trace_guards`: guards on what a traced function reads besides its arguments.
 """

@@ -421,7 +421,7 @@ class LevelValue(Operand):
     may_select : whether what it stands for may hold a selection that is not made (a bracket).
     is_sparse : whether what it stands for is sparse.
     pattern : which entries what it stands for stores; None where that is not known, or differs.
-    stored : what says which entries eager code would store (`iverson.kernels.pattern_origins`); None of
+    stored : what says which entries eager code would store (`iverson.kernels.deferred_patterns`); None of
     numbers. dense : whether what it stands for is known to be strided: then there is nothing else to ask.
     """
 

@@ -17,7 +17,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
 from iverson.core.entry_map import ANY, EntryMap
-from iverson.core.python.keys import exact
+from iverson.core.python.exact_keys import exact
 from iverson.core.python.parameters import positional
 from iverson.core.shapes import Shape
 

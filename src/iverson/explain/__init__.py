@@ -9,7 +9,7 @@ imports only those listed before it.
 - `model`: the data of a report.
 - `rule_costs`: the cost of a derivative rule, from a trace of it.
 - `program`: the steps of the compiled program of a graph.
-- `observe`: tracing, running and counting a function, which fills the model.
+- `instrumented_run`: tracing, running and counting a function, which fills the model.
 - `text`: the report as text.
 - `layered`: layered drawings of graphs (Sugiyama).
 - `picture`: the graph of a report as SVG.

@@ -10,8 +10,8 @@ from typing import Any
 
 from iverson.core.counting.cost import Cost
 from iverson.core.inputs.arguments import as_function, checked
+from iverson.explain.instrumented_run import observe
 from iverson.explain.model import Found
-from iverson.explain.observe import observe
 from iverson.explain.page import as_page
 from iverson.explain.text import as_text
 

@@ -31,7 +31,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.python import locks
-from iverson.core.python.elsewhere import in_notation
+from iverson.core.python.foreign_names import in_notation
 from iverson.core.scalars import SCALARS
 
 DType = np.dtype[Any]

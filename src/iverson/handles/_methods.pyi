@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self, SupportsIndex, overload
 from iverson.array_api.entries.updates import At
 from iverson.array_api.reduction.order_statistics import Extrema
-from iverson.array_api.signals.statistics import HistogramResult
+from iverson.array_api.signals.sample_statistics import HistogramResult
 from iverson.array_api.reduction.order_statistics import TopK
 from iverson.array_api.entries.searching import UniqueAll
 from iverson.array_api.entries.searching import UniqueCounts

@@ -30,11 +30,11 @@ from iverson.core.errors import (
 from iverson.core.inputs.arrays import plain
 from iverson.core.op import Op
 from iverson.core.python.caller import is_assignment, warn
-from iverson.core.python.elsewhere import remedy
+from iverson.core.python.foreign_names import remedy
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
 from iverson.handles import subscripts, views
-from iverson.layouts.symbols import handed_out
+from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import TABLE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, Iv
 from iverson.core.float_warnings import at_user_line, is_of_user
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
-from iverson.core.inputs.missing import check_none_missing, is_missing
+from iverson.core.inputs.missing_entries import check_none_missing, is_missing
 from iverson.core.shapes import check_choice
 from iverson.handles.tensor import Tensor
 from iverson.ops import TABLE

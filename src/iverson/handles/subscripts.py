@@ -31,8 +31,8 @@ from iverson.core.float_warnings import at_user_line
 from iverson.core.inputs.arrays import plain
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
 from iverson.handles.views import as_part
+from iverson.kernels.deferred_patterns import is_sparse
 from iverson.kernels.index_keys import canonical_slice, key_shape
-from iverson.kernels.pattern_origins import is_sparse
 from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
 

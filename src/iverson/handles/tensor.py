@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.autograd import api, unrecorded
+from iverson.autograd import api, unrecorded_values
 from iverson.autograd.densify_watch import leaf_of
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import PausedLeaf, grad_slot, hold_gradient, meta_of
@@ -31,7 +31,7 @@ from iverson.core.inputs.arguments import checked
 from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
-from iverson.kernels.pattern_origins import layout_in_level
+from iverson.kernels.deferred_patterns import layout_in_level
 from iverson.layouts import Strided, holds_alone, layout_of, read_only, to_strided
 from iverson.layouts.layout_registry import support_of
 from iverson.ops import TABLE
@@ -154,7 +154,7 @@ class Tensor(Handle, Array, TensorMethods):
         """The same entries, not tracked. Shares memory."""
         if self._node is not None and dispatch.cells() is not None:  # a later run may have others
             return bind(TABLE["detached"], (self,))
-        own: Tensor = unrecorded.untracked(self)
+        own: Tensor = unrecorded_values.untracked(self)
         if dispatch.has_entries(own) or not dtypes.is_inexact(self.dtype):
             return own
         return bind(TABLE["detached"], (own,))
@@ -187,8 +187,8 @@ class Tensor(Handle, Array, TensorMethods):
             self._node, self._index = result._node, result._index
             if self._node is not None:
                 self._place = None
-        if unrecorded.calls.count:
-            unrecorded.mark((self,), (result,))
+        if unrecorded_values.calls.count:
+            unrecorded_values.mark((self,), (result,))
         read_again(self)
 
     # -- conversion ----------------------------------------------------------------------------------
@@ -292,8 +292,8 @@ class Tensor(Handle, Array, TensorMethods):
             cells.reading((self,))
 
     def _note_left(self) -> None:
-        if unrecorded.calls.count:
-            unrecorded.note_left(self)
+        if unrecorded_values.calls.count:
+            unrecorded_values.note_left(self)
 
     def tolist(self) -> Any:
         """The entries as nested lists of Python numbers.

@@ -12,7 +12,7 @@ import cycle.
 - `region_images`: where ops that move entries take a region.
 - `zero`: kernels for the zero layout.
 - `strided`: bodies on NumPy arrays.
-- `compiled_passes`: elementwise functions, recurrences and optimizer steps as compiled loops.
+- `compiled_elementwise`: elementwise functions, recurrences and optimizer steps as compiled loops.
 - `box`: kernels for the box layout that compute.
 - `box_moves`: kernels for the box layout that move entries.
 - `packed`: kernels for the packed layout.
@@ -21,7 +21,7 @@ import cycle.
 - `sparse`: kernels for the sparse layouts, COO and compressed.
 - `segment_kernels`: maximum and softmax over segments.
 - `krylov_solvers`: iterative solvers and eigensolvers.
-- `pattern_origins`: the pattern of a traced or batched value, found on demand.
+- `deferred_patterns`: the pattern of a traced or batched value, found on demand.
 """
 
 from iverson.kernels import (
@@ -36,12 +36,12 @@ from iverson.kernels import (
 from iverson.kernels.kernel_registry import register, run
 from iverson.kernels.sparse import (
     sparse_assignments,
+    sparse_conversion,
     sparse_elementwise,
     sparse_kron,
     sparse_moves,
     sparse_products,
     sparse_reductions,
-    sparse_values,
 )
 
 __all__ = [
@@ -54,11 +54,11 @@ __all__ = [
     "run",
     "segment_kernels",
     "sparse_assignments",
+    "sparse_conversion",
     "sparse_elementwise",
     "sparse_kron",
     "sparse_moves",
     "sparse_products",
     "sparse_reductions",
-    "sparse_values",
     "zero",
 ]

@@ -22,7 +22,7 @@ from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
 from iverson.kernels import box, index_keys
 from iverson.kernels.kernel_registry import ANY_OP, register, run, zeros_like_result
-from iverson.kernels.sparse.sparse_forms import read
+from iverson.kernels.sparse.sparse_operands import read
 from iverson.kernels.terms import by_terms
 from iverson.layouts import (
     Box,

@@ -14,7 +14,7 @@ import numpy as np
 from iverson.core.errors import ConvergenceWarning, DTypeError, LinearAlgebraError
 from iverson.core.op import Op
 from iverson.core.python.caller import warn
-from iverson.kernels.sparse.sparse_forms import is_sparse, sparse, sparse_only
+from iverson.kernels.sparse.sparse_operands import is_sparse, sparse, sparse_only
 from iverson.kernels.sparse.sparse_products import solved, to_scipy
 from iverson.layouts import coalesced, is_strided, to_strided
 

@@ -12,7 +12,7 @@ import numpy as np
 from iverson.core.counting import work
 from iverson.core.float_warnings import trapping
 from iverson.core.shapes import Shape
-from iverson.kernels import compiled_passes
+from iverson.kernels import compiled_elementwise
 from iverson.kernels.index_keys import Key, key_region
 from iverson.kernels.sparse import sparse_loops
 from iverson.layouts import Box, Bracket, Zero, counting_sorts, segment_starts
@@ -144,8 +144,8 @@ def _product(multiply: Any, of_entries: Any) -> Callable[[Array, Array], Array]:
     return matmul
 
 
-matmul = _product(np.matmul, compiled_passes.outer(np.multiply))
-trapping_matmul = _product(trapping(np.matmul), compiled_passes.outer(trapping(np.multiply)))
+matmul = _product(np.matmul, compiled_elementwise.outer(np.multiply))
+trapping_matmul = _product(trapping(np.matmul), compiled_elementwise.outer(trapping(np.multiply)))
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
@@ -166,7 +166,7 @@ def _step_by_step(a: Array, b: Array, reverse: bool) -> Array:
     return s
 
 
-_recurrence = compiled_passes.recurrence(_step_by_step)
+_recurrence = compiled_elementwise.recurrence(_step_by_step)
 
 
 #: Up to how many bytes a row is short, from how many rows on that counts.

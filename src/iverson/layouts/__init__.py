@@ -9,7 +9,7 @@ Import rule: `layouts` imports `core` alone; each module or folder imports only 
 - `strided`: the layout of NumPy arrays, in which every entry is stored.
 - `packed`: the layout of the entries at which a mask holds.
 - `counting_sorts`: linear passes over the lines of compressed matrices.
-- `weak`: tables that forget a pattern when it is no longer in use.
+- `weak_tables`: tables that forget a pattern when it is no longer in use.
 - `pattern`: patterns, and sparse values as a pattern with an array of values.
 - `placement`: where the entries of one pattern are in another.
 - `coo`: the layout of an index per stored entry.
@@ -20,8 +20,8 @@ Import rule: `layouts` imports `core` alone; each module or folder imports only 
 - `conversion`: values from one layout into another.
 - `segment_numbers`: the segment of each slice, as an array of numbers.
 - `pattern_parts`: ranges of lines and boxes of a pattern.
-- `symbols`: patterns that are known only when a program runs.
-- `batches`: batches of sparse matrices as one sparse matrix.
+- `pattern_symbols`: patterns that are known only when a program runs.
+- `block_diagonal`: batches of sparse matrices as one sparse matrix.
 """
 
 from iverson.layouts.box import Box

@@ -20,7 +20,7 @@ from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.placement import Placement, placements
-from iverson.layouts.weak import StillUsed
+from iverson.layouts.weak_tables import StillUsed
 
 #: Where a box lies along rows and columns: start and stop of each.
 Ends = tuple[tuple[int, int], tuple[int, int]]

@@ -14,7 +14,7 @@ import numpy as np
 from iverson.layouts import counting_sorts
 from iverson.layouts.layout_registry import Blocks, layout_named
 from iverson.layouts.pattern import Array, Pattern, Sparse
-from iverson.layouts.weak import ForOthers
+from iverson.layouts.weak_tables import ForOthers
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ imports only those listed before it.
 - `masked_printing`: the text and the HTML of a masked tensor.
 - `pytree`: masked tensors as nodes of pytrees.
 - `tensor`: the class `MaskedTensor`.
-- `computed`: masks whose entries are known only when a trace runs.
+- `traced_masks`: masks whose entries are known only when a trace runs.
 - `align`: the common mask of several operands.
 - `construct`: `masked_tensor` and `as_masked_tensor`.
-- `facts`: answers to other packages' questions about masked operands.
-- `moves`: rules of ops that move entries.
+- `operand_queries`: answers to other packages' questions about masked operands.
+- `move_rules`: rules of ops that move entries.
 - `axis_rules`: rules of reductions, scans, softmax and sorting.
 - `segment_rules`: rules of ops over segments.
-- `windows`: rules of pooling and convolution.
+- `window_rules`: rules of pooling and convolution.
 - `rules`: the table of the rule of each op, and elementwise rules and products.
 """
 
 from iverson.core.dispatch import Interpreter, register_interpreter
-from iverson.masked import facts  # noqa: F401 - registers what it answers
+from iverson.masked import operand_queries  # noqa: F401 - registers what it answers
 from iverson.masked.construct import as_masked_tensor, masked_tensor
 from iverson.masked.policies import policy
 from iverson.masked.rules import interpret

@@ -10,11 +10,11 @@ import numpy as np
 
 from iverson.core.errors import ArgumentError, GraphError
 from iverson.core.shapes import Shape, broadcast_shapes
-from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask, read_axes
 from iverson.masked.policies import current
 from iverson.masked.sparse_masks import Stored, explicit, joined
 from iverson.masked.tensor import MaskedTensor
+from iverson.masked.traced_masks import Computed
 from iverson.ops import F
 
 

@@ -19,11 +19,11 @@ from iverson.core.dispatch import alias, bind, has_entries, make_handle, zero_fi
 from iverson.core.op import Op
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
-from iverson.masked.computed import Computed, mask_of
 from iverson.masked.line_buckets import Lines
 from iverson.masked.mask import Mask, taken
 from iverson.masked.sparse_masks import Stored, of_numbers
 from iverson.masked.tensor import MaskedTensor
+from iverson.masked.traced_masks import Computed, mask_of
 from iverson.ops import F
 
 Args = tuple[Any, ...]

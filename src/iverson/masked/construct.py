@@ -10,17 +10,17 @@ from iverson.array_api.sparse_arrays.sparse_construction import pattern_held
 from iverson.core.dispatch import Handle, Wrapper, alias, has_entries, value_of
 from iverson.core.errors import DTypeError, ShapeError
 from iverson.core.inputs.arguments import checked
-from iverson.core.inputs.missing import filled, is_missing, missing
+from iverson.core.inputs.missing_entries import filled, is_missing, missing
 from iverson.handles import asarray
 from iverson.handles.convert import leaves
 from iverson.handles.subscripts import as_index
-from iverson.kernels.pattern_origins import origin_of, stored_by
+from iverson.kernels.deferred_patterns import origin_of, stored_by
 from iverson.layouts import Pattern, Sparse, coalesced
 from iverson.masked.align import common, narrowed
-from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask
 from iverson.masked.sparse_masks import Stored
 from iverson.masked.tensor import MaskedTensor, fits
+from iverson.masked.traced_masks import Computed
 from iverson.ops import F
 
 

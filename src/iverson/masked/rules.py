@@ -24,13 +24,13 @@ from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided, warn_dense
-from iverson.masked import axis_rules, moves, segment_rules, windows
+from iverson.masked import axis_rules, move_rules, segment_rules, window_rules
 from iverson.masked.align import common, entries_at
-from iverson.masked.computed import any_computed, mask_of
 from iverson.masked.mask import Mask
 from iverson.masked.policies import current
 from iverson.masked.sparse_masks import Stored, of_numbers, united
 from iverson.masked.tensor import MaskedTensor
+from iverson.masked.traced_masks import any_computed, mask_of
 from iverson.ops import F
 
 Args = tuple[Any, ...]
@@ -256,8 +256,8 @@ _MOVES = (
 )  # fmt: skip
 
 _WINDOWS = (
-    windows.convolution, windows.fold, windows.max_places, windows.max_pool, windows.sum_pool,
-    windows.transposed_convolution, windows.unfold,
+    window_rules.convolution, window_rules.fold, window_rules.max_places, window_rules.max_pool,
+    window_rules.sum_pool, window_rules.transposed_convolution, window_rules.unfold,
 )  # fmt: skip
 
 #: The rule of an op that is not elementwise, by its name.
@@ -266,9 +266,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("argmax", "argmin"), axis_rules.search),
     **dict.fromkeys(("cumulative_sum", "cumulative_prod", "logcumsumexp"), axis_rules.scan),
     **dict.fromkeys(("softmax", "log_softmax"), axis_rules.softmax),
-    **dict.fromkeys(_MOVES, moves.move),
-    **dict.fromkeys(("reshape", "expand_dims", "squeeze"), moves.reshape),
-    **dict.fromkeys(("index_put", "gather_put"), moves.put),
+    **dict.fromkeys(_MOVES, move_rules.move),
+    **dict.fromkeys(("reshape", "expand_dims", "squeeze"), move_rules.reshape),
+    **dict.fromkeys(("index_put", "gather_put"), move_rules.put),
     **dict.fromkeys(("tril", "triu"), triangle),
     **{f"te.nn.{rule.__name__}": _unless_whole(rule) for rule in _WINDOWS},
     **dict.fromkeys(("add_n", "to_dense"), elementwise),
@@ -277,14 +277,14 @@ RULES: dict[str, Rule] = {
     "cumulative_argmax": axis_rules.running,
     "cross_entropy": cross_entropy,
     "matmul": matmul,
-    "embed": moves.embedded,
+    "embed": move_rules.embedded,
     "kron": kron,
     "scatter_add": segment_rules.scatter_add,
     "searchsorted": axis_rules.searchsorted,
     "segment_softmax": segment_rules.softmax,
     "segment_max": segment_rules.folded,
     "sort": axis_rules.sort,
-    "to_layout": moves.to_layout,
+    "to_layout": move_rules.to_layout,
     "where": where,
 }
 

@@ -15,11 +15,11 @@ from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
 from iverson.masked.axis_rules import extreme
-from iverson.masked.computed import added, any_computed
 from iverson.masked.mask import Array, Mask
-from iverson.masked.moves import routed
+from iverson.masked.move_rules import routed
 from iverson.masked.sparse_masks import Stored, of_keys
 from iverson.masked.tensor import MaskedTensor
+from iverson.masked.traced_masks import added, any_computed
 from iverson.ops import F
 
 Args = tuple[Any, ...]

@@ -30,7 +30,7 @@ from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
 from iverson.handles.spy import Picture
 from iverson.handles.views import read_again
-from iverson.layouts.symbols import handed_out
+from iverson.layouts.pattern_symbols import handed_out
 from iverson.masked import masked_printing, pytree
 from iverson.masked.mask import Mask, taken
 from iverson.ops import F

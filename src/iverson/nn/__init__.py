@@ -16,34 +16,34 @@ imports only those listed before it.
 - `pooling`: maxima, means and norms of windows.
 - `normalization`: layer, batch, instance and group normalisation, and others.
 - `resizing`: interpolation, padding and pixel shuffles of images.
-- `graphs`: functions for graph neural networks.
-- `alignment`: the CTC loss.
+- `graph_layers`: functions for graph neural networks.
+- `sequence_loss`: the CTC loss.
 - `losses`: all other losses.
 """
 
 import typing as _typing
 
 from iverson.nn import activations as _activations
-from iverson.nn import alignment as _alignment
 from iverson.nn import attention as _attention
 from iverson.nn import convolution as _convolution
-from iverson.nn import graphs as _graphs
+from iverson.nn import graph_layers as _graphs
 from iverson.nn import init as init
 from iverson.nn import layers as _layers
 from iverson.nn import losses as _losses
 from iverson.nn import normalization as _normalization
 from iverson.nn import pooling as _pooling
 from iverson.nn import resizing as _resizing
+from iverson.nn import sequence_loss as _alignment
 from iverson.nn.activations import *
-from iverson.nn.alignment import *
 from iverson.nn.attention import *
 from iverson.nn.convolution import *
-from iverson.nn.graphs import *
+from iverson.nn.graph_layers import *
 from iverson.nn.layers import *
 from iverson.nn.losses import *
 from iverson.nn.normalization import *
 from iverson.nn.pooling import *
 from iverson.nn.resizing import *
+from iverson.nn.sequence_loss import *
 
 _THEMES = (
     _activations,

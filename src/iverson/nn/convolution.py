@@ -13,14 +13,14 @@ import numpy as np
 
 from iverson import te
 from iverson.array_api.conventions.operands import as_inexact, as_operand, cast, check_kind, in_single
-from iverson.array_api.signals.edge_padding import pad
+from iverson.array_api.signals.array_padding import pad
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.masked.policies import policy
-from iverson.masked.windows import zeros_beyond
+from iverson.masked.window_rules import zeros_beyond
 from iverson.nn.layer_arguments import Extents, extents
 from iverson.ops import F
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from iverson.array_api.entries.creation import zeros as _zeros
-from iverson.array_api.linear_algebra.linalg import qr
+from iverson.array_api.linear_algebra.decompositions import qr
 from iverson.array_api.random import Generator
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.inputs.arguments import checked

@@ -8,7 +8,7 @@ import numpy as np
 
 from iverson.array_api.conventions.operands import as_operand, as_tuple, in_single
 from iverson.array_api.entries.joining import take_positions
-from iverson.array_api.signals.edge_padding import pad as _pad
+from iverson.array_api.signals.array_padding import pad as _pad
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import as_real, checked
 from iverson.core.shapes import Shape, as_int, check_choice

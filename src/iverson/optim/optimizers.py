@@ -11,7 +11,7 @@ import numpy as np
 
 from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError
-from iverson.kernels import compiled_passes
+from iverson.kernels import compiled_elementwise
 from iverson.optim.base import Array, Optimizer, State, number
 
 
@@ -51,11 +51,11 @@ class SGD(Optimizer):
         return {"momentum": np.zeros_like(value)} if self.momentum else {}
 
     def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
-        if self.momentum and compiled_passes.worthwhile(
-            compiled_passes.WORTHWHILE_STEP, value, gradient, state["momentum"]
+        if self.momentum and compiled_elementwise.worthwhile(
+            compiled_elementwise.WORTHWHILE_STEP, value, gradient, state["momentum"]
         ):
             numbers = lr, self.momentum, self.weight_decay
-            compiled_passes.sgd(value, gradient, state["momentum"], numbers, nesterov=self.nesterov)
+            compiled_elementwise.sgd(value, gradient, state["momentum"], numbers, nesterov=self.nesterov)
             return
         gradient = self._decayed(value, gradient)
         if self.momentum:
@@ -89,11 +89,11 @@ class _Moments(Optimizer):
         mean, square = state["mean"], state["square"]
         state["step"] += 1
         n = _counts(state["step"], value)
-        if type(n) is int and compiled_passes.worthwhile(
-            compiled_passes.WORTHWHILE_STEP, value, gradient, mean, square
+        if type(n) is int and compiled_elementwise.worthwhile(
+            compiled_elementwise.WORTHWHILE_STEP, value, gradient, mean, square
         ):
             root, rate = (1 - second**n) ** -0.5, lr / (1 - first**n)
-            compiled_passes.adam(
+            compiled_elementwise.adam(
                 value, gradient, mean, square, (1 - first, second, 1 - second, root, self.eps, rate)
             )
             return

@@ -37,7 +37,7 @@ it in this list.
 
 import typing as _typing
 
-from iverson.core.python.elsewhere import in_notation as _in_notation
+from iverson.core.python.foreign_names import in_notation as _in_notation
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import select
 from iverson.expr.nodes import Expr

@@ -12,9 +12,9 @@ imports only those listed before it.
 - `numerical`: difference quotients.
 - `rounding`: estimates of rounding errors.
 - `determinism`: the check that two calls give the same.
-- `groups`: columns of a sparse Jacobian that share one call.
+- `column_groups`: columns of a sparse Jacobian that share one call.
 - `jacobians`: slow mode, which compares full Jacobians.
-- `probes`: fast mode, which compares random directions.
+- `fast_mode`: fast mode, which compares random directions.
 - `subsets`: checks with subsets of the needed inputs and of the undefined cotangents and tangents.
 - `semantics`: what a failure says about sparse and masked inputs.
 - `gradcheck`: the public functions, which run all checks.

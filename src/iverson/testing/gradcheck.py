@@ -21,11 +21,11 @@ from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
 from iverson.testing.directions import lowest
 from iverson.testing.failure_report import GradcheckError
+from iverson.testing.fast_mode import check_fast
 from iverson.testing.jacobians import Check, check_slow
 from iverson.testing.masked import as_masked, check_unspecified, other_semantics
 from iverson.testing.numerical import Numerical
 from iverson.testing.perturbation import Problem, flatten_outputs
-from iverson.testing.probes import check_fast
 from iverson.testing.semantics import with_semantics
 from iverson.testing.settings import Settings, Tolerances
 from iverson.testing.subsets import check_subsets

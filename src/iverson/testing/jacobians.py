@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from iverson.core.python.cached import cached_property
 from iverson.core.python.progress import shown
 from iverson.testing.analytic import Record
+from iverson.testing.column_groups import Members, columns
 from iverson.testing.directions import Vector, lowest, random_direction
 from iverson.testing.failure_report import Finding, GradcheckError
-from iverson.testing.groups import Members, columns
 from iverson.testing.numerical import UNIT, Numerical, Quotients
 from iverson.testing.rounding import rounding
 from iverson.testing.settings import Settings, Tolerances

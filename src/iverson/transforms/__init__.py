@@ -9,13 +9,13 @@ sub-packages below, each imports only those listed before it.
 - `trees`: flattening and rebuilding pytrees of tensors.
 - `raveling`: the leaves of a pytree as one vector.
 - `pytree_tracing`: traces of functions of pytrees.
-- `entry_counts`: one trace for sparse operands with any number of entries.
+- `entry_count_polymorphism`: one trace for sparse operands with any number of entries.
 - `jit`: functions traced once for each kind of arguments, then compiled.
 - `batching`: `vmap`.
 - `jacobians`: sparse Jacobians from few passes.
 - `derivatives`: `grad`, `vjp`, `jvp`, `jacobian`, `hessian` and `hvp`.
 - `control_flow`: `cond`, `scan`, loops and `checkpoint`.
-- `external`: Python code as a step of graphs.
+- `python_callbacks`: Python code as a step of graphs.
 - `implicit`: the implicit function theorem.
 - `krylov`: linear systems and eigenpairs by Krylov methods.
 """

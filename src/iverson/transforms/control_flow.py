@@ -34,7 +34,7 @@ from iverson.graph.control.scan_loop import scanned, scanned_in_blocks
 from iverson.graph.control.while_loop import repeated
 from iverson.graph.ir.nodes import Graph, Value
 from iverson.handles import asarray
-from iverson.kernels.pattern_origins import (
+from iverson.kernels.deferred_patterns import (
     UNKNOWN,
     Either,
     Unclear,

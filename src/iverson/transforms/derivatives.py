@@ -17,7 +17,7 @@ from iverson.autograd.forward import push
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import next_number, reachable
 from iverson.autograd.tracked_guards import differentiating
-from iverson.autograd.unrecorded import looking
+from iverson.autograd.unrecorded_values import looking
 from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, GradientError, ShapeError
@@ -25,10 +25,10 @@ from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
 from iverson.layouts import Zero
-from iverson.masked.facts import jacobian_block
+from iverson.masked.operand_queries import jacobian_block
 from iverson.transforms.batching.batch_level import chunk
-from iverson.transforms.jacobians.columns import by_columns, by_rows
 from iverson.transforms.jacobians.sparse_jacobian import blocks, plan, stored_whole
+from iverson.transforms.jacobians.unit_vector_passes import by_columns, by_rows
 from iverson.transforms.trees import (
     Function,
     arguments,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from iverson.array_api.entries.manipulation import matrix_transpose
-from iverson.array_api.linear_algebra.linalg import solve as by_factors
+from iverson.array_api.linear_algebra.decompositions import solve as by_factors
 from iverson.array_api.sparse_arrays.sparse_construction import spsolve
 from iverson.autograd.functions.function import Function
 from iverson.autograd.mode import enable_grad
@@ -19,8 +19,8 @@ from iverson.graph.ir.interpret import interpret
 from iverson.handles import asarray
 from iverson.ops import F
 from iverson.transforms.derivatives import jacobian, vjp
-from iverson.transforms.external import External, external
 from iverson.transforms.jit import jit
+from iverson.transforms.python_callbacks import External, external
 from iverson.transforms.pytree_tracing import TracedFunction
 
 Condition = Callable[[Any], Any]

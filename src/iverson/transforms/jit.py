@@ -33,16 +33,16 @@ from iverson.core.dispatch import (
 from iverson.core.entries import Box, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described, way_in
 from iverson.core.inputs.arguments import as_function, checked
-from iverson.core.python.keys import exact
-from iverson.core.surroundings import guards_of
+from iverson.core.python.exact_keys import exact
 from iverson.core.table import overrides, rules_in_force
+from iverson.core.trace_guards import guards_of
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.ir.pattern_binding import bounds
 from iverson.graph.tracing.captured_state import aval_of
 from iverson.graph.tracing.donation import give_away
 from iverson.handles import Tensor, asarray, views
-from iverson.kernels.pattern_origins import Repeated, origin_of
+from iverson.kernels.deferred_patterns import Repeated, origin_of
 from iverson.layouts import (
     Pattern,
     Sparse,
@@ -52,7 +52,7 @@ from iverson.layouts import (
     support_of,
     support_pattern,
 )
-from iverson.layouts.symbols import (
+from iverson.layouts.pattern_symbols import (
     Counts,
     PatternRead,
     PatternSymbol,
@@ -62,7 +62,7 @@ from iverson.layouts.symbols import (
     symbol_for,
 )
 from iverson.masked.policies import USUAL, current
-from iverson.transforms.entry_counts import AnyCount, Symbols, stand_ins
+from iverson.transforms.entry_count_polymorphism import AnyCount, Symbols, stand_ins
 from iverson.transforms.pytree_tracing import TracedFunction, differentiates
 from iverson.transforms.trees import flatten, flatten_exactly, handed_out, unflatten
 

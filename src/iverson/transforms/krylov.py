@@ -16,7 +16,7 @@ from iverson.array_api.conventions.operands import as_inexact, as_plain, check_e
 from iverson.array_api.entries.creation import asarray, zeros
 from iverson.array_api.entries.joining import concat, stack
 from iverson.array_api.linear_algebra.contraction import matmul
-from iverson.array_api.linear_algebra.linalg import EighResult
+from iverson.array_api.linear_algebra.decompositions import EighResult
 from iverson.array_api.sparse_arrays.factorized import Factorized
 from iverson.autograd.mode import recording
 from iverson.core import dtypes

@@ -16,7 +16,7 @@ from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_
 from iverson.graph.ir.entry_ops import as_stored
 from iverson.graph.tracing.captured_state import TensorCell, TraceCells, contents
 from iverson.graph.tracing.trace import Trace, is_stored
-from iverson.kernels.pattern_origins import origin_of
+from iverson.kernels.deferred_patterns import origin_of
 from iverson.transforms.trees import opened, unflatten
 
 #: A function is traced so many times to find which tensors from outside it writes.
@@ -34,7 +34,8 @@ class TracedFunction:
     graph : what it computes; what it captured, ``captured``, is its last inputs: tracked tensors, and cells.
     structure : of its result; ``leaves`` are its leaves, of which tensors are the graph's outputs.
     written : which handles it writes in place; their new values are outputs after the results.
-    origins : of each input, what says which entries of it eager code would store (`kernels.pattern_origins`);
+    origins : of each input, what says which entries of it eager code would store
+    (`kernels.deferred_patterns`);
         ``stored`` is that of each output, and ``reads_patterns`` whether the function asked.
     once : whether it is called right after it was traced, and then no more.
     cells_change : whether what is in a cell may be on another pattern in the next call.

@@ -17,7 +17,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import rewrap, unwrap
 from iverson.core.errors import ShapeError
 from iverson.handles import Tensor
-from iverson.kernels.pattern_origins import is_sparse
+from iverson.kernels.deferred_patterns import is_sparse
 from iverson.ops import F
 from iverson.transforms.trees import flatten, tensors, unflatten
 

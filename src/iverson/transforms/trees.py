@@ -9,7 +9,7 @@ from typing import Any
 
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
-from iverson.autograd.unrecorded import untracked
+from iverson.autograd.unrecorded_values import untracked
 from iverson.core import dtypes
 from iverson.core.dispatch import (
     Operand,
@@ -24,10 +24,10 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
-from iverson.core.python.keys import exact
+from iverson.core.python.exact_keys import exact
 from iverson.handles import Tensor, asarray
 from iverson.masked import masked_tensor
-from iverson.masked.computed import any_computed
+from iverson.masked.traced_masks import any_computed
 from iverson.ops import TABLE
 
 Function = Callable[..., Any]

@@ -46,12 +46,12 @@ from iverson.core.shapes import (
 )
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
-from iverson.kernels.pattern_origins import noted, stored_by
+from iverson.kernels.deferred_patterns import noted, stored_by
 from iverson.layouts import CooPattern, Pattern, Sparse, convert, warn_dense
 from iverson.layouts.conversion import without_entries
 from iverson.layouts.pattern import index_dtype
+from iverson.layouts.pattern_symbols import PatternRead, StandIn
 from iverson.layouts.strided import aligned_empty, aligned_zeros
-from iverson.layouts.symbols import PatternRead, StandIn
 from iverson.ops import F
 from iverson.ops.moves.pattern_ops import check_fits, check_layout
 

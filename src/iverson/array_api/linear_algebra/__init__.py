@@ -6,8 +6,8 @@ Import rule: besides packages of lower layers, the siblings `conventions`, `spar
 - `contraction`: matmul, tensordot and other products that sum over shared axes.
 - `einsum`: Einstein summation.
 - `triangular`: systems with triangular matrices.
-- `inverses`: the pseudoinverse and the rank.
+- `pseudoinverse`: the pseudoinverse and the rank.
 - `systems`: systems by factors, in least squares, with structured matrices.
 - `matrix_functions`: matrix exponential, root, logarithm and condition number.
-- `linalg`: the namespace `iverson.linalg`, with the decompositions.
+- `decompositions`: the namespace `iverson.linalg`, with the decompositions.
 """

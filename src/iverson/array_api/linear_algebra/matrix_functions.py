@@ -12,7 +12,7 @@ from iverson.array_api.conventions.operands import as_inexact, as_operands, in_c
 from iverson.array_api.entries.joining import concat
 from iverson.array_api.linear_algebra.contraction import matmul
 from iverson.array_api.reduction.norms import MATRIX_ORDERS, matrix_norm
-from iverson.array_api.signals.edge_padding import pad as _pad
+from iverson.array_api.signals.array_padding import pad as _pad
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.shapes import check_choice

@@ -10,7 +10,7 @@ from iverson.array_api.conventions.operands import as_inexact, by_columns, cast
 from iverson.array_api.entries.indexing import positions, take_along_axis
 from iverson.array_api.entries.joining import concat
 from iverson.array_api.entries.manipulation import expand_dims, flip
-from iverson.array_api.linear_algebra.inverses import matrix_rank, pinv
+from iverson.array_api.linear_algebra.pseudoinverse import matrix_rank, pinv
 from iverson.array_api.linear_algebra.triangular import solve_triangular
 from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.array_api.signals.fft import fft, ifft

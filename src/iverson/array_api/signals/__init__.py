@@ -3,7 +3,7 @@
 Import rule: besides packages of lower layers, the siblings `conventions`, `entries` and `reduction`; of the
 modules below, each imports only those listed before it.
 
-- `edge_padding`: `pad`.
+- `array_padding`: `pad`.
 - `fft`: discrete Fourier transforms.
-- `statistics`: counts, covariances, interpolation, integrals and convolution.
+- `sample_statistics`: counts, covariances, interpolation, integrals and convolution.
 """

@@ -26,7 +26,7 @@ from iverson.core.inputs.arrays import plain
 from iverson.core.shapes import as_int
 from iverson.handles import Tensor
 from iverson.handles.array import Array
-from iverson.kernels.pattern_origins import UNKNOWN, layout_in_level, stored_by
+from iverson.kernels.deferred_patterns import UNKNOWN, layout_in_level, stored_by
 from iverson.layouts import (
     CompressedPattern,
     Pattern,
@@ -37,7 +37,7 @@ from iverson.layouts import (
     sparse_layouts,
 )
 from iverson.layouts.conversion import dense_axes
-from iverson.layouts.symbols import PatternRead, PatternSymbol, handed_out
+from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol, handed_out
 from iverson.ops import F
 from iverson.ops.moves.pattern_ops import check_layout, distinct
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from iverson.autograd import unrecorded
+from iverson.autograd import unrecorded_values
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node
 from iverson.autograd.record import is_undefined
@@ -101,9 +101,9 @@ class Context:
         """In a pass that is recorded, let no derivative flow through what forward did not record."""
         if is_grad_enabled():
             for x in handles:
-                if x is not None and unrecorded.is_unrecorded(x):
+                if x is not None and unrecorded_values.is_unrecorded(x):
                     what = f"what forward kept: a tensor of shape {x.shape} that is no input and no result"
-                    x._node, x._index = unrecorded.barrier(self._name, what, x, self._inputs), 0
+                    x._node, x._index = unrecorded_values.barrier(self._name, what, x, self._inputs), 0
 
     def _for_call(self, node: Node, needs: tuple[bool, ...], forward: bool = False) -> Context:
         """A context for one call of a rule: the same attributes, this call's needs."""

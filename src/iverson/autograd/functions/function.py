@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from iverson.autograd import unrecorded
+from iverson.autograd import unrecorded_values
 from iverson.autograd.functions.closure_arguments import lifted, read_around
 from iverson.autograd.functions.context import PLACE, Context
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node, make_node, user_call
 from iverson.autograd.record import is_undefined
@@ -127,8 +127,8 @@ class Function:
             with level.innermost():  # what it is of is outside of levels within this one
                 kept = level.function(cls, args)
             if kept is not None:
-                if unrecorded.calls.count:
-                    unrecorded.mark(map(unwrap, kept if isinstance(kept, tuple) else (kept,)), handles)
+                if unrecorded_values.calls.count:
+                    unrecorded_values.mark(map(unwrap, kept if isinstance(kept, tuple) else (kept,)), handles)
                 return kept
         ctx = Context(tracked if is_recorded else (False,) * len(args))
         rule: type[Function] = cls
@@ -152,8 +152,8 @@ class Function:
                 )
         if not is_recorded:
             given = tuple(None if r is None else rewrap(r, make_handle(unwrap(r)._value)) for r in results)
-            if unrecorded.calls.count:
-                unrecorded.mark(map(unwrap, given), handles)
+            if unrecorded_values.calls.count:
+                unrecorded_values.mark(map(unwrap, given), handles)
         else:
             if level is not None:
                 results = _as_outside(rule, level, args, results)
@@ -190,10 +190,12 @@ def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     )
 
 
-def _forward(cls: type[Function], ctx: Context, args: Any, is_recorded: bool) -> tuple[Any, unrecorded.Call]:
+def _forward(
+    cls: type[Function], ctx: Context, args: Any, is_recorded: bool
+) -> tuple[Any, unrecorded_values.Call]:
     """What the user's forward returns, and what it did without a record."""
-    call = unrecorded.Call(given={slot_of(h) for a in args if isinstance(h := unwrap(a), Handle)})
-    with recording(False), unrecorded.watched(call) if is_recorded else nullcontext():
+    call = unrecorded_values.Call(given={slot_of(h) for a in args if isinstance(h := unwrap(a), Handle)})
+    with recording(False), unrecorded_values.watched(call) if is_recorded else nullcontext():
         setup = getattr(cls, "setup_context", None)
         if setup is None:
             return _method(cls, "forward")(ctx, *args), call
@@ -229,7 +231,7 @@ def _recorded(
     parents: tuple[Node | None, ...],
     indices: tuple[int, ...],
     results: tuple[Any, ...],
-    call: unrecorded.Call,
+    call: unrecorded_values.Call,
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
     handles = tuple(map(unwrap, results))
@@ -277,19 +279,21 @@ def _known(value: Any) -> Any:
 
 
 def _note_unrecorded(
-    cls: type[Function], ctx: Context, args: Any, results: Any, call: unrecorded.Call, node: Node
+    cls: type[Function], ctx: Context, args: Any, results: Any, call: unrecorded_values.Call, node: Node
 ) -> None:
     """Say of what forward computed whether it is a result, wherever it is kept, or not recorded."""
     for k, r in enumerate(results):
         x = unwrap(r)
-        if x is None or x._node is not None or not (call.left or unrecorded.is_unrecorded(x)):
+        if x is None or x._node is not None or not (call.left or unrecorded_values.is_unrecorded(x)):
             continue
         x._index = 0
         if x.dtype.kind in "fcV" and id(r) not in ctx._no_gradient:
             x._node, x._index = node, k
     ctx._name = cls.__name__
     ctx._inputs = [(p, i) for p, i in zip(node.parents, node.indices, strict=True) if p is not None]
-    alive = [kept for kept in call.handles if (x := kept()) is not None and unrecorded.is_unrecorded(x)]
+    alive = [
+        kept for kept in call.handles if (x := kept()) is not None and unrecorded_values.is_unrecorded(x)
+    ]
     ctx._unrecorded = alive
     if call.left:
         known = {id(x) for x in _leaves((args, results))}
@@ -381,17 +385,19 @@ def _slots(arrived: Sequence[Any]) -> list[tuple[Node, int]]:
 def _watched(ctx: Context, rule: Any, arrived: Sequence[Any]) -> Any:
     """The call of a rule, whose unrecorded values are watched where the pass is recorded."""
     if not is_grad_enabled():
-        return unrecorded.of_user()
+        return unrecorded_values.of_user()
 
     def bar(x: Any) -> Node:
-        of_arrived = _slots(arrived) if x._index == unrecorded.OF_ARRIVED else []
-        return unrecorded.barrier(f"{ctx._name}.{rule.__name__}", _UNRECORDED, x, [*ctx._inputs, *of_arrived])
+        of_arrived = _slots(arrived) if x._index == unrecorded_values.OF_ARRIVED else []
+        return unrecorded_values.barrier(
+            f"{ctx._name}.{rule.__name__}", _UNRECORDED, x, [*ctx._inputs, *of_arrived]
+        )
 
-    return unrecorded.watched(unrecorded.Call(arrived, bar))
+    return unrecorded_values.watched(unrecorded_values.Call(arrived, bar))
 
 
 def _barred(
-    rule: Any, ctx: Context, call: unrecorded.Call, arrived: Sequence[Any], found: list[Any]
+    rule: Any, ctx: Context, call: unrecorded_values.Call, arrived: Sequence[Any], found: list[Any]
 ) -> tuple[Any, ...]:
     """What a rule returned; no derivative flows through it where the pass is recorded but the rule is not."""
     once = hasattr(rule, "_once")
@@ -401,12 +407,16 @@ def _barred(
     what = "a rule that is once_differentiable" if once else _NUMBERS if left else _UNRECORDED
 
     def barred(x: Any) -> Any:
-        if not isinstance(x, Handle) or is_undefined(x) or not (once or left or unrecorded.is_unrecorded(x)):
+        if (
+            not isinstance(x, Handle)
+            or is_undefined(x)
+            or not (once or left or unrecorded_values.is_unrecorded(x))
+        ):
             return x
         # What a rule gives is linear in what arrived: not recorded at all, it lost that too.
         lost = once or call.arrived_left or x._node is None
         closed = [*ctx._inputs, *(_slots(arrived) if lost else [])]
-        return unrecorded.behind(f"{ctx._name}.{rule.__name__}", what, x, closed)
+        return unrecorded_values.behind(f"{ctx._name}.{rule.__name__}", what, x, closed)
 
     return tuple(map(barred, found))
 

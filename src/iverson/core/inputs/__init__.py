@@ -5,5 +5,5 @@ Import rule: in `core` it imports `errors`, `python` and `shapes`; its modules h
 - `arguments`: flags, functions and other arguments that are no arrays.
 - `aliases`: names of arguments in other libraries.
 - `arrays`: arrays as NumPy's own type.
-- `missing`: missing entries in columns of other libraries.
+- `missing_entries`: missing entries in columns of other libraries.
 """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, described
-from iverson.core.inputs.missing import check_none_missing
+from iverson.core.inputs.missing_entries import check_none_missing
 
 
 def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:

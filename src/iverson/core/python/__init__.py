@@ -4,9 +4,9 @@ Import rule: it imports nothing of the package, and its modules do not import ea
 
 - `caller`: the user's line, for messages and warnings.
 - `parameters`: the parameter names of a function.
-- `elsewhere`: names of other libraries, and what to use here instead.
+- `foreign_names`: names of other libraries, and what to use here instead.
 - `cached`: attributes that are computed at the first access.
-- `keys`: values as parts of cache keys.
+- `exact_keys`: values as parts of cache keys.
 - `locks`: locks that a forked child finds free.
 - `progress`: progress bars on the terminal.
 - `moved_modules`: old names of modules, for pickles of earlier versions.

@@ -22,13 +22,12 @@ list.
 - `scipy_functions`: further functions of `scipy.special`.
 - `complex_parts`: rounding, and parts of complex numbers.
 - `predicates`: predicates, comparisons, functions of bits.
-- `choice`: maximum, minimum, relu, where, clip.
+- `selection_functions`: maximum, minimum, relu, where, clip.
 """
 
 from iverson.core.scalars.arithmetic import ARITHMETIC, inverse_length
 from iverson.core.scalars.array_bodies import converted, keep_where
 from iverson.core.scalars.bessel import BESSEL
-from iverson.core.scalars.choice import CHOICE
 from iverson.core.scalars.complex_parts import COMPLEX, ROUNDING
 from iverson.core.scalars.distributions import DISTRIBUTIONS
 from iverson.core.scalars.exponential_functions import EXPONENTIAL
@@ -36,6 +35,7 @@ from iverson.core.scalars.incomplete import INCOMPLETE
 from iverson.core.scalars.predicates import BITWISE, PREDICATES
 from iverson.core.scalars.scalar_record import ANY, Scalar, result_dtype
 from iverson.core.scalars.scipy_functions import FUNCTIONS
+from iverson.core.scalars.selection_functions import CHOICE
 from iverson.core.scalars.special_functions import SPECIAL
 from iverson.core.scalars.trigonometric_functions import HYPERBOLIC, TRIGONOMETRIC
 

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.stored_entries import spread
 from iverson.core.aval import Aval
@@ -45,7 +45,7 @@ from iverson.graph.passes import simplified
 from iverson.graph.passes.demand_analysis import demands
 from iverson.kernels.kernel_registry import register
 from iverson.layouts import Sparse, are_strided, holds_alone, support_of, to_strided
-from iverson.layouts.symbols import (
+from iverson.layouts.pattern_symbols import (
     Binding,
     Counts,
     PatternRead,

@@ -20,7 +20,7 @@ from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.support_and_demand import entries, is_made, is_of_stored
 from iverson.graph.sparse.calling_convention import Given, OnPatterns
 from iverson.graph.sparse.sparse_lowering import on_patterns
-from iverson.layouts.symbols import Binding
+from iverson.layouts.pattern_symbols import Binding
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Draw, has_entries, value_of

@@ -20,8 +20,8 @@ import numpy as np
 
 from iverson.autograd import engine, forward, plan
 from iverson.autograd.api import variable
+from iverson.autograd.demand_propagation import Slot, find_needs
 from iverson.autograd.mode import recording
-from iverson.autograd.needs import Slot, find_needs
 from iverson.autograd.node import Node, reachable
 from iverson.autograd.record import selected
 from iverson.core import dtypes

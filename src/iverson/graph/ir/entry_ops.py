@@ -21,9 +21,9 @@ from iverson.core.entries import Stored
 from iverson.core.op import Op
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import TABLE, F
+from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, stored_once
 from iverson.kernels.kernel_registry import register, run_in_layouts
-from iverson.kernels.pattern_origins import UNKNOWN, origin_of, stored_once
-from iverson.kernels.sparse.sparse_values import from_values, values_at
+from iverson.kernels.sparse.sparse_conversion import from_values, values_at
 from iverson.layouts import Sparse, to_strided
 from iverson.ops.moves.pattern_ops import distinct
 from iverson.ops.rules.entry_maps import SAME

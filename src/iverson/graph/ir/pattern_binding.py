@@ -1,7 +1,7 @@
 """Pattern symbols of a graph, and their binding to the actual patterns of a call.
 
-A graph that was traced for any pattern has symbols in place of patterns (`iverson.layouts.symbols`). At each
-call, the inputs that are stored on a symbol say which pattern it is.
+A graph that was traced for any pattern has symbols in place of patterns (`iverson.layouts.pattern_symbols`).
+At each call, the inputs that are stored on a symbol say which pattern it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from iverson.core.entries import Stored
 from iverson.graph.ir.nodes import Graph, Operand, Value, values_of
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import support_pattern
-from iverson.layouts.symbols import Binding, PatternSymbol, actual
+from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual
 
 
 def symbol_of(v: Value) -> PatternSymbol | None:

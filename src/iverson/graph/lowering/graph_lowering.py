@@ -45,7 +45,7 @@ from iverson.graph.native.layout_assignment import in_order_of_reads, matmul_mov
 from iverson.graph.native.step_kinds import PRODUCTS, Kinds
 from iverson.kernels.kernel_registry import run_in_layouts
 from iverson.layouts import Sparse, are_strided, to_strided
-from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, bound, kept
+from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, bound, kept
 
 Array = np.ndarray[Any, Any]
 #: Bytes of an array that lowering made and that is kept on disk, at most.

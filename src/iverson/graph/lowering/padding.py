@@ -29,7 +29,7 @@ from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.ir.pattern_binding import named, on_actual
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import Zero, to_strided
-from iverson.layouts.symbols import Binding, PatternRead, PatternSymbol, examples
+from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, examples
 
 
 def entry_axis(x: Any, capacities: Mapping[int, Any]) -> int | None:

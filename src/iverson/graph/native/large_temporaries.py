@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.core.op import frozen
-from iverson.core.python.keys import exact
+from iverson.core.python.exact_keys import exact
 from iverson.graph.ir.nodes import Equation, Graph, Value
 from iverson.te.ops.operator import Expression, expression_of
 from iverson.te.rewrites.axis_blocks import is_large

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.core.op import frozen
-from iverson.core.python.keys import exact
+from iverson.core.python.exact_keys import exact
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.ir.operations import OPERATIONS, is_pure
 from iverson.graph.ir.regions import opened, rewritten, substituted

@@ -24,7 +24,7 @@ from iverson.core.errors import IversonError
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.ir.operations import is_pure
-from iverson.layouts.symbols import PatternSymbol
+from iverson.layouts.pattern_symbols import PatternSymbol
 
 #: Results with more entries than this, and than what they are made of, are computed when the program runs.
 _SMALL = 4096

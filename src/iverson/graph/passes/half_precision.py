@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.table import TABLE

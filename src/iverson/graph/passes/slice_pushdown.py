@@ -24,7 +24,7 @@ import numpy as np
 
 from iverson.core.entries import Stored
 from iverson.core.op import frozen
-from iverson.core.python.keys import exact
+from iverson.core.python.exact_keys import exact
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.ir.operations import is_pure
 from iverson.graph.ir.regions import rewritten, substituted

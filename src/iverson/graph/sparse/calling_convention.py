@@ -17,12 +17,12 @@ from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import UNDEFINED, Graph, Params
 from iverson.graph.lowering.padding import padded, trimmed
 from iverson.kernels.kernel_registry import run, run_in_layouts
-from iverson.kernels.sparse.sparse_forms import read
+from iverson.kernels.sparse.sparse_operands import read
 from iverson.kernels.sparse.sparse_reductions import lines_of
 from iverson.layouts import Pattern, Sparse, is_strided
 from iverson.layouts.pattern import addresses
+from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual, kept
 from iverson.layouts.placement import rows
-from iverson.layouts.symbols import Binding, PatternSymbol, actual, kept
 
 
 @dataclass(frozen=True, slots=True)

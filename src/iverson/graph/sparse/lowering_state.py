@@ -52,8 +52,8 @@ from iverson.graph.sparse.calling_convention import (
     entries_of,
 )
 from iverson.layouts import Pattern
+from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol
 from iverson.layouts.placement import rows
-from iverson.layouts.symbols import PatternRead, PatternSymbol
 
 Rule: TypeAlias = "Callable[[Opening, Equation], bool]"
 

@@ -22,7 +22,7 @@ from iverson.graph.ir.pattern_binding import named
 from iverson.graph.sparse.calling_convention import Entries, Given
 from iverson.graph.sparse.lowering_state import Opening, is_stored, pattern_of
 from iverson.layouts import Pattern
-from iverson.layouts.symbols import PatternSymbol
+from iverson.layouts.pattern_symbols import PatternSymbol
 
 #: What else of a body is stored is made an array of so many entries at most.
 _SMALL = 1 << 20

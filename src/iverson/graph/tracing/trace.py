@@ -46,9 +46,9 @@ from iverson.graph.ir.operations import FunctionCall, function_op, random
 from iverson.graph.ir.pattern_binding import unknown
 from iverson.graph.ir.regions import closed
 from iverson.graph.tracing.captured_state import TraceCells, aval_of
-from iverson.kernels.pattern_origins import UNKNOWN, origin_of, origins
+from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, origins
 from iverson.layouts import Layout, register, support_of
-from iverson.layouts.symbols import handed_out
+from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 
 _NUMBERS = (bool, int, float, complex)

@@ -13,7 +13,7 @@ below, each imports only those listed before it.
 - `broadcast`: parameters sent to workers.
 - `worker_rows`: the rows of a parameter table on a worker.
 - `parameter_table`: look-ups in a table of rows on workers, and steps on them.
-- `partial`: partial sums of a loss and its gradients.
+- `partial_sums`: partial sums of a loss and its gradients.
 - `gradients`: `value_and_grad` over partitions.
 """
 

@@ -21,7 +21,7 @@ from iverson.core.shapes import check_choice
 from iverson.handles import asarray
 from iverson.interop.dask.broadcast import Broadcast, replica
 from iverson.interop.dask.parameter_table import PartitionedTable, TableRows
-from iverson.interop.dask.partial import added, gradients_of, partial_of, scaled
+from iverson.interop.dask.partial_sums import added, gradients_of, partial_of, scaled
 from iverson.interop.dask.partitions import Partitions, client_of, waiting
 from iverson.interop.messages import Packed, pack, summed, unpack
 from iverson.layouts import Zero

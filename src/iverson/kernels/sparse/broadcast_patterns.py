@@ -11,10 +11,10 @@ import numpy as np
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
 from iverson.kernels.kernel_registry import run_in_layouts
-from iverson.kernels.sparse.sparse_forms import broadcast
+from iverson.kernels.sparse.sparse_operands import broadcast
 from iverson.layouts import Pattern
-from iverson.layouts.symbols import PatternSymbol, follows
-from iverson.layouts.weak import ForOthers
+from iverson.layouts.pattern_symbols import PatternSymbol, follows
+from iverson.layouts.weak_tables import ForOthers
 
 
 def extent(pattern: Pattern, own: Shape, out: Shape) -> int:

@@ -19,9 +19,9 @@ from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.conversion import from_keys
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, Sparse
+from iverson.layouts.pattern_symbols import PatternSymbol, follows
 from iverson.layouts.placement import Placement, Source, converted, placements, reordered
-from iverson.layouts.symbols import PatternSymbol, follows
-from iverson.layouts.weak import ForOthers
+from iverson.layouts.weak_tables import ForOthers
 
 
 def read_at(value: Sparse, pattern: Pattern) -> Array:

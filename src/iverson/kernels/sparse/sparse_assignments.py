@@ -13,12 +13,12 @@ from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.index_keys import Key, key_shape
 from iverson.kernels.sparse.merging import union
-from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse, sparse, sparse_only
 from iverson.kernels.sparse.sparse_moves import embedded
+from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, sparse, sparse_only
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, index_dtype
-from iverson.layouts.symbols import follows
+from iverson.layouts.pattern_symbols import follows
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]

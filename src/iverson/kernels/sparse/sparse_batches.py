@@ -1,4 +1,5 @@
-"""Products of batches of sparse matrices, each as one product of two matrices (`iverson.layouts.batches`).
+"""Products of batches of sparse matrices, each as one product of two matrices
+(`iverson.layouts.block_diagonal`).
 
 The caller passes the product of two matrices as a function.
 """
@@ -12,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from iverson.core.shapes import broadcast_shapes
-from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse
+from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse
 from iverson.layouts import CompressedPattern, Pattern, Sparse
-from iverson.layouts.batches import diagonal, from_diagonal, stacked
+from iverson.layouts.block_diagonal import diagonal, from_diagonal, stacked
 
 Array = np.ndarray[Any, Any]
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import Op
-from iverson.core.python.keys import exact
+from iverson.core.python.exact_keys import exact
 from iverson.core.shapes import Shape
 from iverson.kernels.kernel_registry import in_dtype, zeros_like_result
 from iverson.kernels.sparse.merging import IN_ONE_PASS, in_one_pass, intersection, union
-from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse, read, sparse, sparse_only
+from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, read, sparse, sparse_only
 from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_coo, to_strided
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, index_dtype, matches

@@ -15,11 +15,11 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.core.shapes import Shape
 from iverson.kernels.kernel_registry import register
-from iverson.kernels.sparse.sparse_forms import is_sparse, read, sparse, sparse_only
+from iverson.kernels.sparse.sparse_operands import is_sparse, read, sparse, sparse_only
 from iverson.layouts import Box, CompressedPattern, CooPattern, Pattern, coalesced, to_strided
 from iverson.layouts.pattern import coordinates_of, index_dtype
 from iverson.layouts.placement import Source, converted
-from iverson.layouts.weak import ForOthers
+from iverson.layouts.weak_tables import ForOthers
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]

@@ -13,8 +13,8 @@ from iverson.core.op import Op
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.kernels.index_keys import reads_everything
 from iverson.kernels.kernel_registry import register, zeros_like_result
-from iverson.kernels.sparse import sparse_parts
-from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse, moved, read, sparse, sparse_only
+from iverson.kernels.sparse import sparse_slices
+from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, moved, read, sparse, sparse_only
 from iverson.layouts import (
     CompressedPattern,
     CooPattern,
@@ -191,8 +191,8 @@ def _chosen(x: Sparse, keep: Array) -> Any:
 @sparse("diagonal")
 def diagonal(op: Op, values: Values, params: Params) -> Any:
     x = sparse_only(values[0])
-    if sparse_parts.plain(x):
-        return sparse_parts.diagonal(x, params["offset"])
+    if sparse_slices.plain(x):
+        return sparse_slices.diagonal(x, params["offset"])
     shape = zeros_like_result(op, values, params).shape
     rows, columns = x.pattern.coordinates[-2:]
     keep = np.flatnonzero(columns - rows == params["offset"])
@@ -204,7 +204,7 @@ def diagonal(op: Op, values: Values, params: Params) -> Any:
 @sparse("diag_embed")
 def diag_embed(op: Op, values: Values, params: Params) -> Any:
     x = sparse_only(values[0])
-    made = sparse_parts.embedded(x.pattern, params["offset"], params["shape"])
+    made = sparse_slices.embedded(x.pattern, params["offset"], params["shape"])
     return like(made.value(x.entries), x.pattern)
 
 
@@ -219,7 +219,7 @@ def sum(op: Op, values: Values, params: Params) -> Any:
     k = x.pattern.ndim
     if (
         len(axis) == 1
-        and sparse_parts.plain(x)
+        and sparse_slices.plain(x)
         and x.shape[1 - axis[0]] <= max(FEW_LINES, 4 * x.pattern.count)
     ):
         return _line_sums(x, [1 - axis[0]], x.values).reshape(shape)
@@ -246,7 +246,7 @@ def sum(op: Op, values: Values, params: Params) -> Any:
 
 def _line_sums(x: Sparse, axes: list[int], entries: Array) -> Array:
     """The sums of entries on x's pattern over all but some sparse axes, one after the other."""
-    if len(axes) == 1 and entries.ndim == 1 and sparse_parts.is_plain(x.pattern):
+    if len(axes) == 1 and entries.ndim == 1 and sparse_slices.is_plain(x.pattern):
         pattern, across = x.pattern, axes[0] != x.pattern.axis
         n, m = pattern.shape if pattern.axis == 0 else pattern.shape[::-1]
         return counting_sorts.line_sums(n, m, pattern.indptr, pattern.indices, entries, across=across)
@@ -269,7 +269,7 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
     x = values[0]
     if reads_everything(params["key"], x.shape):
         return x
-    part = sparse_parts.cut(x, params["key"])
+    part = sparse_slices.cut(x, params["key"])
     if part is not NotImplemented:
         return part
     shape = zeros_like_result(op, values, params).shape
@@ -314,7 +314,7 @@ def embed(op: Op, values: Values, params: Params) -> Any:
 
 def embedded(g: Sparse, key: Any, shape: Shape) -> Any:
     """Entries put where a key reads them."""
-    part = sparse_parts.embed(g, key, shape)
+    part = sparse_slices.embed(g, key, shape)
     if part is not NotImplemented:
         return part
     g = sparse_only(g)
@@ -347,12 +347,12 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     if len({i.shape for i in indices}) > 1:
         at = np.broadcast_arrays(*indices)
     if axes == tuple(range(k)):
-        if sparse_parts.plain(x):
-            return sparse_parts.entries_at(x, [i.ravel() for i in at]).reshape(at[0].shape)
+        if sparse_slices.plain(x):
+            return sparse_slices.entries_at(x, [i.ravel() for i in at]).reshape(at[0].shape)
         wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
         return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
-    if len(at) == 1 and at[0].ndim == 1 and sparse_parts.is_plain(x.pattern):
-        return sparse_parts.lines(x, at[0], axes[0])
+    if len(at) == 1 and at[0].ndim == 1 and sparse_slices.is_plain(x.pattern):
+        return sparse_slices.lines(x, at[0], axes[0])
     return _selected(x, at, axes) if at and at[0].ndim else NotImplemented
 
 
@@ -375,8 +375,8 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     axes, shape = params["axes"], params["shape"]
     if not is_sparse(g) or len(axes) != 1 or not is_strided(indices[0]) or indices[0].ndim != 1:
         return NotImplemented
-    if sparse_parts.is_plain(g.pattern):
-        put = sparse_parts.put_lines(g, indices[0], axes[0], shape, params.get("held", False))
+    if sparse_slices.is_plain(g.pattern):
+        put = sparse_slices.put_lines(g, indices[0], axes[0], shape, params.get("held", False))
         if put is not NotImplemented:
             return put
     g = with_sparse_axes(g, axes[0] + 1)
@@ -394,7 +394,7 @@ def concat(op: Op, values: Values, params: Params) -> Any:
     axis = params["axis"]
     if all(map(is_sparse, values)):
         result = zeros_like_result(op, values, params)
-        beside = sparse_parts.concat(list(values), axis, result.shape, result.dtype)
+        beside = sparse_slices.concat(list(values), axis, result.shape, result.dtype)
         if beside is not NotImplemented:
             return beside
     return _joined(op, values, params, lambda rows, k: _shifted(rows, axis, params["offsets"][k]), axis + 1)

@@ -20,9 +20,9 @@ from iverson.core.counting import work
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
 from iverson.kernels.kernel_registry import register, zeros_like_result
-from iverson.kernels.sparse import sparse_batches, sparse_loops, sparse_triples
+from iverson.kernels.sparse import sampled_sparse_products, sparse_batches, sparse_loops
 from iverson.kernels.sparse.sparse_factors import ADJOINT, Factors, factors_of
-from iverson.kernels.sparse.sparse_forms import broadcast, is_sparse, sparse, sparse_only
+from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, sparse, sparse_only
 from iverson.layouts import (
     Box,
     CompressedPattern,
@@ -34,11 +34,11 @@ from iverson.layouts import (
     is_strided,
     to_strided,
 )
-from iverson.layouts.batches import diagonal
+from iverson.layouts.block_diagonal import diagonal
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.placement import Padded, converted, reordered
-from iverson.layouts.weak import ForOthers
+from iverson.layouts.weak_tables import ForOthers
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
@@ -325,7 +325,7 @@ def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
     batch = pattern.shape[:-2]
     a, b = (coalesced(sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:])))) for x in (a, b))
     wanted = diagonal(pattern)
-    found = sparse_triples.product_at(a, b, wanted)
+    found = sampled_sparse_products.product_at(a, b, wanted)
     return _rows_read(a, b, wanted) if found is NotImplemented else found
 
 

@@ -19,8 +19,8 @@ from iverson.core.python.caller import warn
 from iverson.core.shapes import Shape
 from iverson.kernels.kernel_registry import zeros_like_result
 from iverson.kernels.sparse.merging import union
-from iverson.kernels.sparse.sparse_forms import sparse, sparse_only
 from iverson.kernels.sparse.sparse_moves import FEW_LINES
+from iverson.kernels.sparse.sparse_operands import sparse, sparse_only
 from iverson.layouts import CooPattern, Pattern, Sparse, coalesced, counting_sorts, to_strided
 from iverson.layouts.pattern import addresses, coordinates_of
 

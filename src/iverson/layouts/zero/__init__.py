@@ -21,7 +21,7 @@ class Zero:
     """An array of structural zeros.
 
     stored : what says which entries it would store if its zeros were numbers
-    (`iverson.kernels.pattern_origins`), of
+    (`iverson.kernels.deferred_patterns`), of
         a product of a sparse tensor and a zero those of the sparse tensor; None where it would not be sparse.
     """
 

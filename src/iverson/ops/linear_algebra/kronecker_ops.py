@@ -18,8 +18,8 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels.sparse import merging, sparse_kron
 from iverson.layouts import CooPattern, Pattern, is_strided
-from iverson.layouts.batches import of_all
-from iverson.layouts.symbols import follows
+from iverson.layouts.block_diagonal import of_all
+from iverson.layouts.pattern_symbols import follows
 from iverson.ops.rules.batching import Examples, next_axis
 from iverson.ops.rules.notation import lazy_te
 

@@ -19,9 +19,9 @@ from iverson.core.op import Op, Sample
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import define
 from iverson.kernels import strided
-from iverson.kernels.sparse import sparse_values
+from iverson.kernels.sparse import sparse_conversion
 from iverson.layouts import CooPattern, Sparse
-from iverson.layouts.batches import of_all
+from iverson.layouts.block_diagonal import of_all
 from iverson.ops.moves.shape_ops import is_stored
 from iverson.ops.numbers.reduction_ops import abstract_reduced, at_entries, is_sparse, of_distinct
 from iverson.ops.rules import loops
@@ -112,7 +112,7 @@ def _dense_shares(x: Any, *, axis: Shape, largest: bool) -> Any:
 
 
 def _shares_at(x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
-    return sparse_values.values_at(_dense_shares(x, axis=axis, largest=largest), pattern=pattern)
+    return sparse_conversion.values_at(_dense_shares(x, axis=axis, largest=largest), pattern=pattern)
 
 
 def _batched_shares(F: Any, examples: Examples, x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:

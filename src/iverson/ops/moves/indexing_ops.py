@@ -27,7 +27,7 @@ from iverson.kernels import index_keys, region_images, strided
 from iverson.kernels.sparse import sparse_assignments
 from iverson.layouts import CooPattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
-from iverson.layouts.symbols import PatternSymbol
+from iverson.layouts.pattern_symbols import PatternSymbol
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples, batch_params, leading, next_axis, padded
 from iverson.ops.rules.entry_maps import Moved

@@ -22,7 +22,7 @@ from iverson.core.op import Op, Rule, Sample
 from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels.sparse import sparse_products, sparse_values
+from iverson.kernels.sparse import sparse_conversion, sparse_products
 from iverson.layouts import (
     CooPattern,
     Pattern,
@@ -33,9 +33,9 @@ from iverson.layouts import (
     row_numbers,
     sparse_layouts,
 )
-from iverson.layouts.batches import entries_of_slices, in_layout, of_all
+from iverson.layouts.block_diagonal import entries_of_slices, in_layout, of_all
+from iverson.layouts.pattern_symbols import PatternSymbol, follows
 from iverson.layouts.placement import ByPattern
-from iverson.layouts.symbols import PatternSymbol, follows
 from iverson.ops.rules.batching import Examples, leading
 from iverson.ops.rules.entry_maps import ELEMENTWISE
 from iverson.ops.rules.notation import over
@@ -149,7 +149,7 @@ _dense_result = lambda F, y: F.to_dense(y)
 define(
     Op(
         name="from_values",
-        forward=sparse_values.from_values,
+        forward=sparse_conversion.from_values,
         abstract=_from_values_abstract,
         vjp=(lambda F, g, _y, _v, *, pattern: F.entries_at(g, pattern, held=True),),
         linear_in=LINEAR,
@@ -169,7 +169,7 @@ define(
 define(
     Op(
         name="values_at",
-        forward=sparse_values.values_at,
+        forward=sparse_conversion.values_at,
         abstract=_values_at_abstract,
         vjp=(lambda F, g, _y, _x, *, pattern, **_: F.with_entries(g, pattern),),
         linear_in=LINEAR,
@@ -341,7 +341,7 @@ class Converted(EntryMap):
 define(
     Op(
         name="to_layout",
-        forward=sparse_values.to_layout,
+        forward=sparse_conversion.to_layout,
         abstract=_layout_abstract,
         vjp=(lambda F, g, _y, _x, *, layout, blocksize, dense_dim: g,),
         jvp=(lambda F, t, _y, _x, *, layout, blocksize, dense_dim: t,),

@@ -20,11 +20,11 @@ from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
 from iverson.core.op import Body, Op, Rule, Sample, Sampler, reading, reads
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
-from iverson.core.scalars.choice import CHOICE
+from iverson.core.scalars.selection_functions import CHOICE
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels import compiled_passes
+from iverson.kernels import compiled_elementwise
 from iverson.kernels.sparse.broadcast_patterns import extent, stretched
 from iverson.layouts import Sparse, support_of
 from iverson.ops.rules import loops, notation
@@ -36,7 +36,7 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
     kinds = scalar.kinds
     if scalar.compiled:
         pays = scalar.compiled if callable(scalar.compiled) else None
-        body = compiled_passes.function(scalar.name, body, scalar.raises_flags, pays)
+        body = compiled_elementwise.function(scalar.name, body, scalar.raises_flags, pays)
     if scalar.result in ("float", "realfloat"):
         floats = kinds.translate({ord(c): None for c in "iub"})
 

@@ -23,7 +23,7 @@ from iverson.kernels.kernel_registry import run_in_layouts
 from iverson.kernels.sparse.broadcast_patterns import stretched
 from iverson.kernels.sparse.merging import union
 from iverson.layouts import Pattern, Zero, layouts_by_type, support_pattern
-from iverson.layouts.symbols import PatternSymbol, follows
+from iverson.layouts.pattern_symbols import PatternSymbol, follows
 
 Params = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ cycle.
 - `block_calls`: code of programs that run in blocks along an axis.
 - `shape_polymorphism`: code of an op for every shape.
 - `index_errors`: index errors of kernels in the terms of the definition.
-- `lowered_work`: points and bytes of a lowered program.
+- `program_work`: points and bytes of a lowered program.
 - `kernel_report`: the part of `explain` on kernels, stages and hints.
 - `explanation`: `explain`.
 """

@@ -20,7 +20,7 @@ from iverson.te.elimination.zero_elimination import is_symbolic
 from iverson.te.ir.expressions import Var, typical
 from iverson.te.ir.nodes import Program
 from iverson.te.lowering.lowered_program import Fill, Interpreted, Lowered, Run, SomeProduct
-from iverson.te.lowering.lowered_work import work
+from iverson.te.lowering.program_work import work
 from iverson.te.lowering.statement_lowering import afresh
 from iverson.te.rewrites.axis_blocks import bytes_of, in_blocks, is_large
 from iverson.te.rewrites.inlining import choices

@@ -6,7 +6,7 @@ import cycle.
 - `operator`: `te.op`, a Python function of placeholders as an op.
 - `index_maps`: the entry map of a program, for demand and support.
 - `example_axis`: batching, an axis for the examples.
-- `tensor_boxes`: the part of a program that writes a box of a tensor.
+- `box_restriction`: the part of a program that writes a box of a tensor.
 - `selected_inputs`: a program with entries of one input left out.
 - `preferred_rules`: derived rules in place of hand-written ones of the op table.
 """

@@ -30,7 +30,7 @@ from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import as_int
-from iverson.core.surroundings import Guard, guards_of
+from iverson.core.trace_guards import Guard, guards_of
 from iverson.expr.nodes import Apply, Const, postorder
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, support_of, to_strided
@@ -49,10 +49,10 @@ from iverson.te.lowering.block_calls import Blocked, lowered_in_blocks
 from iverson.te.lowering.lowered_program import Lowered
 from iverson.te.lowering.shape_polymorphism import AnyShape
 from iverson.te.lowering.statement_lowering import lower
+from iverson.te.ops.box_restriction import has_parts, part_of
 from iverson.te.ops.example_axis import over_examples
 from iverson.te.ops.index_maps import IndexMaps, Relation
 from iverson.te.ops.selected_inputs import of_selection
-from iverson.te.ops.tensor_boxes import has_parts, part_of
 from iverson.te.rewrites.axis_blocks import is_large
 
 Build = Callable[..., Any]

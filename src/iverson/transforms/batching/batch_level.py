@@ -42,10 +42,18 @@ from iverson.core.shapes import as_int
 from iverson.core.table import F
 from iverson.graph.control.cond_checkpoint import ControlOp
 from iverson.graph.ir.operations import draws_of
-from iverson.kernels.pattern_origins import UNKNOWN, Origin, Stored, Unclear, origin_of, origins, stored_once
+from iverson.kernels.deferred_patterns import (
+    UNKNOWN,
+    Origin,
+    Stored,
+    Unclear,
+    origin_of,
+    origins,
+    stored_once,
+)
 from iverson.layouts import Layout, Sparse, Strided, Zero, register, support_of, to_strided
-from iverson.layouts.batches import each
-from iverson.layouts.symbols import StandIn, handed_out
+from iverson.layouts.block_diagonal import each
+from iverson.layouts.pattern_symbols import StandIn, handed_out
 from iverson.ops.moves.shape_ops import concat_offsets
 from iverson.ops.rules.batching import Examples, one_by_one, rule_of
 from iverson.transforms.batching.function_batching import by_rule, each_example, over_examples

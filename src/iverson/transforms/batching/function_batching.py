@@ -17,7 +17,7 @@ from iverson.core.dispatch import Handle, is_tracked, slot_of
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.core.python.caller import warn
-from iverson.kernels.pattern_origins import UNKNOWN, Stored, note_stored, origin_of, resolved, same
+from iverson.kernels.deferred_patterns import UNKNOWN, Stored, note_stored, origin_of, resolved, same
 from iverson.ops import F
 from iverson.transforms.trees import flatten, fresh, unflatten
 

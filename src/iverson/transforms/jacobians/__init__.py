@@ -5,6 +5,6 @@ those listed before it.
 
 - `dependence`: the entries of inputs that each entry of an output depends on.
 - `grouping`: columns that share no row, in groups (Curtis, Powell and Reid).
-- `columns`: pullbacks and pushforwards of many unit vectors at once.
+- `unit_vector_passes`: pullbacks and pushforwards of many unit vectors at once.
 - `sparse_jacobian`: the plan of the passes, and the blocks they give.
 """

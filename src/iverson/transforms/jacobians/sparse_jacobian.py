@@ -20,9 +20,9 @@ from iverson.array_api.sparse_arrays.sparse_construction import sparse_coo_tenso
 from iverson.core import dtypes
 from iverson.core.dispatch import make_handle
 from iverson.ops import F
-from iverson.transforms.jacobians.columns import Seeds, pulled, pushed
 from iverson.transforms.jacobians.dependence import Dependence, dependences, structure
 from iverson.transforms.jacobians.grouping import group_numbers
+from iverson.transforms.jacobians.unit_vector_passes import Seeds, pulled, pushed
 
 Numbers = NDArray[np.int64]
 #: Of fewer rows or columns than this, each gets a pass of its own.

@@ -11,8 +11,8 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels import box
 from iverson.kernels.kernel_registry import register
-from iverson.kernels.sparse.sparse_forms import read, sparse
-from iverson.kernels.sparse.sparse_parts import is_plain
+from iverson.kernels.sparse.sparse_operands import read, sparse
+from iverson.kernels.sparse.sparse_slices import is_plain
 from iverson.layouts import (
     Box,
     Bracket,
@@ -25,7 +25,7 @@ from iverson.layouts import (
     counting_sorts,
 )
 from iverson.layouts.pattern import matches
-from iverson.layouts.symbols import kept
+from iverson.layouts.pattern_symbols import kept
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]

@@ -9,7 +9,6 @@ import numpy as np
 from iverson.array_api.conventions.operands import as_inexact, as_operand, by_columns
 from iverson.array_api.entries.manipulation import diagonal, matrix_transpose
 from iverson.array_api.linear_algebra.contraction import matmul, outer, tensordot, vecdot
-from iverson.array_api.linear_algebra.inverses import matrix_rank, pinv
 from iverson.array_api.linear_algebra.matrix_functions import (
     block_diag,
     cond,
@@ -19,6 +18,7 @@ from iverson.array_api.linear_algebra.matrix_functions import (
     multi_dot,
     sqrtm,
 )
+from iverson.array_api.linear_algebra.pseudoinverse import matrix_rank, pinv
 from iverson.array_api.linear_algebra.systems import (
     LstsqResult,
     LUFactorResult,

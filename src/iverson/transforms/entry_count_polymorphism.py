@@ -4,7 +4,7 @@ A trace is of operands that store so many entries. Where a second one, with numb
 place of these, writes down the same but for the numbers, what the function computes does not depend on them:
 calls with other numbers run programs for a *capacity*, at least as many entries
 (`iverson.graph.lowering.padding`). A function that reads such a number is not traced for any
-(`iverson.layouts.symbols.handed_out`).
+(`iverson.layouts.pattern_symbols.handed_out`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iverson.graph.ir.pattern_binding import on_actual
 from iverson.graph.ir.print import numbers, text_and_objects
 from iverson.graph.lowering.padding import with_counts
 from iverson.layouts import Pattern, Strided, Zero
-from iverson.layouts.symbols import Binding, Counts, PatternSymbol, StandIn, examples, symbol_for
+from iverson.layouts.pattern_symbols import Binding, Counts, PatternSymbol, StandIn, examples, symbol_for
 from iverson.transforms.pytree_tracing import TracedFunction
 
 #: Constants of both traces are compared if they have at most so many entries.

@@ -29,7 +29,7 @@ from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, coordinates_of
 from iverson.layouts.placement import converted
-from iverson.layouts.weak import ForOthers, StillUsed
+from iverson.layouts.weak_tables import ForOthers, StillUsed
 
 #: Which pattern each symbol is, in a call.
 Binding = dict["PatternSymbol", Pattern]

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
-from iverson.autograd.joint import JointOp
+from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, make_node, next_number, reachable, user_call
 from iverson.core.aval import Aval

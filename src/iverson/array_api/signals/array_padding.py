@@ -17,7 +17,7 @@ from iverson.array_api.reduction.reductions import min as _min
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.shapes import as_int, check_choice, check_storable
-from iverson.kernels.pattern_origins import is_sparse
+from iverson.kernels.deferred_patterns import is_sparse
 from iverson.ops import F
 
 if TYPE_CHECKING:

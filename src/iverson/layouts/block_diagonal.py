@@ -15,7 +15,7 @@ from iverson.layouts import conversion
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, addresses, index_dtype
-from iverson.layouts.symbols import follows
+from iverson.layouts.pattern_symbols import follows
 
 
 def diagonal(pattern: Pattern) -> Pattern:

@@ -25,7 +25,7 @@ from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
 from iverson.kernels.kernel_registry import may_store, run_in_layouts
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, is_strided
-from iverson.layouts.symbols import Make, PatternRead, PatternSymbol, follows, kept
+from iverson.layouts.pattern_symbols import Make, PatternRead, PatternSymbol, follows, kept
 
 Params = dict[str, Any]
 

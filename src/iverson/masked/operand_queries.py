@@ -14,10 +14,10 @@ from iverson.core.dispatch import make_handle, zero_filled
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.arrays import repeat, tile
 from iverson.handles.subscripts import as_index
-from iverson.masked.computed import Computed
 from iverson.masked.mask import Mask
 from iverson.masked.sparse_masks import of_coordinates
 from iverson.masked.tensor import MaskedTensor
+from iverson.masked.traced_masks import Computed
 from iverson.ops import F
 
 

@@ -18,7 +18,7 @@ from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, coun
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.pattern_parts import Ends, is_line_of, joined, line, line_put_back, part, put_back
 from iverson.layouts.placement import Placement, placements
-from iverson.layouts.weak import StillUsed
+from iverson.layouts.weak_tables import StillUsed
 
 Array = np.ndarray[Any, Any]
 

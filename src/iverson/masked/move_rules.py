@@ -20,11 +20,11 @@ from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, coordinates_of
-from iverson.masked.computed import mask_of, moves_known
-from iverson.masked.computed import moved as moved_with_masks
 from iverson.masked.mask import Array, Mask, taken
 from iverson.masked.sparse_masks import Stored, of_coordinates, of_numbers
 from iverson.masked.tensor import MaskedTensor
+from iverson.masked.traced_masks import mask_of, moves_known
+from iverson.masked.traced_masks import moved as moved_with_masks
 from iverson.ops import TABLE, F
 
 Args = tuple[Any, ...]
