@@ -6,7 +6,7 @@ the mathematics. The operations on a layout's values are in `iverson.kernels`, n
 Import rule: `layouts` imports `core` alone; each module or folder imports only those before it in this list.
 
 - `layout_registry`: the record of a layout, and the registry.
-- `strided`: the layout of NumPy arrays, in which every entry is stored.
+- `strided`: NumPy arrays, in which every entry is stored; who owns their memory, by reference counts.
 - `packed`: the layout of the entries at which a mask holds.
 - `counting_sorts`: linear passes over the lines of compressed matrices.
 - `weak_tables`: tables that forget a pattern when it is no longer in use.

@@ -16,7 +16,7 @@ imports only those listed before it.
 - `align`: the common mask of several operands.
 - `construct`: `masked_tensor` and `as_masked_tensor`.
 - `operand_queries`: answers to other packages' questions about masked operands.
-- `move_rules`: rules of ops that move entries.
+- `move_rules`: rules of ops that move entries: indexing, assignment (also which entries exist then), joining.
 - `axis_rules`: rules of reductions, scans, softmax and sorting.
 - `segment_rules`: rules of ops over segments.
 - `window_rules`: rules of pooling and convolution.
