@@ -46,13 +46,14 @@ test-minimum:  ## run the tests with the oldest versions of what Iverson needs
 test-latest:  ## run the tests with the newest versions: make test-latest PYTHON=python3.13
 	$(MAKE) test VENV=.venv-latest-$(notdir $(PYTHON)) PINS=/dev/null
 
-lint: $(VENV)/.stamp-dev  ## check style, types, import directions and the pictures of docs/design
+lint: $(VENV)/.stamp-dev  ## check style, types, import directions, pictures of docs/design and counts that may only fall
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pyright --pythonpath $(PY)
 	$(VENV)/bin/lint-imports
 	$(PY) -m tools.pictures --check
+	$(PY) -m tools.words --check
 
 format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
 	$(VENV)/bin/ruff check --fix .
