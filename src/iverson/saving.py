@@ -34,6 +34,7 @@ from iverson.core.dispatch import is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.python import locks
 from iverson.handles import Tensor, asarray
+from iverson.handles.typing import Loaded
 from iverson.layouts import Sparse, layouts
 from iverson.masked import MaskedTensor
 from iverson.masked.construct import masked_tensor
@@ -81,7 +82,7 @@ def save(path: str | os.PathLike[str], tree: Any, /) -> None:
     _replace(target, lambda file: np.savez(file, allow_pickle=False, **members))
 
 
-def load(path: str | os.PathLike[str], /) -> Any:
+def load(path: str | os.PathLike[str], /) -> Loaded:  # type: ignore[type-var]
     """The tree that `save` wrote to a file.
 
     Raises ArgumentError for a file that is none of these, or names a dataclass that this process has not
@@ -95,13 +96,14 @@ def load(path: str | os.PathLike[str], /) -> Any:
     """
     source = _path(path, "load")
     if source.suffix == ".safetensors":
-        return _nested({name: asarray(a) for name, a in _package("load").load_file(source).items()})
+        leaves = {name: asarray(a) for name, a in _package("load").load_file(source).items()}
+        return _nested(leaves)  # type: ignore[return-value]
     try:
         with _READING, np.load(source, allow_pickle=False) as members:
             said = json.loads(members[TREE].tobytes().decode())
             if said["format"] != FORMAT:
                 raise ValueError(f"its format is {said['format']!r}")
-            return _read(said["tree"], lambda k: _in_own_dtype(members[str(k)]))
+            return _read(said["tree"], lambda k: _in_own_dtype(members[str(k)]))  # type: ignore[no-any-return]
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ArgumentError(
             "load", "path", got=f"{source}: {error}", expected="a file that iverson.save wrote"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Any, assert_type
 
 import numpy as np
@@ -147,10 +148,6 @@ def gradients(x: Tensor, m: MaskedTensor) -> None:
     optimizer = optim.Adam([x], lr=1e-3)
     optimizer.step([x.grad])
 
-    def energy(v: Tensor) -> Tensor:
-        return (v**3).sum()
-
-    assert_type(iv.value_and_grad(energy)(x), tuple[Any, Any])
     assert_type(iv.jvp(energy, (x,), (x,)), tuple[Tensor, Tensor])
     slope: Tensor = iv.grad(energy)(x)
     slope.sum()
@@ -159,6 +156,125 @@ def gradients(x: Tensor, m: MaskedTensor) -> None:
     with iv.explain.count() as work:
         energy(x)
     assert_type(work.products, int)
+
+
+def energy(v: Tensor) -> Tensor:
+    return (v**3).sum()
+
+
+def scaled(v: Tensor, w: dict[str, Tensor], power: int = 2) -> Tensor:
+    return (v * w["scale"]).sum() ** power
+
+
+def loss(w: dict[str, Tensor], v: Tensor) -> Tensor:
+    return scaled(v, w)
+
+
+def with_count(v: Tensor) -> tuple[Tensor, int]:
+    return energy(v), v.size
+
+
+def specified(v: MaskedTensor) -> Tensor:
+    return (v * v).sum().to_tensor(0)
+
+
+def parts(v: Tensor) -> dict[str, Tensor]:
+    return {"square": v * v, "cube": v**3}
+
+
+def rates(v: Tensor, w: Tensor) -> Tensor:
+    return v * w
+
+
+def derivatives(x: Tensor, m: MaskedTensor) -> None:
+    """A derivative has the type of what it is in, by whatever ways the transforms are nested."""
+    w = {"scale": iv.asarray(2.0)}
+    assert_type(iv.grad(energy)(x), Tensor)
+    assert_type(iv.grad(energy)(2.0), Tensor)
+    assert_type(iv.grad(specified)(m), MaskedTensor)
+    assert_type(iv.grad(loss)(w, x), dict[str, Tensor])
+    assert_type(iv.grad(scaled)(x, w, power=3), Tensor)
+    assert_type(iv.grad(scaled, argnums=1)(x, w), dict[str, Tensor])
+    assert_type(iv.grad(scaled, (0, 1))(x, w), tuple[Tensor, dict[str, Tensor]])
+    assert_type(iv.grad(with_count, has_aux=True)(x), tuple[Tensor, int])
+    assert_type(iv.grad(iv.sum)(x), Tensor)
+    assert_type(iv.value_and_grad(energy)(x), tuple[Tensor, Tensor])
+    assert_type(iv.value_and_grad(loss)(w, x), tuple[Tensor, dict[str, Tensor]])
+    assert_type(iv.value_and_grad(scaled, (0, 1))(x, w), tuple[Tensor, tuple[Tensor, dict[str, Tensor]]])
+    assert_type(iv.value_and_grad(with_count, has_aux=True)(x), tuple[tuple[Tensor, int], Tensor])
+    assert_type(iv.vjp(energy, x)[0], Tensor)
+    assert_type(iv.jacobian(energy)(x), Tensor)
+    assert_type(iv.jacobian(parts)(x[0]), dict[str, Tensor])
+    assert_type(iv.jacobian(loss)(w, x), dict[str, Tensor])
+    assert_type(iv.jacobian(iv.grad(energy), layout="coo")(x[0]), Tensor)
+    assert_type(iv.hessian(energy)(x[0]), Tensor)
+
+
+def transformed(x: Tensor, m: MaskedTensor) -> None:
+    """Functions of functions keep parameters and results."""
+    w = {"scale": iv.asarray(2.0)}
+    assert_type(iv.jit(energy)(x), Tensor)
+    assert_type(iv.jit(iv.sin)(m), MaskedTensor)
+    assert_type(iv.jit(iv.grad(loss))(w, x), dict[str, Tensor])
+    assert_type(iv.jit(iv.value_and_grad(loss))(w, x), tuple[Tensor, dict[str, Tensor]])
+    assert_type(iv.vmap(energy)(x), Tensor)
+    assert_type(iv.vmap(scaled, in_axes=(0, None))(x, w), Tensor)
+    assert_type(iv.vmap(parts)(x), dict[str, Tensor])
+    assert_type(iv.vmap(iv.sin)(x), Tensor)
+    assert_type(iv.vmap(iv.grad(energy))(x), Tensor)
+    assert_type(iv.vmap(iv.hessian(energy))(x), Tensor)
+    assert_type(iv.jit(iv.vmap(iv.grad(energy)))(x), Tensor)
+    assert_type(iv.checkpoint(energy)(x), Tensor)
+    assert_type(iv.cond(x.sum() > 0, energy, energy, x), Tensor)
+    assert_type(iv.while_loop(lambda c: c < 10, lambda c: c * 2, x[0, 0]), Tensor)
+    assert_type(iv.fori_loop(0, 3, lambda i, c: c * 2, x), Tensor)
+
+
+def loops(x: Tensor) -> None:
+    def step(carry: Tensor, v: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        return carry + v.sum(), {"square": v * v}
+
+    def doubled(carry: Tensor, _: None) -> tuple[Tensor, None]:
+        return carry * 2, None
+
+    assert_type(iv.scan(step, iv.asarray(0.0), x), tuple[Tensor, dict[str, Tensor]])
+    assert_type(iv.scan(step, 0.0, x), tuple[Tensor, dict[str, Tensor]])
+    assert_type(iv.scan(step, iv.asarray(0.0), x.detach().numpy()), tuple[Tensor, dict[str, Tensor]])
+    assert_type(iv.scan(step, 0.0, x.detach().numpy()), tuple[Tensor, dict[str, Tensor]])
+    assert_type(iv.scan(doubled, 1.0, length=3), tuple[Tensor, None])
+    assert_type(iv.scan(doubled, x, length=3), tuple[Tensor, None])
+    assert_type(iv.scan(lambda c, v: (c + v.sum(), c * 2), iv.asarray(0.0), x), tuple[Tensor, Tensor])
+
+
+@te.op
+def blurred(x: te.Tensor) -> te.Tensor:
+    return te.compute((x.shape[0] - 1,), lambda i: x[i] + x[i + 1])
+
+
+@te.op(name="both", results=2)
+def sine_and_cosine(x: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+    return te.compute(x.shape, lambda i: te.sin(x[i])), te.compute(x.shape, lambda i: te.cos(x[i]))
+
+
+def ops(x: Tensor) -> None:
+    assert_type(blurred(x), Tensor)
+    assert_type(sine_and_cosine(x.detach().numpy()), tuple[Tensor, ...])
+    assert_type(iv.vmap(blurred)(iv.ones((2, 3))), Tensor)
+    iv.grad(lambda v: blurred(v).sum())(x).sum()
+
+
+def files(x: Tensor, optimizer: optim.Optimizer) -> None:
+    """What a file is read as says what is read: an annotation, or a parameter that takes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        iv.save(f"{folder}/weights", {"x": x.detach()})
+        weights: dict[str, Tensor] = iv.load(f"{folder}/weights")
+        assert_type(weights["x"].sum(), Tensor)
+        tree = iv.load(f"{folder}/weights")
+        assert isinstance(tree, dict)
+        assert isinstance(tree["x"], Tensor)
+        assert_type(tree["x"].sum(), Tensor)
+        iv.save(f"{folder}/state", optimizer.state_dict())
+        optimizer.load_state_dict(iv.load(f"{folder}/state"))
 
 
 def tables(x: Tensor, m: MaskedTensor) -> None:
@@ -190,6 +306,11 @@ def main() -> None:
     methods(x, m)
     namespaces(x)
     gradients(x, m)
+    derivatives(x, m)
+    transformed(x, m)
+    loops(x)
+    ops(x[0])
+    files(x, optim.Adam([iv.ones(2, requires_grad=True)]))
     tables(iv.eye(2), m)
     expressions()
 

@@ -84,8 +84,8 @@ def transforms(x: Tensor) -> None:
     def energy(v: Tensor) -> Tensor:
         return v.sum()
 
-    iv.grad(x)  # type: ignore[arg-type]
-    iv.grad(energy, argnum=1)  # type: ignore[call-arg]
-    iv.grad(energy)(x, x)  # type: ignore[call-arg]
-    iv.jacobian(energy, mode="backward")  # type: ignore[arg-type]
+    iv.grad(x)  # type: ignore[call-overload]
+    iv.grad(energy, argnum=1)  # type: ignore[call-overload]
+    iv.grad(energy)(x, x)  # type: ignore[call-overload]
+    iv.jacobian(energy, mode="backward")  # type: ignore[call-overload]
     iv.value_and_grad(energy)(x).sum()  # type: ignore[attr-defined]

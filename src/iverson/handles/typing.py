@@ -16,14 +16,20 @@ from iverson.handles.array import Array
 from iverson.handles.tensor import Tensor
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance as _Dataclass
     from numpy import typing as _numpy
     from typing_extensions import TypeVar
 
     DTypeLike: TypeAlias = _numpy.DTypeLike
+    _Leaf: TypeAlias = Array | np.ndarray[Any, Any] | np.generic | complex | str | None
+    #: A tree in a file (`iverson.load`).
+    Tree: TypeAlias = _Leaf | dict[str | int, "Tree"] | list["Tree"] | tuple["Tree", ...] | _Dataclass
+    #: A tree of the type that is expected where the function is called.
+    Loaded = TypeVar("Loaded", default=Tree)
 
     A = TypeVar("A", bound=Array, default=Tensor)
 else:
-    A = DTypeLike = Any
+    A = DTypeLike = Tree = Loaded = Any
 
 #: What functions take as a plain array. Lists are not among it: `iverson.asarray` turns one into a Tensor.
 ArrayLike: TypeAlias = Union[Tensor, "np.ndarray[Any, Any]", np.generic, complex]

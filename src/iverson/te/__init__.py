@@ -68,7 +68,6 @@ from iverson.te.language.definitions import (
 from iverson.te.language.scan import scan
 from iverson.te.language.schedule_hints import keep, parallel, recompute, unroll
 from iverson.te.lowering.explanation import explain
-from iverson.te.ops.operator import op
 from iverson.te.ops.preferred_rules import prefer_derived, with_notation
 
 __all__ = [
@@ -113,7 +112,10 @@ __all__ = [
 
 if _typing.TYPE_CHECKING:
     from iverson.te._elementwise import *
+    from iverson.te.ops.op_signature import op as op
 else:
+    from iverson.te.ops.operator import op as op
+
     __all__ += list(SCALARS)
 
     def __getattr__(name: str) -> _typing.Any:

@@ -13,6 +13,7 @@ sub-packages below, each imports only those listed before it.
 - `jit`: functions traced once for each kind of arguments, then compiled.
 - `batching`: `vmap`.
 - `jacobians`: sparse Jacobians from few passes.
+- `signatures`: types of the functions that derivatives return, for type checkers.
 - `derivatives`: `grad`, `vjp`, `jvp`, `jacobian`, `hessian` and `hvp`.
 - `control_flow`: `cond`, `scan`, loops and `checkpoint`.
 - `python_callbacks`: Python code as a step of graphs.

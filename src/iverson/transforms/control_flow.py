@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from iverson.graph.control.cond_checkpoint import checkpointed, chosen
 from iverson.graph.control.scan_loop import scanned, scanned_in_blocks
 from iverson.graph.control.while_loop import repeated
 from iverson.graph.ir.nodes import Graph, Value
-from iverson.handles import asarray
+from iverson.handles import Tensor, asarray
 from iverson.kernels.deferred_patterns import (
     UNKNOWN,
     Either,
@@ -47,10 +47,14 @@ from iverson.kernels.deferred_patterns import (
 from iverson.layouts import support_of
 from iverson.transforms.batching import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.pytree_tracing import TracedFunction
-from iverson.transforms.trees import as_named, flatten, opened, tensors, unflatten
+from iverson.transforms.trees import P, R, as_named, flatten, opened, tensors, unflatten
 
-P = ParamSpec("P")
-R = TypeVar("R")
+#: Arrays and numbers that are no tensors yet.
+Number: TypeAlias = np.ndarray[Any, Any] | np.generic | complex
+#: Of a scan: its carry, a slice, and the result of a step.
+C = TypeVar("C")
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 
 class _Leaves:
@@ -404,6 +408,60 @@ def _check_carry(
     )
 
 
+@overload
+def scan(
+    f: Callable[[Tensor, Tensor], tuple[Tensor, Y]],
+    init: Number,
+    xs: Number,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[Tensor, Y]: ...
+@overload
+def scan(
+    f: Callable[[Tensor, X], tuple[Tensor, Y]],
+    init: Number,
+    xs: X,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[Tensor, Y]: ...
+@overload
+def scan(
+    f: Callable[[Tensor, None], tuple[Tensor, Y]],
+    init: Number,
+    xs: None = None,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[Tensor, Y]: ...
+@overload
+def scan(
+    f: Callable[[C, Tensor], tuple[C, Y]],
+    init: C,
+    xs: Number,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[C, Y]: ...
+@overload
+def scan(
+    f: Callable[[C, X], tuple[C, Y]],
+    init: C,
+    xs: X,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[C, Y]: ...
+@overload
+def scan(
+    f: Callable[[C, None], tuple[C, Y]],
+    init: C,
+    xs: None = None,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: bool | int = False,
+) -> tuple[C, Y]: ...
 @checked
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
@@ -678,7 +736,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, R], R], init: R) 
         steps = max(bounds[1] - bounds[0], 0)
         check_storable((steps,), np.dtype(np.int64), "fori_loop", "upper")
         with speaking_as("fori_loop", f="body_fun"):
-            return scan(once, init, asarray(np.arange(*bounds, dtype=np.int64)))[0]  # type: ignore[no-any-return]
+            return scan(once, init, asarray(np.arange(*bounds, dtype=np.int64)))[0]
     start, stop = (asarray(np.asarray(b, np.int64)) if isinstance(b, int) else b for b in bounds)
     with speaking_as("fori_loop"):
         return while_loop(

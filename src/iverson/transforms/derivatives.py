@@ -8,7 +8,7 @@ and a transform at the top leaves no graph behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from iverson.transforms.jacobians.sparse_jacobian import blocks, plan, stored_wh
 from iverson.transforms.jacobians.unit_vector_passes import by_columns, by_rows
 from iverson.transforms.trees import (
     Function,
+    P,
+    R,
     arguments,
     as_named,
     flatten,
@@ -42,10 +44,20 @@ from iverson.transforms.trees import (
     wrapped,
 )
 
+if TYPE_CHECKING:
+    from iverson.transforms.signatures import (
+        Gradient,
+        GradientAndAux,
+        GradientPair,
+        Hessian,
+        Jacobian,
+        SecondGradient,
+        ValueAndGradient,
+        ValueAndGradientPair,
+    )
+
 #: The position of an argument, or several.
 Argnums = SupportsIndex | Sequence[SupportsIndex]
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class Linearization:
@@ -257,7 +269,19 @@ def _with_argnums(
     return partial, [args[n] for n in positions], single
 
 
-@checked
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]
+    function: Callable[P, R], argnums: Literal[0] = 0, has_aux: bool = False
+) -> ValueAndGradient[P, R]: ...
+@overload
+def value_and_grad(
+    function: Callable[P, R], argnums: tuple[Literal[0], Literal[1]], has_aux: bool = False
+) -> ValueAndGradientPair[P, R]: ...
+@overload
+def value_and_grad(
+    function: Callable[P, R], argnums: Argnums, has_aux: bool = False
+) -> Callable[P, tuple[R, Any]]: ...
+@checked  # type: ignore[misc]
 def value_and_grad(
     function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[P, tuple[Any, Any]]:
@@ -302,7 +326,27 @@ def value_and_grad(
     return call
 
 
-@checked
+@overload
+def grad(  # type: ignore[overload-overlap]
+    function: Callable[P, R], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Gradient[P]: ...
+@overload
+def grad(  # type: ignore[overload-overlap]
+    function: Callable[P, tuple[object, R]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> GradientAndAux[P, R]: ...
+@overload
+def grad(
+    function: Callable[P, R], argnums: Literal[1], has_aux: Literal[False] = False
+) -> SecondGradient[P]: ...
+@overload
+def grad(
+    function: Callable[P, R], argnums: tuple[Literal[0], Literal[1]], has_aux: Literal[False] = False
+) -> GradientPair[P]: ...
+@overload
+def grad(function: Callable[P, R], argnums: Argnums, has_aux: bool = False) -> Callable[P, Any]: ...
+@overload
+def grad(function: Callable[P, R], argnums: Argnums = 0, *, has_aux: bool) -> Callable[P, Any]: ...
+@checked  # type: ignore[misc]
 def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
     """A function that returns the gradient of a scalar function; parameters as `value_and_grad`.
 
@@ -324,7 +368,23 @@ def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
     return call
 
 
-@checked
+@overload
+def jacobian(
+    function: Callable[P, R],
+    argnums: Literal[0] = 0,
+    mode: Literal["auto", "reverse", "forward"] = "auto",
+    chunk_size: int | None = None,
+    layout: Literal["strided", "coo", "csr", "csc"] = "strided",
+) -> Jacobian[P, R]: ...
+@overload
+def jacobian(
+    function: Callable[P, R],
+    argnums: Argnums,
+    mode: Literal["auto", "reverse", "forward"] = "auto",
+    chunk_size: int | None = None,
+    layout: Literal["strided", "coo", "csr", "csc"] = "strided",
+) -> Callable[P, Any]: ...
+@checked  # type: ignore[misc]
 def jacobian(
     function: Callable[P, Any],
     argnums: Argnums = 0,
@@ -437,7 +497,21 @@ def _check_held(line: Any, layout: str) -> None:
                 )
 
 
-@checked
+@overload
+def hessian(
+    function: Callable[P, R],
+    argnums: Literal[0] = 0,
+    chunk_size: int | None = None,
+    layout: Literal["strided", "coo", "csr", "csc"] = "strided",
+) -> Hessian[P]: ...
+@overload
+def hessian(
+    function: Callable[P, R],
+    argnums: Argnums,
+    chunk_size: int | None = None,
+    layout: Literal["strided", "coo", "csr", "csc"] = "strided",
+) -> Callable[P, Any]: ...
+@checked  # type: ignore[misc]
 def hessian(
     function: Callable[P, Any],
     argnums: Argnums = 0,

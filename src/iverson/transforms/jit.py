@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 
@@ -64,10 +64,8 @@ from iverson.layouts.pattern_symbols import (
 from iverson.masked.policies import USUAL, current
 from iverson.transforms.entry_count_polymorphism import AnyCount, Symbols, stand_ins
 from iverson.transforms.pytree_tracing import TracedFunction, differentiates
-from iverson.transforms.trees import flatten, flatten_exactly, handed_out, unflatten
+from iverson.transforms.trees import P, R, flatten, flatten_exactly, handed_out, unflatten
 
-P = ParamSpec("P")
-R = TypeVar("R")
 _ARRAYS = (np.ndarray, np.generic)
 NO_SYMBOLS: Symbols = {}
 #: How many traces of a kind are followed by one for any number of entries.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
@@ -30,7 +30,18 @@ from iverson.masked import masked_tensor
 from iverson.masked.traced_masks import any_computed
 from iverson.ops import TABLE
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Tensor)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
 Function = Callable[..., Any]
+#: The parameters of a function; ``R`` is its result, a Tensor where nothing else says what it is.
+P = ParamSpec("P")
 
 #: What trees are mostly made of.
 _PLAIN = frozenset((Tensor, tuple, list, dict, int, float, str))

@@ -96,6 +96,7 @@ CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
     "Function": as_function,
     "Callable[[Any], Any]": as_function,
     "Callable[P, Any]": as_function,
+    "Callable[P, R]": as_function,
     "Sequence[Any]": as_sequence,
     **{name: _in_range(name) for name in _RANGES},
     **{f"{name} | None": _or_none(_in_range(name)) for name in _RANGES},

@@ -267,7 +267,7 @@ class PartitionedTable(TableRows):
         """
         where = Path(folder).absolute()
         where.mkdir(parents=True, exist_ok=True)
-        old = iv.load(where / MANIFEST)["files"] if (where / MANIFEST).exists() else []
+        old = _manifest(where)["files"] if (where / MANIFEST).exists() else []
         count, number = len(self.placement), self._number
         paths = {p: where / f"{number}-{p}-of-{count}-{os.urandom(4).hex()}.npz" for p in range(count)}
         self._asked(f"a checkpoint in {where}", lambda actor, p: actor.save(str(paths[p])))
@@ -284,7 +284,7 @@ class PartitionedTable(TableRows):
         Raises ShapeError for a table of another shape, OSError where there is none.
         """
         where = Path(folder).absolute()
-        said = iv.load(where / MANIFEST)
+        said = _manifest(where)
         if tuple(said["shape"]) != self.shape:
             raise ShapeError(
                 "load", "folder", got=f"a table of shape {said['shape']}", expected=f"{self.shape}"
@@ -353,7 +353,7 @@ class PartitionedTable(TableRows):
             with waiting(NAME, f"the start of partition {p} of {count}", self.timeout):
                 found[p] = future.result(timeout=self.timeout)
         if self._folder is not None:
-            paths = [str(self._folder / name) for name in iv.load(self._folder / MANIFEST)["files"]]
+            paths = [str(self._folder / name) for name in _manifest(self._folder)["files"]]
             reading = {p: actor.load(paths) for p, actor in found.items()}
             for p, answer in reading.items():
                 with waiting(NAME, f"partition {p} of {count} to read {self._folder}", self.timeout):
@@ -392,6 +392,12 @@ class PartitionedTable(TableRows):
         )
         error.rows, error.steps = tuple(rows.tolist()), tuple(steps)
         return error
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The shape of a saved table, its step, and the names of its files."""
+    manifest: dict[str, Any] = iv.load(folder / MANIFEST)
+    return manifest
 
 
 def _shown(numbers: Any) -> str:

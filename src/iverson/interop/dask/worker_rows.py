@@ -116,7 +116,7 @@ class HeldRows:
     def load(self, paths: Sequence[str]) -> int:
         """Take over the rows of this partition from files of any partitions; returns their step."""
         for path in paths:
-            saved = iv.load(path)
+            saved: dict[str, Any] = iv.load(path)
             mine = np.flatnonzero(saved["rows"] % self._parts == self._part)
             self._steps = saved["steps"]
             (arrays,) = saved["optimizer"]["states"]

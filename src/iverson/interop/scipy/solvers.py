@@ -214,7 +214,7 @@ def least_squares(
         return scipy.optimize.least_squares(
             _numbers(call),
             start,
-            jac=_numbers(iv.jacobian(call, layout=layout)),  # type: ignore[arg-type]
+            jac=_numbers(iv.jacobian(call, layout=layout)),  # type: ignore[call-overload]
             bounds=bounds,
             method=method,
             **options,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from iverson.kernels.index_keys import canonical_slice
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.ops import F
 from iverson.transforms.batching.batch_level import Batch, Batched, chunk, joined
-from iverson.transforms.trees import as_named, flatten, is_wrapper, tensors, unflatten
-
-P = ParamSpec("P")
+from iverson.transforms.trees import P, R, as_named, flatten, is_wrapper, tensors, unflatten
 
 
 @checked
 def vmap(
-    function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0, chunk_size: int | None = None
-) -> Callable[P, Any]:
+    function: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0, chunk_size: int | None = None
+) -> Callable[P, R]:
     """A function of arrays with an axis of examples, from a function of one example.
 
     The result is that of a loop over the examples whose results are stacked, computed by operations on all
