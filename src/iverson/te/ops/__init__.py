@@ -3,8 +3,7 @@
 Import rule: it imports any other sub-package of `te`, and none of them imports it; its modules have no
 import cycle.
 
-- `operator`: `te.op`, a Python function of placeholders as an op.
-- `op_signature`: the signature of `te.op`, for type checkers.
+- `operator`: `te.op`, a Python function of placeholders as an op; type checkers read `op_signature.pyi`.
 - `index_maps`: the entry map of a program, for demand and support.
 - `example_axis`: batching, an axis for the examples.
 - `box_restriction`: the part of a program that writes a box of a tensor.
