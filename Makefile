@@ -17,7 +17,7 @@ DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-dask test test-all test-peers test-minimum test-latest lint format stubs pictures docs bench mutate clean
+.PHONY: help demo demo-dask test test-all test-peers test-minimum test-latest lint format stubs packages pictures docs bench mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ format: $(VENV)/.stamp-dev  ## format the code and apply safe fixes
 
 stubs: $(VENV)/.stamp-dev  ## write the stubs that follow from tables
 	$(PY) -m tools.stubs
+
+packages: $(VENV)/.stamp-dev  ## write the table of packages in CONTRIBUTING.md
+	$(PY) -m tools.packages
 
 pictures: $(VENV)/.stamp-venv  ## draw the imports inside packages into the chapters of docs/design
 	$(PY) -m tools.pictures

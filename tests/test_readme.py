@@ -17,6 +17,7 @@ import iverson
 from benchmarks import page, readme
 from benchmarks.workloads import WORKLOADS
 from tests.blocks import blocks, python_blocks, run_examples
+from tools import packages
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -91,11 +92,6 @@ def test_the_measured_workloads_are_benchmarks():
     assert set(shown) <= set(WORKLOADS)
 
 
-def source_lines(package: Path) -> int:
-    files = package.rglob("*.py") if package.is_dir() else [package]
-    return sum(len(f.read_text().splitlines()) for f in files)
-
-
 def test_the_page_of_benchmarks_shows_the_same_measurements():
     """`python -m benchmarks.page` writes it, with its plot."""
     found = page.ratios(page.measured())
@@ -105,51 +101,27 @@ def test_the_page_of_benchmarks_shows_the_same_measurements():
     assert all(f"<!-- {name} -->" in drawn for name in found)
 
 
-def test_the_table_of_packages_is_about_right():
-    """Within a tenth: the table is for proportion. ``python tests/test_readme.py`` writes it anew."""
-    rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", CONTRIBUTING.read_text(), re.MULTILINE))
-    assert set(rows) == {r for r in PACKAGES if path(r) is not None}
-    for package, lines in rows.items():
-        found = path(package)
-        assert found is not None
-        assert abs(source_lines(found) - int(lines)) <= 0.1 * int(lines) + 20, package
+def rows(text: str) -> dict[str, tuple[int, str]]:
+    """The rows of the table of packages: lines and words of each."""
+    found = re.findall(r"^\| `(\w+)` \| (\d+) \| (.+) \|$", text, re.MULTILINE)
+    return {name: (int(lines), words) for name, lines, words in found}
 
 
-PACKAGES = {
-    "cli": "the command line",
-    "interop": "steps in models of torch and JAX",
-    "nn": "layers and losses as functions",
-    "testing": "gradcheck",
-    "optim": "optimizers",
-    "explain": "reports of work done and skipped",
-    "transforms": "derivatives and compilation of functions",
-    "masked": "MaskedTensor: tensors with entries that do not exist",
-    "array_api": "the public functions",
-    "handles": "the Tensor handle",
-    "graph": "traced functions: IR, differentiation, passes, compiled calls",
-    "autograd": "the engine: recording, needs, both passes, Function",
-    "ops": "the table of ops",
-    "kernels": "bodies by op family and layout",
-    "te": "tensor expressions",
-    "codegen": "loop nests and machine code",
-    "expr": "scalar expressions, which te and codegen share",
-    "layouts": "zero, strided, box, COO, CSR, CSC, BSR, BSC",
-    "core": "dtypes, shapes, errors, the Op record, scalars, dispatch",
-}
+def test_the_table_of_packages_is_that_of_the_code():
+    """`python -m tools.packages` writes it. Lines are for proportion: they are right within a tenth."""
+    text = CONTRIBUTING.read_text()
+    written, now = rows(text), rows(packages.page(text))
+    assert list(written) == list(now) == packages.packages()
+    for name, (lines, words) in now.items():
+        assert written[name][1] == words
+        assert abs(lines - written[name][0]) <= 0.1 * lines + 20, name
 
 
-def path(package: str) -> Path | None:
-    base = ROOT / "src" / "iverson"
-    return next((p for p in (base / package, base / f"{package}.py") if p.exists()), None)
-
-
-def table() -> str:
-    rows = ["| package | lines | what is there |", "| --- | --- | --- |"]
-    for package, what in PACKAGES.items():
-        found = path(package)
-        if found is not None:
-            rows.append(f"| `{package}` | {source_lines(found)} | {what} |")
-    return "\n".join(rows)
+def test_a_table_of_packages_that_is_not_there_is_an_error():
+    with pytest.raises(FileNotFoundError, match="no_such"):
+        packages.path("no_such")
+    with pytest.raises(ValueError, match="packages"):
+        packages.page("# Contributing")
 
 
 def test_importing_is_quick_and_lazy():
@@ -158,14 +130,3 @@ def test_importing_is_quick_and_lazy():
     code = f"import sys, iverson; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
-
-
-if __name__ == "__main__":
-    CONTRIBUTING.write_text(
-        re.sub(
-            r"<!-- packages -->.*<!-- /packages -->",
-            f"<!-- packages -->\n{table()}\n<!-- /packages -->",
-            CONTRIBUTING.read_text(),
-            flags=re.DOTALL,
-        )
-    )
