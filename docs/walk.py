@@ -165,7 +165,7 @@ define(
 #
 # First a walk from the inputs asked for: which nodes lie on a path to them? Then a walk back that runs a rule
 # only if its input is needed *and* a cotangent has arrived: support intersected with demand.
-# Real: autograd/plan.py decides, needs.py and engine.py carry out (there needs are boxes and patterns too).
+# Real: autograd/plan.py decides; demand_propagation.py and engine.py carry out (with boxes and patterns too).
 
 
 def grad(y: Tensor, x: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 Of a cotangent, the meet of two sets of entries is computed: its demand, the entries that are read, and its
 support, the entries that may be nonzero. Pure functions decide it here, from the op, from what is known of
-its operands, from the demands and from the supports. The passes (`engine`, `forward`, `needs`) carry the
-plans out.
+its operands, from the demands and from the supports. The passes (`engine`, `forward`, `demand_propagation`)
+carry the plans out.
 
 A support counts if it lasts. That of a value which may be differentiated later, where it is zero now, does
 not: callers give Full in its place. A plan follows from the op and the kinds of these sets; the op keeps it.

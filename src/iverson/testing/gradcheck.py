@@ -1,8 +1,8 @@
 """`gradcheck` and `gradgradcheck`: checks of a function's derivatives against difference quotients.
 
 One call runs all checks, in this order: determinism, values on copies of the inputs, both modes against
-quotients (`jacobians` in slow mode, `probes` in fast mode), each against the other, and `subsets`. The
-interface follows PyTorch's functions of the same names; fast mode does not (see `probes`).
+quotients (`jacobians` in slow mode, `fast_mode` in fast mode), each against the other, and `subsets`. The
+interface follows PyTorch's functions of the same names; fast mode does not (see `fast_mode`).
 """
 
 from __future__ import annotations
