@@ -2,7 +2,8 @@
 
 The kernel of an op follows from its facts. Where the result is zero because the bracket is, values are
 computed freely and keep the condition. An op that moves entries moves the condition along. Sums and products
-select. Every other op is computed on the selected array.
+select, and an entry of their result is left out if all of its terms are. Every other op is computed on the
+selected array.
 """
 
 from __future__ import annotations
