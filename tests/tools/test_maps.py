@@ -54,7 +54,7 @@ def test_packages_have_maps():
 
 
 def test_folders_are_of_few_modules_and_file_names_stand_in_one_folder():
-    """Shared are public names at the root, files of an IR, and what is named after a layout or SciPy's module."""
+    """Shared are public names at the root, files of an IR, and names of layouts and of SciPy's modules."""
     shared = {"nodes", "print", "parse", "verify", "interpret"}
     shared |= {p.name for p in (_ROOT / "layouts").iterdir()} | {"strided", "tensor"}
     folders = Counter()
