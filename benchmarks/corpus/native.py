@@ -50,7 +50,7 @@ def _timed(spent: list[float]) -> Iterator[None]:
 
     entry = property(lambda own: timed(own.library.functions["iverson_program"]))
     with (
-        mock.patch.object(launch.threads, "run", timed(launch.threads.run)),
+        mock.patch.object(launch.thread_pool, "run", timed(launch.threads.run)),
         mock.patch.object(blas_contraction.Product, "run", timed(blas_contraction.Product.run)),
         mock.patch.object(CompiledProgram, "_entry", entry),
     ):

@@ -152,7 +152,7 @@ def test_equal_structures_share_code_on_disk_and_in_memory(tmp_path: Any, monkey
     assert compile_program(chain(1, "other")).library is first.library
     assert len(list(tmp_path.glob("*.o"))) == 1
     compiled_program.forget()
-    monkeypatch.setattr(compiled_program.compile, "to_object", None)  # nothing is compiled again
+    monkeypatch.setattr(compiled_program.object_code, "to_object", None)  # nothing is compiled again
     again = compile_program(chain(1))
     x, w = normal(40, 40), normal(40, 40)
     np.testing.assert_array_equal(again(x, w)[0], first(x, w)[0])
