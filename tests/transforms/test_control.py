@@ -103,7 +103,7 @@ def _nested(scan, w, v, h, xs):
 
 
 def _branch(scan, w, v, h, xs):
-    cond = iv.cond if scan is iv.scan else lambda p, f, g, *a: f(*a) if bool(p) else g(*a)
+    cond = iv.cond if scan is iv.scan else lambda p, f, g, *a: iv.where(p, f(*a), g(*a))
 
     def step(c, x):
         c = cond((x[0] > 0).detach(), lambda c: iv.sin(c @ w), lambda c: c * v[0] + x, c)

@@ -118,7 +118,8 @@ def add_n(op: Op, values: Values, params: Params) -> Any:
     if not arrays and not boxes:
         return Zero(shape, dtype)
     if not arrays and (joined := _joined(boxes)) is not None:
-        return make(shape, *joined)
+        region, inner = joined
+        return make(shape, region, inner.astype(dtype, copy=False))
     if arrays:
         region = Region.full(shape)
         total = arrays[0].astype(dtype)

@@ -407,7 +407,7 @@ def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
             y = out[s] if there is None else F.where(there, out[s], 0)
             outputs.append(F.logical_or(x, y) if s[0] == "sum held" else F.add(x, y))
         outputs += [out[s] for s in _of_kind(out, "stacked")]
-        graph = level.graph(outputs)
+        graph = level.rewritten(outputs)
     kinds = [kind for kind, _ in step.seeds] + ["stacked" if s else "fixed" for s in stacked]
     order = [
         v

@@ -83,7 +83,7 @@ def _block(body: Graph, every: int, call: dict[str, Any]) -> Graph:
     inner = _steps(body, every, call)
     with Trace("scan") as level:
         given = [level.input(v.aval) for v in inner.inputs]
-        return level.graph(checkpointed(given, body=inner))
+        return level.rewritten(checkpointed(given, body=inner))
 
 
 def _steps(body: Graph, length: int, call: dict[str, Any]) -> Graph:
@@ -94,7 +94,7 @@ def _steps(body: Graph, length: int, call: dict[str, Any]) -> Graph:
             level.input(v.aval if k < fixed else Aval((length, *v.shape), v.dtype))
             for k, v in enumerate(body.inputs)
         ]
-        return level.graph(scanned(given, body=body, length=length, **call))
+        return level.rewritten(scanned(given, body=body, length=length, **call))
 
 
 def _in_blocks(x: Any, every: int) -> Any:

@@ -148,7 +148,7 @@ class _While:
             tangents = [pushed[k - consts] for k in moving if k >= consts]
             likes = [f.inputs[k] for k in moving if k >= consts]
             tangents = [zero(v) if t is UNDEFINED else t for t, v in zip(tangents, likes, strict=True)]
-            body = level.graph([*out[: len(self.body.outputs)], *tangents])
+            body = level.rewritten([*out[: len(self.body.outputs)], *tangents])
         order = [
             *range(consts),
             *(len(f.inputs) + n for n, k in enumerate(moving) if k < consts),

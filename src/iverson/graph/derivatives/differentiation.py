@@ -28,7 +28,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
 from iverson.core.entries import FULL, Stored
-from iverson.core.errors import ArgumentError, GraphError, MissingRuleError
+from iverson.core.errors import ArgumentError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.table import pinned_rules
@@ -99,14 +99,7 @@ class Recorded:
                 for x, wanted in zip(handles, requires_grad, strict=True)
             ]
             self.outputs = interpret(graph, self.variables)
-            if self.level.captured:
-                raise GraphError(
-                    "differentiate",
-                    got="a Function that reads a tensor which it did not read when it was traced",
-                    expected="forward to read the same tensors from around it in each run",
-                    remedy="make an argument of a tensor that forward reads from around it",
-                )
-            self.primal = self.level.graph(self.outputs)
+            self.primal = self.level.rewritten(self.outputs)
         #: By position, the inputs that are variables.
         self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
         self._keep = keep

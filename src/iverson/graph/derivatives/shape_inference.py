@@ -63,7 +63,7 @@ def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
 
     with level, recording(False):
         outputs = interpret(graph, [level.input(a) for a in avals], each)
-        return dead_code(level.graph([x if x is UNDEFINED else selected(x) for x in outputs]))
+        return dead_code(level.rewritten([x if x is UNDEFINED else selected(x) for x in outputs]))
 
 
 #: What is kept as it is, as a call may leave cotangents undefined.

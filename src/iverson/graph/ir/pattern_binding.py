@@ -12,7 +12,7 @@ from typing import Any
 from iverson.core.aval import Aval
 from iverson.core.dispatch import LevelValue
 from iverson.core.entries import Stored
-from iverson.graph.ir.nodes import Graph, Operand, Value, values_of
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import support_pattern
 from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual
@@ -82,6 +82,13 @@ def named(graph: Graph) -> Iterator[PatternSymbol]:
     yield from (s for v in values if (s := symbol_of(v)) is not None)
 
 
+def names_symbols(e: Equation) -> bool:
+    """True where a parameter of an equation is a symbol, or a graph that names one."""
+    return any(
+        isinstance(p, PatternSymbol) or (isinstance(p, Graph) and any(named(p))) for p in e.params.values()
+    )
+
+
 def bounds(graph: Graph) -> dict[PatternSymbol, None]:
     """The symbols with a capacity that a graph names."""
     found: dict[PatternSymbol, None] = graph.once(
@@ -114,4 +121,13 @@ def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = 
     return renamed(graph, now, param, lambda _v, _w, held: held)
 
 
-__all__ = ["binding_of", "bounds", "inputs_on_symbols", "named", "on_actual", "symbol_of", "unknown"]
+__all__ = [
+    "binding_of",
+    "bounds",
+    "inputs_on_symbols",
+    "named",
+    "names_symbols",
+    "on_actual",
+    "symbol_of",
+    "unknown",
+]

@@ -24,7 +24,7 @@ from iverson.core.errors import IversonError
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.ir.operations import is_pure
-from iverson.layouts.pattern_symbols import PatternSymbol
+from iverson.graph.ir.pattern_binding import names_symbols
 
 #: Results with more entries than this, and than what they are made of, are computed when the program runs.
 _SMALL = 4096
@@ -69,7 +69,7 @@ def _without_zeros(e: Equation, known: dict[Value, object]) -> Equation:
 
 
 def _folds(equation: Equation, known: dict[Value, object]) -> bool:
-    if not is_pure(equation) or any(isinstance(p, PatternSymbol) for p in equation.params.values()):
+    if not is_pure(equation) or names_symbols(equation):
         return False
     read = [x for x in equation.operands if type(x) is Value]
     if any(x not in known for x in read):

@@ -31,7 +31,7 @@ from iverson.graph.ir.nodes import (
     subgraphs,
     values_of,
 )
-from iverson.graph.ir.pattern_binding import unknown
+from iverson.graph.ir.pattern_binding import symbol_of, unknown
 from iverson.graph.ir.print import numbers
 from iverson.graph.lowering.padding import entry_axis, guarded
 from iverson.graph.passes.support_and_demand import is_made, is_of_stored
@@ -170,8 +170,11 @@ class Opening:
         """The equations, one after the other."""
         g = self.graph
         self.numbers = {v: k for k, v in enumerate(g.inputs)}
-        self.constants = dict(g.constants)
+        self.constants = {v: held for v, held in g.constants if symbol_of(v) is None}
         self.whole.update((*g.inputs, *self.constants))
+        for v, held in g.constants:  # on a symbol: only a call says where its entries are
+            if v not in self.constants:
+                self.entries[v] = self.constant(entries_of(value_of(held, held), pattern_of(v)))
         for k, v in enumerate(g.inputs):
             if not is_stored(v):
                 self.takes[Given(k)] = v
@@ -296,7 +299,7 @@ class Opening:
         shape = (p.count, *v.shape[p.ndim :])
         if v in self.numbers:
             return self.takes.setdefault(Entries(self.numbers[v], p), Value(Aval(shape, v.dtype)))
-        if v not in self.constants or isinstance(p, PatternSymbol):
+        if v not in self.constants:
             return self.reshaped(self.bind("values_at", self.given(v), pattern=p), shape)
         found = Value(Aval(shape, v.dtype))
         self.constants[found] = entries_of(value_of(self.constants[v], self.constants[v]), p)

@@ -18,11 +18,10 @@ from typing import Any
 
 from iverson.core.aval import Aval
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, subgraphs
-from iverson.graph.ir.pattern_binding import named
+from iverson.graph.ir.pattern_binding import names_symbols
 from iverson.graph.sparse.calling_convention import Entries, Given
 from iverson.graph.sparse.lowering_state import Opening, is_stored, pattern_of
 from iverson.layouts import Pattern
-from iverson.layouts.pattern_symbols import PatternSymbol
 
 #: What else of a body is stored is made an array of so many entries at most.
 _SMALL = 1 << 20
@@ -127,12 +126,9 @@ def _carried(e: Equation, bodies: Sequence[Graph]) -> dict[int, Any]:
 
 def _is_left(inner: Opening) -> bool:
     """Whether an equation names a pattern that is not known yet, or reads a value packed."""
-    made = inner.equations
-    return any(
-        isinstance(p, PatternSymbol) or (isinstance(p, Graph) and any(named(p)))
-        for e in made
-        for p in e.params.values()
-    ) or any(is_stored(v) for take, v in inner.takes.items() if type(take) is Given)
+    return any(map(names_symbols, inner.equations)) or any(
+        is_stored(v) for take, v in inner.takes.items() if type(take) is Given
+    )
 
 
 def names_patterns(graph: Graph) -> bool:

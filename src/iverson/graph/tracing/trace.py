@@ -458,6 +458,17 @@ class Trace(Level):
         inputs = (*self.inputs, *(v for v, _ in self.captured))
         return Graph(inputs, tuple(self.equations), results, tuple(self.constants))
 
+    def rewritten(self, outputs: Sequence[Handle | Undefined]) -> Graph:
+        """The `graph` of a graph that was run again. Raises GraphError where that read another tensor."""
+        if self.captured:
+            raise GraphError(
+                self.name,
+                got="a Function that reads a tensor which it did not read when it was traced",
+                expected="forward to read the same tensors from around it in each run",
+                remedy="make an argument of a tensor that forward reads from around it",
+            )
+        return self.graph(outputs)
+
 
 def _as_read(x: Any) -> Any:
     """What tells a tensor from outside from others: of one of a level, what it holds."""

@@ -61,7 +61,7 @@ def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: 
             x if has or not wanted else _repeated(x, size)
             for (x, has), wanted in zip(found, flags, strict=True)
         ]
-        return interned(trace.graph(outputs)), flags
+        return interned(trace.rewritten(outputs)), flags
 
 
 def _held(level: Batch, x: Any) -> tuple[Any, bool]:
@@ -196,11 +196,13 @@ def _until_all(condition: Graph, body: Graph, of: Sequence[bool], examples: Exam
             inputs = [trace.input(v.aval) for v in step.inputs]
             (flags,) = interpret(asked, inputs)
             if what == "condition":
-                graphs.append(trace.graph([F.any(flags, axis=(0,), keepdims=False)]))
+                graphs.append(trace.rewritten([F.any(flags, axis=(0,), keepdims=False)]))
             else:
                 after = interpret(step, inputs)
                 before = inputs[len(inputs) - carry :]
-                graphs.append(trace.graph([_where(flags, a, b) for a, b in zip(after, before, strict=True)]))
+                graphs.append(
+                    trace.rewritten([_where(flags, a, b) for a, b in zip(after, before, strict=True)])
+                )
     return interned(graphs[0]), interned(graphs[1])
 
 
