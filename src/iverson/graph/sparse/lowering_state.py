@@ -170,11 +170,11 @@ class Opening:
         """The equations, one after the other."""
         g = self.graph
         self.numbers = {v: k for k, v in enumerate(g.inputs)}
-        self.constants = {v: held for v, held in g.constants if symbol_of(v) is None}
+        self.constants = {v: x for v, x in g.constants if symbol_of(v) is None}
         self.whole.update((*g.inputs, *self.constants))
-        for v, held in g.constants:  # on a symbol: only a call says where its entries are
+        for v, x in g.constants:  # on a symbol: only a call says where its entries are
             if v not in self.constants:
-                self.entries[v] = self.constant(entries_of(value_of(held, held), pattern_of(v)))
+                self.entries[v] = self.constant(entries_of(value_of(x, x), pattern_of(v)))
         for k, v in enumerate(g.inputs):
             if not is_stored(v):
                 self.takes[Given(k)] = v

@@ -41,7 +41,7 @@ from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.graph.ir.dtype_inference import without_shape
 from iverson.graph.ir.entry_ops import index_array
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Undefined, Value
 from iverson.graph.ir.operations import FunctionCall, function_op, random
 from iverson.graph.ir.pattern_binding import unknown
 from iverson.graph.ir.regions import closed
