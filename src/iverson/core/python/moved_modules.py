@@ -1,6 +1,6 @@
 """Old names of modules, for pickles of earlier versions: a pickle names the module of a class.
 
-Only modules whose classes users pickle are here; no code imports by these names.
+Only modules whose classes users pickle are here; no code imports by these names (`docs/decisions/0141`).
 """
 
 from __future__ import annotations
