@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from einops._backends import AbstractBackend
-
 import iverson as iv
 from iverson.core.dispatch import Operand
+
+try:
+    from einops._backends import AbstractBackend
+except ImportError as error:
+    raise ImportError("iverson.interop.einops needs einops: pip install einops") from error
 
 
 class Backend(AbstractBackend):
