@@ -101,10 +101,10 @@ COVERED: dict[str, str] = {
     "sizes and ranges of indices by name; variants by kind and phase": """
         codegen.execution.kernel.CompiledKernel codegen.execution.launch._Shared""",
     "regions, of one program": """
-        te.ops.index_maps.Relation.__init__:cache(lambda:links_of(program))
-        te.ops.index_maps.Relation.__init__:cache(self._place)
-        te.ops.index_maps.Relation.__init__:lru_cache(MANY)(self._image)
-        te.ops.index_maps.Relation.__init__:lru_cache(MANY)(self._preimage)""",
+        te.ops.index_maps.ProgramMaps.__init__:cache(lambda:links_of(program))
+        te.ops.index_maps.ProgramMaps.__init__:cache(self._place)
+        te.ops.index_maps.ProgramMaps.__init__:lru_cache(MANY)(self._image)
+        te.ops.index_maps.ProgramMaps.__init__:lru_cache(MANY)(self._preimage)""",
     "the instance, of which all that it is made of never changes": """
         codegen.execution.kernel.CompiledKernel._indices codegen.execution.kernel.CompiledKernel.careful
         codegen.runtime.object_linking._Object._table codegen.nests.nodes.Kernel

@@ -21,7 +21,7 @@ from iverson.layouts import support_of
 from iverson.te.ir.expressions import Tensor, Var
 from iverson.te.ir.interpret import run
 from iverson.te.ir.nodes import Compute, Program
-from iverson.te.ops.index_maps import IndexMaps, Relation
+from iverson.te.ops.index_maps import IndexMaps, ProgramMaps
 from tests.conformance.product import examples
 from tests.layouts.test_box import regions
 
@@ -131,7 +131,7 @@ def check_both_ways(inputs: list[te.Placeholder], y: Compute, data: Any, *, exac
         x: rng.integers(0, x.shape[0], x.shape) if x.dtype.kind == "i" else rng.uniform(1, 2, x.shape)
         for x in inputs
     }
-    entry_map = IndexMaps(lambda *_: Relation(program, tuple(inputs)))
+    entry_map = IndexMaps(lambda *_: ProgramMaps(program, tuple(inputs)))
     avals = [Aval(x.shape, x.dtype) for x in inputs]  # type: ignore[arg-type]
     out = Aval(y.shape, y.dtype)  # type: ignore[arg-type]
     op: Any = type("Single", (), {"multiple": False})

@@ -7,10 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import iverson as iv
+from iverson import te
 from iverson.autograd.mode import no_grad
 from iverson.core.dispatch import value_of
 from iverson.errors import ArgumentError, LinearAlgebraError, MissingRuleError, ShapeError
@@ -55,15 +57,14 @@ def test_what_no_op_reads_it_does_not_depend_on(name):
             warnings.simplefilter("ignore")
             matrix = by_unit_vectors(f, args)
             line = Linearization(f, list(map(iv.asarray, args)), "jacobian")
-            found = dependences(line.variables, line.outputs)
-            known = np.zeros(matrix.shape, bool)
-            start = 0
-            for d in found:
-                for row, places in enumerate(d.at):
-                    known[start + row, places[places >= 0]] = True
-                    known[start + row] |= d.wide[row]
-                start += len(d.wide)
+            known = np.concatenate([as_booleans(d) for d in dependences(line.variables, line.outputs)])
             assert not np.any((matrix != 0) & ~known)
+
+
+def as_booleans(dependence):
+    """For each entry, whether it may depend on each place."""
+    known = dependence.matrix.toarray()
+    return known[:, :-1] | known[:, -1:]
 
 
 def test_equal_structures_have_equal_dependences():
@@ -76,12 +77,12 @@ def test_equal_structures_have_equal_dependences():
                 line = Linearization(call.function, list(map(iv.asarray, call.args)), "jacobian")
                 ends = [y for y in line.outputs if y.dtype.kind in "fc"]
                 key = structure(line.variables, ends)
-                found = [(d.at.tolist(), d.wide.tolist()) for d in dependences(line.variables, ends)]
+                found = [as_booleans(d).tolist() for d in dependences(line.variables, ends)]
                 assert key is None or seen.setdefault(key, found) == found
     for at in ([0, 2, 1], [0, 1, 2], [True, True, False]):  # places named otherwise than by parameters
         line = Linearization(lambda x, at=at: x[np.array(at)], [iv.asarray(np.ones(3))], "jacobian")
         key = structure(line.variables, line.outputs)
-        found = [(d.at.tolist(), d.wide.tolist()) for d in dependences(line.variables, line.outputs)]
+        found = [as_booleans(d).tolist() for d in dependences(line.variables, line.outputs)]
         assert key is not None
         assert seen.setdefault(key, found) == found
     assert len(seen) > 100
@@ -247,7 +248,121 @@ PASSES = {
 def test_how_many_passes_there_are(name):
     f, x, expected = PASSES[name]
     made = plan(Linearization(f, [iv.asarray(x)], "jacobian"), "auto")
-    assert (made and (made.count, made.wide.size)) == expected
+    assert (made and (made.count, made.alone.size)) == expected
+
+
+BANDED = sp.diags_array([rng.normal(size=60), rng.normal(size=59)], offsets=[0, 1], format="csr")
+NEAREST = (rng.integers(0, 40, 100), rng.integers(0, 40, 100))
+
+
+@te.op
+def second_difference(u):
+    return te.compute((u.shape[0] - 2,), lambda i: u[i] - 2 * u[i + 1] + u[i + 2])
+
+
+@te.op
+def looked_up(u, at):
+    return te.compute(at.shape, lambda i: u[at[i]] * te.F.sin(u[i]))
+
+
+@te.op
+def smoothed(u):
+    def step(s):
+        return te.compute(
+            u.shape,
+            lambda t, i: te.select(t == 0, u[t, i], 0.5 * (s[t - 1, i] + s[t - 1, te.clamp(i - 1, 0, 9)])),
+        )
+
+    return te.scan(u.shape, step)
+
+
+def laplacian(scale):
+    """A graph Laplacian whose weights are an argument: values on a pattern that is known."""
+    edges = iv.sparse_coo_tensor(np.stack(NEAREST), scale, (40, 40)).coalesce()
+    return lambda x: edges @ x
+
+
+#: Functions of a vector, its extent, and how many entries may be nonzero.
+STORED = {
+    "sparse times dense": (lambda x: iv.from_scipy(BANDED) @ x, 60, 119),
+    "dense times sparse": (lambda x: x @ iv.from_scipy(BANDED), 60, 119),
+    "csc": (lambda x: iv.from_scipy(BANDED.tocsc()) @ iv.sin(x), 60, 119),
+    "coo": (lambda x: iv.from_scipy(BANDED.tocoo()) @ x, 60, 119),
+    "bsr": (lambda x: iv.from_scipy(BANDED.tobsr((2, 2))) @ x, 60, 4 * (30 + 29)),
+    "twice": (lambda x: iv.from_scipy(BANDED) @ (iv.from_scipy(BANDED) @ x), 60, 3 * 60 - 3),
+    "scaled by a pattern": (lambda x: iv.sum(iv.from_scipy(BANDED) * x, axis=0), 60, 60),
+    "matrices": (lambda x: iv.from_scipy(BANDED[:8, :8]) @ x.reshape(8, 8), 64, 15 * 8),
+    "weights on edges": (lambda x: laplacian(x[:100])(iv.asarray(VECTOR[:40])), 100, 100),
+    "gradient": (iv.grad(lambda x: iv.sum((iv.from_scipy(BANDED) @ x) ** 4)), 60, 178),
+    "detached": (lambda x: x * iv.sum(x.detach()), 60, 60),
+    "index notation": (second_difference, 60, 3 * 58),
+    "indices that are data": (lambda x: looked_up(x, np.array([3, 3, 0, 1, 4])), 10, 9),
+    "scan in index notation": (lambda x: smoothed(x.reshape(4, 10)), 40, 10 + 19 + 27 + 34),
+    "convolution": (lambda x: iv.nn.conv1d(x.reshape(1, 1, -1), iv.ones((1, 1, 3))), 60, 58 * 3),
+    "convolution of vectors": (lambda x: iv.convolve(x, iv.ones(3), mode="valid"), 60, 58 * 3),
+    "segments": (lambda x: iv.segment_sum(x, np.arange(60) // 2, 30), 60, 60),
+    "softmax of segments": (lambda x: iv.segment_softmax(x, np.arange(60) // 2, 30), 60, 120),
+    "batch of solutions": (
+        lambda x: iv.linalg.solve(x.reshape(5, 4, 4) + 9 * iv.eye(4), iv.ones((5, 4, 1))),
+        80,
+        320,
+    ),
+    "batch of factors": (lambda x: iv.linalg.inv(x.reshape(15, 2, 2) + 9 * iv.eye(2)), 60, 240),
+    "cumulative sum": (iv.cumulative_sum, 60, 60 * 61 // 2),
+    "a long row": (lambda x: iv.concat([x[1:], iv.sum(x[:50], keepdims=True)]), 60, 59 + 50),
+    "compiled": (iv.jit(lambda x: x[1:] * x[:-1]), 60, 118),
+    "a compiled gradient": (iv.grad(iv.jit(lambda x: iv.sum((x[1:] * x[:-1]) ** 2))), 60, 178),
+    "a compiled choice": (lambda x: iv.jit(iv.take)(x, iv.asarray(np.arange(60)[::-1].copy())), 60, 60),
+    "checkpointed": (iv.checkpoint(lambda x: x[1:] * x[:-1]), 60, 118),
+    "branches": (lambda x: iv.cond(x[0] > 0, lambda x: x[1:], lambda x: x[:-1], x), 60, 118),
+    "packed": (lambda x: iv.asarray(x)[np.arange(60) % 3 == 0], 60, 20),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_what_a_jacobian_stores(name):
+    """As many entries as may be nonzero, in every mode, and with values of the dense one."""
+    f, n, count = STORED[name]
+    x = iv.asarray(0.5 + rng.uniform(size=n))
+    found = iv.jacobian(f, layout="coo")(x)
+    assert found.nnz == count
+    expected = by_unit_vectors(f, [x.numpy()])
+    for mode in ("auto", "forward", "reverse"):
+        dense = iv.jacobian(f, mode=mode)(x).numpy().reshape(-1, n)
+        np.testing.assert_allclose(dense, expected, rtol=1e-10, atol=1e-12)
+        stored = iv.jacobian(f, mode=mode, layout="coo")(x)
+        assert stored.nnz == count
+        np.testing.assert_allclose(stored.numpy().reshape(-1, n), expected, rtol=1e-10, atol=1e-12)
+    compiled = iv.jit(iv.jacobian(f, layout="coo"))(x)
+    np.testing.assert_allclose(compiled.numpy().reshape(-1, n), expected, rtol=1e-10, atol=1e-12)
+    both = iv.vmap(iv.jacobian(f))(iv.stack([x, x]))[1].numpy().reshape(-1, n)
+    np.testing.assert_allclose(both, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_pattern_that_may_change_hides_no_derivative():
+    """Entries that S does not store have derivatives: where S is differentiated around, they count."""
+    s = iv.from_scipy(BANDED[:6, :6])
+    x = iv.asarray(VECTOR[:6])
+
+    def of(s):
+        return iv.jacobian(lambda x: s @ x)(x)
+
+    dense = by_unit_vectors(of, [BANDED[:6, :6].toarray()])
+    found = iv.jacobian(of)(s).numpy().reshape(36, 36)
+    stored = BANDED[:6, :6].toarray().ravel() != 0
+    np.testing.assert_allclose(found[:, stored], dense[:, stored], atol=1e-12)
+    pushed = iv.jvp(of, [s], [iv.ones((6, 6))])[1]
+    np.testing.assert_allclose(pushed.numpy(), np.ones((6, 6)))
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_a_pattern_that_a_trace_does_not_know(layout):
+    """A sparse argument of a compiled function: any of its entries may be stored."""
+    x = iv.asarray(VECTOR[:20])
+    f = iv.jit(lambda s, x: iv.jacobian(lambda x: s @ x)(x))
+    for density in (0.1, 0.2):
+        s = sp.random_array((20, 20), density=density, rng=1, format=layout)
+        np.testing.assert_allclose(f(iv.from_scipy(s), x).numpy(), s.toarray(), rtol=1e-12)
 
 
 def test_work_grows_with_the_points_and_not_with_their_square():
@@ -290,3 +405,21 @@ def test_complex_functions(mode, kinds):
     )
     np.testing.assert_allclose(known.numpy(), whole(iv.asarray(z)).numpy(), rtol=1e-12, atol=1e-14)
     assert value_of(known).dtype.kind == "c"
+
+
+def test_an_account_of_the_zeros_of_a_jacobian():
+    """What it says is what is stored and the passes that run, and calls that lose zeros are named."""
+    f, n, count = STORED["a long row"]
+    x = iv.asarray(VECTOR[:n])
+    found = iv.explain.sparsity(f)(x)
+    stored = iv.jacobian(f, layout="csr")(x)
+    assert (found.pattern.shape, found.pattern.nnz) == ((n, n), count)
+    np.testing.assert_array_equal(found.pattern.toarray(), iv.to_scipy(stored).toarray() != 0)
+    assert (found.pushforwards, found.pullbacks, found.lost) == (1, 1, ())
+    assert "109 of 60 x 60 entries may be nonzero" in str(found)
+    wide = iv.explain.sparsity(lambda x: iv.concat([iv.softmax(iv.sin(x)), iv.log_softmax(x) * 2]))(x)
+    assert wide.pattern.nnz == 2 * n * n
+    assert [call.split("'")[1] for call in wide.lost] == ["softmax", "log_softmax"]
+    assert all("test_sparse_jacobian.py" in call for call in wide.lost)
+    pair = iv.explain.sparsity(lambda a, b: (a[1:], a * b), argnums=(0, 1))(x, x)
+    assert (pair.pattern.shape, pair.pattern.nnz) == ((2 * n - 1, 2 * n), n - 1 + 2 * n)

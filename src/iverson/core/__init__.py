@@ -14,6 +14,7 @@ sub-package imports only those before it in this list.
 - `scalars`: the table of elementwise functions.
 - `region`: boxes of index space.
 - `entries`: sets of entries, for supports and demands.
+- `relations`: which entries of a result depend on which entries of an input, as facts about axes.
 - `entry_map`: the correspondence of entries of inputs and results.
 - `aval`: shape, dtype and support of an array without its entries.
 - `op`: the Op record.

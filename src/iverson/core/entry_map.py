@@ -1,16 +1,39 @@
 """Entry maps: how the entries of an op's inputs correspond to those of its result, in both directions.
 
 The map of an op determines which entries of a cotangent its backward reads, where a cotangent may be nonzero,
-and the support of its result. Maps of the ops of the table are in `iverson.ops.rules.entry_maps`; they are
-subclasses of this one, which assumes that any entry may depend on any other.
+the support of its result and the zeros of its derivative. ``relation`` says which entries depend on which;
+``demand`` and ``support`` are images of it that are found fast, and may hold more. Maps of the ops of the
+table are in `iverson.ops.rules.entry_maps`; they are subclasses of this one, which assumes that any entry
+may depend on any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from iverson.core.entries import FULL, Entries
+from iverson.core.relations import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an op, as relations are told of it.
+
+    inputs : what is known of each, as in `EntryMap.demand`; of index arrays, the entries, if these are known.
+    out : the Aval of the result that is asked for, which is number ``result`` of several.
+    """
+
+    op: Any
+    inputs: Sequence[Any]
+    out: Any
+    params: Mapping[str, Any]
+    result: int = 0
+
+    def everything(self, i: int) -> Relation:
+        """Each entry depends on all entries of input i."""
+        return Relation.everything(self.out.shape, self.inputs[i].shape)
 
 
 class EntryMap:
@@ -28,6 +51,7 @@ class EntryMap:
     stored : where inputs are demanded in full, the support of the result is what is read of it.
     superset : the pattern that ``demand`` says of a result on a pattern may have more than kernels store.
     converts : each entry of the result is that of input 0, in a layout that is asked for.
+    indexed : `relation` reads the entries of operands that have no derivative: index arrays, masks.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
     family : what kernels for other layouts may be registered under, beside the names of ops with such a map.
     image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
@@ -44,6 +68,7 @@ class EntryMap:
     stored = False
     superset = False
     converts = False
+    indexed = False
     keeps_zeros = False
     family = ""
     image: Any = None
@@ -68,6 +93,10 @@ class EntryMap:
     ) -> Entries:
         """The entries of input i that some entry of the result in ``where`` depends on."""
         return FULL
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The entries of input i that each entry of a result depends on."""
+        return call.everything(i)
 
 
 ANY = EntryMap()

@@ -16,9 +16,10 @@ import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
-from iverson.core.entry_map import ANY, EntryMap
+from iverson.core.entry_map import ANY, Call, EntryMap
 from iverson.core.python.exact_keys import exact
 from iverson.core.python.parameters import positional
+from iverson.core.relations import Matrix, Relation, mask_of
 from iverson.core.shapes import Shape
 
 Rule = Callable[..., Any]
@@ -224,6 +225,31 @@ class Op:
         if self.multiple or not (self.entry_map.partial or any(isinstance(s, Box | Stored) for s in own)):
             return FULL
         return self.entry_map.demand(self, own, avals, out, params)
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The entries of input i that each entry of a result depends on, where no other factor is zero."""
+        relation = self.entry_map.relation(call, i)
+        for group in self.groups(len(call.inputs)):
+            if len(group) == 1 and group != (i,):  # the result is 0 where this factor is
+                (j,) = group
+                bound = getattr(call.inputs[j], "support", FULL)
+                support = None if bound is FULL else mask_of(bound, call.inputs[j].shape)
+                if support is not None:
+                    relation = relation.inside(self.entry_map.relation(call, j).image(support))
+        return relation
+
+    def dependence(self, rows: Mapping[int, Matrix | None], call: Call) -> Matrix | None:
+        """For each entry of a result, the union of the rows of the inputs' entries that it depends on.
+
+        rows : for some inputs, a row for each of their entries; None for one that has too many.
+        """
+        union: Matrix | None = None
+        for i, operand in rows.items():
+            part = None if operand is None else self.relation(call, i).after(operand)
+            if part is None:
+                return None
+            union = part if union is None or part is union else union + part
+        return union
 
     def groups(self, count: int) -> tuple[Group, ...]:
         """``linear_in`` for a call with ``count`` inputs."""

@@ -15,6 +15,7 @@ imports only those listed before it.
 - `picture`: the graph of a report as SVG.
 - `page`: the report as an HTML page.
 - `report`: the public `report`.
+- `sparsity`: the entries of a Jacobian that may be nonzero, and the passes that give them.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from __future__ import annotations
 from iverson.core.counting.work import Work
 from iverson.explain.counts import count, table
 from iverson.explain.report import Report, report
+from iverson.explain.sparsity import Sparsity, sparsity
 
-__all__ = ["Report", "Work", "count", "report", "table"]
+__all__ = ["Report", "Sparsity", "Work", "count", "report", "sparsity", "table"]
 
 
 def __dir__() -> list[str]:

@@ -33,6 +33,8 @@ class Pattern(ABC):
 
     __slots__ = ("__weakref__", "_facts", "count", "ndim", "part_of", "shape", "stored_shape")
     layout: str
+    #: Whether it stands for patterns that are not known yet.
+    is_symbol = False
     #: The type of values on patterns of this layout.
     kind: type[Sparse]
 

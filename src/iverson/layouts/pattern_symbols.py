@@ -149,6 +149,7 @@ class PatternSymbol(Pattern):
     counts : gives numbers of entries for symbols that follow from it.
     """
 
+    is_symbol = True
     __slots__ = ("_back", "_by_rows", "_how", "_sources", "capacity", "counts", "kind", "layout", "model")
 
     def __init__(

@@ -236,7 +236,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has
     return (line.value(), out, line.auxiliary()) if has_aux else (line.value(), out)
 
 
-def _with_argnums(
+def with_argnums(
     function: Function,
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -299,7 +299,7 @@ def value_and_grad(
 
     @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "grad")
+        partial, chosen, single = with_argnums(function, args, kwargs, argnums, "grad")
         line = Linearization(partial, chosen, "grad", has_aux)
         if len(line.results) != 1 or line.results[0].size != 1:
             shapes = ", ".join(str(o.shape) for o in line.results)
@@ -447,7 +447,7 @@ def _jacobian(
 
     @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = _with_argnums(function, args, kwargs, argnums, "jacobian")
+        partial, chosen, single = with_argnums(function, args, kwargs, argnums, "jacobian")
         line = Linearization(partial, chosen, "jacobian")
         inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
         if layout != "strided":

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from iverson.autograd.joint_ops import JointOp
@@ -34,6 +34,7 @@ from iverson.graph.calls.executable import Executable, executable
 from iverson.graph.derivatives.differentiation import Capture, Recorded, captured
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.derivative_interface import WHOLE, crossing_of, leaving_of
+from iverson.graph.ir.graph_maps import GraphMap
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Graph
 from iverson.graph.ir.operations import is_absent
@@ -243,6 +244,7 @@ class _Differentiable:
         self.given = [k for k, x in enumerate(self.graph.outputs) if x is not UNDEFINED]
         self._native = compiled.native
         forward = Compiled(self.graph, name, native=self._native)
+        whole = replace(self.graph, outputs=tuple([self.graph.outputs[k] for k in self.given]))
         self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
         self.op = _CompiledOp(
             name=name,
@@ -250,6 +252,7 @@ class _Differentiable:
             abstract=lambda *_: tuple([self.graph.outputs[k].aval for k in self.given]),
             joint=self._pull,
             joint_jvp=self._push,
+            entry_map=GraphMap(lambda _: ([whole], 0)),
             multiple=True,
             selects=False,
             kept=tuple(self.graph.outputs[k] in read for k in self.given),

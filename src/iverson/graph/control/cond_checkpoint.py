@@ -25,6 +25,7 @@ from iverson.graph.control.bodies import Derivatives, Variant, aval, defined, fl
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.derivative_interface import WHOLE, Crossing, given_out, leaving_of, taken_in
+from iverson.graph.ir.graph_maps import GraphMap
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
 from iverson.graph.ir.operations import OPERATIONS, bound, is_absent, zero_constant
@@ -151,6 +152,7 @@ checkpoint_op = define(
         batch=batch_rule("checkpoint"),
         forward=lambda *values, body: tuple(run(body, values)),
         abstract=lambda *_, body: avals_of(body),
+        entry_map=GraphMap(lambda params: ([params["body"]], 0)),
         multiple=True,
         evaluate=checkpointed,
         narrow=_narrow_checkpoint,
@@ -238,6 +240,7 @@ cond_op = define(
         batch=batch_rule("cond"),
         forward=_chosen_run,
         abstract=lambda *_, on_true, on_false: avals_of(on_true),
+        entry_map=GraphMap(lambda params: ([params["on_true"], params["on_false"]], 1)),
         multiple=True,
         evaluate=chosen,
         narrow=_narrow_cond,

@@ -9,6 +9,7 @@ It imports no other sub-package of `graph`.
 - `dtype_inference`: dtypes of results whose shapes are not known, and pullbacks that wait for shapes.
 - `pattern_binding`: pattern symbols of a graph, and the actual patterns that a call binds to them.
 - `regions`: equations moved into a graph of their own and back, inlined bodies, substituted values.
+- `graph_maps`: which entries of a graph's outputs depend on which of its inputs.
 - `dead_code`: dead-code elimination.
 - `verify`: the rules of a well-formed graph, executable.
 - `interpret`: evaluation op by op, the oracle of passes and programs.

@@ -26,6 +26,7 @@ from iverson.core.table import TABLE, define, definition_hooks
 from iverson.layouts import CooPattern
 from iverson.ops.linear_algebra.product_ops import cut, product_at
 from iverson.ops.rules.batching import Examples, by_matrix, leading
+from iverson.ops.rules.entry_maps import Batchwise
 
 #: What iterates to a tolerance, or solves by SciPy's sparse factors, that half precision does not reach.
 ITERATIONS = ("iterative_solve", "eigsh", "bordered_solve")
@@ -154,6 +155,7 @@ define(
         forward=_lapack("solve", np.linalg.solve, "a"),
         abstract=partial(solution_abstract, "solve"),
         **solution(lambda F, a, b, adjoint=False: F.solve(a, b)),
+        entry_map=Batchwise("..,.j->.j"),
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2)))),
             Sample((_well(s, 2, 3, 3), s((3, 1)))),
@@ -175,6 +177,7 @@ define(
         abstract=_inv_abstract,
         vjp=(lambda F, g, y, _x: -F.matmul(F.mH(y), F.matmul(g, F.mH(y))),),
         jvp=(lambda F, t, y, _x: -F.matmul(y, F.matmul(t, y)),),
+        entry_map=Batchwise("..->.."),
         batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
     )
@@ -260,6 +263,7 @@ define(
         abstract=_det_abstract,
         vjp=(lambda F, g, _y, x: _matrices(F, g) * F.mH(F.adjugate(x)),),
         jvp=(lambda F, t, _y, x: _trace_of_product(F, F.adjugate(x), t),),
+        entry_map=Batchwise("..->"),
         batch=leading,
         samples=lambda s: [
             Sample((_well(s, 3, 3),)),
@@ -277,6 +281,7 @@ define(
         abstract=_adjugate_abstract("adjugate"),
         vjp=(lambda F, g, _y, x: F.mH(F.adjugate_derivative(x, F.mH(g))),),
         jvp=(lambda F, t, _y, x: F.adjugate_derivative(x, t),),
+        entry_map=Batchwise("..->.."),
         batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
     )
@@ -293,6 +298,7 @@ define(
         ),
         jvp=(lambda F, e, _y, x, t: _third_of_det(F, x, t, e), None),
         linear_in=((1,),),
+        entry_map=Batchwise("..,..->.."),
         batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3), s((3, 3)))), Sample((_well(s, 2, 2, 2), s((2, 2, 2))))],
     )
@@ -354,6 +360,7 @@ define(
         vjp=(_slogdet_vjp,),
         jvp=(_slogdet_jvp,),
         vjp_at=_slogdet_within,
+        entry_map=Batchwise("..->,"),
         multiple=True,
         batch=leading,
         samples=lambda s: [Sample((_well(s, 3, 3),)), Sample((_well(s, 2, 2, 2),))],
@@ -408,6 +415,7 @@ define(
         abstract=_cholesky_abstract,
         vjp=(_cholesky_vjp,),
         jvp=(_cholesky_jvp,),
+        entry_map=Batchwise("..->.."),
         batch=leading,
         samples=lambda s: [Sample((_positive(s, 3, 3),)), Sample((_positive(s, 2, 2, 2),))],
         convention="the matrix is taken as (x + x^H) / 2, so the gradient is Hermitian",
@@ -482,6 +490,7 @@ define(
         abstract=_eigh_abstract,
         vjp=(_eigh_vjp,),
         jvp=(_eigh_jvp,),
+        entry_map=Batchwise("..->.,.."),
         multiple=True,
         batch=leading,
         samples=_hermitian_samples,
@@ -570,6 +579,7 @@ define(
         abstract=_svd_abstract,
         vjp=(_svd_vjp,),
         jvp=(_svd_jvp,),
+        entry_map=Batchwise("..->..,.,.."),
         multiple=True,
         batch=leading,
         samples=lambda s: [
@@ -659,6 +669,7 @@ define(
         abstract=_qr_abstract,
         vjp=(_qr_vjp,),
         jvp=(_qr_jvp,),
+        entry_map=Batchwise("..->..,.."),
         multiple=True,
         batch=leading,
         samples=lambda s: [

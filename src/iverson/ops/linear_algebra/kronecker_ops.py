@@ -10,9 +10,10 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entries import FACTORED, FULL, NOTHING, Entries, LowRank, Stored, in_products
-from iverson.core.entry_map import EntryMap
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
+from iverson.core.relations import Factor, Indexed, Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -114,6 +115,14 @@ class Pairwise(EntryMap):
                     return FULL
                 found.append(_pairs(*(pair if k == 0 else pair[::-1])))
         return Stored(merging.union(found, found[0]), products=len(shape) == 2)
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The entry of a at the quotients of the indices by b's extents, of b at their remainders."""
+        factors = []
+        for k, n in enumerate(call.inputs[1].shape):
+            index = np.arange(call.out.shape[k])
+            factors.append(Factor(Indexed(index % n if i else index // max(n, 1)), (k,), (k,)))
+        return Relation.of(call.out.shape, call.inputs[i].shape, *factors)
 
 
 def _pairs(a: Pattern | Shape, b: Pattern | Shape) -> Pattern:

@@ -27,6 +27,7 @@ from iverson.ops.linear_algebra.decomposition_ops import (
     solution_abstract,
 )
 from iverson.ops.rules.batching import leading
+from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _solve(F: Any, a: Any, b: Any, *, adjoint: bool = False, m: Any = None, **params: Any) -> Any:
@@ -42,6 +43,7 @@ define(
         forward=krylov_solvers.iterative_solve,
         abstract=partial(solution_abstract, "iterative_solve"),
         **solution(_solve),
+        entry_map=Batchwise("..,.j->.j"),
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2))), {"method": "gmres(3)", "m": None, **_EXACT}),
             Sample((_well(s, 2, 3, 3), s((3, 1))), {"method": "gmres", "m": "jacobi", **_EXACT}),
@@ -98,6 +100,7 @@ define(
         vjp=(_eigsh_vjp,),
         jvp=(_eigsh_jvp,),
         vjp_at=_eigsh_within,
+        entry_map=Batchwise("..->.,.."),
         multiple=True,
         batch=leading,
         samples=lambda s: [
@@ -168,6 +171,7 @@ define(
             None,
         ),
         linear_in=((3, 4),),
+        entry_map=Batchwise("..,j,.j,.j,j->.j,j"),
         multiple=True,
         batch=leading,
         samples=lambda s: [

@@ -15,6 +15,7 @@ from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _columns, _full_rank, _lapack, _substituted
 from iverson.ops.linear_algebra.product_ops import cut
 from iverson.ops.rules.batching import leading
+from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _lu(x: Any) -> tuple[Any, Any, Any]:
@@ -119,6 +120,7 @@ define(
         abstract=_abstract,
         vjp=(_lu_vjp,),
         jvp=(_lu_jvp,),
+        entry_map=Batchwise("..->..,..,."),
         multiple=True,
         batch=leading,
         samples=lambda s: [

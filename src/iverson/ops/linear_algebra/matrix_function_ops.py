@@ -23,6 +23,7 @@ from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _lapack, _square, _well
 from iverson.ops.linear_algebra.product_ops import cut
 from iverson.ops.rules.batching import leading
+from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _abstract(name: str, x: Any) -> Aval:
@@ -89,6 +90,7 @@ def _define(name: str, body: Callable[[Any], Any], samples: Any) -> None:
             abstract=partial(_abstract, name),
             vjp=(lambda F, g, _y, x: _frechet(F, partial(function, F), F.mH(x), g),),
             jvp=(lambda F, t, _y, x: _frechet(F, partial(function, F), x, t),),
+            entry_map=Batchwise("..->.."),
             batch=leading,
             samples=samples,
         )
@@ -151,6 +153,7 @@ define(
             None,
         ),
         linear_in=((2,),),
+        entry_map=Batchwise("..,..,..->.."),
         batch=leading,
         samples=lambda s: [
             Sample((_well(s, 3, 3), _well(s, 2, 2), s((3, 2)))),

@@ -27,16 +27,19 @@ from iverson.core.entries import (
     join,
     plain,
 )
-from iverson.core.entry_map import EntryMap
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Body, Op, Rule, Sample
 from iverson.core.region import Region
+from iverson.core.relations import Factor, Pairs, Relation, same
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
 from iverson.kernels import strided
 from iverson.kernels.sparse import merging, sparse_products
 from iverson.layouts import support_of, support_pattern
+from iverson.layouts.pattern import addresses
 from iverson.ops.rules.batching import Examples, by_matrix
+from iverson.ops.rules.entry_maps import relation_by_letters
 from iverson.ops.rules.notation import lazy_te, stretched_index
 
 
@@ -162,6 +165,23 @@ class Contracted(EntryMap):
         own = hull(other, inputs[1 - i].shape)
         start[summed], stop[summed] = own.start[-2 + i], own.stop[-2 + i]
         return plain(Box(Region(tuple(start), tuple(stop))), x.shape)
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """Row i of a, column j of b: where the other factor is on a pattern, what meets its entries."""
+        into, other, out = call.inputs[i].shape, call.inputs[1 - i], call.out.shape
+        support, batch = getattr(other, "support", FULL), out[:-2]
+        pattern = support.pattern if isinstance(support, Stored) and not support.pattern.is_symbol else None
+        if pattern is None or other.shape != pattern.shape or not batch == into[:-2] == other.shape[:-2]:
+            return relation_by_letters(out, into, *(("i.", "i."), (".j", ".j"))[i])
+        # A stored entry (k, j) of b ties entry j of a row of the result to entry k of that row of a; an entry
+        # (i, k) of a, entry i of a column to entry k of that column of b.
+        first = len(batch)
+        free, tied = (first, first + 1) if i == 0 else (first + 1, first)
+        own, at = pattern.coordinates, list(range(first))
+        rows = addresses(own[[*at, tied]], (*batch, out[tied]))
+        columns = addresses(own[[*at, free]], (*batch, into[tied]))
+        axes = (*at, tied)
+        return Relation.of(out, into, Factor(Pairs(rows, columns), axes, axes), same(free, free))
 
 
 def _slices(

@@ -35,6 +35,7 @@ from iverson.ops.linear_algebra.decomposition_ops import (
     _symmetrized,
 )
 from iverson.ops.rules.batching import leading
+from iverson.ops.rules.entry_maps import Batchwise
 
 
 # A decomposition with a square Q (or U, V) has columns N of it that x does not determine: any basis of the
@@ -74,6 +75,7 @@ define(
         abstract=lambda products, g, *, of: Aval(g.shape, g.dtype),
         vjp=(None, lambda F, g, _y, _products, _x, *, of: g),
         jvp=(None, lambda F, t, _y, _products, _x, *, of: t),  # the check is of g alone
+        entry_map=Batchwise("..,..->.."),
         batch=leading,
         samples=lambda s: [Sample((np.eye(2, dtype=int), s((3, 2))), {"of": "qr"})],
     )
@@ -127,6 +129,7 @@ define(
         abstract=_svd_full_abstract,
         vjp=(_svd_full_vjp,),
         jvp=(_svd_full_jvp,),
+        entry_map=Batchwise("..->..,.,..,.."),
         multiple=True,
         batch=leading,
         samples=lambda s: [
@@ -176,6 +179,7 @@ define(
         abstract=_qr_complete_abstract,
         vjp=(_qr_complete_vjp,),
         jvp=(_qr_complete_jvp,),
+        entry_map=Batchwise("..->..,..,.."),
         multiple=True,
         batch=leading,
         samples=lambda s: [
@@ -233,6 +237,7 @@ define(
         abstract=_pinv_abstract,
         vjp=(_pinv_vjp,),
         jvp=(_pinv_jvp,),
+        entry_map=Batchwise("..->.."),
         batch=leading,
         samples=lambda s: [
             Sample((s(shape) + np.eye(*shape[-2:]),), {"rtol": 1e-12, "atol": 0.0})
@@ -281,6 +286,7 @@ define(
         abstract=_eig_abstract,
         vjp=(_eig_vjp,),
         jvp=(_eig_jvp,),
+        entry_map=Batchwise("..->.,.."),
         multiple=True,
         batch=leading,
         samples=lambda s: [
@@ -392,6 +398,7 @@ define(
         forward=_lapack("eigen_spectral", _eigen_spectral, finite=True),
         abstract=partial(_spectral_abstract, "eigen_spectral", lambda x: _eigh_abstract(x)[0]),
         vjp=_eigen_spectral_pullback,
+        entry_map=Batchwise("..,..->.."),
         batch=leading,
         samples=lambda s: [
             Sample((*sample.args, _row_for(s, *sample.args[0].shape))) for sample in _hermitian_samples(s)
@@ -405,6 +412,7 @@ define(
         forward=_lapack("singular_spectral", _singular_spectral, finite=True),
         abstract=partial(_spectral_abstract, "singular_spectral", lambda x: _svd_abstract(x)[1]),
         vjp=_singular_spectral_pullback,
+        entry_map=Batchwise("..,..->.."),
         batch=leading,
         samples=lambda s: [
             Sample((s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1), _row_for(s, *shape)))
@@ -432,6 +440,7 @@ define(
         abstract=lambda x: _eigh_abstract(x)[0],
         vjp=(lambda F, g, _y, x: F.eigen_spectral(x, _row(F, g)),),
         jvp=(_eigvalsh_jvp,),
+        entry_map=Batchwise("..->."),
         batch=leading,
         samples=lambda s: [Sample(sample.args) for sample in _hermitian_samples(s)],
     )
@@ -443,6 +452,7 @@ define(
         abstract=lambda x: _svd_abstract(x)[1],
         vjp=(lambda F, g, _y, x: F.singular_spectral(x, _row(F, g)),),
         jvp=(_svdvals_jvp,),
+        entry_map=Batchwise("..->."),
         batch=leading,
         samples=lambda s: [
             Sample((s(shape) + np.eye(*shape[-2:]),)) for shape in ((3, 3), (4, 2), (2, 2, 3))

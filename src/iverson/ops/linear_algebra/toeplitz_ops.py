@@ -17,6 +17,7 @@ from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _lapack
 from iverson.ops.rules.batching import Examples, by_matrix
+from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _solve(d: Any, b: Any) -> Any:
@@ -84,6 +85,7 @@ define(
         ),
         jvp=(lambda F, t, y, d, _b: -F.solve_toeplitz(d, F.matmul(_matrix(F, t), y)), None),
         linear_in=((1,),),
+        entry_map=Batchwise("..,.j->.j"),
         batch=_batched,
         samples=lambda s: [
             Sample((_dominant(s, 3), s((3, 2)))),

@@ -18,6 +18,7 @@ from iverson.core.op import Op, Sample, Wanted, reading
 from iverson.core.table import define
 from iverson.kernels.sparse import sparse_products
 from iverson.ops.rules.batching import Examples, apart, beside
+from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Aval:
@@ -78,6 +79,7 @@ define(
             None,
         ),
         linear_in=((1,),),
+        entry_map=Batchwise("..,.j->.j"),
         batch=_batched,
         samples=lambda s: [
             Sample((_well(s), s((3, 2))), {"lower": True, "check": True}),

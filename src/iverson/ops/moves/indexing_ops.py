@@ -16,10 +16,11 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import has_entries, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
-from iverson.core.entry_map import EntryMap
+from iverson.core.entry_map import Call
 from iverson.core.errors import IndexingError
 from iverson.core.op import Body, Op, Sample, by_position
 from iverson.core.region import Region
+from iverson.core.relations import Factor, Matched, Relation
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -30,7 +31,7 @@ from iverson.layouts.pattern import index_dtype
 from iverson.layouts.pattern_symbols import PatternSymbol
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples, batch_params, leading, next_axis, padded
-from iverson.ops.rules.entry_maps import Moved
+from iverson.ops.rules.entry_maps import Copied, Moved
 from iverson.ops.rules.notation import lazy_te, moved, stretched_index
 
 LINEAR = ((0,),)
@@ -124,7 +125,7 @@ def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
     return F.overwritten(g, key=key)
 
 
-class Assigned(EntryMap):
+class Assigned(Copied):
     """Entries of the result are those of x, but those that a basic key reads: they are those of v."""
 
     partial = True
@@ -366,6 +367,20 @@ def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: 
     return None if i else F.gather(g, *indices, axes=axes)
 
 
+class Scattered(Moved):
+    """Entries of input 0 are added up at the places that index arrays name."""
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """All that go to the place."""
+        g, *indices = call.inputs
+        if not all(is_strided(n) for n in indices):
+            return call.everything(i)
+        numbers = np.arange(prod(call.out.shape))
+        places = strided.gather(numbers.reshape(call.out.shape), *indices, axes=call.params["axes"])
+        axes = tuple(range(len(call.out.shape))), tuple(range(len(g.shape)))
+        return Relation.of(call.out.shape, g.shape, Factor(Matched(numbers, places, numbers.size), *axes))
+
+
 define(
     Op(
         name="scatter_add",
@@ -373,7 +388,7 @@ define(
         abstract=lambda g, *indices, axes, shape, held=False: Aval(shape, g.dtype),
         vjp=_scatter_vjp,
         linear_in=LINEAR,
-        entry_map=Moved(region_images.scattered),
+        entry_map=Scattered(region_images.scattered),
         batch=_batched_scatter_add,
         loops=loops.scatter_add,
         samples=lambda s: [
@@ -414,7 +429,7 @@ def _last_writers(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
     return F.reshape(last, shape=lead + (1,) * (len(shape) - len(axes)))
 
 
-class AssignedByIndex(EntryMap):
+class AssignedByIndex(Copied):
     """As `Assigned`, by index arrays."""
 
     superset = True

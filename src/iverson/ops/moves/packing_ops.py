@@ -12,6 +12,7 @@ from iverson.core.op import Op, Sample
 from iverson.core.table import define
 from iverson.layouts import Packed
 from iverson.ops.rules.batching import Examples
+from iverson.ops.rules.entry_maps import COPIED
 
 LINEAR = ((0,),)
 
@@ -54,6 +55,7 @@ define(
         abstract=_pack_abstract,
         vjp=(lambda F, g, _y, _x, mask, *, count: F.unpack(g, mask, count=count), None),
         linear_in=LINEAR,
+        entry_map=COPIED,
         batch=_batched_pack,
         samples=lambda s: [Sample((s(mask.shape), mask), {"count": n}) for mask, n in _SAMPLES],
     )
@@ -68,6 +70,7 @@ define(
         abstract=_unpack_abstract,
         vjp=(lambda F, g, _y, _x, mask, *, count, held=True: F.pack(g, mask, count=count), None),
         linear_in=LINEAR,
+        entry_map=COPIED,
         batch=_batched_unpack,
         samples=lambda s: [Sample((s((n,)), mask), {"count": n}) for mask, n in _SAMPLES],
     )

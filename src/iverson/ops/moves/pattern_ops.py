@@ -7,7 +7,9 @@ only the values on a pattern demands only that pattern of everything before it
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,10 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import levels, value_of
 from iverson.core.entries import Box, Entries, Stored
-from iverson.core.entry_map import EntryMap
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
+from iverson.core.relations import Factor, Matched, Relation, same
 from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -34,10 +37,11 @@ from iverson.layouts import (
     sparse_layouts,
 )
 from iverson.layouts.block_diagonal import entries_of_slices, in_layout, of_all
+from iverson.layouts.pattern import addresses
 from iverson.layouts.pattern_symbols import PatternSymbol, follows
 from iverson.layouts.placement import ByPattern
 from iverson.ops.rules.batching import Examples, leading
-from iverson.ops.rules.entry_maps import ELEMENTWISE
+from iverson.ops.rules.entry_maps import ELEMENTWISE, Entrywise
 from iverson.ops.rules.notation import over
 
 LINEAR = ((0,),)
@@ -122,6 +126,53 @@ class OnPattern(EntryMap):
         pattern = params["pattern"]
         return Stored(pattern if pattern.distinct else distinct(pattern))
 
+    def relation(self, call: Call, _i: int) -> Relation:
+        """The values that are stored there, one or several."""
+        return at_keys(call.out.shape, call.inputs[0].shape, call.params["pattern"], transposed=False)
+
+
+class AtPattern(EntryMap):
+    """The entries that a pattern stores."""
+
+    def relation(self, call: Call, _i: int) -> Relation:
+        """The entry that is stored."""
+        return at_keys(call.inputs[0].shape, call.out.shape, call.params["pattern"], transposed=True)
+
+
+def at_keys(whole: Shape, values: Shape, pattern: Pattern, *, transposed: bool) -> Relation:
+    """A tensor's entries and the values at_pattern of it, at equal places along dense trailing axes.
+
+    transposed : the values are the result; else the tensor is.
+    """
+    if pattern.is_symbol:
+        return Relation.everything(*((values, whole) if transposed else (whole, values)))
+    axes, lead = tuple(range(pattern.ndim)), tuple(range(len(pattern.stored_shape)))
+    numbers = np.arange(prod(pattern.shape))
+    dense = [(len(axes) + k, len(lead) + k) for k in range(len(whole) - len(axes))]
+    if transposed:
+        at_pattern = Factor(Matched(pattern.keys, numbers, numbers.size), lead, axes)
+        return Relation.of(values, whole, at_pattern, *(same(j, k) for k, j in dense))
+    at_pattern = Factor(Matched(numbers, pattern.keys, numbers.size), axes, lead)
+    return Relation.of(whole, values, at_pattern, *itertools.starmap(same, dense))
+
+
+class Sampled(EntryMap):
+    """Entries of a matrix product at a pattern: each depends on a row of a and a column of b."""
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The row, or column, in the matrix of the batch that the entry is of."""
+        pattern, into = call.params["pattern"], call.inputs[i].shape
+        if pattern.is_symbol:
+            return call.everything(i)
+        free = len(into) - 2 + i  # the axis of rows of a, of columns of b
+        axes = (*range(len(into) - 2), free)
+        extents = tuple(into[k] for k in axes)
+        places = pattern.coordinates[[pattern.ndim - len(into) + k for k in axes]]
+        places = np.where(np.array(extents)[:, None] == 1, 0, places)  # of a batch of one, that
+        right = np.arange(prod(extents))
+        fact = Matched(addresses(places, extents), right, right.size)
+        return Relation.of(call.out.shape, into, Factor(fact, tuple(range(len(call.out.shape))), axes))
+
 
 # A batch on one pattern: the pattern of all examples, one after the other.
 def _batched_from_values(F: Any, examples: Examples, values: Any, *, pattern: Pattern) -> Any:
@@ -173,6 +224,7 @@ define(
         abstract=_values_at_abstract,
         vjp=(lambda F, g, _y, _x, *, pattern, **_: F.with_entries(g, pattern),),
         linear_in=LINEAR,
+        entry_map=AtPattern(),
         batch=_batched_values_at,
         samples=lambda s: [
             *(Sample((s((*p.shape, *dense)),), {"pattern": p}) for dense in ((), (2,)) for p in _patterns()),
@@ -286,6 +338,7 @@ define(
             ),
         ),
         linear_in=((0,), (1,)),
+        entry_map=Sampled(),
         vjp_at=_sampled_within,
         batch=_batched_sampled_product,
         samples=lambda s: [
@@ -317,7 +370,7 @@ def _layout_abstract(x: Any, *, layout: str, blocksize: Any, dense_dim: int) -> 
     return Aval(x.shape, x.dtype)
 
 
-class Converted(EntryMap):
+class Converted(Entrywise):
     """The same entries in another layout."""
 
     converts = True

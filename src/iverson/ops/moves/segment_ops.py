@@ -12,21 +12,45 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
+from iverson.core.relations import Factor, Matched, Relation, same
 from iverson.core.table import define
 from iverson.kernels import segment_kernels
+from iverson.layouts import is_strided
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples, behind_first
 
 LINEAR = ((0,),)
 
 
+class Segmented(EntryMap):
+    """Slices along the first axis depend on those of their segment.
+
+    full : whether the result has a slice for each slice, not for each segment.
+    """
+
+    indexed = True
+
+    def __init__(self, full: bool) -> None:
+        self._full = full
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The same entry of these slices."""
+        into, ids, count = call.inputs[i].shape, call.inputs[-1], call.params["count"]
+        factors = [same(k, k) for k in range(1, len(into))]
+        if is_strided(ids):
+            row_keys = ids if self._full else np.arange(count)
+            factors.append(Factor(Matched(row_keys, ids, count), (0,), (0,)))
+        return Relation.of(call.out.shape, into, *factors)
+
+
 def _checked(name: str, full: bool) -> Any:
     """The abstract of an op whose result has a slice for each slice of x (``full``) or for each segment."""
 
-    def abstract(x: Any, *others: Any, count: int) -> Aval:
-        ids = others[-1]
+    def abstract(x: Any, *factors: Any, count: int) -> Aval:
+        ids = factors[-1]
         if x.shape[:1] != ids.shape:
             raise ShapeError(
                 name,
@@ -97,6 +121,7 @@ define(
         abstract=_checked("segment_max", False),
         vjp=(_segment_max_vjp, None),
         jvp=(_segment_max_jvp, None),
+        entry_map=Segmented(full=False),
         batch=_batched,
         # Segment 1 has no slice, so its maximum is -inf: read the others.
         loops=loops.segment_max,
@@ -120,6 +145,7 @@ define(
         abstract=_checked("segment_softmax", True),
         vjp=(_pull, None),
         jvp=(_pull, None),
+        entry_map=Segmented(full=True),
         batch=_batched,
         loops=loops.segment_softmax,
         samples=_samples(1),
@@ -155,6 +181,7 @@ define(
             None,
         ),
         linear_in=LINEAR,
+        entry_map=Segmented(full=True),
         batch=_batched,
         loops=loops.softmax_pullback,
         samples=_samples(2),

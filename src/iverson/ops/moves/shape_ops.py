@@ -16,7 +16,6 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, LevelValue, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, in_products, join, plain
-from iverson.core.entry_map import EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
 from iverson.core.region import Region
@@ -29,7 +28,7 @@ from iverson.layouts import Sparse, Zero, to_strided
 from iverson.ops.numbers import elementwise_ops
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import leading, next_axis, padded
-from iverson.ops.rules.entry_maps import ELEMENTWISE, SAME, Moved, moved, union_of_symbols
+from iverson.ops.rules.entry_maps import ELEMENTWISE, SAME, Copied, Entrywise, Moved, moved, union_of_symbols
 from iverson.ops.rules.notation import lazy_te, stretched_index
 from iverson.ops.rules.notation import moved as moved_in_notation
 
@@ -292,7 +291,7 @@ def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
     return region.slices
 
 
-class Joined(EntryMap):
+class Joined(Copied):
     """Operands side by side.
 
     place : ``place(region, k, **params)``, where a region of operand k goes.
@@ -553,7 +552,7 @@ def diag(x: Any) -> Any:
     return namespace.diag_embed(x, offset=0, shape=(*x.shape, n))
 
 
-class Added(EntryMap):
+class Added(Entrywise):
     """A sum of operands of one shape."""
 
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import DTypeError
 from iverson.core.op import Op, Sample
+from iverson.core.relations import Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.kernels import strided
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples
-from iverson.ops.rules.entry_maps import ALONG
+from iverson.ops.rules.entry_maps import ALONG, REDUCED
 
 
 def _abstract(name: str) -> Any:
@@ -118,6 +121,18 @@ def _batched_cross_entropy(
 
 _LABELLED = (((2, 3), np.array([[2], [0]]), 1), ((3, 2), np.array([[2, 1]]), 0))
 
+
+class Losses(EntryMap):
+    """The loss of an example depends on its scores, which are along ``axis``; their sum or mean on all."""
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The scores of the example."""
+        if call.params["reduction"] != "none":
+            return call.everything(i)
+        lines = {"axis": (call.params["axis"],), "keepdims": False}
+        return REDUCED.relation(replace(call, params=lines), i)
+
+
 # The losses are log(sum(exp(x))) - x[class].
 define(
     Op(
@@ -126,6 +141,7 @@ define(
         abstract=_cross_entropy_abstract,
         vjp=(_cross_entropy_vjp, None),
         jvp=(_cross_entropy_jvp, None),
+        entry_map=Losses(),
         batch=_batched_cross_entropy,
         loops=loops.cross_entropy,
         samples=lambda s: [

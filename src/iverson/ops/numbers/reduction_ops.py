@@ -12,9 +12,11 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, Entries, Stored, size
+from iverson.core.entry_map import Call
 from iverson.core.errors import DensifyWarning
 from iverson.core.op import Op, Sample
 from iverson.core.python.caller import warn
+from iverson.core.relations import Relation
 from iverson.core.scalars import inverse_length
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import F as namespace
@@ -68,7 +70,11 @@ of_distinct = _samples(lambda s, shape: s.distinct(shape))
 class Summed(Moved, Reduced):
     """Entries of input 0 are added up along axes."""
 
-    moves = False
+    moves = indexed = False
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The line that is reduced."""
+        return Reduced.relation(self, call, i)
 
     def moved(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any

@@ -8,7 +8,9 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.op import Op, Sample, Wanted, reading
+from iverson.core.relations import Factor, Relation, Window
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -257,6 +259,17 @@ def _convolution_db(F: Any, g: Any, _y: Any, a: Any, _b: Any, *, mode: str) -> A
     return F.flip(F.linear_convolution(F.conj(a), F.flip(g, axis=(0,)), mode="valid"), axis=(0,))
 
 
+class Convolved(EntryMap):
+    """Entry i of the convolution has the terms in which the indices add up to i."""
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The entries that some entry of the other operand complements."""
+        own, other = call.inputs[i].shape, call.inputs[1 - i].shape[0]
+        first = 0 if call.params["mode"] == "full" else min(own[0], other) - 1
+        window = Window(first - (other - 1), first)
+        return Relation.of(call.out.shape, own, Factor(window, (0,), (0,)))
+
+
 def _batched_convolution(F: Any, examples: Examples, *args: Any, mode: str) -> Any:
     """The longer one through windows as wide as the shorter, examples last."""
     b, a = sorted(examples.each(F, args), key=lambda x: x.shape[1])
@@ -279,6 +292,7 @@ define(
         ),
         vjp=(_convolution_da, _convolution_db),
         linear_in=((0,), (1,)),
+        entry_map=Convolved(),
         batch=_batched_convolution,
         loops=loops.linear_convolution,
         samples=lambda s: [

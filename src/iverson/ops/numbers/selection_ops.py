@@ -20,7 +20,7 @@ from iverson.kernels import bracket
 from iverson.layouts import is_strided
 from iverson.ops.numbers.elementwise_ops import within
 from iverson.ops.rules import loops
-from iverson.ops.rules.entry_maps import Elementwise
+from iverson.ops.rules.entry_maps import COPIED, Elementwise
 
 #: What makes a selection, or takes it apart: its result is none.
 TAKEN_APART = frozenset(("selected", "values_held", "where_held"))
@@ -124,6 +124,7 @@ define(
         abstract=lambda x, *, key: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.overwritten(g, key=key),),
         linear_in=((0,),),
+        entry_map=COPIED,
         loops=loops.overwritten,
         samples=lambda s: [
             Sample((s((4, 5)),), {"key": (slice(0, 2, 1), slice(1, 4, 1))}),

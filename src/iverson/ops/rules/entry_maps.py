@@ -14,21 +14,53 @@ import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, meet, plain
-from iverson.core.entry_map import EntryMap
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.op import Op
 from iverson.core.region import Region
+from iverson.core.relations import Factor, Prefix, Relation, same
 from iverson.core.shapes import Shape
 from iverson.kernels import region_images
 from iverson.kernels.kernel_registry import run_in_layouts
 from iverson.kernels.sparse.broadcast_patterns import stretched
 from iverson.kernels.sparse.merging import union
-from iverson.layouts import Pattern, Zero, layouts_by_type, support_pattern
+from iverson.layouts import Pattern, Zero, is_strided, layouts_by_type, support_pattern, to_strided
 from iverson.layouts.pattern_symbols import PatternSymbol, follows
 
 Params = Mapping[str, Any]
 
 
-class Elementwise(EntryMap):
+class Entrywise(EntryMap):
+    """An entry of the result depends on the same entry of each input, up to broadcasting."""
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The same entry."""
+        return Relation.aligned(call.out.shape, call.inputs[i].shape)
+
+
+class Copied(EntryMap):
+    """Each entry of the result is one of the inputs that the op is linear in, or 0."""
+
+    indexed = True
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """Found by the op itself, on numbers from 1 on in place of the entries: 0 comes from nowhere."""
+        linear = {k for group in call.op.groups(len(call.inputs)) for k in group} or {0}
+        numbers: list[Any] = []
+        for k, x in enumerate(call.inputs):
+            if k in linear:
+                shape = getattr(x, "shape", ())
+                counted = np.arange(1, prod(shape) + 1) if k == i else np.zeros(prod(shape), np.int64)
+                numbers.append(counted.reshape(shape))
+            elif is_strided(x):
+                numbers.append(x)
+            else:  # positions that are not known here
+                return call.everything(i)
+        result = call.op.forward(*numbers, **call.params)
+        index = to_strided(result) if type(result) in layouts_by_type else np.asarray(result)
+        return Relation.indexed(index - 1, call.inputs[i].shape)
+
+
+class Elementwise(Entrywise):
     """Entry by entry; operands of other shapes are broadcast.
 
     computed : whether the body makes entries of the result from those of the operands: not of an op that says
@@ -181,7 +213,7 @@ def _is_stored(x: Any) -> bool:
     return type(getattr(x, "support", None)) is Stored
 
 
-class Moved(EntryMap):
+class Moved(Copied):
     """Each entry of the result is one of input 0, or zero; ``image`` says where a region of them goes."""
 
     moves = True
@@ -216,6 +248,35 @@ class Moved(EntryMap):
     ) -> Entries:
         """Where the entries of a demanded pattern go."""
         return moved(op, demands, inputs, out, params)
+
+
+class Batchwise(EntryMap):
+    """Leading axes broadcast, and the same matrices, or vectors, are read along them.
+
+    axes : the axes behind these, as in "..,.j->.j": those of each operand and of each result. Results have
+        equal positions along axes of one letter; along a dot, everything is read.
+
+    >>> a, b = np.ones((2, 2)), np.ones((2, 3))
+    >>> Batchwise("..,.j->.j").relation(Call(None, [a, b], b, {}), 1).matrix().nnz
+    12
+    """
+
+    def __init__(self, axes: str) -> None:
+        inputs, results = axes.split("->")
+        self._inputs, self._results = inputs.split(","), results.split(",")
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """By the letters of the axes."""
+        return relation_by_letters(
+            call.out.shape, call.inputs[i].shape, self._results[call.result], self._inputs[i]
+        )
+
+
+def relation_by_letters(out: Shape, into: Shape, left: str, right: str) -> Relation:
+    """Leading axes broadcast; along the last ones, equal positions where both are of one letter."""
+    first, start = len(out) - len(left), len(into) - len(right)
+    factors = [same(first + k, start + right.index(c)) for k, c in enumerate(left) if c != "." and c in right]
+    return Relation.aligned(out, into, *factors, core=(len(left), len(right)))
 
 
 _STORED_OR_NOTHING = frozenset((Stored, type(NOTHING)))
@@ -302,6 +363,13 @@ class Reduced(EntryMap):
         own = where.region if keepdims else region_images.expanded(where.region, (), axis=axis)
         return Box(own.along(axis, inputs[0].shape))
 
+    def relation(self, call: Call, i: int) -> Relation:
+        """The line that is reduced."""
+        axis, into = call.params["axis"], call.inputs[i].shape
+        remaining = [k for k in range(len(into)) if k not in axis]
+        own = remaining if call.params["keepdims"] else range(len(remaining))
+        return Relation.of(call.out.shape, into, *map(same, own, remaining))
+
 
 class Along(EntryMap):
     """Entries of a line along ``axis`` (or ``axes``) depend on that line; shapes agree on the other axes."""
@@ -331,6 +399,16 @@ class Along(EntryMap):
         """The entries of an input that a region depends on."""
         return region.along(_axes(params), shape)
 
+    def relation(self, call: Call, i: int) -> Relation:
+        """The line that the entry is in."""
+        axes, into = _axes(call.params), call.inputs[i].shape
+        others = [same(k, k) for k in range(len(into)) if k not in axes]
+        return Relation.of(call.out.shape, into, *others, *self.within_lines(call.params))
+
+    def within_lines(self, _params: Params) -> Sequence[Factor]:
+        """Facts about the axes of the line, of which all is read by default."""
+        return ()
+
 
 class Scanned(Along):
     """Entries of a line depend on those before them (with ``reverse``, behind them) and on themselves."""
@@ -345,6 +423,11 @@ class Scanned(Along):
         """Up to the last of them."""
         return self.reached(region, shape, {**params, "reverse": not params.get("reverse")})
 
+    def within_lines(self, params: Params) -> Sequence[Factor]:
+        """The entries up to its own."""
+        axes = _axes(params)
+        return (Factor(Prefix(bool(params.get("reverse"))), axes, axes),)
+
 
 def _axes(params: Params) -> Shape:
     if "axes" in params:
@@ -354,6 +437,7 @@ def _axes(params: Params) -> Shape:
 
 
 ELEMENTWISE = Elementwise()
+COPIED = Copied()
 SAME = Same()
 REDUCED = Reduced()
 ALONG = Along()

@@ -115,6 +115,15 @@ def run_statement(statement: Statement, values: Values) -> Visits:
     return record
 
 
+def points_of(statement: Statement, values: Values) -> tuple[dict[Var, Array], int]:
+    """The points that a statement visits, an array for each axis, and how many there are.
+
+    Raises KeyError where bounds are read from a tensor that has no values.
+    """
+    record = Visits(statement)
+    return _points(statement, record, values), record.points
+
+
 def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: Values) -> list[Visits]:
     """Run statements of a recurrence, all of them at one step and then at the next."""
     records = [Visits(s) for s in statements]

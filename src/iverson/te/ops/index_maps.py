@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from iverson.core.entries import FULL, NOTHING, Box, Entries, hull, plain
-from iverson.core.entry_map import EntryMap
+from iverson.core.entry_map import Call, EntryMap
 from iverson.core.region import Region
+from iverson.core.relations import Relation
 from iverson.core.shapes import Shape
 from iverson.expr.affine import Affine
 from iverson.te.ir.evaluation_guards import statement_guards
@@ -31,6 +32,7 @@ from iverson.te.ir.index_arithmetic import (
     narrowed,
 )
 from iverson.te.ir.nodes import Program, recurrence_of
+from iverson.te.ops.point_relations import relation_of
 
 #: As many regions as an op keeps the images of, per shapes and direction.
 MANY = 256
@@ -199,7 +201,7 @@ def _place(link: Link) -> Place | None:
     return Place(turn, offset)
 
 
-class Relation:
+class ProgramMaps:
     """How entries of a program's inputs correspond to those of its outputs: what `IndexMaps` reads.
 
     inputs : the order of the regions in `image`, some of which the program may not read.
@@ -245,13 +247,14 @@ def _entries(region: Region | None, of: Tensor) -> Entries:
 
 
 class IndexMaps(EntryMap):
-    """The entry map that follows from a program; ``relation(inputs, params)`` finds it for operands."""
+    """The entry map that follows from a program; ``maps(inputs, params)`` finds them for operands."""
 
     family = "index notation"
     partial = True
+    indexed = True
 
-    def __init__(self, relation: Callable[[Sequence[Any], Mapping[str, Any]], Relation]) -> None:
-        self._relation = relation
+    def __init__(self, maps: Callable[[Sequence[Any], Mapping[str, Any]], ProgramMaps]) -> None:
+        self._maps = maps
 
     def demand(
         self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
@@ -261,7 +264,7 @@ class IndexMaps(EntryMap):
             None if need is NOTHING else hull(need, getattr(x, "shape", ()))
             for need, x in zip(demands, inputs, strict=True)
         )
-        found = self._relation(inputs, params).image(*regions)
+        found = self._maps(inputs, params).image(*regions)
         return found if op.multiple else found[0]
 
     def support(
@@ -270,4 +273,9 @@ class IndexMaps(EntryMap):
         """The smallest region known to hold what is read for the entries."""
         if op.multiple:
             return FULL
-        return self._relation(inputs, params).preimage(hull(where, out.shape))[i]
+        return self._maps(inputs, params).preimage(hull(where, out.shape))[i]
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The entries that are read at the points of each statement, one statement after the other."""
+        maps = self._maps(call.inputs, call.params)
+        return relation_of(maps.program, maps.inputs, call.inputs, i, call.result)

@@ -51,7 +51,7 @@ from iverson.te.lowering.shape_polymorphism import AnyShape
 from iverson.te.lowering.statement_lowering import lower
 from iverson.te.ops.box_restriction import has_parts, part_of
 from iverson.te.ops.example_axis import over_examples
-from iverson.te.ops.index_maps import IndexMaps, Relation
+from iverson.te.ops.index_maps import IndexMaps, ProgramMaps
 from iverson.te.ops.selected_inputs import of_selection
 from iverson.te.rewrites.axis_blocks import is_large
 
@@ -69,7 +69,7 @@ class Compiled:
     """An op at given shapes, dtypes and parameters: its program, which arguments that reads, their names.
 
     operands : those shapes and dtypes.
-    relation : which entries of the results depend on which of the arguments.
+    maps : which entries of the results depend on which of the arguments.
     reached : of some results, the arguments that their derivatives lead to.
     lower : compiles the program, when it is first run.
     """
@@ -79,7 +79,7 @@ class Compiled:
     reads: tuple[int, ...]
     names: tuple[str, ...]
     results: tuple[Aval, ...]
-    relation: Relation
+    maps: ProgramMaps
     reached: Callable[[tuple[int, ...]], frozenset[int]]
     lower: Callable[[], Lowered | Blocked]
 
@@ -186,7 +186,7 @@ class Expression:
             abstract=self._abstract,
             vjp=self._vjp,
             jvp=tuple(partial(self._jvp, i) for i in range(arity)),
-            entry_map=IndexMaps(self._relation),
+            entry_map=IndexMaps(self._maps),
             multiple=multiple,
             as_stored=True,
             batch=self._batch,
@@ -251,7 +251,7 @@ class Expression:
             )
         reads = tuple(inputs.index(t) for t in program.inputs)
         results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)
-        relation = Relation(program, inputs)
+        maps = ProgramMaps(program, inputs)
         avals = tuple(Aval(tuple(o.shape), o.dtype) for o in operands)
 
         @cache
@@ -262,7 +262,7 @@ class Expression:
         lowered = partial(self._lower, avals, params, program, reads)
         names = tuple([self.names[k] for k in reads])
         expected = tuple([(tuple(o.shape), t.dtype) for o, t in zip(operands, inputs, strict=True)])
-        return Compiled(expected, program, reads, names, results, relation, reached, lowered)
+        return Compiled(expected, program, reads, names, results, maps, reached, lowered)
 
     def _lower(
         self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program, reads: tuple[int, ...]
@@ -336,8 +336,8 @@ class Expression:
         results = self.compiled(tuple(map(_operand, operands)), params).results
         return results if self.multiple else results[0]
 
-    def _relation(self, operands: Sequence[Any], params: Mapping[str, Any]) -> Relation:
-        return self.compiled(tuple(map(_operand, operands)), dict(params)).relation
+    def _maps(self, operands: Sequence[Any], params: Mapping[str, Any]) -> ProgramMaps:
+        return self.compiled(tuple(map(_operand, operands)), dict(params)).maps
 
     def _vjp(self, F: Any, wanted: Wanted, g: Any, _y: Any, *xs: Any, **params: Any) -> list[Any]:
         """The gradients in inputs, from the cotangents that are defined.
@@ -489,7 +489,7 @@ class Expression:
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
         if not (selected or self.guarded):
             return self._of_sums(args, params) if self.linear else bind(self.op, args, params)
-        place = self.compiled(tuple(map(_operand, args)), params).relation.place()
+        place = self.compiled(tuple(map(_operand, args)), params).maps.place()
         if place is None or self.guarded:
             return self._of_sums(args, params)
         everywhere = make_handle(value.values, *slot_of(first))
@@ -576,7 +576,7 @@ class Expression:
 
     def moves(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
         """Whether each entry of the result depends on one of the first operand, or on none."""
-        return self.compiled(tuple(map(_operand, args)), params).relation.place() is not None
+        return self.compiled(tuple(map(_operand, args)), params).maps.place() is not None
 
     def has_poles(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
         """Whether the result may be infinite where all operands are finite."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from iverson.array_api.entries.joining import concat
 from iverson.array_api.sparse_arrays.sparse_construction import sparse_coo_tensor, to_layout
 from iverson.core import dtypes
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import Handle, make_handle
 from iverson.ops import F
 from iverson.transforms.jacobians.dependence import Dependence, dependences, structure
 from iverson.transforms.jacobians.grouping import group_numbers
@@ -33,21 +33,24 @@ FEW = 8
 class Plan:
     """Passes that give all blocks of a Jacobian.
 
-    rows, columns : where it may be nonzero, outside of the wide rows.
-    wide : the rows that are pulled back one by one.
+    rows, columns : where it may be nonzero, outside of the rows that are alone.
     numbers : of the groups.
     forward : whether these are of columns, each a pushforward; else of rows, each a pullback.
+    alone : rows that are pulled back one by one.
+    alone_rows, alone_columns : where it may be nonzero in these.
     """
 
     rows: Numbers
     columns: Numbers
-    wide: Numbers
     numbers: Numbers
     forward: bool
+    alone: Numbers
+    alone_rows: Numbers
+    alone_columns: Numbers
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(self.numbers.max(initial=-1)) + 1
 
 
@@ -62,11 +65,11 @@ def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
         return None
     if _is_mixed(line.inputs) or _is_mixed(line.outputs):  # a group is of columns, or rows, of one kind
         return None
-    key = mode, stored, structure(line.variables, line.outputs)
+    key = mode, stored, line.outer, structure(line.variables, line.outputs)
     if (known := _plans.get(key)) is not None:
         return known[0]
-    made = _made(dependences(line.variables, line.outputs), mode, m, n, stored)
-    if key[2] is not None and (made is None or made.rows.size <= LARGEST):
+    made = _made(dependences(line.variables, line.outputs, line.outer), mode, m, n, stored)
+    if key[3] is not None and (made is None or made.rows.size + made.alone_rows.size <= LARGEST):
         if len(_plans) >= MANY:
             _plans.clear()
         _plans[key] = (made,)
@@ -82,59 +85,86 @@ def _is_mixed(handles: Sequence[Any]) -> bool:
 #: entries one of them lists.
 _plans: dict[Any, tuple[Plan | None]] = {}
 MANY, LARGEST = 32, 1 << 16
+#: How many places are listed to find groups, those of shorter rows filled up.
+WIDEST = 1 << 24
 
 
 def _made(found: Sequence[Dependence], mode: str, m: int, n: int, stored: bool) -> Plan | None:
     """The passes for a function of n numbers that gives m, from what each of these depends on."""
     if all(d.everywhere for d in found):
         return None
-    wide = np.flatnonzero(np.concatenate([d.wide for d in found]))
+    wide = np.concatenate([d.wide for d in found])
     rows, columns = _pairs(found)
-    best: Plan | None = None
-    if mode != "reverse" and not (mode == "forward" and wide.size):
-        numbers = group_numbers(_listed(rows, columns, m), n)
-        best = None if numbers is None else Plan(rows, columns, wide, numbers, True)
-    if mode != "forward" and (best is None or _most(columns) < best.count):
-        numbers = group_numbers(_listed(columns, rows, n), m)
-        other = None if numbers is None else Plan(rows, columns, wide, numbers, False)
-        best = min((p for p in (best, other) if p), key=lambda p: p.count, default=None)
+    best: tuple[Numbers, bool, NDArray[np.bool_]] | None = None
+    if mode != "reverse":
+        alone = wide if mode == "forward" else wide | _long(rows, m)
+        if mode == "auto" or not wide.any():
+            grouped = ~alone[rows]
+            numbers = _groups(rows[grouped], columns[grouped], m, n)
+            best = None if numbers is None else (numbers, True, alone)
+    if mode != "forward":
+        numbers = _groups(columns, rows, n, m)
+        other = None if numbers is None else (numbers, False, wide)
+        best = min((p for p in (best, other) if p), key=_passes, default=None)
     others = {"forward": n, "reverse": m}.get(mode, min(m, n))
-    if not stored:
-        return None if best is None or 2 * (best.count + wide.size) > others else best
-    return best or _one_by_one(rows, columns, wide, n if mode == "forward" else m, mode == "forward")
+    if not stored and (best is None or 2 * _passes(best) > others):
+        return None
+    if best is None:  # a pass for each row, or each column
+        forward = mode == "forward"
+        best = np.arange(n if forward else m), forward, np.zeros(m, bool)
+    numbers, forward, alone = best
+    every = np.flatnonzero(wide)
+    rows = np.append(rows, np.repeat(every, n))
+    columns = np.append(columns, np.tile(np.arange(n), every.size))
+    of_alone = alone[rows]
+    return Plan(
+        rows[~of_alone],
+        columns[~of_alone],
+        numbers,
+        forward,
+        np.flatnonzero(alone),
+        rows[of_alone],
+        columns[of_alone],
+    )
 
 
-def _one_by_one(rows: Numbers, columns: Numbers, wide: Numbers, count: int, forward: bool) -> Plan:
-    """A pass for each row, or each column."""
-    if forward:
-        rows = np.append(rows, np.repeat(wide, count))
-        columns = np.append(columns, np.tile(np.arange(count), wide.size))
-        wide = wide[:0]
-    return Plan(rows, columns, wide, np.arange(count), forward)
+def _passes(groups: tuple[Numbers, bool, NDArray[np.bool_]]) -> int:
+    """The number of passes: of groups, and of rows alone."""
+    numbers, _, alone = groups
+    return int(numbers.max(initial=-1)) + 1 + int(alone.sum())
 
 
-def _most(numbers: Numbers) -> int:
-    """How often the most frequent number is there."""
-    return int(np.bincount(numbers).max(initial=0)) if numbers.size else 0
+def _long(rows: Numbers, m: int) -> NDArray[np.bool_]:
+    """The longest rows, so many that passes are fewest: one each, and one for each place of another row."""
+    lengths = np.bincount(rows, minlength=m)
+    order = np.argsort(-lengths, kind="stable")
+    count = int(np.argmin(np.arange(m + 1) + np.append(lengths[order], 0)))
+    longest = np.zeros(m, bool)
+    longest[order[:count]] = True
+    return longest
 
 
 def _pairs(found: Sequence[Dependence]) -> tuple[Numbers, Numbers]:
-    """The rows and columns of the entries that may be nonzero, in row-major order."""
-    rows, columns, start = [], [], 0
-    for d in found:
-        own, where = np.nonzero(d.at >= 0)
-        rows.append(own + start)
-        columns.append(d.at[own, where])
-        start += len(d.wide)
-    return np.concatenate(rows), np.concatenate(columns)
+    """The rows and columns of the entries that may be nonzero, outside of wide rows, in row-major order."""
+    starts = np.cumsum([0, *(d.matrix.shape[0] for d in found)])
+    pairs = [d.pairs for d in found]
+    rows = np.concatenate([own + start for (own, _), start in zip(pairs, starts, strict=False)])
+    return rows, np.concatenate([columns for _, columns in pairs])
 
 
-def _listed(rows: Numbers, columns: Numbers, count: int) -> Numbers:
+def _groups(rows: Numbers, columns: Numbers, m: int, n: int) -> Numbers | None:
+    """The number of each column's group, from the entries of m rows; None where little would be won."""
+    width = int(np.bincount(rows, minlength=1).max())
+    if 2 * width > n or m * width > WIDEST:
+        return None
+    return group_numbers(_listed(rows, columns, m, width), n)
+
+
+def _listed(rows: Numbers, columns: Numbers, count: int, width: int) -> Numbers:
     """For each row its columns, ascending, behind as many -1 as fill the place."""
     order = np.lexsort((columns, rows))
     rows, columns = rows[order], columns[order]
     counts = np.bincount(rows, minlength=count)
-    width = int(counts.max(initial=0))
     ends = np.cumsum(counts)
     at = np.full((count, width), -1)
     at[rows, width - ends[rows] + np.arange(rows.size)] = columns
@@ -152,20 +182,23 @@ def blocks(line: Any, plan: Plan, chunk_size: int | None, layout: str = "strided
         seeds = _grouped(line.inputs, starts[1], plan.numbers, plan.count)
         found = pushed(line, seeds, chunk_size, _any_complex(line.inputs))
     else:
-        seeds = _grouped(line.outputs, starts[0], plan.numbers, plan.count, plan.wide)
+        seeds = _grouped(line.outputs, starts[0], plan.numbers, plan.count, plan.alone)
         found = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
     alone: list[Any] = []
-    if plan.wide.size:
-        numbers = np.full(int(starts[0][-1]), -1)
-        numbers[plan.wide] = np.arange(plan.wide.size)
-        seeds = _grouped(line.outputs, starts[0], numbers, plan.wide.size)
+    numbers = np.full(int(starts[0][-1]), -1)
+    if plan.alone.size:
+        numbers[plan.alone] = np.arange(plan.alone.size)
+        seeds = _grouped(line.outputs, starts[0], numbers, plan.alone.size)
         alone = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
     made = []
     for o, y in enumerate(line.outputs):
         row = []
         for k, x in enumerate(line.inputs):
-            terms = [_narrow(plan, found[o if plan.forward else k], starts, o, k)]
-            terms += [_wide(plan, alone[k], starts, o)] if alone else []
+            block = _Block(*((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True)))
+            by = (plan.numbers, plan.forward, found[o if plan.forward else k])
+            terms = [block.entries(plan.rows, plan.columns, *by)]
+            if alone:
+                terms.append(block.entries(plan.alone_rows, plan.alone_columns, numbers, False, alone[k]))
             row.append((_added if layout == "strided" else _stored)(terms, y, x, layout))
         made.append(row)
     return made
@@ -223,25 +256,26 @@ def _grouped(
     return Seeds(count, of)
 
 
-def _narrow(plan: Plan, found: Any, starts: Any, o: int, k: int) -> Entries:
-    """The entries of a block that groups give."""
-    (top, bottom), (left, right) = ((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True))
-    inside = (plan.rows >= top) & (plan.rows < bottom) & (plan.columns >= left) & (plan.columns < right)
-    rows, columns = plan.rows[inside], plan.columns[inside]
-    numbers = plan.numbers[columns if plan.forward else rows]
-    rows, columns = rows - top, columns - left
-    flat = F.reshape(found, shape=(found.shape[0], prod(found.shape[1:])))
-    return rows, columns, F.gather(flat, numbers, rows if plan.forward else columns, axes=(0, 1))
+class _Block(NamedTuple):
+    """The rows and columns that a block of a Jacobian has of the whole."""
 
+    rows: tuple[int, int]
+    columns: tuple[int, int]
 
-def _wide(plan: Plan, found: Any, starts: Any, o: int) -> Entries:
-    """The wide rows of a block."""
-    top, bottom = int(starts[0][o]), int(starts[0][o + 1])
-    inside = np.flatnonzero((plan.wide >= top) & (plan.wide < bottom))
-    width = prod(found.shape[1:])
-    values = F.gather(F.reshape(found, shape=(found.shape[0], width)), inside, axes=(0,))
-    rows, columns = np.repeat(plan.wide[inside] - top, width), np.tile(np.arange(width), inside.size)
-    return rows, columns, F.reshape(values, shape=(inside.size * width,))
+    def entries(
+        self, rows: Numbers, columns: Numbers, numbers: Numbers, forward: bool, results: Handle
+    ) -> Entries:
+        """Those of some entries that the block has, from the passes that gave them.
+
+        numbers : of the passes, by column (``forward``) or by row. results : of the passes, along axis 0.
+        """
+        (top, bottom), (first, last) = self
+        inside = (rows >= top) & (rows < bottom) & (columns >= first) & (columns < last)
+        rows, columns = rows[inside], columns[inside]
+        passes = numbers[columns if forward else rows]
+        rows, columns = rows - top, columns - first
+        flat = F.reshape(results, shape=(results.shape[0], prod(results.shape[1:])))
+        return rows, columns, F.gather(flat, passes, rows if forward else columns, axes=(0, 1))
 
 
 __all__ = ["Plan", "blocks", "plan", "stored_whole"]

@@ -1,0 +1,376 @@
+"""Relations: which entries of an op's result depend on which entries of one of its inputs.
+
+A relation is a union of few products of *facts*, each of which ties some axes of the result to some axes of
+the input. Nothing is listed until a relation is composed with rows (`Relation.after`), so that the relation
+of a matrix product never has m*k*n pairs. How entries are tied follows from shapes, parameters, index
+arrays and patterns of other operands, never from values. Where that cannot be said, every entry is tied to
+every entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from iverson.core.entries import Box, Entries, Nothing, Stored
+from iverson.core.shapes import Shape
+
+Keys = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+#: A sparse matrix of booleans (`scipy.sparse.csr_array`).
+Matrix = Any
+#: How many pairs are listed at most.
+MOST = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """Keys of positions of the result and of the input, which are tied where their keys are linked.
+
+    row_keys, column_keys : for each position in row-major order; one with a negative key is tied to nothing.
+    extents : the numbers of keys of the result and of the input.
+    links : by both keys; None where equal keys are linked.
+    """
+
+    row_keys: Keys
+    column_keys: Keys
+    extents: tuple[int, int]
+    links: Matrix | None = None
+
+
+class Fact(Protocol):
+    """Ties of positions along some axes of the result to positions along some axes of the input."""
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        """For these extents of the axes; None where there would be more than `MOST` links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Positions with equal keys, which are below ``count``: digits of an index, or members of a group."""
+
+    row_keys: Keys
+    column_keys: Keys
+    count: int
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        return Ties(self.row_keys.ravel(), self.column_keys.ravel(), (self.count, self.count))
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Equal positions."""
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        positions = np.arange(prod(out))
+        return Ties(positions, positions, (positions.size, positions.size))
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Every position of the input: lines that are reduced, and axes along which an input is broadcast."""
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        return Ties(np.zeros(prod(out), np.int64), np.zeros(prod(into), np.int64), (1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Position ``index[r]`` of the input for position r of the result; none where that is negative."""
+
+    index: Keys
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        extent = prod(into)
+        return Ties(self.index.ravel(), np.arange(extent), (extent, extent))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Positions ``r * stride + low`` to ``r * stride + high``, both included, as far as they exist."""
+
+    low: int
+    high: int
+    stride: int = 1
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        count, extent = prod(out), prod(into)
+        width = self.high - self.low + 1
+        if count * width > MOST:
+            return None
+        rows = np.repeat(np.arange(count), width)
+        columns = (np.arange(count)[:, None] * self.stride + np.arange(self.low, self.high + 1)).ravel()
+        inside = (columns >= 0) & (columns < extent)
+        return _linked(rows[inside], columns[inside], count, extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Position r and those before it; with ``reverse``, those behind it."""
+
+    reverse: bool = False
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        extent = prod(out)
+        if extent * (extent + 1) // 2 > MOST:
+            return None
+        rows, columns = np.tril_indices(extent)
+        return _linked(*((columns, rows) if self.reverse else (rows, columns)), extent, extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Position ``rows[n]`` of the result and ``columns[n]`` of the input, for each n: a pattern over both."""
+
+    rows: Keys
+    columns: Keys
+
+    def ties(self, out: Shape, into: Shape) -> Ties | None:
+        return None if self.rows.size > MOST else _linked(self.rows, self.columns, prod(out), prod(into))
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A fact and the axes that it is about, ascending."""
+
+    fact: Fact
+    out: Shape
+    into: Shape
+
+
+def same(out: int, into: int) -> Factor:
+    """Equal positions along an axis of the result and one of the input."""
+    return Factor(Same(), (out,), (into,))
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The entries of an input that each entry of a result depends on: those that, by one of the terms, all
+    factors tie to it. Each axis is in one factor of each term.
+
+    out, into : the shapes of the result and of the input.
+    within : entries of the result outside of it depend on nothing.
+    is_same : each entry depends on the same entry.
+
+    >>> diagonal = Relation.same((2, 2))
+    >>> diagonal.matrix().toarray().sum(), Relation.everything((2, 2), (3,)).matrix().sum()
+    (np.int64(4), np.int64(12))
+    """
+
+    out: Shape
+    into: Shape
+    terms: tuple[tuple[Factor, ...], ...]
+    within: Flags | None = None
+    is_same: bool = False
+
+    @classmethod
+    def of(cls, out: Shape, into: Shape, *factors: Factor) -> Relation:
+        """One product of facts; of axes that are in none of them, everything is tied."""
+        axes = {k for f in factors for k in f.out}, {k for f in factors for k in f.into}
+        free = [
+            tuple(k for k in range(len(shape)) if k not in tied)
+            for shape, tied in zip((out, into), axes, strict=True)
+        ]
+        every = (Factor(Every(), *free),) if any(free) else ()
+        return cls(out, into, ((*factors, *every),))
+
+    @classmethod
+    def everything(cls, out: Shape, into: Shape) -> Relation:
+        """Each entry depends on all entries."""
+        return cls.of(out, into)
+
+    @classmethod
+    def same(cls, shape: Shape) -> Relation:
+        """Each entry depends on the same entry."""
+        axes = tuple(range(len(shape)))
+        return cls(shape, shape, ((Factor(Same(), axes, axes),),), is_same=True)
+
+    @classmethod
+    def indexed(cls, index: Keys, into: Shape) -> Relation:
+        """Each entry depends on the one whose row-major number ``index`` has at its place, or on none."""
+        axes = tuple(range(index.ndim)), tuple(range(len(into)))
+        return cls.of(index.shape, into, Factor(Indexed(index), *axes))
+
+    @classmethod
+    def listed(cls, out: Shape, into: Shape, matrix: Matrix | None) -> Relation:
+        """The relation of all pairs in a matrix; None: nothing depends on anything."""
+        if matrix is None:
+            return cls(out, into, ())
+        pairs = matrix.tocoo()
+        fact = Pairs(pairs.row.astype(np.int64), pairs.col.astype(np.int64))
+        return cls.of(out, into, Factor(fact, tuple(range(len(out))), tuple(range(len(into)))))
+
+    @classmethod
+    def aligned(cls, out: Shape, into: Shape, *factors: Factor, core: tuple[int, int] = (0, 0)) -> Relation:
+        """The same position along leading axes that broadcast, and facts about the last ones.
+
+        core : how many axes of the result, and of the input, do not broadcast.
+        """
+        if out == into and core == (0, 0):
+            return cls.same(out)
+        lead, first = len(out) - core[0], len(into) - core[1]
+        batch = [
+            same(k, k - lead + first)
+            for k in range(lead)
+            if k - lead + first >= 0 and out[k] == into[k - lead + first]
+        ]
+        return cls.of(out, into, *batch, *factors)
+
+    def inside(self, entries: Flags) -> Relation:
+        """The part of it for some entries of the result; the others depend on nothing."""
+        return replace(self, within=entries if self.within is None else self.within & entries)
+
+    def image(self, entries: Flags) -> Flags:
+        """The entries of the result that depend on some of the input's."""
+        starts = np.concatenate([[0], np.cumsum(entries.ravel())])
+        rows = self.after(listed(starts, np.zeros(starts[-1], np.int64), 1))
+        return np.ones(self.out, bool) if rows is None else np.diff(rows.indptr).reshape(self.out) > 0
+
+    def after(self, rows: Matrix) -> Matrix | None:
+        """For each entry of the result, the union of the rows of the entries of the input that it depends on.
+
+        rows : a matrix with a row for each entry of the input. None where more than `MOST` would be listed.
+        """
+        if self.is_same and self.within is None:
+            return rows
+        parts = []
+        for term in self.terms:
+            part = self._composed(term, rows)
+            if part is None:
+                return None
+            parts.append(part)
+        if not parts:
+            return listed(np.zeros(prod(self.out) + 1, np.int64), np.empty(0, np.int64), rows.shape[1])
+        return reduce(lambda a, b: a + b, parts)
+
+    def matrix(self) -> Matrix:
+        """All pairs, as a matrix with a row for each entry of the result."""
+        size = prod(self.into)
+        pairs = self.after(listed(np.arange(size + 1), np.arange(size), size))
+        if pairs is None:
+            raise MemoryError(f"a relation of more than {MOST} pairs")
+        return pairs
+
+    def _composed(self, term: Sequence[Factor], rows: Matrix) -> Matrix | None:
+        facts = [f.fact for f in term]
+        extents = [(_extents(self.out, f.out), _extents(self.into, f.into)) for f in term]
+        ties = [_ties_of(fact, *axes) for fact, axes in zip(facts, extents, strict=True)]
+        links = _product_of_links(ties)
+        if links is None:  # there are none, or too many: then as if all positions were tied
+            facts = [f if t.links is None else Every() for f, t in zip(facts, ties, strict=True)]
+            ties = [_ties_of(fact, *axes) for fact, axes in zip(facts, extents, strict=True)]
+        count = prod(t.extents[1] for t in ties)
+        pairs = list(zip(term, ties, strict=True))
+        column_keys = _joint_keys([(f.into, t.column_keys, t.extents[1]) for f, t in pairs], self.into)
+        row_keys = _joint_keys([(f.out, t.row_keys, t.extents[0]) for f, t in pairs], self.out)
+        if self.within is not None:
+            row_keys = np.where(self.within.ravel(), row_keys, -1)
+        if not _is_range(column_keys, count):
+            rows = _selection(column_keys, count).T.tocsr() @ rows
+        if links is not None:
+            rows = _limited_product(links, rows)
+        if rows is None or _is_range(row_keys, rows.shape[0]):
+            return rows
+        return _limited_product(_selection(row_keys, rows.shape[0]), rows)
+
+
+def mask_of(support: Entries, shape: Shape) -> Flags | None:
+    """A mask of the entries that a set holds; None where these are all of them, or not known."""
+    mask = np.zeros(shape, bool)
+    if isinstance(support, Box):
+        mask[support.region.slices] = True
+    elif isinstance(support, Stored) and not support.pattern.is_symbol:
+        mask[tuple(support.pattern.coordinates)] = True
+    elif not isinstance(support, Nothing):
+        return None
+    return mask
+
+
+def _extents(shape: Shape, axes: Shape) -> Shape:
+    return tuple(shape[k] for k in axes)
+
+
+def _ties_of(fact: Fact, out: Shape, into: Shape) -> Ties:
+    """The ties of a fact; where there are too many links, those of all positions to all."""
+    ties = fact.ties(out, into)
+    return _ties_of(Every(), out, into) if ties is None else ties
+
+
+def _linked(rows: Keys, columns: Keys, count: int, extent: int) -> Ties:
+    from scipy.sparse import csr_array
+
+    links = csr_array((np.ones(rows.size, bool), (rows, columns)), shape=(count, extent))
+    return Ties(np.arange(count), np.arange(extent), (count, extent), links)
+
+
+def _product_of_links(ties: Iterable[Ties]) -> Matrix | None:
+    """The links of joint keys; None where equal keys are tied, and where there are more than `MOST`."""
+    from scipy.sparse import eye_array, kron
+
+    ties = list(ties)
+    if all(t.links is None for t in ties):
+        return None
+    if prod(t.extents[0] if t.links is None else t.links.nnz for t in ties) > MOST:
+        return None
+    factors = [
+        eye_array(t.extents[0], dtype=bool, format="csr") if t.links is None else t.links for t in ties
+    ]
+    return reduce(lambda a, b: kron(a, b, format="csr").astype(bool), factors)
+
+
+def _joint_keys(parts: Sequence[tuple[Shape, Keys, int]], shape: Shape) -> Keys:
+    """The row-major number of the keys of all parts, for each entry of an array; negative where one is."""
+    joint = np.zeros((1,) * len(shape), np.int64)
+    missing: Any = None
+    for axes, keys, extent in parts:
+        part = keys.reshape(tuple(n if k in axes else 1 for k, n in enumerate(shape)))
+        joint = joint * extent + part
+        if (part < 0).any():
+            missing = part < 0 if missing is None else missing | (part < 0)
+    if missing is not None:
+        joint = np.where(missing, -1, joint)
+    return np.broadcast_to(joint, shape).ravel()
+
+
+def _is_range(keys: Keys, count: int) -> bool:
+    return keys.size == count and bool((keys == np.arange(count)).all())
+
+
+def listed(starts: Keys, columns: Keys, width: int) -> Matrix:
+    """The matrix of booleans whose row r has the columns between ``starts[r]`` and ``starts[r + 1]``."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(columns.size, bool), columns, starts), shape=(starts.size - 1, width))
+
+
+def _selection(keys: Keys, count: int) -> Matrix:
+    """The matrix whose row r has a one at ``keys[r]``, and none where that is negative."""
+    there = keys >= 0
+    return listed(np.concatenate([[0], np.cumsum(there)]), keys[there], count)
+
+
+def _limited_product(a: Matrix, b: Matrix) -> Matrix | None:
+    return None if np.diff(b.indptr)[a.indices].sum() > MOST else a @ b
+
+
+__all__ = [
+    "MOST",
+    "Every",
+    "Fact",
+    "Factor",
+    "Indexed",
+    "Matched",
+    "Pairs",
+    "Prefix",
+    "Relation",
+    "Same",
+    "Window",
+    "listed",
+    "mask_of",
+    "same",
+]
