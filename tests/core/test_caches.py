@@ -80,7 +80,8 @@ COVERED: dict[str, str] = {
         kernels.sparse.sparse_elementwise._known_bounding""",
     "structures whose keys are names, of which equal ones are the same": """
         transforms.trees._OF_NAMES transforms.trees._WITHOUT_WRAPPERS""",
-    "ops of the library, parameters with types and signs, shapes, and entries of index arrays": """
+    "ops of the library, entry maps and patterns themselves, parameters with types and signs, shapes, and "
+    "entries of index arrays": """
         transforms.jacobians.sparse_jacobian._plans""",
     # --- of objects ---
     "the array itself, while it lives, where nobody can write to it": "layouts.segment_numbers._known",
@@ -150,7 +151,7 @@ COVERED: dict[str, str] = {
         graph.sparse.lowering_state.Opening graph.sparse.lowering_state.Opening.lasting
         graph.sparse.lowering_state.Opening.selects graph.ir.parse._Parser
         graph.passes.support_and_demand._Parts graph.passes.support_and_demand._Walk
-        graph.passes.mask_indices._Packing
+        graph.passes.rewriting.Writer
         graph.passes.slice_pushdown._Reader graph.ir.print.Printer graph.lowering.rematerialisation._Index
         graph.control.scan_loop._Stack
         graph.control.scan_derivative.Linear graph.lowering.program_segments.Segment

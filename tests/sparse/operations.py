@@ -67,6 +67,7 @@ def _assigned(s: Any, key: Any, value: Any) -> Any:
 
 #: Functions of (s, o) whose results, and gradients in the values of s, are small.
 SMALL = {
+    "logsumexp": lambda s, o: iv.logsumexp(s, axis=1),
     # elementwise
     "positive": lambda s, o: +s,
     "negative": lambda s, o: -s,
@@ -272,7 +273,6 @@ DENSE = {
     "at least zero": lambda s, o: s >= 0.0,
     "sparse over sparse modulus": lambda s, o: s % o.t,
     "softmax": lambda s, o: iv.softmax(s, axis=1),
-    "logsumexp": lambda s, o: iv.logsumexp(s, axis=1),
     "cumulative sum": lambda s, o: iv.cumulative_sum(s, axis=1),
     "sort": lambda s, o: iv.sort(s, axis=1),
     "argsort": lambda s, o: iv.argsort(s, axis=1),

@@ -17,6 +17,7 @@ import cycle.
 - `box_moves`: kernels for the box layout that move entries.
 - `packed`: kernels for the packed layout.
 - `bracket`: kernels for the bracket layout.
+- `line_rules`: reductions of lines of stored entries, once for eager code and for compiled graphs.
 - `terms`: matrix products in which absent entries take no part.
 - `sparse`: kernels for the sparse layouts, COO and compressed.
 - `segment_kernels`: maximum and softmax over segments.

@@ -43,6 +43,7 @@ from iverson.graph.ir.print import numbers
 from iverson.graph.lowering.graph_lowering import NOTHING_DONATED
 from iverson.graph.lowering.padding import on_binding
 from iverson.graph.passes import simplified
+from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.demand_analysis import demands
 from iverson.kernels.kernel_registry import register
 from iverson.layouts import Sparse, are_strided, holds_alone, support_of, to_strided
@@ -133,7 +134,9 @@ class Compiled:
         if not self.native:
             with recording(False):
                 given = [x if x is UNDEFINED else make_handle(x) for x in values]
-                return [value_of(x, x) for x in interpret(self._actual(values), given)]
+                graph = self._actual(values)
+                graph = graph.once("each once", lambda: dead_code(common(graph)))
+                return [value_of(x, x) for x in interpret(graph, given)]
         if not self._on_symbols:
             return self._executable().run(self._owned(values, handles))
         binding = binding_of(self.graph, values)

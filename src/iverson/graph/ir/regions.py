@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, subgraphs, values_of
 
 Held = Callable[[Value, Value, Any], Any]
 
@@ -82,6 +82,17 @@ def renamed(graph: Graph, now: Callable[[Operand], Any], param: Callable[[Any], 
     )
     constants = tuple((w := now(v), held(v, w, x)) for v, x in graph.constants)
     return Graph(tuple(map(now, graph.inputs)), equations, tuple(map(now, graph.outputs)), constants)
+
+
+def with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
+    """The graph with others in place of the graphs among its equations' parameters."""
+    equations = []
+    for e in graph.equations:
+        if Graph in map(type, e.params.values()):
+            bodies = {name: change(body) for name, body in subgraphs(e)}
+            e = replace(e, params={**e.params, **bodies})
+        equations.append(e)
+    return replace(graph, equations=tuple(equations))
 
 
 def inline(graph: Graph, names: Collection[str] = ("function",)) -> Graph:

@@ -17,7 +17,7 @@ from iverson.graph.native.recurrence_loops import is_recurrence
 from iverson.graph.native.sort_loops import is_order
 from iverson.graph.native.sparse_row_products import is_rows
 from iverson.graph.native.strided_views import Strided, view
-from iverson.graph.passes import simplified
+from iverson.graph.passes import simplified_body
 
 PRODUCTS = ("matmul", "matmul_moved")
 #: Ops whose graphs are blocks of steps of the program around them (`graph.lowering.control_flow_steps`).
@@ -87,7 +87,7 @@ def body_of(graph: Graph) -> Body | None:
 
 
 def _body(graph: Graph) -> Body | None:
-    graph = in_order_of_reads(with_own_outputs(simplified(graph)))
+    graph = in_order_of_reads(with_own_outputs(simplified_body(graph)))
     if any(type(x) is not Value for x in graph.outputs) or not all(map(_is_dense, graph.inputs)):
         return None
     kinds = Kinds(graph)

@@ -19,7 +19,7 @@ Of its siblings this package may import `ir` and `tracing`.
 - `placement_sinking`: terms of a sum at one place, added before they are placed.
 - `product_merging`: several matrix products as one.
 - `matrix_chains`: chains of matrix products in the order with the fewest multiply-adds.
-- `rewriting`: the writer of equations that several passes share.
+- `rewriting`: rules ``before -> after``, of which six passes are tables, and the writer of a graph.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections.abc import Callable
 
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Graph
-from iverson.graph.ir.regions import inline
+from iverson.graph.ir.regions import inline, with_bodies
 from iverson.graph.passes.algebraic_simplification import algebra
 from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.constant_folding import constants
@@ -66,10 +66,22 @@ PASSES: tuple[Pass, ...] = (
 
 
 def simplified(graph: Graph) -> Graph:
-    """The graph after all passes; one in which selections begin among what is stored waits for some of them
-    until its patterns are opened."""
+    """The graph after all passes, which then run on the bodies of its loops, branches and checkpoints.
+
+    Where selections begin among what is stored, some passes wait until the patterns are opened.
+    """
     for run in PASSES:
         if run is entries and is_of_stored(graph):
             break
         graph = run(graph)
-    return graph
+    return with_bodies(graph, simplified_body)
+
+
+def simplified_body(body: Graph) -> Graph:
+    """A body after all passes, found once."""
+
+    def make() -> Graph:
+        made = simplified(body)
+        return made.once("simplified", lambda: made)
+
+    return body.once("simplified", make)

@@ -19,20 +19,7 @@ from iverson.core.aval import Aval
 from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value
 from iverson.graph.ir.operations import GraphOp
-
-
-def halves(graph: Graph) -> Graph:
-    """The graph in which only what stores has values of half precision."""
-    if not any(dtypes.is_half(v.dtype) for v in _values(graph)):
-        return graph
-    equations: list[Equation] = []
-    for e in graph.equations:
-        equations += _widened(e) if _computes_in_half(e) else (e,)
-    return replace(graph, equations=tuple(equations))
-
-
-def _values(graph: Graph) -> list[Value]:
-    return [*graph.inputs, *(v for v, _ in graph.constants), *(v for e in graph.equations for v in e.results)]
+from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, rule
 
 
 def _computes_in_half(e: Equation) -> bool:
@@ -44,25 +31,33 @@ def _computes_in_half(e: Equation) -> bool:
     return not (op.entry_map.moves and not op.signals and len(alike) == 1)
 
 
-def _widened(e: Equation) -> list[Equation]:
-    before: list[Equation] = []
-    after: list[Equation] = []
+def _has_halves(graph: Graph) -> bool:
+    values = [
+        *graph.inputs,
+        *(v for v, _ in graph.constants),
+        *(v for e in graph.equations for v in e.results),
+    ]
+    return any(dtypes.is_half(v.dtype) for v in values)
+
+
+def _widened(m: Match) -> After:
+    e, writer = m.equation, m.writer
+    if not _computes_in_half(e):
+        return None
 
     def single(x: Operand) -> Operand:
         if type(x) is not Value or not dtypes.is_half(x.dtype):
             return x
-        before.append(_cast(x, _wide(x), e))
-        return before[-1].results[0]
-
-    def rounded(x: Value) -> Value:
-        if not dtypes.is_half(x.dtype):
-            return x
         wide = _wide(x)
-        after.append(_cast(wide, x, e))
+        writer.keep(_cast(x, wide, e))
         return wide
 
-    operands, results = tuple(map(single, e.operands)), tuple(map(rounded, e.results))
-    return [*before, replace(e, operands=operands, results=results), *after]
+    operands = tuple(map(single, e.operands))
+    results = {v: _wide(v) for v in e.results if dtypes.is_half(v.dtype)}
+    writer.keep(replace(e, operands=operands, results=tuple([results.get(v, v) for v in e.results])))
+    for v, wide in results.items():
+        writer.keep(_cast(wide, v, e))
+    return WRITTEN
 
 
 def _wide(x: Value) -> Value:
@@ -71,6 +66,9 @@ def _wide(x: Value) -> Value:
 
 def _cast(x: Value, to: Value, e: Equation) -> Equation:
     return Equation(TABLE["astype"], (x,), {"dtype": to.dtype}, (to,), e.where)
+
+
+halves = Rewriting("halves", rule("op(*xs) -> astype(op(*astype(xs)))", _widened), where=_has_halves)
 
 
 __all__ = ["halves"]

@@ -12,101 +12,78 @@ share it; places and ranks of a constant mask are constants too.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.table import TABLE
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
+from iverson.graph.ir.nodes import Value
+from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Writer, rule
 
 _INT = np.dtype(np.int64)
 
 
-def packing(graph: Graph) -> Graph:
-    """The graph without ops on masks."""
-    if not any(e.op.name in _RULES and type(e.operands[1]) is Value for e in graph.equations):
-        return graph
-    made = _Packing(graph)
-    for e in graph.equations:
-        made.add(e)
-    return replace(graph, equations=tuple(made.equations), constants=tuple(made.constants.items()))
+def _flat(w: Writer, x: Value) -> Value:
+    if len(x.shape) == 1:
+        return x
+    flat = Value(Aval((prod(x.shape),), x.dtype))  # not on a pattern, which nobody reads
+    return w.write("reshape", x, result=flat, shape=flat.shape)
 
 
-class _Packing:
-    def __init__(self, graph: Graph) -> None:
-        self.equations: list[Equation] = []
-        self.constants: dict[Value, Any] = dict(graph.constants)
-        self.known: dict[Any, Value] = {}
+def _ranks(w: Writer, mask: Value) -> Value:
+    """At each place in a row, the number of the entry that is there, if one is."""
 
-    def add(self, e: Equation) -> None:
-        rule = _RULES.get(e.op.name)
-        x, mask = e.operands if rule is not None else (None, None)
-        if rule is None or type(mask) is not Value or type(x) is not Value:
-            self.equations.append(e)
-        else:
-            op, operands, params = rule(self, x, mask, e)
-            self.equations.append(replace(e, op=TABLE[op], operands=operands, params=params))
+    def make() -> Value:
+        counted = w.write("astype", _flat(w, mask), dtype=_INT)
+        return w.write("subtract", w.write("cumulative_sum", counted, axis=0), 1)
 
-    def bind(self, op: str, *operands: Operand, **params: Any) -> Value:
-        known = (Aval(x.shape, x.dtype) if type(x) is Value else x for x in operands)
-        made = Value(TABLE[op].infer(*known, **params))
-        self.equations.append(Equation(TABLE[op], operands, params, (made,)))
-        return made
-
-    def constant(self, array: Any) -> Value:
-        made = Value(Aval(array.shape, array.dtype))
-        self.constants[made] = array
-        return made
-
-    def once(self, key: Any, make: Any) -> Value:
-        if key not in self.known:
-            self.known[key] = make()
-        return self.known[key]
-
-    def flat(self, x: Value) -> Value:
-        return x if len(x.shape) == 1 else self.bind("reshape", x, shape=(prod(x.shape),))
-
-    def ranks(self, mask: Value) -> Value:
-        """At each place in a row, the number of the entry that is there, if one is."""
-
-        def make() -> Value:
-            counted = self.bind("astype", self.flat(mask), dtype=_INT)
-            return self.bind("subtract", self.bind("cumulative_sum", counted, axis=0), 1)
-
-        return self.once(("ranks", mask), make)
-
-    def places(self, mask: Value, count: int) -> Value:
-        """Of each entry, in a row; all other places are written beyond the last."""
-
-        def make() -> Value:
-            at = self.bind("where", self.flat(mask), self.ranks(mask), count)
-            every = self.constant(np.arange(prod(mask.shape)))
-            own = self.bind("where", self.flat(mask), every, 0)
-            found = self.bind("scatter_add", own, at, axes=(0,), shape=(count + 1,))
-            return self.bind("index_basic", found, key=(slice(0, count, 1),))
-
-        return self.once(("places", mask, count), make)
+    return w.once(("ranks", mask), make)
 
 
-def _packed(p: _Packing, x: Value, mask: Value, e: Equation) -> Any:
-    count: int = e.params["count"]
+def _places(w: Writer, mask: Value, count: int) -> Value:
+    """Of each entry, in a row; all other places are written beyond the last."""
+
+    def make() -> Value:
+        at = w.write("where", _flat(w, mask), _ranks(w, mask), count)
+        every = w.constant(np.arange(prod(mask.shape)))
+        own = w.write("where", _flat(w, mask), every, 0)
+        found = w.write("scatter_add", own, at, axes=(0,), shape=(count + 1,))
+        return w.write("index_basic", found, key=(slice(0, count, 1),))
+
+    return w.once(("places", mask, count), make)
+
+
+def _packed(m: Match) -> After:
+    w, x, mask, count = m.writer, m["x"], m["mask"], m.equation.params["count"]
+    if type(x) is not Value or type(mask) is not Value:
+        return None
+    (result,), where = m.equation.results, m.equation.where
     if not count:
-        return "index_basic", (p.flat(x),), {"key": (slice(0, 0, 1),)}
-    return "gather", (p.flat(x), p.places(mask, count)), {"axes": (0,)}
+        w.write("index_basic", _flat(w, x), where=where, result=result, key=(slice(0, 0, 1),))
+    else:
+        w.write("gather", _flat(w, x), _places(w, mask, count), where=where, result=result, axes=(0,))
+    return WRITTEN
 
 
-def _unpacked(p: _Packing, x: Value, mask: Value, e: Equation) -> Any:
-    shape = e.results[0].shape
-    if not e.params["count"]:
-        return "copy", (p.constant(np.zeros(shape, x.dtype)),), {}
-    ranks = p.bind("reshape", p.bind("maximum", p.ranks(mask), 0), shape=shape)
-    return "where", (mask, p.bind("gather", x, ranks, axes=(0,)), False if x.dtype.kind == "b" else 0), {}
+def _unpacked(m: Match) -> After:
+    w, x, mask = m.writer, m["x"], m["mask"]
+    if type(x) is not Value or type(mask) is not Value:
+        return None
+    (result,), where = m.equation.results, m.equation.where
+    if not m.equation.params["count"]:
+        w.write("copy", w.constant(np.zeros(result.shape, x.dtype)), where=where, result=result)
+    else:
+        ranks = w.write("reshape", w.write("maximum", _ranks(w, mask), 0), shape=result.shape)
+        none = False if x.dtype.kind == "b" else 0
+        w.write("where", mask, w.write("gather", x, ranks, axes=(0,)), none, where=where, result=result)
+    return WRITTEN
 
 
-_RULES = {"pack": _packed, "unpack": _unpacked}
+packing = Rewriting(
+    "packing",
+    rule("pack(x, mask) -> gather(reshape(x), places(mask))", _packed),
+    rule("unpack(x, mask) -> where(mask, gather(x, ranks(mask)), 0)", _unpacked),
+)
 
 
 __all__ = ["packing"]

@@ -9,30 +9,17 @@ place (`graph.lowering.copy_elision`), and parts that do not overlap need no sum
 
 from __future__ import annotations
 
-from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import Equation, Graph, Value
-from iverson.graph.passes.rewriting import Writer
+from iverson.graph.ir.nodes import Equation, Value
+from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Writer, rule
 
 
-def placing(graph: Graph) -> Graph:
-    """The graph with sums of fewer placed terms."""
-    if not any(e.op.name == "embed" for e in graph.equations):
-        return graph
-    writer = Writer(graph)
-    for e in graph.equations:
-        if e.op.name in ("add_n", "add"):
-            _sum(writer, e)
-        else:
-            writer.keep(e)
-    return dead_code(writer.graph(graph))
-
-
-def _sum(writer: Writer, e: Equation) -> None:
+def _placed_once(m: Match) -> After:
+    writer, e = m.writer, m.equation
     at: dict[str, list[Equation]] = {}
     terms: list[Value | list[Equation]] = []
     for x in e.operands:
         placed = writer.by(x, "embed", alone=True)
-        if placed is None or not _is_like(x, e.results[0]) or type(placed.operands[0]) is not Value:
+        if placed is None or not m.is_like_result(x) or type(placed.operands[0]) is not Value:
             terms.append(x)
             continue
         part = placed.operands[0]
@@ -41,14 +28,14 @@ def _sum(writer: Writer, e: Equation) -> None:
             terms.append(at.setdefault(key, []))
         at[key].append(placed)
     if len(terms) == len(e.operands):
-        writer.keep(e)
-        return
+        return None
     alone = len(terms) == 1
     operands = [
         x if not isinstance(x, list) else _placed(writer, x, e.results[0] if alone else None) for x in terms
     ]
     if not alone:
         writer.write("add_n", *operands, where=e.where, result=e.results[0])
+    return WRITTEN
 
 
 def _placed(writer: Writer, parts: list[Equation], result: Value | None) -> Value:
@@ -60,8 +47,12 @@ def _placed(writer: Writer, parts: list[Equation], result: Value | None) -> Valu
     return writer.write("embed", total, where=first.where, result=result, **first.params)
 
 
-def _is_like(x: Value, result: Value) -> bool:
-    return bool(x.dtype == result.dtype and x.shape == result.shape)
+placing = Rewriting(
+    "placing",
+    rule("add(*terms) -> embed(add_n(*parts))", _placed_once),
+    rule("add_n(*terms) -> add_n(*terms, embed(add_n(*parts)))", _placed_once),
+    drops=True,
+)
 
 
 __all__ = ["placing"]

@@ -17,25 +17,9 @@ from math import prod
 from typing import Any
 
 from iverson.core.entries import Stored
-from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
-from iverson.graph.passes.rewriting import Writer
+from iverson.graph.ir.nodes import Equation, Operand, Value
+from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Writer, rule
 from iverson.layouts import is_strided
-
-
-def folding(graph: Graph) -> Graph:
-    """The graph with products folded into one."""
-    if not any(e.op.name == "matmul" for e in graph.equations):
-        return graph
-    writer = Writer(graph)
-    for e in graph.equations:
-        if e.op.name in ("add_n", "add") and _is_sum(e):
-            _sum(writer, e)
-        elif e.op.name == "matmul" and all(map(_is_dense, e.operands)):
-            _product(writer, e)
-        else:
-            writer.keep(e)
-    return dead_code(writer.graph(graph))
 
 
 def _is_dense(x: Operand) -> bool:
@@ -50,17 +34,19 @@ def _is_sum(e: Equation) -> bool:
 # --- sums -----------------------------------------------------------------------------------------------
 
 
-def _sum(writer: Writer, e: Equation) -> None:
+def _of_one_factor(m: Match) -> After:
     """Terms that share a factor are multiplied with it once."""
-    terms = _folded(writer, e.operands, e.where)
+    writer, e = m.writer, m.equation
+    terms = _folded(writer, e.operands, e.where) if _is_sum(e) else None
     if terms is None:
-        writer.keep(e)
-    elif len(terms) == 1:
+        return None
+    if len(terms) == 1:
         product = writer.made[terms[0]]
         writer.equations.remove(product)
         writer.keep(replace(product, results=e.results))
     else:
         writer.write("add_n", *terms, where=e.where, result=e.results[0])
+    return WRITTEN
 
 
 def _folded(writer: Writer, operands: Sequence[Any], where: Any) -> list[Any] | None:
@@ -111,24 +97,33 @@ def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Any) -> list
 # --- repeated rows, batches of vectors ------------------------------------------------------------------
 
 
-def _product(writer: Writer, e: Equation) -> None:
-    a, b = e.operands
-    (v,) = e.results
+def _of_one_line(m: Match) -> After:
+    a, b = m["a"], m["b"]
+    if not _is_dense(a) or not _is_dense(b):
+        return None
+    writer, e = m.writer, m.equation
     for side, axis in ((0, -2), (1, -1)):
         once = _once(writer, e.operands[side], axis)
         if once is not None:
-            factors = (once, b) if side == 0 else (a, once)
-            product = writer.write("matmul", *factors, where=e.where)
+            (v,) = e.results
+            product = writer.write("matmul", *((once, b) if side == 0 else (a, once)), where=e.where)
             writer.write("broadcast_to", product, where=e.where, result=v, shape=v.shape)
-            return
-    batch = b.shape[:-2]
-    if b.shape[-1] == 1 and len(a.shape) == 2 and prod(batch) > 1:
-        vectors = writer.write("reshape", b, where=e.where, shape=(prod(batch), b.shape[-2]))
-        turned = writer.write("permute_dims", a, where=e.where, axes=(1, 0))
-        product = writer.write("matmul", vectors, turned, where=e.where)
-        writer.write("reshape", product, where=e.where, result=v, shape=v.shape)
-        return
-    writer.keep(e)
+            return WRITTEN
+    return None
+
+
+def _of_many_vectors(m: Match) -> After:
+    a, b, writer, e = m["a"], m["b"], m.writer, m.equation
+    if not _is_dense(a) or not _is_dense(b):
+        return None
+    batch, (v,) = b.shape[:-2], e.results
+    if b.shape[-1] != 1 or len(a.shape) != 2 or prod(batch) <= 1:
+        return None
+    vectors = writer.write("reshape", b, where=e.where, shape=(prod(batch), b.shape[-2]))
+    turned = writer.write("permute_dims", a, where=e.where, axes=(1, 0))
+    product = writer.write("matmul", vectors, turned, where=e.where)
+    writer.write("reshape", product, where=e.where, result=v, shape=v.shape)
+    return WRITTEN
 
 
 def _once(writer: Writer, x: Value, axis: int) -> Value | None:
@@ -150,3 +145,16 @@ def _once(writer: Writer, x: Value, axis: int) -> Value | None:
     if source.shape == tuple(shape):
         return source
     return writer.write("broadcast_to", source, where=made.where, shape=tuple(shape))
+
+
+folding = Rewriting(
+    "folding",
+    rule("add(*products) -> matmul(a, add_n(*factors))", _of_one_factor),
+    rule("add_n(*products) -> matmul(a, add_n(*factors))", _of_one_factor),
+    rule("matmul(a, b) -> broadcast_to(matmul(line, b))", _of_one_line),
+    rule("matmul(a, b) -> reshape(matmul(vectors, permute_dims(a)))", _of_many_vectors),
+    drops=True,
+)
+
+
+__all__ = ["folding"]

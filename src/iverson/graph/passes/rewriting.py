@@ -1,13 +1,31 @@
-"""Writer of a graph in which some equations are replaced, shared by passes on products, sums and slices."""
+"""Rewriting: rules ``before -> after``, and the writer of a graph in which some equations are replaced.
+
+A rule is a line of text and, where the text does not say all, a function that makes what stands after the
+arrow. The text before it is a pattern of an equation in Python's syntax of calls:
+
+    multiply(x, 1)              a number stands for an operand that has this value everywhere
+    add(x, zero)                zero stands for an operand that is structurally zero
+    negative(negative(x))       a call stands for the equation that made an operand
+    add_n(*terms)               a star, for all operands
+    op(x), op(*xs)              op stands for any op
+
+A pass is a table of rules, tried at each equation from the first to the last, again on what they make.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iverson.core.aval import Aval
+from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known, values_of
 from iverson.graph.ir.operations import op_named
+from iverson.graph.ir.regions import rewritten, substituted
+from iverson.layouts import Zero, is_strided
 
 
 class Writer:
@@ -15,14 +33,24 @@ class Writer:
 
     made : the equation of each value.
     reads : how often each value is read in the graph before.
+    renamed : what stands for the values that are not made any more.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.equations: list[Equation] = []
         self.constants: dict[Value, Any] = dict(graph.constants)
         self.made: dict[Value, Equation] = {}
-        self.reads = Counter(x for e in graph.equations for x in values_of(e.operands))
-        self.reads.update(values_of(graph.outputs))
+        self.renamed: dict[Value, Operand] = {}
+        self._graph = graph
+        self._reads: Counter[Value] | None = None
+        self._shared: dict[Any, Value] = {}
+
+    @property
+    def reads(self) -> Counter[Value]:
+        if self._reads is None:
+            self._reads = Counter(x for e in self._graph.equations for x in values_of(e.operands))
+            self._reads.update(values_of(self._graph.outputs))
+        return self._reads
 
     def keep(self, equation: Equation) -> None:
         """An equation as it is."""
@@ -37,10 +65,11 @@ class Writer:
 
     def graph(self, before: Graph) -> Graph:
         """The graph with these equations and constants."""
-        return Graph(before.inputs, tuple(self.equations), before.outputs, tuple(self.constants.items()))
+        outputs = substituted(before.outputs, self.renamed) if self.renamed else before.outputs
+        return Graph(before.inputs, tuple(self.equations), outputs, tuple(self.constants.items()))
 
     def write(
-        self, name: str, *operands: Operand, where: Any, result: Value | None = None, **params: Any
+        self, name: str, *operands: Operand, where: Any = None, result: Value | None = None, **params: Any
     ) -> Value:
         """A new equation; its result is a new value unless one is given."""
         op = op_named(name)
@@ -49,9 +78,179 @@ class Writer:
         self.keep(Equation(op, operands, params, (result,), where))
         return result
 
+    def once(self, key: Any, make: Callable[[], Value]) -> Value:
+        """A value that several rules read, made for the first of them."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
     def by(self, x: Operand, name: str, *, alone: bool = False) -> Equation | None:
         """The equation of a value, if it is of that op (and the value is read once, if ``alone``)."""
         found = self.made.get(x) if type(x) is Value else None
         if found is None or found.op.name != name or (alone and self.reads[x] != 1):
             return None
         return found
+
+    def is_all(self, x: Operand, number: int) -> bool:
+        """True if an operand is that number everywhere."""
+        if type(x) is not Value:
+            return isinstance(x, int | float) and x == number
+        held: Any = self.constants.get(x)
+        return is_strided(held) and held.dtype.kind != "c" and held.size > 0 and bool((held == number).all())
+
+    def is_zero(self, x: Operand) -> bool:
+        """True if an operand is structurally zero."""
+        return type(x) is Value and type(self.constants.get(x)) is Zero
+
+
+class Written:
+    """In place of what a rule makes: it has written the equation, or several, with the same results."""
+
+
+WRITTEN = Written()
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a pattern fits: the equation, its operands by the pattern's names, and the equations inside."""
+
+    writer: Writer
+    equation: Equation
+    names: dict[str, Operand]
+    inner: tuple[Equation, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.names[name]
+
+    def is_like_result(self, x: Operand) -> bool:
+        """True if an operand may stand for the result: a value of its shape and dtype."""
+        (result,) = self.equation.results
+        return type(x) is Value and x.shape == result.shape and x.dtype == result.dtype
+
+
+#: What an equation becomes: an operand, an equation with its results, or WRITTEN; None where it stays.
+After = Operand | Equation | Written | None
+Make = Callable[[Match], After]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of a table. ``text`` is "before -> after"; ``make`` gives what stands after the arrow."""
+
+    text: str
+    pattern: ast.Call
+    make: Make
+
+    @property
+    def name(self) -> str:
+        """The op of the equation that it looks at; "op" for any."""
+        return _name(self.pattern)
+
+
+def rule(text: str, make: Make | None = None) -> Rule:
+    """A rule. Without a function, its text says what stands after the arrow: an operand, if it has the shape
+    and dtype of the result, or the same op on other operands."""
+    before, after = text.split("->")
+    pattern = ast.parse(before.strip(), mode="eval").body
+    assert isinstance(pattern, ast.Call)
+    return Rule(" ".join(text.split()), pattern, make or _said(ast.parse(after.strip(), mode="eval").body))
+
+
+def _said(after: ast.expr) -> Make:
+    """The result of a rule that its text says."""
+    if isinstance(after, ast.Name):
+        name = after.id
+        return lambda m: m[name] if m.is_like_result(m[name]) else None
+    assert isinstance(after, ast.Call)
+    operands = [x.id for x in after.args if isinstance(x, ast.Name)]
+    return lambda m: replace(m.equation, operands=tuple([m[name] for name in operands]))
+
+
+def _name(pattern: ast.Call) -> str:
+    assert isinstance(pattern.func, ast.Name)
+    return pattern.func.id
+
+
+def _matches(
+    pattern: ast.Call, e: Equation, writer: Writer, names: dict[str, Operand], inner: list[Equation]
+) -> bool:
+    """True if an equation is as a pattern says; then ``names`` has its operands."""
+    parts, operands = pattern.args, e.operands
+    if type(parts[0]) is ast.Starred:
+        names[parts[0].value.id] = operands  # type: ignore[attr-defined]
+        return True
+    if len(parts) != len(operands):
+        return False
+    for part, x in zip(parts, operands, strict=True):
+        if type(part) is ast.Name:
+            if part.id == "zero" and not writer.is_zero(x):
+                return False
+            names[part.id] = x
+        elif type(part) is ast.Constant:
+            if not writer.is_all(x, part.value):  # type: ignore[arg-type]
+                return False
+        else:
+            assert isinstance(part, ast.Call)
+            made = writer.by(x, _name(part))
+            if made is None or not _matches(part, made, writer, names, inner):
+                return False
+            inner.append(made)
+    return True
+
+
+class Rewriting:
+    """A pass that is a table of rules, in the order in which they are tried.
+
+    drops : whether what nobody reads afterwards is dropped.
+    where : tells graphs that no rule changes; by default those without the ops of rules.
+    """
+
+    def __init__(
+        self, name: str, *rules: Rule, drops: bool = False, where: Callable[[Graph], bool] | None = None
+    ) -> None:
+        self.__name__ = name
+        self.rules = rules
+        self._drops = drops
+        self._where = where
+        self._of_any = tuple([r for r in rules if r.name == "op"])
+        self._by_op = {r.name: tuple([q for q in rules if q.name in (r.name, "op")]) for r in rules}
+
+    def __call__(self, graph: Graph) -> Graph:
+        """The graph after these rules."""
+        if self._where is not None and not self._where(graph):
+            return graph
+        if not self._of_any and self._by_op.keys().isdisjoint([e.op.name for e in graph.equations]):
+            return graph
+        writer = Writer(graph)
+        equations, made, renamed = writer.equations, writer.made, writer.renamed
+        rules_of, of_any = self._by_op.get, self._of_any
+        for e in graph.equations:  # no function is entered for an equation without a rule
+            if renamed:
+                e = rewritten(e, renamed)
+            rules = rules_of(e.op.name, of_any)
+            after: After = None if not rules else _rewritten_by(rules, writer, e)
+            while isinstance(after, Equation):
+                e = after
+                after = _rewritten_by(rules_of(e.op.name, of_any), writer, e)
+            if after is None:
+                equations.append(e)
+                made.update(dict.fromkeys(e.results, e))
+            elif after is not WRITTEN:
+                renamed[e.results[0]] = after
+        result = writer.graph(graph)
+        return dead_code(result) if self._drops else result
+
+
+def _rewritten_by(rules: Sequence[Rule], writer: Writer, e: Equation) -> After:
+    """The result of the first rule that applies to an equation."""
+    for r in rules:
+        names: dict[str, Operand] = {}
+        inner: list[Equation] = []
+        if _matches(r.pattern, e, writer, names, inner):
+            after = r.make(Match(writer, e, names, tuple(inner)))
+            if after is not None:
+                return after
+    return None
+
+
+__all__ = ["WRITTEN", "After", "Match", "Rewriting", "Rule", "Writer", "rule"]

@@ -100,11 +100,8 @@ class Gaps:
 
     def _of(self, pattern: Pattern) -> Any:
         lines = lines_of(pattern, self.axis)
-        rank = np.arange(pattern.count) - lines.repeated(lines.starts)
         found = np.zeros(self.count, np.int64)
-        found[lines.ids] = lines.reduced(
-            np.minimum, np.where(lines.position != rank, rank, lines.repeated(lines.counts))
-        )
+        found[lines.ids] = lines.gaps
         return found
 
 

@@ -8,8 +8,7 @@ where %0 is stored. A line that does not store all of its entries has a 0 beside
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -21,6 +20,8 @@ from iverson.graph.ir.entry_ops import stored_segments
 from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.sparse.calling_convention import Gaps, Into
 from iverson.graph.sparse.lowering_state import Opening, Rule, is_stored, pattern_of
+from iverson.kernels.line_rules import RULES as LINE_RULES
+from iverson.kernels.line_rules import StoredLines, share_of_each, shares, shifted_logsumexp
 from iverson.layouts import Pattern
 
 
@@ -36,7 +37,7 @@ def _axes(e: Equation) -> tuple[int, ...]:
     return tuple(range(len(e.operands[0].shape))) if axis is None else (axis,) if type(axis) is int else axis
 
 
-class Lines:
+class Lines(StoredLines):
     """The lines along some axes of a pattern's array, numbered in order.
 
     at : the line of each entry. full : how many entries each line has. number : how many of them are stored,
@@ -45,7 +46,7 @@ class Lines:
 
     def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: Any) -> None:
         kept = [k for k in range(p.ndim) if k not in axis]
-        self.o, self.dtype = o, dtype
+        self.o, self.N, self.dtype = o, o.ops, dtype
         self.pattern, self.axis = p, axis
         self.length = prod(p.shape[k] for k in axis)
         self.full: Value | float = float(self.length)
@@ -71,7 +72,7 @@ class Lines:
 
     @property
     def number(self) -> Value:
-        """How many entries each line stores, as numbers of the values' dtype."""
+        """The number of entries that each line stores, in the values' dtype."""
         if self._number is None:
             self._number = self.summed(self.o.constant(np.ones(self.pattern.count, self.dtype)))
         return self._number
@@ -88,19 +89,6 @@ class Lines:
         """For each entry, what its line has."""
         return self.o.bind("gather", of_lines, self.at, axes=(0,))
 
-    def extreme(self, entries: Value, largest: bool) -> Value:
-        """The largest or the least of each line, with the zeros that are not stored."""
-        top = self.combined(entries, "max" if largest else "min")
-        return self.where_full(top, self.o.bind("maximum" if largest else "minimum", top, 0))
-
-    def where_full(self, full: Value | float, other: Any) -> Value:
-        """One value for lines of which every entry is stored, another for those with zeros besides."""
-        return self.o.bind("where", self.o.bind("less", self.number, self.full), other, full)
-
-    def missing(self) -> Value:
-        """How many zeros each line has that are not stored."""
-        return self.o.bind("subtract", self.full, self.number)
-
 
 class Segments(Lines):
     """The lines that the slices of each segment make, side by side along the first axis.
@@ -109,7 +97,7 @@ class Segments(Lines):
     """
 
     def __init__(self, o: Opening, p: Pattern, ids: Value, segments: int, dtype: Any) -> None:
-        self.o, self.dtype = o, dtype
+        self.o, self.N, self.dtype = o, o.ops, dtype
         self.pattern, self.axis = p, (0,)
         self._number = None
         each = prod(p.shape[1:])
@@ -178,76 +166,13 @@ def _opened(o: Opening, e: Equation, kinds: str = "f") -> tuple[Lines, Value] | 
     return Lines(o, p, _axes(e), dtype), o.open(x)
 
 
-def _of_lines(kinds: str, rule: Callable[[Opening, Lines, Value, Equation], Value]) -> Rule:
-    """A rule from what an equation gives of lines and their entries."""
-
-    def made(o: Opening, e: Equation) -> bool:
-        if not _is_of_lines(e):
-            return _as_it_is(o, e) if e.op.name in ("max", "min", "prod") else False
-        found = _opened(o, e, kinds)
-        return found is not None and o.is_dense(e, rule(o, *found, e))
-
-    return made
-
-
-def _extremum(_o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
-    return lines.extreme(entries, e.op.name == "max")
-
-
-def _position(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
-    """The first place of the extremum: that of a stored entry, or the first place not stored if it is 0."""
-    top = lines.extreme(entries, e.op.name == "argmax")
-    each = lines.each(top)
-    attained = o.bind("equal", entries, each)
-    if entries.dtype.kind == "f":
-        both = o.bind("logical_and", o.bind("isnan", entries), o.bind("isnan", each))
-        attained = o.bind("logical_or", attained, both)
-    place = lines.combined(o.bind("where", attained, lines.position, lines.length), "min")
-    first = o.bind("minimum", place, lines.gap)
-    return lines.where_full(place, o.bind("where", o.bind("equal", top, 0), first, place))
-
-
-def _product(_o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
-    """0 for lines that do not store all of their entries: a structural zero annihilates."""
-    return lines.where_full(lines.combined(entries, "prod"), 0)
-
-
-def _truth(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
-    true = lines.summed(o.bind("astype", o.bind("not_equal", entries, 0), dtype=np.dtype(np.int64)))
-    return o.bind("greater", true, 0) if e.op.name == "any" else o.bind("equal", true, lines.length)
-
-
-def _norm(o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
-    return o.bind("sqrt", lines.summed(_squares(o, entries)))
-
-
-def _squares(o: Opening, entries: Value) -> Value:
-    if entries.dtype.kind != "c":
-        return o.bind("square", entries)
-    real, imag = (o.bind("square", o.bind(part, entries)) for part in ("real", "imag"))
-    return o.bind("add", real, imag)
-
-
-def _deviation(o: Opening, lines: Lines, entries: Value, e: Equation) -> Value:
-    """The squared distances of stored entries from the mean, and its square for each other entry."""
-    mean = o.bind("multiply", lines.summed(entries), 1 / lines.length)
-    apart = lines.summed(_squares(o, o.bind("subtract", entries, lines.each(mean))))
-    found = o.bind("add", apart, o.bind("multiply", lines.missing(), _squares(o, mean)))
-    return found if e.params["squared"] else o.bind("sqrt", found)
-
-
-def _logsumexp(o: Opening, lines: Lines, entries: Value, _e: Equation) -> Value:
-    return o.bind("add", *_shifted(o, lines, entries))
-
-
-def _shifted(o: Opening, lines: Lines, entries: Value) -> tuple[Value, Value]:
-    """The logarithm of the sum of exponentials of the entries of each line minus its largest, and that; with
-    exp(0) for each entry that is not stored."""
-    top = lines.extreme(entries, largest=True)
-    top = o.bind("where", o.bind("isinf", top), 0, top)
-    stored = lines.summed(o.bind("exp", o.bind("subtract", entries, lines.each(top))))
-    others = o.bind("multiply", lines.missing(), o.bind("exp", o.bind("negative", top)))
-    return o.bind("log", o.bind("add", stored, lines.where_full(0, others))), top
+def _by_rule(o: Opening, e: Equation) -> bool:
+    """By the rule that eager code has too."""
+    kinds, rule, _ = LINE_RULES[e.op.name]
+    if not _is_of_lines(e):
+        return _as_it_is(o, e) if e.op.name in ("max", "min", "prod") else False
+    found = _opened(o, e, kinds)
+    return found is not None and o.is_dense(e, rule(*found, e.params))
 
 
 def _cross_entropy(o: Opening, e: Equation) -> bool:
@@ -262,7 +187,7 @@ def _cross_entropy(o: Opening, e: Equation) -> bool:
     )  # which checks them
     of_class = o.bind("equal", o.along(lines.pattern, axis), lines.each(chosen))
     own = lines.summed(o.bind("where", of_class, entries, 0))
-    logarithm, top = _shifted(o, lines, entries)
+    logarithm, top = shifted_logsumexp(lines, entries)
     losses = o.bind("subtract", logarithm, o.bind("subtract", own, top))
     if e.params["reduction"] != "none":
         losses = o.bind("sum", losses, axis=(0,), keepdims=False)
@@ -320,29 +245,16 @@ def _shares(o: Opening, e: Equation) -> bool:
     if found is None or values is None:
         return False
     lines, entries = found
-    top = lines.extreme(entries, e.params["largest"])
-    number = lines.summed(o.bind("astype", o.bind("equal", entries, lines.each(top)), dtype=x.dtype))
-    zeros = o.bind("where", o.bind("equal", top, 0), lines.missing(), 0)
-    share = o.bind("reciprocal", o.bind("add", number, zeros))
+    of_lines = shares(lines, entries, e.params["largest"])
     there = lines if p is pattern_of(x) else Lines(o, p, axis, x.dtype)
-    shares = o.bind("where", o.bind("equal", values, there.each(top)), there.each(share), 0)
-    return o.is_dense(e, o.bind("where", o.bind("isnan", values), math.nan, shares))
+    return o.is_dense(e, share_of_each(o.ops, values, *map(there.each, of_lines)))
 
 
 #: By name.
 RULES: dict[str, Rule] = {
-    "all": _of_lines("bfciu", _truth),
-    "any": _of_lines("bfciu", _truth),
-    "argmax": _of_lines("fiu", _position),
-    "argmin": _of_lines("fiu", _position),
+    **dict.fromkeys(LINE_RULES, _by_rule),
     "cross_entropy": _cross_entropy,
-    "deviation": _of_lines("fc", _deviation),
     "extremum_shares_at": _shares,
-    "logsumexp": _of_lines("f", _logsumexp),
-    "max": _of_lines("fiu", _extremum),
-    "min": _of_lines("fiu", _extremum),
-    "norm": _of_lines("fc", _norm),
-    "prod": _of_lines("fciu", _product),
     "scatter_add": _scatter_add,
     "segment_max": _segment_max,
     "sum": summed,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
@@ -85,6 +86,14 @@ def read_on(graph: Graph) -> dict[Any, Pattern]:
             else:
                 found[x] = p
     return found
+
+
+class _Ops:
+    def __init__(self, bind: Callable[..., Value]) -> None:
+        self._bind = bind
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._bind, name)
 
 
 @dataclass(eq=False)
@@ -418,6 +427,11 @@ class Opening:
         found = Value(Aval(aval.shape, aval.dtype))
         self.equations.append(Equation(op, operands, params, (found,), self.where))
         return found
+
+    @property
+    def ops(self) -> Any:
+        """The namespace that rules are written against: `ops.where` binds the op of that name."""
+        return _Ops(self.bind)
 
     def gathered(self, x: Any, places: Sequence[Value]) -> Value:
         """The slices of an array at places along its first axes; of an empty one there are none to read."""

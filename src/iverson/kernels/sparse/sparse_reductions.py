@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core import dtypes
 from iverson.core.errors import DensifyWarning
 from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import Op
 from iverson.core.python.caller import warn
 from iverson.core.shapes import Shape
+from iverson.core.table import TABLE
 from iverson.kernels.kernel_registry import zeros_like_result
+from iverson.kernels.line_rules import RULES, StoredLines, share_of_each, shares
 from iverson.kernels.sparse.merging import union
 from iverson.kernels.sparse.sparse_moves import FEW_LINES
 from iverson.kernels.sparse.sparse_operands import sparse, sparse_only
@@ -27,6 +30,7 @@ from iverson.layouts.pattern import addresses, coordinates_of
 Values = tuple[Any, ...]
 Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,12 @@ class Lines:
         found: Array = np.repeat(by_line, self.counts)
         return found
 
+    @property
+    def gaps(self) -> Array:
+        """The first place of each line that is not stored; its length where there is none."""
+        rank = np.arange(self.position.size) - self.repeated(self.starts)
+        return self.reduced(np.minimum, np.where(self.position != rank, rank, self.repeated(self.counts)))
+
 
 def lines_of(pattern: Pattern, axis: Shape) -> Lines:
     """The lines along axes of a pattern of distinct entries."""
@@ -100,39 +110,83 @@ def _prepared(x: Sparse, axis: Shape) -> tuple[Lines, Array]:
     return lines, x.entries[lines.order]
 
 
-def _by_line(x: Sparse, lines: Lines, found: Array, shape: Shape) -> Any:
-    """A result per line, 0 for lines without entries: strided, unless most of very many lines are so."""
+def _by_line(x: Sparse, lines: Lines, found: Array, shape: Shape, empty: float) -> Any:
+    """A result per line, ``empty`` for lines without entries: strided, unless most of very many are 0."""
     count = prod(lines.extents)
-    if count <= max(FEW_LINES, 4 * lines.ids.size):
-        out = np.zeros(count, found.dtype)
+    if empty or count <= max(FEW_LINES, 4 * lines.ids.size):
+        out = np.full(count, empty, found.dtype) if empty else np.zeros(count, found.dtype)
         out[lines.ids] = found
         return out.reshape(shape)
     made = CooPattern.of_keys(lines.ids, shape, np.int64)  # extents of 1 leave addresses as they are
     return made.value(found)
 
 
-def _with_zeros(lines: Lines, found: Array, ufunc: Any) -> Array:
-    """Extrema of the stored entries, and of a zero where a line does not store all."""
-    return np.where(lines.full, found, ufunc(found, np.zeros((), found.dtype)))
+class ArrayOps:
+    """The bodies of ops on arrays, as `N.where` and so on."""
+
+    def __getattr__(self, name: str) -> Any:
+        body = TABLE[name].forward
+        setattr(self, name, body)
+        return body
 
 
-EXTREMA = {"max": np.maximum, "min": np.minimum, "argmax": np.maximum, "argmin": np.minimum}
+N = ArrayOps()
 
 
-def _is_empty(x: Sparse, axis: Shape) -> bool:
-    """Whether lines have no entry at all, stored or not: their result need not be 0."""
-    return not prod(x.shape[k] for k in axis)
+class LinesOfEntries(StoredLines):
+    """Lines that store any entry, in order, for entries in order, as numbers of a dtype."""
+
+    N = N
+
+    def __init__(self, lines: Lines, dtype: DType) -> None:
+        self._lines = lines
+        self.length, self.position = lines.length, lines.position
+        self.full, self.number = float(lines.length), lines.counts.astype(dtype)
+
+    @property
+    def gap(self) -> Array:
+        """The first place of each line that is not stored; its length where there is none."""
+        return self._lines.gaps
+
+    def summed(self, entries: Array) -> Array:
+        """The sum of each line's entries."""
+        return self._lines.reduced(np.add, entries)
+
+    def combined(self, entries: Array, kind: str) -> Array:
+        """The product, the largest or the least of each line's entries."""
+        return self._lines.reduced(_COMBINED[kind], entries).astype(entries.dtype, copy=False)
+
+    def each(self, of_lines: Array) -> Array:
+        """For each entry, the value of its line."""
+        return self._lines.repeated(of_lines)
 
 
-@sparse("max", "min")
-def extremum(op: Op, values: Values, params: Params) -> Any:
-    x, axis = values[0], params["axis"]
-    shape = zeros_like_result(op, values, params).shape
-    if not axis:
+_COMBINED = {"max": np.maximum, "min": np.minimum, "prod": np.multiply}
+
+
+def _in_real(dtype: DType) -> DType:
+    """The dtype of numbers of entries beside values of a dtype."""
+    return dtype if dtype.kind == "f" else dtypes.real_of(dtypes.to_inexact(dtype))
+
+
+@sparse(*RULES)
+def of_lines(op: Op, values: Values, params: Params) -> Any:
+    """A reduction of the entries of each line, by the rule that compiled graphs have too."""
+    x, along = values[0], params["axis"]
+    axis = tuple(range(len(x.shape))) if along is None else (along,) if isinstance(along, int) else along
+    kinds, rule, empty = RULES[op.name]
+    result = zeros_like_result(op, values, params)
+    if not axis and op.name in ("max", "min", "prod"):
         return x
+    if 0 in x.shape:
+        return op.forward(np.zeros(x.shape, x.dtype), **params)
+    dtype = x.dtype if x.dtype.kind in kinds else result.dtype
+    if dtype.kind not in kinds:
+        return NotImplemented
     lines, entries = _prepared(x, axis)
-    ufunc = EXTREMA[op.name]
-    return _by_line(x, lines, _with_zeros(lines, lines.reduced(ufunc, entries), ufunc), shape)
+    of = LinesOfEntries(lines, _in_real(dtype))
+    found = rule(of, entries.astype(dtype, copy=False), params).astype(result.dtype, copy=False)
+    return _by_line(x, lines, found, result.shape, 0 if empty is None else empty(lines.length))
 
 
 @sparse("extremum_shares")
@@ -140,15 +194,15 @@ def extremum_shares(op: Op, values: Values, params: Params) -> Any:
     """The shares of the stored entries, and of all entries of lines in which zeros that are not stored have
     one: a few such lines are stored, more are dense by definition."""
     x, axis = coalesced(sparse_only(values[0])), params["axis"]
-    lines, tied, share = _shares(x, axis, np.maximum if params["largest"] else np.minimum)
+    lines, top, of_lines = _shares(x, axis, params["largest"])
     count = prod(lines.extents)
     if (count - lines.ids.size) * lines.length > WHOLE_LINES * x.pattern.count:
         return _dense_shares(op, x, params)
     of_zeros = np.ones(count, bool)
-    of_zeros[lines.ids] = tied & ~lines.full
+    of_zeros[lines.ids] = (top == 0) & ~lines.full
     whole = np.flatnonzero(of_zeros)
     if not whole.size:
-        return x.pattern.value(share)
+        return x.pattern.value(_of_entries(x, lines, top, of_lines))
     if whole.size * lines.length > WHOLE_LINES * x.pattern.count:
         return _dense_shares(op, x, params)
     place = np.empty((x.pattern.ndim, whole.size * lines.length), np.int64)
@@ -157,7 +211,7 @@ def extremum_shares(op: Op, values: Values, params: Params) -> Any:
     place[list(axis)] = coordinates_of(tile(np.arange(lines.length), whole.size), along)
     added = CooPattern(x.shape, place, True)
     pattern = union([x.pattern, added], x.pattern)
-    return pattern.value(_at(x, lines, tied, share, params, pattern))
+    return pattern.value(_at(x, lines, top, of_lines, pattern))
 
 
 #: How many times the stored entries lines may have that are stored as a whole.
@@ -179,110 +233,37 @@ def _dense_shares(op: Op, x: Sparse, params: Params) -> Array:
 def extremum_shares_at(op: Op, values: Values, params: Params) -> Any:
     """The shares at the entries of a pattern."""
     x, axis, pattern = coalesced(sparse_only(values[0])), params["axis"], params["pattern"]
-    lines, tied, share = _shares(x, axis, np.maximum if params["largest"] else np.minimum)
-    return _at(x, lines, tied, share, params, pattern).reshape(pattern.stored_shape)
+    lines, top, of_lines = _shares(x, axis, params["largest"])
+    return _at(x, lines, top, of_lines, pattern).reshape(pattern.stored_shape)
 
 
-def _at(x: Sparse, lines: Lines, tied: Array, share: Array, params: Params, pattern: Pattern) -> Array:
-    """The shares at the entries of a pattern, from those of the stored entries."""
-    at, there = x.pattern.find(pattern.keys)
-    out = share[at] if share.size else np.zeros(pattern.count, x.dtype)
-    missing = np.flatnonzero(~there)
-    if missing.size:
-        wanted = addresses(pattern.coordinates[list(lines.axes)][:, missing], lines.extents)
-        out[missing] = _share_of_zeros(x, lines, tied, wanted)
+def _shares(x: Sparse, axis: Shape, largest: bool) -> tuple[Lines, Array, Array]:
+    """The lines that store any entry, their extrema, and the share of each entry that attains it."""
+    lines = lines_of(x.pattern, axis)
+    return lines, *shares(LinesOfEntries(lines, x.dtype), x.entries[lines.order], largest)
+
+
+def _of_entries(x: Sparse, lines: Lines, top: Array, share: Array) -> Array:
+    """The share of each stored entry."""
+    out = np.empty(x.pattern.count, x.dtype)
+    out[lines.order] = share_of_each(N, x.entries[lines.order], *map(lines.repeated, (top, share)))
     return out
 
 
-def _shares(x: Sparse, axis: Shape, ufunc: Any) -> tuple[Lines, Array, Array]:
-    """Which lines have the extremum 0, and each stored entry's share of its line's extremum."""
-    lines = lines_of(x.pattern, axis)
-    entries = x.entries[lines.order]
-    found = _with_zeros(lines, lines.reduced(ufunc, entries), ufunc)
-    attained = entries == lines.repeated(found)
-    count = lines.reduced(np.add, attained.astype(np.int64)) + (found == 0) * (lines.length - lines.counts)
-    share = np.where(np.isnan(entries), np.nan, attained / lines.repeated(np.maximum(count, 1)))
-    out = np.empty(x.pattern.count, x.dtype)
-    out[lines.order] = share
-    return lines, found == 0, out
-
-
-def _share_of_zeros(x: Sparse, lines: Lines, tied: Array, wanted: Array) -> Array:
-    """The share of a zero that is not stored, in lines of the given addresses."""
-    entries = x.entries[lines.order]
-    zeros = lines.reduced(np.add, (entries == 0).astype(np.int64)) + lines.length - lines.counts
-    by_line = np.where(tied, 1 / np.maximum(zeros, 1), 0)
-    at = np.searchsorted(lines.ids, wanted)
-    at[at == lines.ids.size] = 0
-    held = lines.ids[at] == wanted if lines.ids.size else np.zeros(wanted.shape, bool)
-    return np.where(held, by_line[at] if lines.ids.size else 0, 1 / max(lines.length, 1)).astype(x.dtype)
-
-
-@sparse("argmax", "argmin")
-def position_of_extremum(op: Op, values: Values, params: Params) -> Any:
-    """The first place of the extremum: that of a stored entry, or the first place not stored if it is 0."""
-    x, along = values[0], params["axis"]
-    axis = tuple(range(len(x.shape))) if along is None else (along,)
-    shape = zeros_like_result(op, values, params).shape
-    lines, entries = _prepared(x, axis)
-    ufunc = EXTREMA[op.name]
-    found = _with_zeros(lines, lines.reduced(ufunc, entries), ufunc)
-    each = lines.repeated(found)
-    attained = (entries == each) | (np.isnan(entries) & np.isnan(each))
-    place = lines.reduced(np.minimum, np.where(attained, lines.position, lines.length))
-    rank = np.arange(entries.size) - lines.repeated(lines.starts)
-    gap = lines.reduced(np.minimum, np.where(lines.position != rank, rank, lines.repeated(lines.counts)))
-    zero = (found == 0) & ~lines.full
-    return _by_line(x, lines, np.where(zero, np.minimum(place, gap), place).astype(np.int64), shape)
-
-
-@sparse("any", "all")
-def test(op: Op, values: Values, params: Params) -> Any:
-    x, axis = values[0], params["axis"]
-    shape = zeros_like_result(op, values, params).shape
-    if _is_empty(x, axis):
-        return np.full(shape, op.name == "all")
-    lines, entries = _prepared(x, axis)
-    if op.name == "any":
-        return _by_line(x, lines, lines.reduced(np.logical_or, entries != 0), shape)
-    return _by_line(x, lines, lines.reduced(np.logical_and, entries != 0) & lines.full, shape)
-
-
-@sparse("prod")
-def product(op: Op, values: Values, params: Params) -> Any:
-    """0 for lines that do not store all of their entries: a structural zero annihilates."""
-    x, axis = values[0], params["axis"]
-    shape = zeros_like_result(op, values, params).shape
-    if not axis:
-        return x
-    if _is_empty(x, axis):
-        return np.ones(shape, x.dtype)
-    lines, entries = _prepared(x, axis)
-    found = lines.reduced(np.multiply, entries).astype(x.dtype, copy=False)
-    return _by_line(x, lines, np.where(lines.full, found, np.zeros((), x.dtype)), shape)
-
-
-@sparse("norm")
-def norm(op: Op, values: Values, params: Params) -> Any:
-    x, axis = values[0], params["axis"]
-    result = zeros_like_result(op, values, params)
-    lines, entries = _prepared(x, axis)
-    squares = np.square(entries.real) + np.square(entries.imag) if x.dtype.kind == "c" else np.square(entries)
-    found = np.sqrt(lines.reduced(np.add, squares.astype(result.dtype, copy=False)))
-    return _by_line(x, lines, found, result.shape)
-
-
-@sparse("deviation")
-def deviation(op: Op, values: Values, params: Params) -> Any:
-    """The squared distances of stored entries from the mean, and its square for each other entry."""
-    x, axis = values[0], params["axis"]
-    result = zeros_like_result(op, values, params)
-    lines, entries = _prepared(x, axis)
-    mean = lines.reduced(np.add, entries) / lines.length
-    apart = np.square(np.abs(entries - lines.repeated(mean)))
-    found = lines.reduced(np.add, apart) + (lines.length - lines.counts) * np.square(np.abs(mean))
-    found = found if params["squared"] else np.sqrt(found)
-    return _by_line(x, lines, found.astype(result.dtype, copy=False), result.shape)
+def _at(x: Sparse, lines: Lines, top: Array, share: Array, pattern: Pattern) -> Array:
+    """The shares at the entries of a pattern, of zeros that are not stored among them."""
+    at, there = x.pattern.find(pattern.keys)
+    stored = _of_entries(x, lines, top, share)
+    out = stored[at] if stored.size else np.zeros(pattern.count, x.dtype)
+    missing = np.flatnonzero(~there)
+    if missing.size:
+        wanted = addresses(pattern.coordinates[list(lines.axes)][:, missing], lines.extents)
+        out[missing] = 1 / max(lines.length, 1)
+        line = np.searchsorted(lines.ids, wanted)
+        line[line == lines.ids.size] = 0
+        held = lines.ids[line] == wanted if lines.ids.size else np.zeros(wanted.shape, bool)
+        out[missing[held]] = np.where(top == 0, share, 0)[line[held]]
+    return out
 
 
 __all__ = ["Lines", "lines_of"]

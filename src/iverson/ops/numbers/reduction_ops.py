@@ -242,6 +242,18 @@ def _weights(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     return F.exp(x - F.where(F.equal(y, -np.inf), 0.0, y))
 
 
+def _logsumexp_within(
+    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
+) -> Any:
+    """At a pattern, the weights of its entries alone."""
+    if not isinstance(wanted, Stored) or not axis or wanted.pattern.ndim != x.ndim:
+        return NotImplemented
+    pattern = wanted.pattern
+    lines = at_entries(F, F.where(F.equal(y, -np.inf), 0.0, y), pattern, axis, keepdims)
+    weights = F.exp(F.entries_at(x, pattern) - lines)
+    return F.with_entries(at_entries(F, g, pattern, axis, keepdims) * F.conj(weights), pattern)
+
+
 define(
     Op(
         name="logsumexp",
@@ -254,6 +266,7 @@ define(
             ),
         ),
         entry_map=REDUCED,
+        vjp_at=_logsumexp_within,
         loops=loops.logsumexp,
         samples=_normal,
     )

@@ -1,0 +1,180 @@
+"""Rules of line reductions, once for eager code and compiled graphs: results of the entries that lines store
+and of the zeros that they do not store.
+
+A rule is ``rule(lines, entries, params)``, written against the namespace ``lines.N``, whose ops take arrays
+(lines of `sparse_reductions`) or write equations (lines of `iverson.graph.sparse.line_reductions`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: An array, or a value of a graph.
+Entries = Any
+#: The ops on such, by name.
+Ops = Any
+
+
+class StoredLines:
+    """Lines of which some entries are stored.
+
+    N : the ops on entries.
+    length, full : the length of each line; the same as a number, or as one for each line.
+    number : how many entries each line stores.
+    position : the place of each entry in its line.
+    gap : the first place of each line that is not stored; its length where there is none.
+    """
+
+    N: Ops
+    length: int
+    full: Entries
+    number: Entries
+    position: Entries
+    gap: Entries
+
+    def summed(self, entries: Entries) -> Entries:
+        """The sum of each line's entries."""
+        raise NotImplementedError
+
+    def combined(self, entries: Entries, kind: str) -> Entries:
+        """The product ("prod"), the largest ("max") or the least ("min") of each line's entries."""
+        raise NotImplementedError
+
+    def each(self, of_lines: Entries) -> Entries:
+        """For each entry, the value of its line."""
+        raise NotImplementedError
+
+    def extreme(self, entries: Entries, largest: bool) -> Entries:
+        """The largest or the least of each line, with the zeros that are not stored."""
+        top = self.combined(entries, "max" if largest else "min")
+        return self.where_full(top, (self.N.maximum if largest else self.N.minimum)(top, 0))
+
+    def where_full(self, full: Entries, other: Entries) -> Entries:
+        """One value for lines of which every entry is stored, another for those with zeros besides."""
+        return self.N.where(self.N.less(self.number, self.full), other, full)
+
+    def missing(self) -> Entries:
+        """The number of zeros of each line that are not stored."""
+        return self.N.subtract(self.full, self.number)
+
+
+Params = Mapping[str, Any]
+
+
+def _largest(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+    return lines.extreme(entries, largest=True)
+
+
+def _least(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+    return lines.extreme(entries, largest=False)
+
+
+def _position(largest: bool) -> Callable[[StoredLines, Entries, Params], Entries]:
+    def rule(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+        """The first place of the extremum: of a stored entry, or the first that is not stored if it is 0."""
+        N, top = lines.N, lines.extreme(entries, largest)
+        each = lines.each(top)
+        attained = N.equal(entries, each)
+        if entries.dtype.kind == "f":
+            attained = N.logical_or(attained, N.logical_and(N.isnan(entries), N.isnan(each)))
+        place = lines.combined(N.where(attained, lines.position, lines.length), "min")
+        return lines.where_full(place, N.where(N.equal(top, 0), N.minimum(place, lines.gap), place))
+
+    return rule
+
+
+def _product(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+    """0 for lines that do not store all of their entries: a structural zero annihilates."""
+    return lines.where_full(lines.combined(entries, "prod"), 0)
+
+
+def _true(lines: StoredLines, entries: Entries) -> Entries:
+    """The number of entries of each line that are not 0."""
+    return lines.summed(lines.N.astype(lines.N.not_equal(entries, 0), dtype=np.dtype(np.int64)))
+
+
+def _any(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+    return lines.N.greater(_true(lines, entries), 0)
+
+
+def _all(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+    return lines.N.equal(_true(lines, entries), lines.length)
+
+
+def squares(N: Ops, entries: Entries) -> Entries:
+    """The squared absolute values."""
+    if entries.dtype.kind != "c":
+        return N.square(entries)
+    return N.add(N.square(N.real(entries)), N.square(N.imag(entries)))
+
+
+def _norm(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+    return lines.N.sqrt(lines.summed(squares(lines.N, entries)))
+
+
+def _deviation(lines: StoredLines, entries: Entries, params: Params) -> Entries:
+    """The squared distances of stored entries from the mean, and its square for each other entry."""
+    N = lines.N
+    mean = N.multiply(lines.summed(entries), 1 / lines.length)
+    apart = lines.summed(squares(N, N.subtract(entries, lines.each(mean))))
+    total = N.add(apart, N.multiply(lines.missing(), squares(N, mean)))
+    return total if params["squared"] else N.sqrt(total)
+
+
+def shifted_logsumexp(lines: StoredLines, entries: Entries) -> tuple[Entries, Entries]:
+    """The logarithm of the sum of exponentials of a line's entries less its largest, and that largest."""
+    N, top = lines.N, lines.extreme(entries, largest=True)
+    top = N.where(N.isinf(top), 0, top)
+    stored = lines.summed(N.exp(N.subtract(entries, lines.each(top))))
+    others = N.multiply(lines.missing(), N.exp(N.negative(top)))
+    return N.log(N.add(stored, lines.where_full(0, others))), top
+
+
+def _logsumexp(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
+    return lines.N.add(*shifted_logsumexp(lines, entries))
+
+
+def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries, Entries]:
+    """The extremum of each line, and 1/n where n entries attain it, zeros that are not stored among them."""
+    N, top = lines.N, lines.extreme(entries, largest)
+    attained = N.astype(N.equal(entries, lines.each(top)), dtype=entries.dtype)
+    zeros = N.where(N.equal(top, 0), lines.missing(), 0)
+    return top, N.reciprocal(N.maximum(N.add(lines.summed(attained), zeros), 1))
+
+
+def share_of_each(N: Ops, entries: Entries, top: Entries, share: Entries) -> Entries:
+    """The share of each entry, from its line's extremum and share; that of a nan is nan."""
+    return N.where(N.isnan(entries), math.nan, N.where(N.equal(entries, top), share, 0))
+
+
+class LineRule(NamedTuple):
+    """kinds : of the dtypes of entries. rule : as the module says.
+
+    empty : from a line's length, the result of a line that stores nothing, if that is not 0.
+    """
+
+    kinds: str
+    rule: Callable[[StoredLines, Entries, Params], Entries]
+    empty: Callable[[int], float] | None = None
+
+
+#: By the names of ops.
+RULES: dict[str, LineRule] = {
+    "all": LineRule("bfciu", _all),
+    "any": LineRule("bfciu", _any),
+    "argmax": LineRule("fiu", _position(largest=True)),
+    "argmin": LineRule("fiu", _position(largest=False)),
+    "deviation": LineRule("fc", _deviation),
+    "logsumexp": LineRule("f", _logsumexp, empty=np.log),
+    "max": LineRule("fiu", _largest),
+    "min": LineRule("fiu", _least),
+    "norm": LineRule("fc", _norm),
+    "prod": LineRule("fciu", _product),
+}
+
+
+__all__ = ["RULES", "LineRule", "StoredLines", "share_of_each", "shares", "shifted_logsumexp", "squares"]
