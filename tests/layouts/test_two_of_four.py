@@ -227,6 +227,7 @@ CALLS = {
     "index_put": [call("index_put", after=(2.0 * D[:2],), key=(slice(1, 3, 1), slice(0, 8, 1)))],
     "max": [call("max", axis=axis, keepdims=False) for axis in ((0,), (1,), (0, 1))],
     "min": [call("min", axis=axis, keepdims=True) for axis in ((0,), (1,), (0, 1))],
+    "logsumexp": [call("logsumexp", axis=axis, keepdims=False) for axis in ((0,), (1,), (0, 1))],
     "norm": [call("norm", axis=axis, keepdims=False) for axis in ((0,), (1,), (0, 1))],
     "prod": [call("prod", axis=(1,), keepdims=False)],
     "kron": [

@@ -282,6 +282,10 @@ def laplacian(scale):
     return lambda x: edges @ x
 
 
+def diffused(u, _):
+    return u + 0.1 * (iv.roll(u, 1) - 2 * u + iv.roll(u, -1)) * u, u[::2]
+
+
 #: Functions of a vector, its extent, and how many entries may be nonzero.
 STORED = {
     "sparse times dense": (lambda x: iv.from_scipy(BANDED) @ x, 60, 119),
@@ -315,6 +319,24 @@ STORED = {
     "a compiled choice": (lambda x: iv.jit(iv.take)(x, iv.asarray(np.arange(60)[::-1].copy())), 60, 60),
     "checkpointed": (iv.checkpoint(lambda x: x[1:] * x[:-1]), 60, 118),
     "branches": (lambda x: iv.cond(x[0] > 0, lambda x: x[1:], lambda x: x[:-1], x), 60, 118),
+    "steps of a scan": (lambda x: iv.scan(diffused, x, iv.zeros(3))[0], 60, 7 * 60),
+    "results of steps": (lambda x: iv.scan(diffused, x, iv.zeros(3))[1], 60, (1 + 3 + 5) * 30),
+    "slices of a scan": (
+        lambda x: iv.scan(lambda c, a: (c + a[0], c * a), iv.ones(15), x.reshape(4, 15))[1],
+        60,
+        15 * (1 + 2 + 3 + 4),
+    ),
+    "a scan from behind": (
+        lambda x: iv.scan(lambda c, a: (c + a, c * a), iv.ones(15), x.reshape(4, 15), reverse=True)[1],
+        60,
+        15 * (1 + 2 + 3 + 4),
+    ),
+    "a compiled scan": (iv.jit(lambda x: iv.scan(diffused, x, iv.zeros(3))[0]), 60, 7 * 60),
+    "a constant of steps": (
+        lambda x: iv.scan(lambda c, _: (iv.roll(c, 1) * x, None), iv.ones(60), iv.zeros(3))[0],
+        60,
+        3 * 60,
+    ),
     "packed": (lambda x: iv.asarray(x)[np.arange(60) % 3 == 0], 60, 20),
 }
 

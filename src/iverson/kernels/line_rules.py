@@ -79,7 +79,7 @@ def _position(largest: bool) -> Callable[[StoredLines, Entries, Params], Entries
         N, top = lines.N, lines.extreme(entries, largest)
         each = lines.each(top)
         attained = N.equal(entries, each)
-        if entries.dtype.kind == "f":
+        if entries.dtype.kind in "fc":
             attained = N.logical_or(attained, N.logical_and(N.isnan(entries), N.isnan(each)))
         place = lines.combined(N.where(attained, lines.position, lines.length), "min")
         return lines.where_full(place, N.where(N.equal(top, 0), N.minimum(place, lines.gap), place))
@@ -152,7 +152,7 @@ def share_of_each(N: Ops, entries: Entries, top: Entries, share: Entries) -> Ent
 
 
 class LineRule(NamedTuple):
-    """kinds : of the dtypes of entries. rule : as the module says.
+    """kinds : of the dtypes that compiled code has the rule for. rule : as the module says.
 
     empty : from a line's length, the result of a line that stores nothing, if that is not 0.
     """

@@ -28,6 +28,7 @@ from iverson.graph.control.cond_checkpoint import ControlOp, batch_rule, checkpo
 from iverson.graph.control.scan_derivative import Scan
 from iverson.graph.control.step_runs import cut, joined, slices
 from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.graph_maps import LoopMap
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import Equation, Graph, Value
 from iverson.graph.ir.operations import bound
@@ -247,6 +248,7 @@ scan_op = define(
         batch=batch_rule("scan"),
         forward=_loop,
         abstract=_abstract,
+        entry_map=LoopMap(),
         multiple=True,
         evaluate=scanned,
         narrow=_narrow,

@@ -20,6 +20,7 @@ from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.graph_maps import LoopMap
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.ir.operations import bound
@@ -77,6 +78,7 @@ while_op = define(
         batch=batch_rule("while"),
         forward=_loop,
         abstract=lambda *_, condition, body, consts: avals_of(body),
+        entry_map=LoopMap(),
         multiple=True,
         evaluate=repeated,
         narrow=_narrow,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from iverson.core.entry_map import Call, EntryMap
-from iverson.core.relations import Matrix, Relation, listed
+from iverson.core.relations import MOST, Matrix, Relation, listed
 from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import Equation, Graph, Value, known
 from iverson.layouts import is_strided
@@ -38,6 +39,87 @@ class GraphMap(EntryMap):
         return Relation.listed(call.out.shape, call.inputs[i].shape, pairs)
 
 
+class LoopMap(EntryMap):
+    """An entry of a result depends on what the steps of a loop make of operands, one after the other.
+
+    A scan stops after ``length`` steps; a loop with a condition, after any number of them.
+    """
+
+    indexed = True
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """By the body's relation, composed with itself."""
+        rows = _of_steps(call, i)[call.result]
+        return (
+            call.everything(i)
+            if rows is None
+            else Relation.listed(call.out.shape, call.inputs[i].shape, rows)
+        )
+
+
+def _of_steps(call: Call, i: int) -> list[Matrix | None]:
+    """For each entry of each result of a loop, the entries of operand i that it depends on."""
+    body, consts = call.params["body"], call.params["consts"]
+    length: int | None = call.params.get("length")
+    carry: int = call.params.get("carry", len(body.outputs))
+    if any(map(_is_index, call.inputs)):
+        return _steps(body, i, consts, carry, length, call)
+    key = "steps", i, consts, carry, length, call.params.get("reverse")
+    return body.once(key, lambda: _steps(body, i, consts, carry, length, call))  # type: ignore[no-any-return]
+
+
+def _steps(
+    body: Graph, i: int, consts: int, carry: int, length: int | None, call: Call
+) -> list[Matrix | None]:
+    end = consts + carry
+    size = prod(call.inputs[i].shape)
+    fixed = [x if k < consts else None for k, x in enumerate(call.inputs)]
+    step = [rows_of(body, k, fixed) for k in range(len(body.inputs))]  # of each input, for each output
+    if any(rows is None for of_input in step for rows in of_input):
+        return [None] * len(body.outputs)
+    part = size // (length or 1) if i >= end else size
+    state = [
+        _identity(size) if k == i else _nothing(prod(body.inputs[k].shape), size) for k in range(consts, end)
+    ]
+    constant = {i: _identity(size)} if i < consts else {}
+    stacks: list[list[Matrix]] = [[] for _ in body.outputs[carry:]]
+    steps: Sequence[int] = range(length) if length is not None else range(size + 1)
+    for t in reversed(steps) if call.params.get("reverse") else steps:
+        rows = {**constant, **dict(enumerate(state, consts))}
+        if i >= end:  # the slice of this step
+            rows[i] = listed(np.arange(part + 1), np.arange(t * part, (t + 1) * part), size)
+        outputs = [_union([step[k][n] @ own for k, own in rows.items()]) for n in range(len(body.outputs))]
+        if any(own.nnz > MOST for own in outputs):
+            return [None] * len(body.outputs)
+        for stack, own in zip(stacks, outputs[carry:], strict=True):
+            stack.append(own)
+        before, state = state, outputs[:carry]
+        if length is None:  # after any number of steps
+            state = [a + b for a, b in zip(before, state, strict=True)]
+            if [a.nnz for a in before] == [a.nnz for a in state]:
+                break
+    ordered = [stack[::-1] if call.params.get("reverse") else stack for stack in stacks]
+    return [*state, *(_one_after_the_other(stack, size) for stack in ordered)]
+
+
+def _union(parts: Sequence[Matrix]) -> Matrix:
+    return reduce(lambda a, b: a + b, parts)
+
+
+def _identity(size: int) -> Matrix:
+    return listed(np.arange(size + 1), np.arange(size), size)
+
+
+def _nothing(count: int, size: int) -> Matrix:
+    return listed(np.zeros(count + 1, np.int64), np.empty(0, np.int64), size)
+
+
+def _one_after_the_other(stack: Sequence[Matrix], size: int) -> Matrix:
+    from scipy.sparse import vstack
+
+    return vstack(stack, format="csr") if stack else _nothing(0, size)
+
+
 def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None]:
     """For each entry of each output, the entries of input i that it depends on; None where they are too many.
 
@@ -51,7 +133,7 @@ def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None
 
 def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix | None]:
     size = prod(graph.inputs[i].shape)
-    rows: dict[Any, Matrix | None] = {graph.inputs[i]: listed(np.arange(size + 1), np.arange(size), size)}
+    rows: dict[Any, Matrix | None] = {graph.inputs[i]: _identity(size)}
     arrays = {**{v: x for v, x in graph.constants if _is_index(x)}, **arrays}
     for e in graph.equations:
         incoming = {k: rows[x] for k, x in enumerate(e.operands) if type(x) is Value and x in rows}
@@ -61,12 +143,8 @@ def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix 
         if incoming:
             for k, y in enumerate(e.results):
                 rows[y] = e.op.dependence(incoming, Call(e.op, inputs, y.aval, e.params, k))
-    nothing = np.empty(0, np.int64)
     return [
-        rows[y]
-        if type(y) is Value and y in rows
-        else listed(np.zeros(prod(y.shape) + 1, np.int64), nothing, size)
-        for y in graph.outputs
+        rows[y] if type(y) is Value and y in rows else _nothing(prod(y.shape), size) for y in graph.outputs
     ]
 
 

@@ -122,7 +122,9 @@ def _by_line(x: Sparse, lines: Lines, found: Array, shape: Shape, empty: float) 
 
 
 class ArrayOps:
-    """The bodies of ops on arrays, as `N.where` and so on."""
+    """The bodies of ops on arrays, as `N.where` and so on; complex numbers are in NumPy's order."""
+
+    maximum, minimum = np.maximum, np.minimum
 
     def __getattr__(self, name: str) -> Any:
         body = TABLE[name].forward
@@ -174,15 +176,15 @@ def of_lines(op: Op, values: Values, params: Params) -> Any:
     """A reduction of the entries of each line, by the rule that compiled graphs have too."""
     x, along = values[0], params["axis"]
     axis = tuple(range(len(x.shape))) if along is None else (along,) if isinstance(along, int) else along
-    kinds, rule, empty = RULES[op.name]
+    _, rule, empty = RULES[op.name]
     result = zeros_like_result(op, values, params)
     if not axis and op.name in ("max", "min", "prod"):
         return x
+    if op.name == "logsumexp" and x.dtype.kind == "c":  # its largest entry is that of the largest real part
+        return NotImplemented
     if 0 in x.shape:
         return op.forward(np.zeros(x.shape, x.dtype), **params)
-    dtype = x.dtype if x.dtype.kind in kinds else result.dtype
-    if dtype.kind not in kinds:
-        return NotImplemented
+    dtype = result.dtype if x.dtype.kind in "biu" and result.dtype.kind in "fc" else x.dtype
     lines, entries = _prepared(x, axis)
     of = LinesOfEntries(lines, _in_real(dtype))
     found = rule(of, entries.astype(dtype, copy=False), params).astype(result.dtype, copy=False)

@@ -28,8 +28,8 @@ from iverson.core.table import TABLE
 from iverson.layouts import layouts_by_type, support_of
 
 Numbers = NDArray[np.int64]
-#: So many places are listed, though an entry depends on all of them.
-MANY = 128
+#: Fewer places are always listed, also where an entry depends on all of them.
+MANY = 129
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,18 @@ def dependences(
     outputs: Sequence[Handle],
     recording: bool = False,
     lost: list[str] | None = None,
+    widest: int | None = None,
 ) -> list[Dependence]:
     """The dependence of each output; places count through the variables' entries in order.
 
     recording : whether what is found is differentiated further. Then only zeros of constants count: what is
         tracked may have a derivative where it stores nothing.
     lost : is given the calls whose results may depend on everything, though operands do not.
+    widest : of rows with so many places, these are not told apart; by default, with all of many.
     """
     by_slot: dict[tuple[Node | None, int], Dependence] = {}
     count = sum(prod(x.shape) for x in variables)
+    widest = count if widest is None else min(widest, count)
     start = 0
     for x in variables:
         size = prod(x.shape)
@@ -95,7 +98,7 @@ def dependences(
                 incoming[i] = by_slot[slot]
         if incoming:
             for k in range(len(node.out) if node.multiple else 1):
-                by_slot[node, k] = _of_node(node, incoming, k, recording)
+                by_slot[node, k] = _of_node(node, incoming, k, recording, max(widest, MANY))
             if (
                 lost is not None
                 and by_slot[node, 0].is_full
@@ -105,7 +108,9 @@ def dependences(
     return [by_slot.get(slot_of(y)) or _nothing(prod(y.shape), count) for y in outputs]
 
 
-def _of_node(node: Node, incoming: Mapping[int, Dependence], k: int, recording: bool) -> Dependence:
+def _of_node(
+    node: Node, incoming: Mapping[int, Dependence], k: int, recording: bool, widest: int
+) -> Dependence:
     """The dependence of a result, from those of the inputs."""
     op, out = node.op, node.result(k)
     assert op is not None
@@ -117,7 +122,7 @@ def _of_node(node: Node, incoming: Mapping[int, Dependence], k: int, recording: 
     if rows_of_result is None:
         return _anything(size, count)
     unchanged = next((d for d in incoming.values() if d.matrix is rows_of_result), None)
-    return unchanged or _with_wide_rows(rows_of_result)
+    return unchanged or _with_wide_rows(rows_of_result, widest)
 
 
 def _nothing(size: int, count: int) -> Dependence:
@@ -129,12 +134,11 @@ def _anything(size: int, count: int) -> Dependence:
     return Dependence(listed(np.arange(size + 1), np.full(size, count), count + 1), True)
 
 
-def _with_wide_rows(matrix: Matrix) -> Dependence:
-    """Rows that have all places, which are many, or the one that stands for them, with that one alone."""
+def _with_wide_rows(matrix: Matrix, widest: int) -> Dependence:
+    """Rows of ``widest`` places, or that have the one that stands for all of them, with that one alone."""
     count, lengths = matrix.shape[1] - 1, np.diff(matrix.indptr)
     wide = _rows_with(matrix, matrix.indices == count)
-    if count > MANY:
-        wide |= lengths == count
+    wide |= lengths >= widest
     if not wide.any():
         return Dependence(matrix, False)
     if (lengths[wide] > 1).any():

@@ -68,7 +68,9 @@ def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
     key = mode, stored, line.outer, structure(line.variables, line.outputs)
     if (known := _plans.get(key)) is not None:
         return known[0]
-    made = _made(dependences(line.variables, line.outputs, line.outer), mode, m, n, stored)
+    widest = None if stored else n // SHARE  # a pass for each of them saves as much
+    found = dependences(line.variables, line.outputs, line.outer, widest=widest)
+    made = _made(found, mode, m, n, stored)
     if key[3] is not None and (made is None or made.rows.size + made.alone_rows.size <= LARGEST):
         if len(_plans) >= MANY:
             _plans.clear()
@@ -85,6 +87,8 @@ def _is_mixed(handles: Sequence[Any]) -> bool:
 #: entries one of them lists.
 _plans: dict[Any, tuple[Plan | None]] = {}
 MANY, LARGEST = 32, 1 << 16
+#: Where zeros only save passes, the share of all columns from which a row gets a pass of its own.
+SHARE = 8
 #: How many places are listed to find groups, those of shorter rows filled up.
 WIDEST = 1 << 24
 
