@@ -15,6 +15,7 @@ from iverson.autograd import grad
 from iverson.core.aval import Aval
 from iverson.core.counting import work
 from iverson.core.entries import NOTHING, Box, hull, plain
+from iverson.core.entry_map import Call
 from iverson.core.region import Region
 from iverson.expr.nodes import Expr
 from iverson.layouts import support_of
@@ -140,6 +141,14 @@ def check_both_ways(inputs: list[te.Placeholder], y: Compute, data: Any, *, exac
         if x.dtype.kind == "i":
             continue
         reaches = dependence(program, x, feed)
+        known = [feed[t] if t.dtype.kind == "i" else aval for t, aval in zip(inputs, avals, strict=True)]
+        for operands in (avals, known):  # index arrays that are not known, and that are
+            relation = entry_map.relation(Call(op, operands, out, {}), k)
+            tied = relation.matrix().toarray().reshape(*out.shape, *x.shape)  # type: ignore[misc]
+            at = np.moveaxis(reaches, range(x.ndim), range(-x.ndim, 0))
+            assert not (at & ~tied).any()
+            if exactly:
+                np.testing.assert_array_equal(tied, at)
         region = data.draw(regions(x.shape))
         demands = [plain(Box(region), x.shape) if j == k else NOTHING for j in range(len(inputs))]  # type: ignore[arg-type]
         found = entry_map.demand(op, demands, avals, out, {})

@@ -90,7 +90,9 @@ def test_equal_structures_have_equal_dependences():
 
 def test_the_zeros_of_a_function_are_found_once(monkeypatch):
     walks = []
-    monkeypatch.setattr(sparse_jacobian, "dependences", lambda *a: walks.append(a) or dependences(*a))
+    monkeypatch.setattr(
+        sparse_jacobian, "dependences", lambda *a, **k: walks.append(a) or dependences(*a, **k)
+    )
     monkeypatch.setattr(sparse_jacobian, "_plans", {})
     for f, count in ((stencil, 1), (five_points, 2), (stencil, 2)):
         for scale in (1.0, 2.0):
@@ -445,3 +447,67 @@ def test_an_account_of_the_zeros_of_a_jacobian():
     assert all("test_sparse_jacobian.py" in call for call in wide.lost)
     pair = iv.explain.sparsity(lambda a, b: (a[1:], a * b), argnums=(0, 1))(x, x)
     assert (pair.pattern.shape, pair.pattern.nnz) == ((2 * n - 1, 2 * n), n - 1 + 2 * n)
+
+
+@te.op
+def running_product(x):
+    return te.scan(x.shape, lambda s: te.compute(x.shape, lambda k: te.select(k == 0, x[k], x[k] * s[k - 1])))
+
+
+@te.op
+def added_where(x, y):
+    squares = te.compute(x.shape, lambda i: x[i] ** 2)
+    return te.compute((x.shape[0] - 1,), lambda i: squares[i] + te.select(y[i] > 0, squares[i + 1], 0))
+
+
+@te.op
+def of_the_second(_x, y):
+    return te.compute(y.shape, lambda i: y[i] * 2)
+
+
+@te.op
+def by_dtype(x):
+    step = 2 if x.dtype == np.float32 else 3
+    return te.compute(x.shape, lambda i: x[(i * step) % 16] ** 2)
+
+
+#: Gradients whose programs in index notation count what is selected, or leave operands unread.
+COUNTED = {
+    "a recurrence": lambda x: iv.sum(running_product(x)[np.array([3, 9])]),
+    "two statements": lambda x: iv.sum(added_where(x, iv.ones(16))[np.array([3, 9])] ** 2),
+    "empty segments": lambda x: iv.sum(iv.segment_prod(x, np.arange(16) // 4, 6)),
+    "a convolution": lambda x: iv.sum(iv.nn.conv1d(x.reshape(1, 1, -1), iv.ones((1, 1, 3))) ** 3),
+    "a pool": lambda x: iv.sum(iv.nn.avg_pool1d(x.reshape(1, 1, -1), 2) ** 3),
+    "an operand that is not read": lambda x: iv.sum(of_the_second(x, x * x) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_second_derivatives_of_index_notation(name):
+    x = np.linspace(0.8, 1.2, 16)
+    expected = by_unit_vectors(iv.grad(COUNTED[name]), [x])
+    for layout in ("strided", "coo"):
+        found = iv.hessian(COUNTED[name], layout=layout)(iv.asarray(x)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_plans_are_told_apart_by_all_that_they_follow_from():
+    """By dtypes, which programs in index notation are made for, and by what is differentiated around."""
+    x = np.arange(1.0, 17.0)
+    for dtype, place in (("float64", 3), ("float32", 2), ("float64", 3)):
+        found = iv.jacobian(by_dtype)(iv.asarray(x.astype(dtype))).numpy()
+        assert np.flatnonzero(found[1]).tolist() == [place]
+    s = iv.from_scipy(sp.eye_array(12, format="csr"))
+    one = iv.ones(12)
+    of = lambda w, s: iv.jacobian(lambda x: w * (s @ x))(one)
+    iv.jvp(lambda w: of(w, s), [one], [one])  # s is a constant, whose zeros count
+    assert np.count_nonzero(iv.jvp(lambda s: of(one, s), [s], [iv.ones((12, 12))])[1].numpy()) == 144
+
+
+def test_a_jacobian_with_a_sparse_factor_takes_what_is_stored():
+    n = 50_000
+    s = iv.from_scipy(sp.diags_array([np.ones(n), np.ones(n - 1)], offsets=[0, 1], format="csr"))
+    with iv.explain.count() as done:
+        found = iv.jacobian(lambda x: s @ x, layout="csr")(iv.ones(n))
+    assert found.nnz == 2 * n - 1
+    assert done.total_bytes < 1000 * n

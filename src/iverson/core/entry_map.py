@@ -52,6 +52,7 @@ class EntryMap:
     superset : the pattern that ``demand`` says of a result on a pattern may have more than kernels store.
     converts : each entry of the result is that of input 0, in a layout that is asked for.
     indexed : `relation` reads the entries of operands that have no derivative: index arrays, masks.
+    factored : `relation` leaves out what zeros of other factors make zero, as far as it can.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
     family : what kernels for other layouts may be registered under, beside the names of ops with such a map.
     image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
@@ -69,6 +70,7 @@ class EntryMap:
     superset = False
     converts = False
     indexed = False
+    factored = False
     keeps_zeros = False
     family = ""
     image: Any = None

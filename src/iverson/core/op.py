@@ -229,7 +229,7 @@ class Op:
     def relation(self, call: Call, i: int) -> Relation:
         """The entries of input i that each entry of a result depends on, where no other factor is zero."""
         relation = self.entry_map.relation(call, i)
-        for group in self.groups(len(call.inputs)):
+        for group in () if self.entry_map.factored else self.groups(len(call.inputs)):
             if len(group) == 1 and group != (i,):  # the result is 0 where this factor is
                 (j,) = group
                 bound = getattr(call.inputs[j], "support", FULL)

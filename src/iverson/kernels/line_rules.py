@@ -77,10 +77,10 @@ def _position(largest: bool) -> Callable[[StoredLines, Entries, Params], Entries
     def rule(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
         """The first place of the extremum: of a stored entry, or the first that is not stored if it is 0."""
         N, top = lines.N, lines.extreme(entries, largest)
-        each = lines.each(top)
-        attained = N.equal(entries, each)
+        extremum = lines.each(top)
+        attained = N.equal(entries, extremum)
         if entries.dtype.kind in "fc":
-            attained = N.logical_or(attained, N.logical_and(N.isnan(entries), N.isnan(each)))
+            attained = N.logical_or(attained, N.logical_and(N.isnan(entries), N.isnan(extremum)))
         place = lines.combined(N.where(attained, lines.position, lines.length), "min")
         return lines.where_full(place, N.where(N.equal(top, 0), N.minimum(place, lines.gap), place))
 
@@ -141,9 +141,9 @@ def _logsumexp(lines: StoredLines, entries: Entries, _params: Params) -> Entries
 def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries, Entries]:
     """The extremum of each line, and 1/n where n entries attain it, zeros that are not stored among them."""
     N, top = lines.N, lines.extreme(entries, largest)
-    attained = N.astype(N.equal(entries, lines.each(top)), dtype=entries.dtype)
+    ties = N.astype(N.equal(entries, lines.each(top)), dtype=entries.dtype)
     zeros = N.where(N.equal(top, 0), lines.missing(), 0)
-    return top, N.reciprocal(N.maximum(N.add(lines.summed(attained), zeros), 1))
+    return top, N.reciprocal(N.maximum(N.add(lines.summed(ties), zeros), 1))
 
 
 def share_of_each(N: Ops, entries: Entries, top: Entries, share: Entries) -> Entries:

@@ -15,6 +15,8 @@ from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import Equation, Graph, Value, known
 from iverson.layouts import is_strided
 
+#: Results of so many steps are followed one by one.
+MANY_STEPS = 1 << 11
 #: For an op with these parameters: graphs that may run, and the operand that is the first input of each.
 Runs = Callable[[Mapping[str, Any]], tuple[Sequence[Graph], int]]
 
@@ -73,9 +75,11 @@ def _steps(
 ) -> list[Matrix | None]:
     end = consts + carry
     size = prod(call.inputs[i].shape)
-    fixed = [x if k < consts else None for k, x in enumerate(call.inputs)]
-    step = [rows_of(body, k, fixed) for k in range(len(body.inputs))]  # of each input, for each output
+    constants = [x if k < consts else None for k, x in enumerate(call.inputs)]
+    step = [rows_of(body, k, constants) for k in range(len(body.inputs))]  # of each input, for each output
     if any(rows is None for of_input in step for rows in of_input):
+        return [None] * len(body.outputs)
+    if (length or 0) * len(body.outputs) > MANY_STEPS:
         return [None] * len(body.outputs)
     part = size // (length or 1) if i >= end else size
     state = [
@@ -88,18 +92,20 @@ def _steps(
         rows = {**constant, **dict(enumerate(state, consts))}
         if i >= end:  # the slice of this step
             rows[i] = listed(np.arange(part + 1), np.arange(t * part, (t + 1) * part), size)
-        outputs = [_union([step[k][n] @ own for k, own in rows.items()]) for n in range(len(body.outputs))]
-        if any(own.nnz > MOST for own in outputs):
+        outputs = [
+            _union([step[k][n] @ matrix for k, matrix in rows.items()]) for n in range(len(body.outputs))
+        ]
+        if any(matrix.nnz > MOST for matrix in outputs):
             return [None] * len(body.outputs)
-        for stack, own in zip(stacks, outputs[carry:], strict=True):
-            stack.append(own)
-        before, state = state, outputs[:carry]
+        for stack, matrix in zip(stacks, outputs[carry:], strict=True):
+            stack.append(matrix)
+        previous, state = state, outputs[:carry]
         if length is None:  # after any number of steps
-            state = [a + b for a, b in zip(before, state, strict=True)]
-            if [a.nnz for a in before] == [a.nnz for a in state]:
+            state = [a + b for a, b in zip(previous, state, strict=True)]
+            if [a.nnz for a in previous] == [a.nnz for a in state]:
                 break
-    ordered = [stack[::-1] if call.params.get("reverse") else stack for stack in stacks]
-    return [*state, *(_one_after_the_other(stack, size) for stack in ordered)]
+    stacks_in_order = [stack[::-1] if call.params.get("reverse") else stack for stack in stacks]
+    return [*state, *(_one_after_the_other(stack, size) for stack in stacks_in_order)]
 
 
 def _union(parts: Sequence[Matrix]) -> Matrix:

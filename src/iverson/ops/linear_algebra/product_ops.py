@@ -130,7 +130,7 @@ SMALL = 1 << 16
 class Contracted(EntryMap):
     """Entry (i, j) depends on row i of a and column j of b; with patterns, where these meet."""
 
-    products = True
+    products = factored = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
         """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""

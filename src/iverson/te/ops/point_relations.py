@@ -19,7 +19,7 @@ from iverson.layouts import is_strided
 from iverson.te.ir.evaluation_guards import statement_guards
 from iverson.te.ir.expressions import Read, Tensor, Var, at_sizes, limits, reads_of
 from iverson.te.ir.interpret import Array, Values, evaluate, points_of, run_statement
-from iverson.te.ir.nodes import Program, Statement, tensors_of
+from iverson.te.ir.nodes import Program, Statement, recurrence_of, tensors_of
 
 Points = dict[Var, Array]
 
@@ -35,6 +35,8 @@ def relation_of(
     source, target = inputs[i], program.outputs[result]
     out, into = _shape(target), _shape(source)
     values = {t: x for t, x in zip(inputs, operands, strict=True) if _is_index(t) and is_strided(x)}
+    if source not in program.inputs:  # nobody reads it
+        return Relation(out, into, ())
     closure = _closure(program, source, values)
     if closure is None:
         return Relation.everything(out, into)
@@ -46,6 +48,7 @@ def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Ten
     """For each entry of all tensors, one tensor after the other, the entries of one that it depends on."""
     from scipy.sparse import csr_array
 
+    indices = _known_indices(program, values)
     tensors = tensors_of(program)
     starts = dict(zip(tensors, np.cumsum([0, *(prod(_shape(t)) for t in tensors)]).tolist(), strict=False))
     count = sum(prod(_shape(t)) for t in tensors)
@@ -55,7 +58,7 @@ def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Ten
         if points > MOST:
             return None
         try:
-            if _is_index(s.tensor) and all(r.tensor in values for r in reads_of(s.roots)):
+            if s.tensor in indices:
                 run_statement(s, values)
                 continue
             for tensor, places, sources in _ties(s, values):
@@ -78,6 +81,20 @@ def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Ten
             return None
         closure = closure + links @ closure
     return starts, closure
+
+
+def _known_indices(program: Program, values: Values) -> set[Tensor]:
+    """The tensors of integers that follow from what is indices: all of their statements do, at no step of a
+    recurrence."""
+    statements: dict[Tensor, list[Statement]] = {}
+    for s in program.statements:
+        statements.setdefault(s.tensor, []).append(s)
+    indices: set[Tensor] = set(values)
+    for tensor, of_tensor in statements.items():
+        reads = {r.tensor for s in of_tensor for r in reads_of(s.roots)}
+        if _is_index(tensor) and recurrence_of(tensor) is None and reads <= indices:
+            indices.add(tensor)
+    return indices.difference(values)
 
 
 def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]:

@@ -16,10 +16,10 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from iverson.autograd.demand_propagation import known_inputs
+from iverson.autograd.demand_propagation import are_differentiated, known_inputs
 from iverson.autograd.node import Node, reachable
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, is_tracked, slot_of
+from iverson.core.dispatch import Handle, is_tracked, levels, slot_of
 from iverson.core.entries import FULL, Box, Stored
 from iverson.core.entry_map import Call
 from iverson.core.op import frozen
@@ -173,13 +173,14 @@ def structure(variables: Sequence[Handle], outputs: Sequence[Handle]) -> Any:
             told = ref(op.entry_map) if op.entry_map.indexed else ...
         if told is ... or ... in args or not _is_constant(params):
             return None
-        parents = tuple(map(known.get, zip(node.parents, node.indices, strict=True)))
+        slots = zip(node.parents, node.indices, strict=True)
+        parents = tuple([None if slot[0] is None else known.get(slot, "outside") for slot in slots])
         shapes = [y.shape for y in (node.out if node.multiple else (node.out,))]
         for k in range(len(shapes)):
             known[node, k] = len(found), k
         found.append((told, params, args, parents, *shapes))
     ends = [(known.get(slot_of(y)), y.shape) for y in outputs]
-    return *(x.shape for x in variables), *found, *ends
+    return are_differentiated(levels()), *(x.shape for x in variables), *found, *ends
 
 
 #: Index arrays of so many entries are part of a structure.
@@ -195,19 +196,20 @@ def _operands(node: Node) -> tuple[Any, ...]:
     found: list[Any] = []
     for i, x in enumerate(node.args):
         if type(x) is Aval and x.support is FULL:
-            found.append(x.shape)
+            found.append((x.shape, x.dtype))
         else:
             found.append(_operand(x, indexed and i not in linear))
     return tuple(found)
 
 
 def _operand(x: Any, may_be_index: bool) -> Any:
+    dtype = getattr(x, "dtype", type(x))
     if may_be_index and isinstance(x, np.ndarray) and x.dtype.kind in "biu":
-        return (x.shape, x.dtype.char, x.tobytes()) if x.size <= FEW else ...
+        return (x.shape, dtype, x.tobytes()) if x.size <= FEW else ...
     support = support_of(x) if type(x) in layouts_by_type else getattr(x, "support", None)
     if isinstance(support, Stored):
-        return x.shape, ref(support.pattern)
-    return (x.shape, support.region) if isinstance(support, Box) else getattr(x, "shape", ())
+        return x.shape, dtype, ref(support.pattern)
+    return getattr(x, "shape", ()), dtype, support.region if isinstance(support, Box) else None
 
 
 def _is_constant(x: Any) -> bool:
