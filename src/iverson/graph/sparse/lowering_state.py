@@ -93,6 +93,8 @@ class _Ops:
         self._bind = bind
 
     def __getattr__(self, name: str) -> Any:
+        if name not in TABLE:
+            raise AttributeError(name)
         return partial(self._bind, name)
 
 

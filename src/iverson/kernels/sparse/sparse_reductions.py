@@ -127,6 +127,8 @@ class ArrayOps:
     maximum, minimum = np.maximum, np.minimum
 
     def __getattr__(self, name: str) -> Any:
+        if name not in TABLE:
+            raise AttributeError(name)
         body = TABLE[name].forward
         setattr(self, name, body)
         return body
