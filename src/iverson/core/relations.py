@@ -245,13 +245,13 @@ class Relation:
                 return None
             parts.append(part)
         if not parts:
-            return listed(np.zeros(prod(self.out) + 1, np.int64), np.empty(0, np.int64), rows.shape[1])
+            return no_entries(prod(self.out), rows.shape[1])
         return reduce(lambda a, b: a + b, parts)
 
     def matrix(self) -> Matrix:
         """All pairs, as a matrix with a row for each entry of the result."""
         size = prod(self.into)
-        pairs = self.after(listed(np.arange(size + 1), np.arange(size), size))
+        pairs = self.after(one_each(size, size))
         if pairs is None:
             raise MemoryError(f"a relation of more than {MOST} pairs")
         return pairs
@@ -348,6 +348,16 @@ def listed(starts: Keys, columns: Keys, width: int) -> Matrix:
     return csr_array((np.ones(columns.size, bool), columns, starts), shape=(starts.size - 1, width))
 
 
+def one_each(size: int, width: int, first: int = 0) -> Matrix:
+    """The matrix of booleans whose row r has column ``first + r`` alone."""
+    return listed(np.arange(size + 1), np.arange(first, first + size), width)
+
+
+def no_entries(size: int, width: int) -> Matrix:
+    """The matrix of booleans without entries."""
+    return listed(np.zeros(size + 1, np.int64), np.empty(0, np.int64), width)
+
+
 def _selection(keys: Keys, count: int) -> Matrix:
     """The matrix whose row r has a one at ``keys[r]``, and none where that is negative."""
     there = keys >= 0
@@ -372,5 +382,7 @@ __all__ = [
     "Window",
     "listed",
     "mask_of",
+    "no_entries",
+    "one_each",
     "same",
 ]

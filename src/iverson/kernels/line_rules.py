@@ -8,6 +8,7 @@ A rule is ``rule(lines, entries, params)``, written against the namespace ``line
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ Entries = Any
 Ops = Any
 
 
-class StoredLines:
+class StoredLines(ABC):
     """Lines of which some entries are stored.
 
     N : the ops on entries.
@@ -36,17 +37,17 @@ class StoredLines:
     position: Entries
     gap: Entries
 
+    @abstractmethod
     def summed(self, entries: Entries) -> Entries:
         """The sum of each line's entries."""
-        raise NotImplementedError
 
+    @abstractmethod
     def combined(self, entries: Entries, kind: str) -> Entries:
         """The product ("prod"), the largest ("max") or the least ("min") of each line's entries."""
-        raise NotImplementedError
 
+    @abstractmethod
     def each(self, of_lines: Entries) -> Entries:
         """For each entry, the value of its line."""
-        raise NotImplementedError
 
     def extreme(self, entries: Entries, largest: bool) -> Entries:
         """The largest or the least of each line, with the zeros that are not stored."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.entry_map import Call, EntryMap
-from iverson.core.relations import MOST, Matrix, Relation, listed
+from iverson.core.relations import MOST, Matrix, Relation, no_entries, one_each
 from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import Equation, Graph, Value, known
 from iverson.layouts import is_strided
@@ -83,15 +83,16 @@ def _steps(
         return [None] * len(body.outputs)
     part = size // (length or 1) if i >= end else size
     state = [
-        _identity(size) if k == i else _nothing(prod(body.inputs[k].shape), size) for k in range(consts, end)
+        one_each(size, size) if k == i else no_entries(prod(body.inputs[k].shape), size)
+        for k in range(consts, end)
     ]
-    constant = {i: _identity(size)} if i < consts else {}
+    constant = {i: one_each(size, size)} if i < consts else {}
     stacks: list[list[Matrix]] = [[] for _ in body.outputs[carry:]]
     steps: Sequence[int] = range(length) if length is not None else range(size + 1)
     for t in reversed(steps) if call.params.get("reverse") else steps:
         rows = {**constant, **dict(enumerate(state, consts))}
         if i >= end:  # the slice of this step
-            rows[i] = listed(np.arange(part + 1), np.arange(t * part, (t + 1) * part), size)
+            rows[i] = one_each(part, size, t * part)
         outputs = [
             _union([step[k][n] @ matrix for k, matrix in rows.items()]) for n in range(len(body.outputs))
         ]
@@ -112,18 +113,10 @@ def _union(parts: Sequence[Matrix]) -> Matrix:
     return reduce(lambda a, b: a + b, parts)
 
 
-def _identity(size: int) -> Matrix:
-    return listed(np.arange(size + 1), np.arange(size), size)
-
-
-def _nothing(count: int, size: int) -> Matrix:
-    return listed(np.zeros(count + 1, np.int64), np.empty(0, np.int64), size)
-
-
 def _one_after_the_other(stack: Sequence[Matrix], size: int) -> Matrix:
     from scipy.sparse import vstack
 
-    return vstack(stack, format="csr") if stack else _nothing(0, size)
+    return vstack(stack, format="csr") if stack else no_entries(0, size)
 
 
 def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None]:
@@ -139,7 +132,7 @@ def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None
 
 def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix | None]:
     size = prod(graph.inputs[i].shape)
-    rows: dict[Any, Matrix | None] = {graph.inputs[i]: _identity(size)}
+    rows: dict[Any, Matrix | None] = {graph.inputs[i]: one_each(size, size)}
     arrays = {**{v: x for v, x in graph.constants if _is_index(x)}, **arrays}
     for e in graph.equations:
         incoming = {k: rows[x] for k, x in enumerate(e.operands) if type(x) is Value and x in rows}
@@ -150,7 +143,7 @@ def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix 
             for k, y in enumerate(e.results):
                 rows[y] = e.op.dependence(incoming, Call(e.op, inputs, y.aval, e.params, k))
     return [
-        rows[y] if type(y) is Value and y in rows else _nothing(prod(y.shape), size) for y in graph.outputs
+        rows[y] if type(y) is Value and y in rows else no_entries(prod(y.shape), size) for y in graph.outputs
     ]
 
 

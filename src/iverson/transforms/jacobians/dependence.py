@@ -23,7 +23,7 @@ from iverson.core.dispatch import Handle, is_tracked, levels, slot_of
 from iverson.core.entries import FULL, Box, Stored
 from iverson.core.entry_map import Call
 from iverson.core.op import frozen
-from iverson.core.relations import Matrix, listed
+from iverson.core.relations import Matrix, listed, no_entries, one_each
 from iverson.core.table import TABLE
 from iverson.layouts import layouts_by_type, support_of
 
@@ -84,9 +84,7 @@ def dependences(
     start = 0
     for x in variables:
         size = prod(x.shape)
-        by_slot[slot_of(x)] = Dependence(
-            listed(np.arange(size + 1), np.arange(start, start + size), count + 1), False
-        )
+        by_slot[slot_of(x)] = Dependence(one_each(size, count + 1, start), False)
         start += size
     floor = min(slot_of(x)[0].number for x in variables)
     for node in reachable([slot_of(y)[0] for y in outputs if is_tracked(y)], floor):
@@ -105,7 +103,9 @@ def dependences(
                 and not any(d.is_full for d in incoming.values())
             ):
                 lost.append(node.describe())
-    return [by_slot.get(slot_of(y)) or _nothing(prod(y.shape), count) for y in outputs]
+    return [
+        by_slot.get(slot_of(y)) or Dependence(no_entries(prod(y.shape), count + 1), False) for y in outputs
+    ]
 
 
 def _of_node(
@@ -123,10 +123,6 @@ def _of_node(
         return _anything(size, count)
     unchanged = next((d for d in incoming.values() if d.matrix is rows_of_result), None)
     return unchanged or _with_wide_rows(rows_of_result, widest)
-
-
-def _nothing(size: int, count: int) -> Dependence:
-    return Dependence(listed(np.zeros(size + 1, np.int64), np.empty(0, np.int64), count + 1), False)
 
 
 def _anything(size: int, count: int) -> Dependence:
