@@ -9,6 +9,7 @@ makes the operands strided, or selects first, is no body.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,10 +18,11 @@ from typing import Any
 import iverson as iv
 from iverson.core.op import Op
 from iverson.core.table import TABLE
-from iverson.graph.passes import carried
+from iverson.graph.passes import graph_rules
 from iverson.graph.sparse import sparse_lowering
-from iverson.kernels import line_rules
+from iverson.kernels import entry_rules, line_rules
 from iverson.kernels.kernel_registry import ANY_OP, registered
+from iverson.kernels.sparse import sparse_elementwise
 from iverson.layouts import Sparse, layouts
 
 #: Layouts of which compiled graphs have partial values, and the layouts that are sparse.
@@ -31,9 +33,12 @@ def eager(op: Op, kind: type) -> set[Callable[..., Any]]:
     """The kernels for values of a layout, not those that serve any op."""
     kernels = registered()
     families = [family for family in (op.name, op.family) if family and family != ANY_OP]
-    return {
+    found = {
         kernels[family, base] for base in kind.__mro__ for family in families if (family, base) in kernels
     }
+    return {
+        getattr(kernel, "rule", kernel) for kernel in found
+    }  # a rule of partial values is run by a kernel
 
 
 def compiled(op: Op, name: str, kind: type) -> set[Callable[..., Any]]:
@@ -46,20 +51,26 @@ def compiled(op: Op, name: str, kind: type) -> set[Callable[..., Any]]:
         return {sparse_lowering._moved} if op.entry_map.moves else set()
     if name not in PARTIAL:
         return set()
-    if op.name in carried.RULES:
-        return {carried.RULES[op.name]}
-    if op.elementwise:
-        return {carried.elementwise}
-    return {carried.moved} if op.entry_map.moves else set()
+    return set(graph_rules.rules_of(op)) - {graph_rules.lines, graph_rules.in_notation}
+
+
+#: Kernels and rules of graphs that only say of what, and where, a shared rule is carried out.
+SHARED = {
+    sparse_elementwise.elementwise: entry_rules.elementwise,
+    sparse_lowering._elementwise: entry_rules.elementwise,
+}
 
 
 def bodies(op: Op, name: str, kind: type) -> set[Callable[..., Any]]:
-    """All of them: of reductions of lines, the rule that eager code and compiled graphs share."""
-    found = eager(op, kind) | compiled(op, name, kind)
+    """All of them; of those that share a rule, that rule."""
+    kernels = eager(op, kind)
+    found = {SHARED.get(inspect.unwrap(f), f) for f in kernels | compiled(op, name, kind)}
     if issubclass(kind, Sparse) and op.name in line_rules.RULES:
         shared: Callable[..., Any] = line_rules.RULES[op.name].rule
         adapters = [f for f in found if getattr(f, "__name__", "") in ("of_lines", "_by_rule")]
         found = (found - set(adapters)) | ({shared} if adapters else set())
+    if kernels:  # where entries go in a graph is found by the kernel, run on numbers of entries
+        found.discard(sparse_lowering._moved)
     return found
 
 

@@ -1,10 +1,9 @@
-"""Rules of compiled graphs for sparse values, selections and boxes, run eagerly beside the eager kernels.
+"""Rules of compiled graphs for sparse values, run eagerly beside NumPy on dense arrays.
 
     python -m tools.one_text [--trials N]
 
-Both pairs of texts say the same; this counts how often. The rules of `graph.sparse` (`on_values`) need an
-adapter, a lowering state whose values are arrays; those of `graph.passes.carried` (`on_selections`) run on
-eager handles as they stand.
+The rules of `graph.sparse` and the eager kernels say the same; this counts how often. The rules run in an
+adapter, a lowering state whose values are arrays.
 """
 
 from __future__ import annotations
@@ -19,16 +18,13 @@ import numpy as np
 
 import iverson as iv
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, make_handle, value_of
-from iverson.core.entries import FULL, Stored
-from iverson.core.region import Region
+from iverson.core.dispatch import value_of
+from iverson.core.entries import Stored
 from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import Equation, Graph, Value
-from iverson.graph.passes.carried import RULES, elementwise, moved
-from iverson.graph.passes.held import Held, Part, selected
 from iverson.graph.sparse import sparse_lowering
 from iverson.graph.sparse.lowering_state import Opening
-from iverson.layouts import Box, Bracket, select, to_strided
+from iverson.layouts import to_strided
 
 Counts = Counter[str]
 
@@ -127,72 +123,6 @@ def on_values(trials: int, rng: np.random.Generator) -> Counts:
     return counts
 
 
-def operand(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Any, Any]:
-    """A value in a layout, and what the pass over graphs has for it."""
-    entries, condition = rng.normal(size=shape), rng.random(shape) < 0.6
-    entries[rng.random(shape) < 0.15] = rng.choice([np.inf, np.nan, 0.0])
-    finite = np.where(np.isfinite(entries), entries, 1.0)
-    if kind == "condition":
-        return condition, make_handle(condition)
-    if kind == "plain":
-        return finite, make_handle(finite)
-    if kind == "bracket":
-        return Bracket(entries, condition, False), Held(make_handle(entries), make_handle(condition), False)
-    start = tuple(int(rng.integers(0, n)) for n in shape)
-    region = Region(start, tuple(int(rng.integers(a + 1, n + 1)) for a, n in zip(start, shape, strict=True)))
-    inner = finite[region.slices].copy()
-    return Box(shape, region, inner), Part(shape, region, make_handle(inner))
-
-
-PAIRS = (
-    *(("bracket", "plain"), ("bracket", "bracket"), ("box", "plain")),
-    *(("box", "box"), ("plain", "box"), ("box", "bracket")),
-)
-SELECTION_CASES: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
-    *((name, pair, {}) for name in ("multiply", "add", "subtract", "add_n") for pair in PAIRS),
-    *(
-        (n, (k,), {})
-        for n in ("negative", "sin", "tanh", "square", "exp", "relu")
-        for k in ("bracket", "box")
-    ),
-    *(
-        ("sum", (k,), {"axis": a, "keepdims": False})
-        for k in ("bracket", "box")
-        for a in ((0,), (1,), (0, 1))
-    ),
-    *(("permute_dims", (k,), {"axes": (1, 0)}) for k in ("bracket", "box")),
-    *(("divide", (k, "plain"), {}) for k in ("bracket", "box")),
-    ("where", ("condition", "bracket", "plain"), {}),
-]
-
-
-def on_selections(trials: int, rng: np.random.Generator) -> Counts:
-    """Rules of the pass for selections and boxes against the kernels of these layouts."""
-    counts: Counts = Counter()
-    for _ in range(trials):
-        shape = tuple(int(n) for n in rng.integers(2, 6, 2))
-        for name, kinds, params in SELECTION_CASES:
-            op = TABLE[name]
-            layouts, carried = zip(*(operand(kind, shape, rng) for kind in kinds), strict=True)
-            handles = tuple(map(make_handle, layouts))
-            expected = to_strided(select(value_of(bind(op, handles, dict(params)))))
-            values = tuple(Value(Aval(x.shape, x.dtype)) for x in layouts)
-            equation = Equation(op, values, params, (Value(Aval(expected.shape, expected.dtype)),))
-            if rule := RULES.get(name):
-                result = rule(equation, list(carried), FULL)
-            elif op.elementwise:
-                result = elementwise(equation, list(carried), FULL)
-            else:
-                result = moved(equation, list(carried))
-            if result is None:
-                counts[f"not taken: {name} of {', '.join(kinds)}"] += 1
-                continue
-            entries = to_strided(value_of(selected(result)))
-            same = np.allclose(entries, expected, equal_nan=True)
-            counts["same" if same else f"different: {name} of {', '.join(kinds)}"] += 1
-    return counts
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -201,8 +131,7 @@ def main() -> None:
     trials = parser.parse_args().trials
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for compare in (on_values, on_selections):
-            print(compare.__name__, dict(compare(trials, np.random.default_rng(0))))
+        print(dict(on_values(trials, np.random.default_rng(0))))
 
 
 if __name__ == "__main__":

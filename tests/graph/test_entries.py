@@ -29,10 +29,11 @@ from iverson.graph.ir.nodes import values_of
 from iverson.graph.ir.print import show
 from iverson.graph.ir.verify import check
 from iverson.graph.passes.demand_analysis import demands
-from iverson.graph.passes.held import Held, Part, selected
+from iverson.graph.passes.graph_namespace import GRAPHS
 from iverson.graph.passes.support_and_demand import entries
 from iverson.graph.tracing.trace import trace_flat
-from iverson.layouts import Zero
+from iverson.kernels.partial.partial_values import part_of, placed
+from iverson.layouts import Bracket, Zero
 from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.graph.part_programs import key_of
 from tests.graph.programs import entries as dense
@@ -396,8 +397,8 @@ def test_any_region_is_read_of_any_part(
     own, wanted = data.draw(regions(shape)), data.draw(regions(shape))
     values = np.arange(1.0, 1 + prod(own.shape)).reshape(own.shape)
     there = values % 3 > 0 if selects else np.ones(own.shape, bool)
-    inner = Held(iv.asarray(values), iv.asarray(there), False) if selects else iv.asarray(values)
+    inner = Bracket(iv.asarray(values), iv.asarray(there)) if selects else iv.asarray(values)
     expected = np.zeros(shape)
     expected[own.slices] = np.where(there, values, 0)
-    found = selected(Part(shape, own, inner).read(wanted))
+    found = GRAPHS.plain(part_of(GRAPHS, placed(GRAPHS, shape, own, inner), wanted))
     np.testing.assert_array_equal(dense(found), expected[wanted.slices])

@@ -17,8 +17,12 @@ import pytest
 from iverson.core.counting import work
 from iverson.core.dispatch import bind
 from iverson.core.region import Region
-from iverson.kernels import box, box_moves, region_images
-from iverson.kernels.kernel_registry import run_in_layouts
+from iverson.kernels import region_images
+from iverson.kernels.kernel_registry import run, run_in_layouts
+from iverson.kernels.partial.array_namespace import ARRAYS
+from iverson.kernels.partial.partial_products import factors
+from iverson.kernels.partial.partial_rules import RULES
+from iverson.kernels.partial.partial_values import read
 from iverson.layouts import Box, Bracket, Packed, Zero, from_strided, layout_of, to_strided
 from iverson.layouts.bracket import held
 from iverson.ops import TABLE
@@ -276,7 +280,7 @@ def test_products_are_of_what_both_hold(lead: Any) -> None:
             assert (rows, between, columns) == (p.shape[-2], inner, q.shape[-1])
         assert bool(done.product_shapes) is bool(wanted.any())
         asked = Region(*map(tuple, R.permutation(list(_every_box(wanted.shape)))[0].tolist()))
-        region, of_a, of_b = box.factors(p, q, shapes, wanted.shape, asked)
+        region, of_a, of_b = factors(p, q, shapes, wanted.shape, asked)
         there = np.zeros_like(wanted)
         if region.size and of_a.size:
             assert asked.intersect(region) == region
@@ -304,37 +308,46 @@ def test_a_region_of_every_operand() -> None:
     values += [from_strided(lines, "csr"), from_strided(dense, "bsr", (1, 2))]
     for value in values:
         for region in _every_box(SHAPE):
-            found = box.read(value, region)
+            found = read(ARRAYS, value, region)
             assert found.dtype == value.dtype
             wanted = np.broadcast_to(to_strided(value), SHAPE)[region.slices]
             assert np.array_equal(np.broadcast_to(found, region.shape), wanted)
-    assert box.read(2, REGIONS[0]) == 2
+    assert read(ARRAYS, 2, REGIONS[0]) == 2
     for trailing in (from_strided(batch, "coo", sparse_axes=2), from_strided(batch, "csr", sparse_axes=2)):
         for region in _every_box(batch.shape):
-            assert np.array_equal(box.read(trailing, region), batch[region.slices])
+            assert np.array_equal(read(ARRAYS, trailing, region), batch[region.slices])
 
 
-def test_what_the_kernels_of_boxes_do_not_cover() -> None:
+@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
+def test_boxes_beside_other_layouts() -> None:
     x, array = _box(REGIONS[0]), R.uniform(1, 2, SHAPE)
     mask = R.random(SHAPE) < 0.5
     square = Box((4, 4), Region((0, 0), (2, 2)), np.ones((2, 2)))
-    others = Bracket(array, mask), Packed(mask, array[mask])
-    for other in others:
-        for name, kernel in (("multiply", box.elementwise), ("add_n", box.add_n), ("stack", box.stack)):
-            assert kernel(TABLE[name], (x, other), {"axis": 0} if name == "stack" else {}) is NotImplemented
-        assert box.concat(TABLE["concat"], (x, other), {"axis": 0, "offsets": (0, 3)}) is NotImplemented
-        assert box.matmul(TABLE["matmul"], (other, square), {}) is NotImplemented
-    assert box.elementwise(TABLE["add"], (x, array), {}) is NotImplemented
     sparse = from_strided(array * mask, "csr")
-    _check(box.elementwise(TABLE["add"], (x, Zero(SHAPE, x.dtype)), {}), to_strided(x), "zero")
-    found = box.elementwise(TABLE["multiply"], (x, sparse), {})
+    for other in (Bracket(array, mask), Packed(mask, array[mask]), sparse):
+        for name, operands, params in (
+            ("multiply", (x, other), {}),
+            ("add", (x, other), {}),
+            ("add_n", (x, other), {}),
+            ("stack", (x, other), {"axis": 0}),
+            ("concat", (x, other), {"axis": 0, "offsets": (0, 3)}),
+            ("matmul", (other, square), {}),
+        ):
+            found = to_strided(run(TABLE[name], operands, params))
+            wanted = to_strided(TABLE[name].forward(*map(to_strided, operands), **params))
+            np.testing.assert_allclose(found, wanted, rtol=1e-15, err_msg=name)
+    elementwise = RULES["elementwise"]
+    assert elementwise(ARRAYS, TABLE["add"], (x, array), {}) is NotImplemented
+    _check(elementwise(ARRAYS, TABLE["add"], (x, Zero(SHAPE, x.dtype)), {}), to_strided(x), "zero")
+    found = elementwise(ARRAYS, TABLE["multiply"], (x, sparse), {})
     assert found.region == x.region
     assert np.array_equal(to_strided(found), to_strided(x) * array * mask)
     at = Box((3,), Region((0,), (2,)), np.array([1, 2]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for values in ((x, at), (array, at), (array, I)):
-            assert box_moves.gather(TABLE["gather"], values, {"axes": (0,)}) is NotImplemented
+        for values in ((x, at), (array, at), (x, I)):
+            found = to_strided(run(TABLE["gather"], values, {"axes": (0,)}))
+            np.testing.assert_array_equal(found, to_strided(values[0])[to_strided(values[1])])
 
 
 def test_a_box_that_only_moves_is_not_copied() -> None:

@@ -63,10 +63,14 @@ TESTS = {
     "iverson.codegen.nests.integer_bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
     "iverson.codegen.nests.access_checks": ["tests/codegen/test_plan.py"],
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
-    "iverson.kernels.box": ["tests/layouts/test_box_tables.py"],
+    "iverson.kernels.partial": [
+        "tests/layouts/test_box_tables.py",
+        "tests/layouts/test_bracket.py",
+        "tests/autograd/test_brackets.py",
+        "tests/graph/test_entries.py",
+    ],
     "iverson.kernels.index_keys": ["tests/layouts/test_keys.py"],
     "iverson.kernels.region_images": ["tests/layouts/test_box_tables.py"],
-    "iverson.kernels.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
     "iverson.layouts.bracket": ["tests/layouts/test_bracket.py", "tests/autograd/test_brackets.py"],
     "iverson.kernels.sparse.merging": [
         "tests/sparse/test_elementwise.py",

@@ -92,6 +92,8 @@ class Region(NamedTuple):
     def projected(self, shape: Shape) -> Region:
         """What this region reads of an operand of ``shape`` that broadcasts to the full space."""
         lead = len(self.start) - len(shape)
+        if not lead and 1 not in shape:
+            return self
         return Region(
             tuple(0 if n == 1 else self.start[lead + k] for k, n in enumerate(shape)),
             tuple(1 if n == 1 else self.stop[lead + k] for k, n in enumerate(shape)),

@@ -13,10 +13,10 @@ import cycle.
 - `zero`: kernels for the zero layout.
 - `strided`: bodies on NumPy arrays.
 - `compiled_elementwise`: elementwise functions, recurrences and optimizer steps as compiled loops.
-- `box`: kernels for the box layout that compute.
-- `box_moves`: kernels for the box layout that move entries.
 - `packed`: kernels for the packed layout.
-- `bracket`: kernels for the bracket layout.
+- `partial`: boxes and selections not yet made, once for eager code and for compiled graphs.
+- `array_ops`: the bodies of ops by name.
+- `entry_rules`: entries of results from those of operands, once for eager code and for compiled graphs.
 - `line_rules`: reductions of lines of stored entries, once for eager code and for compiled graphs.
 - `terms`: matrix products in which absent entries take no part.
 - `sparse`: kernels for the sparse layouts, COO and compressed.
@@ -26,15 +26,13 @@ import cycle.
 """
 
 from iverson.kernels import (
-    box,
-    box_moves,
-    bracket,
     krylov_solvers,
     packed,
     segment_kernels,
     zero,
 )
 from iverson.kernels.kernel_registry import register, run
+from iverson.kernels.partial import partial_kernels
 from iverson.kernels.sparse import (
     sparse_assignments,
     sparse_conversion,
@@ -46,11 +44,9 @@ from iverson.kernels.sparse import (
 )
 
 __all__ = [
-    "box",
-    "box_moves",
-    "bracket",
     "krylov_solvers",
     "packed",
+    "partial_kernels",
     "register",
     "run",
     "segment_kernels",

@@ -75,3 +75,14 @@ def pack(op: Op, values: Values, params: Params) -> Any:
     if type(x) is not Packed or not is_strided(mask) or not same_mask(x, Packed(mask, x.values)):
         return NotImplemented
     return x.values
+
+
+@register("unpack", Packed)
+def unpack(_op: Op, values: Values, _params: Params) -> Any:
+    """Packed entries put back where a mask holds."""
+    x, mask = values
+    if not is_strided(mask) or type(x) is not Packed:
+        return NotImplemented
+    inside = np.zeros(mask.shape, bool)
+    inside[mask] = x.mask
+    return Packed(inside, x.values)

@@ -66,6 +66,21 @@ def embed(g: Array, key: Key, shape: Shape, held: bool = False) -> Any:
 _ALL, _SLICES, _step = slice(None), frozenset((slice,)), attrgetter("step")
 
 
+def bracket(condition: Any, x: Any, *, negated: bool) -> Bracket:
+    """x where the condition holds (does not, if ``negated``)."""
+    condition, x = np.asarray(condition, bool), np.asarray(x)
+    if x.shape != condition.shape:
+        condition, x = np.broadcast_arrays(condition, x)
+    return Bracket(x, condition, negated)
+
+
+def overwritten(x: Array, *, key: Key) -> Bracket:
+    """x but for the entries that a key reads."""
+    left = np.ones(x.shape, bool)
+    left[key] = False
+    return Bracket(x, left)
+
+
 def index_put(x: Array, v: Array, key: Key) -> Array:
     """A copy of x with ``x[key] = v``."""
     result = np.array(x)

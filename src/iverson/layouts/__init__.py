@@ -24,7 +24,7 @@ Import rule: `layouts` imports `core` alone; each module or folder imports only 
 - `block_diagonal`: batches of sparse matrices as one sparse matrix.
 """
 
-from iverson.layouts.box import Box
+from iverson.layouts.box import Box, boxed
 from iverson.layouts.bracket import Bracket, select
 from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr, arrange
 from iverson.layouts.conversion import can_hold, convert, from_strided, nonzero_indices, to_coo
@@ -82,6 +82,7 @@ __all__ = [
     "aligned_zeros",
     "are_strided",
     "arrange",
+    "boxed",
     "can_hold",
     "coalesced",
     "convert",

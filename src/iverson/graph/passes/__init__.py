@@ -7,9 +7,9 @@ Of its siblings this package may import `ir` and `tracing`.
 
 - `demand_analysis`: the entries of each value that later equations read; operands that nobody reads are zero.
 - `support_and_demand`: each value computed only where it may be nonzero and is read.
-- `carried`: rules of `support_and_demand`: what each op computes on operands of which a part is held.
-- `held`: values of `support_and_demand`: selections that are not made yet, and parts.
-- `products`: rules of `support_and_demand` for matrix products.
+- `graph_namespace`: the namespace in which `support_and_demand` runs the rules of partial values.
+- `graph_rules`: rules of `support_and_demand` that only graphs need.
+- `products`: matrix products of selections, repaired where they are not finite.
 - `slice_pushdown`: slices of computed sparse values, computed from slices of the operands.
 - `half_precision`: float16 and bfloat16 computed in float32 and rounded.
 - `mask_indices`: entries that a mask picks or puts back, as gathers at index arrays.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from math import prod
 from typing import Any
 
@@ -14,36 +13,23 @@ from iverson.core.table import F
 from iverson.graph.ir.nodes import Equation, Graph, values_of
 from iverson.graph.ir.operations import mended
 from iverson.graph.ir.regions import closed, opened, rewritten
-from iverson.graph.passes.held import Held, selected
 from iverson.graph.tracing.trace import trace_flat
+from iverson.kernels.partial.partial_values import Namespace, Params, Value
+from iverson.layouts import Bracket
 
 
-def multiplied(op: Op, a: Any, b: Any, shape: Any) -> Any:
-    """Selected, then multiplied. Rows of a and columns of b that are left out as a whole stay so."""
-    left, right = selected(a), selected(b)
-    out = bind(op, (left, right))
-    if not isinstance(a, Held) and not isinstance(b, Held):
-        return out
-    kept = [_varying(x, axis) for x, axis in ((a, -1), (b, -2))]
-    if any(k is not None for k in kept):
-        out = _mended(out, left, right, kept)
-    made = not any(isinstance(x, Held) and k is None for x, k in zip((a, b), kept, strict=True))
-    return Held(out, _held_in_product(a, b, len(shape)), False, made)
-
-
-def _held_in_product(a: Any, b: Any, ndim: int) -> Any:
-    """Where a product has a term: whole rows of a, or columns of b, if one factor alone is a selection.
-
-    If both are, where row and column have any: which of them meet would cost one more product.
-    """
-    lines = []
-    for x, axis in ((a, -1), (b, -2)):
-        if isinstance(x, Held):
-            there, missing = x.there(), ndim - len(x.shape)
-            if there.shape[axis] != 1:
-                there = F.any(there, axis=(there.ndim + axis,), keepdims=True)
-            lines.append(F.expand_dims(there, axis=tuple(range(missing))) if missing else there)
-    return reduce(F.logical_and, lines)
+def without_absent_terms(
+    N: Namespace, op: Op, a: Value, b: Value, params: Params
+) -> tuple[Value, bool | None]:
+    """Selected, then multiplied, with a branch for where that is not finite; and whether what is left out is
+    zero. Rows of a and columns of b that are left out as a whole are not looked at."""
+    left, right = N.select(a), N.select(b)
+    out = N.bind(op, (left, right), params)
+    present = [_varying(N, x, axis) for x, axis in ((a, -1), (b, -2))]
+    if any(there is not None for there in present):
+        out = _mended(out, left, right, present)
+    pairs = zip((a, b), present, strict=True)
+    return out, not any(type(x) is Bracket and there is None for x, there in pairs)
 
 
 def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
@@ -102,9 +88,9 @@ def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> li
     return found[::-1]
 
 
-def _varying(x: Any, axis: int) -> Any:
+def _varying(N: Namespace, x: Value, axis: int) -> Value | None:
     """Where a factor is held; None if everywhere, or in each slice of the contracted axis as in others."""
-    return None if not isinstance(x, Held) or x.condition.shape[axis] == 1 else x.there()
+    return N.there(x) if type(x) is Bracket and N.varies(x.condition, axis) else None
 
 
-__all__ = ["multiplied"]
+__all__ = ["without_absent_terms"]

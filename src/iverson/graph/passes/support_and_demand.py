@@ -10,15 +10,15 @@
     %4 = selected(%3)                               %4 = where(%c, %3, 0)
 
 Demands go backwards, supports forwards; a value is computed where they meet. One that is not computed
-everywhere is held as a part (`held`). Ops compute on parts by their entry maps: an elementwise op on the
+everywhere is held in a box. Ops compute on parts by their entry maps: an elementwise op on the
 region outside of which its result is zero or unread, a product on rows and columns, a reduction on whole
 lines, an op that moves entries on the part that it moves. All others get zeros in place of missing entries.
 
-An op's way with a selection follows from its record, as for the bracket layout (`kernels.bracket`): one that
-is zero where the bracket is computes on all values and carries the condition, one that moves entries moves
-the condition too, a sum selects and is held where any of its terms is. All others select first. A product
-selects; terms of which a factor is left out are dropped where the product is not finite (`mended`), and rows
-and columns that are left out stay so.
+The rules of ops are those of eager kernels (`kernels.partial`), run on values of the graph. An op's way with
+a selection follows from its record: one that is zero where the bracket is computes on all values and carries
+the condition, one that moves entries moves the condition too, a sum selects and is held where any of its
+terms is. All others select first. A product selects; terms of which a factor is left out are dropped where
+the product is not finite (`mended`), and rows and columns that are left out stay so.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from iverson.core.table import TABLE, F
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
 from iverson.graph.ir.operations import is_pure
-from iverson.graph.passes.carried import RULES, elementwise, in_notation, lines, moved
 from iverson.graph.passes.demand_analysis import demanded, met
-from iverson.graph.passes.held import Held, Part, part, read, selected, zero
+from iverson.graph.passes.graph_namespace import GRAPHS
+from iverson.graph.passes.graph_rules import RULES, rules_of
 from iverson.graph.tracing.trace import Trace, Traced
 from iverson.kernels import index_keys
+from iverson.kernels.partial.partial_values import everything, placed, read, region_of
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Packed, to_strided
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
-from iverson.ops.rules.entry_maps import Along, Reduced
 from iverson.te.ops.operator import expression_of
 
 
@@ -180,7 +180,7 @@ class _Parts(Trace):
         region, shape = index_keys.key_region(place, x.shape), index_keys.key_shape(key, x.shape)
         image = index_keys.region_through_key(region, key, x.shape)
         if image is None:
-            return zero(shape, x.dtype)
+            return GRAPHS.zero(shape, x.dtype)
         inner = F.reshape(inner, shape=region.shape) if inner.shape != region.shape else inner
         own = index_keys.key_within(region, key, x.shape)
         found = inner if index_keys.reads_everything(own, inner.shape) else F.index_basic(inner, key=own)
@@ -222,11 +222,11 @@ def _ordered(graph: Graph) -> Graph:
 
 
 #: Values that are not made yet.
-_HELD = frozenset((Held, Part))
+_PARTIAL = frozenset((Bracket, BoxLayout))
 
 
 class _Walk:
-    """What values have become: handles of the trace, `Held` or `Part`."""
+    """What values have become: handles of the trace, or boxes and selections of such."""
 
     def __init__(self, level: _Parts, graph: Graph) -> None:
         self.level = level
@@ -250,26 +250,26 @@ class _Walk:
         held: Any = self.constants.get(x)
         handle = self.level.handle(x)
         if type(held) is BoxLayout:
-            return Part(held.shape, held.region, self.level.constant_part(x, held))
+            return BoxLayout(held.shape, held.region, self.level.constant_part(x, held))
         if type(held) is Bracket:
             return self._bracket(held)
         if type(held) is Packed:
-            return Held(self._constant(to_strided(held)), self._constant(held.mask), False, made=True)
+            return Bracket(self._constant(to_strided(held)), self._constant(held.mask), is_made=True)
         if held is None and isinstance(support := x.aval.support, Box):
-            return Part(x.shape, support.region, read(handle, support.region))
+            return BoxLayout(x.shape, support.region, read(GRAPHS, handle, support.region))
         return handle
 
     def _bracket(self, held: Bracket) -> Any:
         """A constant of which a selection is held: of a part of it, or with a condition once along axes."""
         values, condition = held.values, held.condition
         if type(values) is BoxLayout:
-            inner = Held(self._constant(values.inner), self._constant(condition.inner), held.negated)
-            return Part(values.shape, values.region, inner)
+            inner = Bracket(self._constant(values.inner), self._constant(condition.inner), held.negated)
+            return placed(GRAPHS, values.shape, values.region, inner)
         once = tuple(
             slice(1) if s == 0 and n else slice(None)
             for s, n in zip(condition.strides, condition.shape, strict=True)
         )
-        return Held(self._constant(values), self._constant(condition[(*once, ...)]), held.negated)
+        return Bracket(self._constant(values), self._constant(condition[(*once, ...)]), held.negated)
 
     def _constant(self, held: Any) -> Any:
         return self.level.handle(self.level.operand(make_handle(held)))
@@ -277,18 +277,18 @@ class _Walk:
     def made(self, x: Any) -> Any:
         """An operand with all of its entries, its selection made."""
         found = self.of(x)
-        if type(found) not in _HELD:
+        if type(found) not in _PARTIAL:
             return found
         if x not in self._made:
-            self._made[x] = selected(found)
+            self._made[x] = GRAPHS.plain(found)
         return self._made[x]
 
     def begun(self, x: Any) -> Any:
         """An operand beside stored ones, a selection as one that is made where their entries are computed."""
         found = self.of(x)
-        if type(found) is Part:
-            found = found.held()
-        if type(found) is not Held:
+        if type(found) in _PARTIAL:
+            found = everything(GRAPHS, GRAPHS.as_selection(found))
+        if type(found) is not Bracket:
             return self.made(x)
         return F.bracket(found.condition, found.values, negated=found.negated)
 
@@ -298,7 +298,7 @@ class _Walk:
             return
         needs = [self.demands.get(v, NOTHING) for v in e.results]
         if all(map(self._is_nothing, e.results, needs)) and is_pure(e):
-            self.known.update((v, zero(v.shape, v.dtype)) for v in e.results)
+            self.known.update((v, GRAPHS.zero(v.shape, v.dtype)) for v in e.results)
             return
         found = None
         own = expression_of(e.op)
@@ -311,16 +311,18 @@ class _Walk:
         beside = bool(self.of_stored) and self._is_beside_stored(e, found)
         if found is not None and not beside:
             need = needs[0]
-            if isinstance(found, Held) and not found.made and isinstance(need, Box):
-                found = part(found.shape, need.region, found.cut(need.region))  # what is read is selected
+            if type(found) is Bracket and not found.is_made and isinstance(need, Box):
+                # What is read is selected.
+                region = region_of(found).intersect(need.region)
+                found = placed(GRAPHS, found.shape, region, read(GRAPHS, found, region))
             self.known[e.results[0]] = found
             return
         given = [self.of(x) for x in e.operands]
-        read = self.begun if beside or e.op is TABLE["from_values"] else self.made
-        if not _HELD.isdisjoint(map(type, given)) and _selects(e):
-            self.known.update(zip(e.results, _evaluated(e, list(map(read, e.operands))), strict=True))
+        operand = self.begun if beside or e.op is TABLE["from_values"] else self.made
+        if not _PARTIAL.isdisjoint(map(type, given)) and _selects(e):
+            self.known.update(zip(e.results, _evaluated(e, list(map(operand, e.operands))), strict=True))
             return
-        operands = tuple([self.level.operand(read(x)) for x in e.operands])
+        operands = tuple([self.level.operand(operand(x)) for x in e.operands])
         self.level.equations.append(replace(e, operands=operands))
 
     def _is_nothing(self, v: Value, need: Entries) -> bool:
@@ -332,19 +334,13 @@ class _Walk:
         given = [self.of(x) for x in e.operands]
         if e.op.name == "where_held" and self.of_stored:
             return self._where_held(e, given[0])
-        rule = RULES.get(e.op.name)
-        if rule is not None:
-            return rule(e, given, need)
-        whole = _HELD.isdisjoint(map(type, given))
-        if e.op.elementwise:
-            return elementwise(e, given, need)
-        if whole and not isinstance(need, Box):
+        if need is FULL and e.op.name not in RULES and _PARTIAL.isdisjoint(map(type, given)):
             return None
-        if isinstance(e.op.entry_map, Reduced | Along):
-            return lines(e, given, need)
-        if whole:
-            return None
-        return moved(e, given) if e.op.entry_map.moves else in_notation(e, given)
+        for rule in rules_of(e.op):
+            found = rule(GRAPHS, e.op, given, e.params, need)
+            if found is not NotImplemented:
+                return found
+        return None
 
     def _is_beside_stored(self, e: Equation, found: Any) -> bool:
         """Whether a selection is combined with what is stored, or follows from that: what both leave out is
@@ -354,18 +350,18 @@ class _Walk:
         if found is None:
             return any(map(_is_sparse, e.operands))
         return (
-            type(found) not in _HELD
-            and not _HELD.isdisjoint(type(self.of(x)) for x in e.operands)
+            type(found) not in _PARTIAL
+            and not _PARTIAL.isdisjoint(type(self.of(x)) for x in e.operands)
             and not self.of_stored.isdisjoint(values_of(e.operands))
         )
 
     def _where_held(self, e: Equation, x: Any) -> Any:
         """Where a value is held beside stored ones: what these leave out of it is known where their entries
         are values themselves."""
-        x = x.held() if isinstance(x, Part) else x
-        if not isinstance(x, Held):
+        x = everything(GRAPHS, GRAPHS.as_selection(x))
+        if type(x) is not Bracket:
             return None
-        return F.logical_and(x.everywhere(), bind(e.op, (x.values,), {}))
+        return F.logical_and(GRAPHS.everywhere(x), bind(e.op, (x.values,), {}))
 
 
 def _is_sparse(x: Any) -> bool:

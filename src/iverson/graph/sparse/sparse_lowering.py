@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -33,6 +34,7 @@ from iverson.graph.sparse import line_reductions, sampled_products
 from iverson.graph.sparse.calling_convention import Into, Move, OnPatterns, Places, numbered
 from iverson.graph.sparse.lowering_state import Opening, Rule, is_stored, pattern_of
 from iverson.graph.sparse.sparse_control_flow import names_patterns, opened_block, steps_read
+from iverson.kernels import entry_rules
 from iverson.kernels.index_keys import key_shape
 from iverson.kernels.kernel_registry import run_in_layouts
 from iverson.layouts import Pattern, Zero, is_strided, layouts_by_type, to_strided
@@ -45,8 +47,9 @@ def _elementwise(o: Opening, e: Equation) -> bool:
     if not any(map(is_stored, e.operands)):
         return False
     if is_stored(v):
-        operands = [_read_at(o, x, pattern_of(v), v.shape) for x in e.operands]
-        return None not in operands and o.is_open(e, o.bind(e.op, *operands, **e.params))
+        read, op = partial(_read_at, o), partial(o.bind, e.op, **e.params)
+        entries = entry_rules.elementwise(read, op, e.operands, pattern_of(v), v.shape)
+        return entries is not None and o.is_open(e, entries)
     strided = [x for x in e.operands if type(x) is Value and not is_stored(x) and x.shape == v.shape]
     if not strided or e.op.name not in ("add", "subtract", "add_n"):
         return False

@@ -1,7 +1,7 @@
 """Sparse kernels: the bodies of ops on the COO and compressed layouts.
 
-Import rule: in `kernels` it imports `kernel_registry`, `line_rules`, `index_keys` and `box`; its modules have
-no import cycle.
+Import rule: in `kernels` it imports `array_ops`, `entry_rules`, `kernel_registry`, `line_rules` and
+`index_keys`; its modules have no import cycle.
 
 - `sparse_operands`: operands read at a pattern, broadcasting, and moved coordinates, which the kernels share.
 - `merging`: unions and intersections of patterns.

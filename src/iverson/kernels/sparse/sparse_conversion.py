@@ -9,7 +9,6 @@ import numpy as np
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.kernels import box
 from iverson.kernels.kernel_registry import register
 from iverson.kernels.sparse.sparse_operands import read, sparse
 from iverson.kernels.sparse.sparse_slices import is_plain
@@ -20,6 +19,7 @@ from iverson.layouts import (
     CooPattern,
     Pattern,
     Sparse,
+    boxed,
     coalesced,
     convert,
     counting_sorts,
@@ -110,7 +110,7 @@ def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
     region = Region((first, *rest), (last, *shape[1:]))
     inner, there = np.zeros(region.shape, values.dtype), np.zeros(region.shape, bool)
     inner[at - first], there[at - first] = values, True
-    return Bracket(box.make(shape, region, inner), box.make(shape, region, there), is_made=True)
+    return Bracket(boxed(shape, region, inner), boxed(shape, region, there), is_made=True)
 
 
 def _slices(x: Any, pattern: Pattern) -> Array:

@@ -7,7 +7,7 @@ kernel evaluates f at zero: if f(0, ..., scalars) is 0, the result keeps the sto
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
@@ -17,6 +17,7 @@ from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import Op
 from iverson.core.python.exact_keys import exact
 from iverson.core.shapes import Shape
+from iverson.kernels import entry_rules
 from iverson.kernels.kernel_registry import in_dtype, zeros_like_result
 from iverson.kernels.sparse.merging import IN_ONE_PASS, in_one_pass, intersection, union
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, read, sparse, sparse_only
@@ -87,8 +88,9 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
         passed = in_one_pass(op.name, operands[0], operands[1], pattern)
         if passed is not None:
             return pattern.value(passed)
-    entries = op.forward(*[read(v, pattern, shape) for v in operands], **params)
-    return pattern.value(_filled(np.asarray(entries), (pattern.count, *shape[pattern.ndim :])))
+    body = partial(op.forward, **params)
+    entries = np.asarray(entry_rules.elementwise(read, body, operands, pattern, shape))
+    return pattern.value(_filled(entries, (pattern.count, *shape[pattern.ndim :])))
 
 
 def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:

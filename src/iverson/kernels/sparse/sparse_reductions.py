@@ -18,7 +18,7 @@ from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import Op
 from iverson.core.python.caller import warn
 from iverson.core.shapes import Shape
-from iverson.core.table import TABLE
+from iverson.kernels.array_ops import ArrayOps
 from iverson.kernels.kernel_registry import zeros_like_result
 from iverson.kernels.line_rules import RULES, StoredLines, share_of_each, shares
 from iverson.kernels.sparse.merging import union
@@ -119,19 +119,6 @@ def _by_line(x: Sparse, lines: Lines, found: Array, shape: Shape, empty: float) 
         return out.reshape(shape)
     made = CooPattern.of_keys(lines.ids, shape, np.int64)  # extents of 1 leave addresses as they are
     return made.value(found)
-
-
-class ArrayOps:
-    """The bodies of ops on arrays, as `N.where` and so on; complex numbers are in NumPy's order."""
-
-    maximum, minimum = np.maximum, np.minimum
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in TABLE:
-            raise AttributeError(name)
-        body = TABLE[name].forward
-        setattr(self, name, body)
-        return body
 
 
 N = ArrayOps()

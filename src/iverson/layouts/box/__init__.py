@@ -1,7 +1,7 @@
 """The box layout: an offset and a smaller tensor; all entries outside the box are zero.
 
-It is the cotangent of basic indexing, split, unstack and concat. In `layouts` it imports `coo` and
-`layout_registry`.
+It is the cotangent of basic indexing, split, unstack and concat. In `layouts` it imports `coo`,
+`layout_registry` and `zero`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern, of_nonzeros
 from iverson.layouts.layout_registry import Layout, layout_of, register
+from iverson.layouts.zero import Zero
 
 
 class Box:
@@ -44,6 +45,13 @@ class Box:
         if common.size:
             result[common.within(region).slices] = part
         return result
+
+
+def boxed(shape: Shape, region: Region, inner: np.ndarray[Any, Any]) -> Any:
+    """A box, or what it really is: zero where it is empty, strided where it is everything."""
+    if not region.size:
+        return Zero(shape, inner.dtype)
+    return inner if region.covers(shape) else Box(shape, region, inner)
 
 
 def _to_strided(value: Box) -> np.ndarray[Any, Any]:

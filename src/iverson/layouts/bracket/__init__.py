@@ -3,7 +3,7 @@
 It is the cotangent or tangent of a selection (`where`, `relu`, `clip`, overwritten entries), which is not
 made yet. A value where the condition does not hold is never read: an inf or nan computed there reaches
 nothing. Only derivatives are in this layout; a result that leaves a pass is selected first. In `layouts` it
-imports `box`, `packed` and `layout_registry`.
+imports `box`, `packed`, `zero` and `layout_registry`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from iverson.core.shapes import Shape
 from iverson.layouts.box import Box
 from iverson.layouts.layout_registry import Layout, layout_of, register
 from iverson.layouts.packed import Packed
+from iverson.layouts.zero import Zero
 
 
 class Once:
@@ -47,9 +48,14 @@ class Bracket:
     is_made : whether the selection has been made: values are 0 where the condition does not hold; None if
         they are unless they are inf or nan there. Then the condition may be a function that gives it, called
         if somebody asks.
+    turned : the selection of which this is one with its axes in another order, and that order, in the box
+        that both are in. Made, it is a view of what that is made.
+
+    In compiled graphs, values and conditions are values of the graph, and a condition has extent 1 along axes
+    on which it does not vary (`iverson.kernels.partial`).
     """
 
-    __slots__ = ("_condition", "is_made", "negated", "values")
+    __slots__ = ("_condition", "is_made", "negated", "turned", "values")
 
     may_select = True
 
@@ -62,10 +68,21 @@ class Bracket:
         )
         self.negated = negated
         self.is_made = is_made
+        self.turned: tuple[Bracket, Shape] | None = None
 
     def without_values(self) -> Bracket:
         """The condition, for what is found of it later: a cotangent is not kept for that."""
-        return Bracket(np.broadcast_to(np.zeros((), self.dtype), self.shape), self._condition, self.negated)
+        x = self.values
+        own: Any = Zero(x.region.shape if type(x) is Box else x.shape, x.dtype)
+        own = Box(x.shape, x.region, own) if type(x) is Box else own
+        return Bracket(own, self._condition, self.negated)
+
+    def mapped(self, values: Any, move: Callable[[Any], Any]) -> Bracket:
+        """Other values under a function of the condition, which is carried out if somebody asks."""
+        if not self.is_lazy:
+            return Bracket(values, move(self.condition), self.negated, is_made=self.is_made)
+        own = self.without_values()
+        return Bracket(values, lambda: move(own.condition), self.negated, is_made=self.is_made)
 
     @property
     def condition(self) -> Any:
@@ -80,6 +97,10 @@ class Bracket:
     def is_lazy(self) -> bool:
         """Whether nobody has asked for the condition, which is not known yet."""
         return callable(self._condition)
+
+    def waits_for(self, other: Bracket) -> bool:
+        """Whether the condition is not known yet, and will be that of another selection."""
+        return callable(self._condition) and self._condition is other._condition
 
     if TYPE_CHECKING:
 
@@ -139,7 +160,7 @@ def select(value: Any) -> Any:
     """The selection made: strided, or a box. Any other value is itself."""
     if type(value) is not Bracket:
         return value
-    if value.is_made is None and is_finite(value.values):
+    if value.is_made is None and is_finite(getattr(value.values, "inner", value.values)):
         value.is_made = True
     if not value.is_made:  # nobody reads what is replaced: it is made once
         values, condition = value.values, held(value)

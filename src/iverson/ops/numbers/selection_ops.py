@@ -16,7 +16,7 @@ from iverson.core.op import Body, Op, Sample
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
-from iverson.kernels import bracket
+from iverson.kernels import strided
 from iverson.layouts import is_strided
 from iverson.ops.numbers.elementwise_ops import within
 from iverson.ops.rules import loops
@@ -76,7 +76,7 @@ def shared_at_ties(a: Any, b: Any, t: Any) -> Any:
 define(
     Op(
         name="bracket",
-        forward=bracket.bracket,
+        forward=strided.bracket,
         abstract=_abstract,
         vjp=(None, lambda F, g, _y, c, _x, *, negated: F.sum_to(F.bracket(c, g, negated=negated), _x.shape)),
         linear_in=((1,),),
@@ -120,7 +120,7 @@ define(
 define(
     Op(
         name="overwritten",
-        forward=bracket.clear,
+        forward=strided.overwritten,
         abstract=lambda x, *, key: Aval(x.shape, x.dtype),
         vjp=(lambda F, g, _y, _x, *, key: F.overwritten(g, key=key),),
         linear_in=((0,),),

@@ -1,0 +1,142 @@
+"""Partial values of graphs: the namespace in which the pass `support_and_demand` runs the rules.
+
+Values are handles of the pass's trace. Conditions have as many axes as their values, with extent 1 on those
+along which they do not vary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.entries import NOTHING
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.core.table import TABLE, F
+from iverson.graph.passes.products import without_absent_terms
+from iverson.graph.tracing.trace import Traced
+from iverson.kernels.partial.partial_values import (
+    Array,
+    Namespace,
+    Params,
+    Value,
+    Values,
+    inner_of,
+    read,
+)
+from iverson.layouts import Box, Bracket, Strided, Zero, to_strided
+
+
+class GraphNamespace(Namespace):
+    """Values of the trace that is written."""
+
+    ops = F
+
+    def bind(self, op: Op, values: Values, params: Params) -> Value:
+        given = tuple(map(self.plain, values))
+        if op is TABLE["values_at"]:
+            return F.entries_at(*given, **params)
+        return bind(op, given, dict(params))
+
+    def aval(self, op: Op, values: Values, params: Params) -> Any:
+        given = (Aval(x.shape, x.dtype) if hasattr(x, "shape") else x for x in values)
+        return op.abstract(*given, **params)
+
+    def constant(self, array: Array) -> Value:
+        return make_handle(array)
+
+    def true(self, shape: Shape) -> Value:
+        return F.broadcast_to(make_handle(np.ones((1,) * len(shape), bool)), shape=shape)
+
+    def zero(self, shape: Shape, dtype: Any) -> Value:
+        return make_handle(Zero(shape, dtype))
+
+    def zeros(self, shape: Shape, dtype: Any) -> Value:
+        return self.zero(shape, dtype)
+
+    def is_zero(self, x: Value) -> bool:
+        held = value_of(x, x)
+        return type(held) is Zero or (isinstance(held, Traced) and held.value.aval.support is NOTHING)
+
+    def cut(self, x: Value, region: Region) -> Value:
+        own = region.projected(x.shape)
+        if self.is_zero(x):
+            return self.zero(own.shape, x.dtype)
+        return x if own.covers(x.shape) else F.index_basic(x, key=own.slices)
+
+    def embedded(self, x: Value, region: Region, shape: Shape) -> Value:
+        return F.embed(x, key=region.slices, shape=shape)
+
+    def select(self, x: Value) -> Value:
+        """The selection made, once; with its axes in another order, it is a view of that."""
+        if type(x) is not Bracket or x.is_made:
+            return x if type(x) is not Bracket else x.values
+        if type(x.values) is Box:
+            x.values = Box(x.shape, x.values.region, self.select(inner_of(x)))
+        elif x.turned is not None:
+            before, axes = x.turned
+            x.values = F.permute_dims(self.select(before), axes=axes)
+        else:
+            values, none = x.values, False if x.dtype == np.bool_ else 0
+            x.values = F.where(x.condition, *((none, values) if x.negated else (values, none)))
+        x.is_made = True
+        return x.values
+
+    def plain(self, x: Value) -> Value:
+        x = self.select(x)
+        return read(self, x, Region.full(x.shape)) if type(x) is Box else x
+
+    def one_condition(self, a: Bracket, b: Bracket) -> bool:
+        return _of_trace(a.condition) is _of_trace(b.condition)
+
+    def varies(self, condition: Value, axis: int) -> bool:
+        return condition.shape[axis] != 1  # type: ignore[no-any-return]
+
+    def once(self, condition: Value, _axis: int) -> Value:
+        return condition
+
+    def meets(self, a: Value, b: Value) -> Value:
+        """Rows and columns with any entry: to know which of these meet would cost one more product."""
+        rows, columns = (F.any(x, axis=(x.ndim + k,), keepdims=True) for x, k in ((a, -1), (b, -2)))
+        return F.logical_and(rows, columns)
+
+    def fitted(self, condition: Value, shape: Shape) -> Value:
+        missing = len(shape) - len(condition.shape)
+        return F.expand_dims(condition, axis=tuple(range(missing))) if missing else condition
+
+    def later(self, condition: Callable[[], Value]) -> Any:
+        return condition()
+
+    def indices(self, arrays: Values) -> Sequence[Array] | None:
+        held = [value_of(n, n) for n in arrays]
+        return held if all(type(n) is Strided for n in held) else None
+
+    def along(self, pattern: Any, axis: int) -> Value:
+        return F.along(pattern, axis)
+
+    def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
+        """The product of what is selected; where it is not finite, made of the terms that are held."""
+        return without_absent_terms(self, op, a, b, params)
+
+    def apart(self, x: Bracket) -> Bracket:
+        """The same of values that are seen as put in place no more, so that a second pass finds none."""
+        there = value_of(x.condition)
+        condition = x.condition if isinstance(there, Traced) else make_handle(to_strided(there))
+        values, condition = (F.to_dense(v) for v in (x.values, condition))
+        return Bracket(values, condition, x.negated, is_made=x.is_made)
+
+
+def _of_trace(x: Any) -> Any:
+    """The value of the trace that a handle holds, by which handles are told apart."""
+    held = value_of(x, x)
+    return held.value if isinstance(held, Traced) else held
+
+
+GRAPHS = GraphNamespace()
+
+__all__ = ["GRAPHS", "GraphNamespace"]

@@ -1,0 +1,114 @@
+"""Rules of the pass `support_and_demand` that only graphs need; others are those of `kernels.partial`.
+
+They are where selections are made or taken apart, reductions of the lines that are read, index notation, and
+ops on stored entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.entries import FULL, Entries, hull, plain
+from iverson.core.entries import Box as Boxed
+from iverson.core.op import Op
+from iverson.kernels.partial.partial_products import sampled
+from iverson.kernels.partial.partial_rules import RULES as PARTIAL_RULES
+from iverson.kernels.partial.partial_rules import Rule
+from iverson.kernels.partial.partial_selections import packed
+from iverson.kernels.partial.partial_values import (
+    Namespace,
+    Params,
+    Value,
+    Values,
+    everything,
+    placed,
+    read,
+    region_of,
+)
+from iverson.layouts import Box, Bracket
+from iverson.ops.rules.entry_maps import Along, Reduced
+from iverson.te.ops.operator import expression_of
+
+
+def _selected(N: Namespace, _op: Op, values: Values, _params: Params, need: Entries = FULL) -> Value:
+    """The selection made where it is read."""
+    (x,) = values
+    if type(x) is not Bracket and type(x) is not Box:
+        return x
+    region = region_of(x).intersect(hull(plain(need, x.shape), x.shape))
+    if not region.size:
+        return N.zero(x.shape, x.dtype)
+    return placed(N, x.shape, region, N.select(read(N, x, region)))
+
+
+def _values_held(N: Namespace, _op: Op, values: Values, _params: Params, _need: Entries = FULL) -> Value:
+    """The values of a selection, with zeros around those of a box."""
+    x = everything(N, values[0])
+    return x.values if type(x) is Bracket else x
+
+
+def _where_held(N: Namespace, _op: Op, values: Values, _params: Params, _need: Entries = FULL) -> Value:
+    """The condition under which a selection or a box holds values."""
+    x = everything(N, N.as_selection(values[0]))
+    if type(x) is Bracket:
+        return N.everywhere(x)
+    return N.constant(np.broadcast_to(np.bool_(not N.is_zero(x)), x.shape))
+
+
+def lines(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
+    """A reduction, or an op along axes, of the lines that are read."""
+    out = N.aval(op, values, params)
+    where = plain(need, out.shape)
+    if not isinstance(where, Boxed) or len(values) != 1:
+        return NotImplemented
+    if isinstance(op.entry_map, Along):
+        axes = params.get("axes", params.get("axis"))
+        where = Boxed(where.region.along(axes if isinstance(axes, tuple) else (axes,), out.shape))
+    (x,) = values
+    own = op.entry_map.support(op, where, 0, [Aval(x.shape, x.dtype)], out, params)
+    line = N.select(read(N, x, hull(own, x.shape)))
+    return placed(N, out.shape, where.region, N.bind(op, (line,), params))
+
+
+def in_notation(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
+    """A derivative in index notation, linear in its first operand; held where any entry it is made of is.
+
+    What is made of one entry is computed of all values, what adds up entries of those that are held: term by
+    term where a factor may be infinite.
+    """
+    own = expression_of(op)
+    if own is None or not own.linear or not values or type(values[0]) is not Bracket:
+        return NotImplemented
+    x, others = everything(N, values[0]), [N.plain(v) for v in values[1:]]
+    params = dict(params)
+    there, given = N.everywhere(x), (x.values, *others)
+    positive = N.ops.greater(own.counts(there, given, params), 0)
+    moves = own.moves(given, params)
+    if not moves and own.has_poles(given, params):
+        return Bracket(own.selected(there, given, params), positive, is_made=True)
+    out = N.bind(op, (x.values if moves else N.select(x), *others), params)
+    return Bracket(out, positive, is_made=not moves)
+
+
+RULES: dict[str, Rule] = {
+    **PARTIAL_RULES,
+    "selected": _selected,
+    "stored_read": packed,
+    "stored_samples": sampled,
+    "values_held": _values_held,
+    "where_held": _where_held,
+}
+
+
+def rules_of(op: Op) -> Sequence[Rule]:
+    """The rules to try for an op on partial values, or of which a part is read."""
+    named = RULES.get(op.name) or (RULES["elementwise"] if op.elementwise else None)
+    of_lines = isinstance(op.entry_map, Reduced | Along)
+    rules = (named, lines if of_lines else None) if named or of_lines else (in_notation,)
+    return [rule for rule in rules if rule is not None]
+
+
+__all__ = ["RULES", "in_notation", "lines", "rules_of"]

@@ -1,0 +1,315 @@
+"""Partial values of arrays: the namespace in which eager kernels run the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from itertools import compress, count
+from math import prod
+from operator import attrgetter, ne
+from typing import Any
+
+import numpy as np
+
+from iverson.core.aval import Aval
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.scalars import keep_where
+from iverson.core.shapes import Shape
+from iverson.kernels import region_images
+from iverson.kernels.array_ops import ArrayOps
+from iverson.kernels.kernel_registry import run
+from iverson.kernels.partial.partial_values import (
+    Array,
+    Namespace,
+    Params,
+    Value,
+    Values,
+    inner_of,
+    region_of,
+)
+from iverson.kernels.sparse.sparse_operands import read as read_at_pattern
+from iverson.kernels.terms import by_terms
+from iverson.layouts import (
+    Box,
+    Bracket,
+    CooPattern,
+    Packed,
+    Sparse,
+    Zero,
+    boxed,
+    counting_sorts,
+    is_strided,
+    select,
+    to_strided,
+)
+from iverson.layouts.bracket import as_selection, by_line, is_finite
+from iverson.layouts.pattern import addresses
+
+
+class _Ops(ArrayOps):
+    """Conditions are combined once along axes on which none varies."""
+
+    logical_and, logical_or, logical_not = (
+        staticmethod(partial(by_line, f)) for f in (np.logical_and, np.logical_or, np.logical_not)
+    )
+
+
+class ArrayNamespace(Namespace):
+    """Arrays, and values of other layouts beside them."""
+
+    ops = _Ops()
+
+    def bind(self, op: Op, values: Values, params: Params) -> Value:
+        if _PLAIN.issuperset(map(type, values)):
+            out = op.forward(*values, **params)
+        else:
+            out = run(op, tuple(values), dict(params))
+        return np.asarray(out) if isinstance(out, np.generic) else out
+
+    def aval(self, op: Op, values: Values, params: Params) -> Any:
+        if len(values) == 1:
+            return op.abstract(*values, **params)
+        return op.abstract(*[Aval(x.shape, x.dtype) if hasattr(x, "shape") else x for x in values], **params)
+
+    def constant(self, array: Array) -> Value:
+        return array
+
+    def true(self, shape: Shape) -> Value:
+        return np.broadcast_to(np.True_, shape)
+
+    def zero(self, shape: Shape, dtype: Any) -> Value:
+        return Zero(shape, dtype)
+
+    def zeros(self, shape: Shape, dtype: Any) -> Value:
+        return np.zeros(shape, dtype)
+
+    def is_zero(self, x: Value) -> bool:
+        return type(x) is Zero
+
+    def cut(self, x: Value, region: Region) -> Value:
+        own = region.projected(x.shape)
+        if type(x) is Zero:
+            return self.zeros(own.shape, x.dtype)
+        if isinstance(x, Sparse):
+            return _read_sparse(x, own)
+        return x if own.covers(x.shape) else x[own.slices]
+
+    def embedded(self, x: Value, region: Region, shape: Shape) -> Value:
+        out = np.zeros(shape, x.dtype)
+        if type(x) is not Zero:
+            out[region.slices] = x
+        return out
+
+    def select(self, x: Value) -> Value:
+        return select(x)
+
+    def plain(self, x: Value) -> Value:
+        if is_strided(x):
+            return x
+        return to_strided(select(x)) if hasattr(x, "shape") else np.asarray(x)
+
+    def one_condition(self, a: Bracket, b: Bracket) -> bool:
+        """True if the conditions are one array, or the same view of one; none is computed for that."""
+        if a.is_lazy or b.is_lazy:
+            return a.waits_for(b)
+        p, q = a.condition, b.condition
+        if p is q:
+            return True
+        if not is_strided(p) or not is_strided(q):
+            return False
+        return bool(p.shape == q.shape and p.strides == q.strides and p.ctypes.data == q.ctypes.data)
+
+    def varies(self, condition: Value, axis: int) -> bool:
+        return bool(condition.strides[axis] or not condition.shape[axis])
+
+    def once(self, condition: Value, axis: int) -> Value:
+        return condition[..., :1] if axis == -1 else condition[..., :1, :]
+
+    def meets(self, a: Value, b: Value) -> Value:
+        return np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
+
+    def fitted(self, condition: Value, shape: Shape) -> Value:
+        condition = np.asarray(condition, bool)
+        return condition if condition.shape == shape else np.broadcast_to(condition, shape)
+
+    def later(self, condition: Callable[[], Value]) -> Any:
+        return condition
+
+    def every(self, condition: Value) -> bool:
+        return bool(condition.all())
+
+    def indices(self, arrays: Values) -> Sequence[Array] | None:
+        return arrays
+
+    def along(self, pattern: Any, axis: int) -> Value:
+        return pattern.along(axis)
+
+    def is_carried(self, x: Value) -> bool:
+        return is_strided(x) or type(x) in _CARRIED or not hasattr(x, "shape")
+
+    def as_selection(self, x: Value) -> Value:
+        """A box, packed entries, or a selection that was stored."""
+        if isinstance(x, Sparse):
+            return x if x.there is None else Bracket(to_strided(x), x.there(), is_made=True)
+        return as_selection(x)
+
+    def total(self, terms: Values) -> Value | None:
+        """Arrays and boxes of one shape, accumulated into one buffer: of the hull of boxes, if all are."""
+        if not _SUMMED.issuperset(map(type, terms)):
+            return None
+        shape, dtypes = terms[0].shape, [x.dtype for x in terms]
+        if any(x.shape != shape for x in terms):
+            return None
+        dtype = dtypes[0] if dtypes.count(dtypes[0]) == len(dtypes) else np.result_type(*dtypes)
+        arrays = [x for x in terms if is_strided(x)]
+        boxes = [x for x in terms if type(x) is Box and x.inner.size]
+        if not arrays and not boxes:
+            return Zero(shape, dtype)
+        if not arrays and (joined := _joined(boxes)) is not None:
+            region, inner = joined
+            return boxed(shape, region, inner.astype(dtype, copy=False))
+        if arrays:
+            region = Region.full(shape)
+            total = arrays[0].astype(dtype)
+            for array in arrays[1:]:
+                total += array
+        else:
+            region = Region.around([box.region for box in boxes])
+            total = np.zeros(region.shape, dtype)
+        corner = region.start
+        for box in boxes:
+            within = zip(box.region.start, box.region.stop, corner, strict=True)
+            total[tuple([slice(a - c, b - c) for a, b, c in within])] += box.inner
+        return boxed(shape, region, total)
+
+    def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
+        """The product of what is selected. Where it is not finite, its terms are added one by one: an inf or
+        nan across from a zero that stands for what is left out may be why."""
+        given = select(a), select(b)
+        with np.errstate(invalid="ignore"):  # of inf and nan across from what is left out
+            out = self.bind(op, given, params)
+        # One pass; where only the squares overflow, it costs a closer look.
+        if is_strided(out) and not is_finite(out):
+            left, right = map(to_strided, given)
+            out = by_terms(out, left, right, self._present(a), self._present(b))
+        return out, True if is_strided(out) else None
+
+    def _present(self, x: Value) -> Array:
+        """The entries of a factor that count."""
+        if isinstance(x, Sparse):
+            return to_strided(x.pattern.value(np.ones(x.entries.shape, bool)))
+        return np.broadcast_to(self.there(x) if type(x) is Bracket else np.True_, x.shape)
+
+    def around(self, op: Op, x: Value, wanted: Region, params: Params, image: Region) -> Value:
+        if op.name != "reshape":
+            return super().around(op, x, wanted, params, image)
+        inner, shapes, region = inner_of(self.as_selection(x)), (x.shape, params["shape"]), region_of(x)
+
+        def move(entries: Array) -> Array:
+            return _reshaped(entries, region, shapes, image)
+
+        return self.moved(inner, move(inner.values), move)
+
+    def under(self, values: Value, terms: Sequence[Bracket], is_made: bool | None) -> Value:
+        """The selection; of stored entries, which a kernel may have given, those that are held."""
+        if type(values) in (Packed, Zero):
+            return values if type(values) is Zero else NotImplemented
+        if type(values) is Bracket:  # a kernel left entries out by itself
+            terms, values, is_made = [values, *terms], values.values, False
+        if not isinstance(values, Sparse):
+            return super().under(values, terms, is_made)
+        own = [t.without_values() for t in terms]
+
+        def there() -> Array:
+            return reduce(np.logical_and, (to_strided(self.there(t)) for t in own))
+
+        parts = (read_at_pattern(to_strided(self.there(t)), values.pattern, values.shape) for t in own)
+        return stored_selection(reduce(np.logical_and, parts), values, there)
+
+
+_CARRIED = frozenset((Box, Bracket, Zero))
+_SUMMED = frozenset((Box, Zero, np.ndarray))
+_PLAIN = frozenset((np.ndarray, int, float, complex, bool))
+
+
+def _reshaped(inner: Array, region: Region, shapes: tuple[Shape, Shape], image: Region) -> Array:
+    """The entries of a region at their places in an image that holds more."""
+    old, new = shapes
+    at = np.zeros((1,), np.int64)
+    for source, target in region_images.groups(old, new):
+        own, part = region.permuted(tuple(source)), image.permuted(tuple(target))
+        numbers = region_images.addresses(own, tuple(old[k] for k in source))
+        places = np.zeros((1,), np.int64)
+        digits = np.unravel_index(numbers, tuple(new[k] for k in target))
+        for n, start, extent in zip(digits, part.start, part.shape, strict=True):
+            places = places * extent + (n - start)
+        at = np.add.outer(at * part.size, places).ravel()
+    out = np.zeros(image.size, inner.dtype)
+    out[at] = inner.ravel()
+    return out.reshape(image.shape)
+
+
+def _joined(boxes: list[Box]) -> tuple[Region, Array] | None:
+    """The sum of boxes that follow one another along an axis without a gap: their entries side by side.
+
+    None where they do not.
+    """
+    boxes = sorted(boxes, key=_start)
+    start, stop = boxes[0].region
+    last = boxes[-1].region
+    axis = next(compress(count(), map(ne, start, last.start)), None)
+    if axis is None:
+        return None
+    for box in boxes[1:]:
+        after = box.region
+        if after.start != (*start[:axis], stop[axis], *start[axis + 1 :]) or (
+            after.stop != (*stop[:axis], after.stop[axis], *stop[axis + 1 :])
+        ):
+            return None
+        stop = after.stop
+    return Region(start, stop), np.concatenate(list(map(_inner, boxes)), axis)
+
+
+_start, _inner = attrgetter("region.start"), attrgetter("inner")
+
+
+def _read_sparse(value: Sparse, region: Region) -> Array:
+    """The entries of a sparse operand in a region, strided: no other is made explicit."""
+    k = value.pattern.ndim
+    at = value.pattern.coordinates
+    start, stop = (np.array(corner[:k])[:, None] for corner in (region.start, region.stop))
+    inside = ((at >= start) & (at < stop)).all(axis=0)
+    keys = addresses(at[:, inside] - start, region.shape[:k])
+    out = counting_sorts.added_rows(prod(region.shape[:k]), keys, value.entries[inside])
+    out = out.reshape(*region.shape[:k], *value.dense_shape)
+    found: Array = out[(slice(None),) * k + region.slices[k:]]
+    return found
+
+
+def stored_selection(kept: Array, x: Sparse, there: Callable[[], Array]) -> Any:
+    """A selection among stored entries: those alone are stored, where the layout can hold them alone.
+
+    there : gives the condition at all entries: what is not stored may be a zero like any other.
+    """
+    own, before, chosen = x.pattern, x.there, there
+    if before is not None:
+        there = lambda: np.logical_and(chosen(), before())
+    made = None
+    if kept.all():
+        made = own.value(x.entries)  # not x itself: that says that the op is the identity
+    elif kept.size == own.count and own.distinct:
+        at = np.flatnonzero(kept)
+        if len(own.stored_shape) == 1 and (part := own.part(at)).count == at.size:
+            made = part.value(x.entries[at])
+        elif own.blocksize:  # of blocks, parts are no blocks
+            made = CooPattern(own.shape, own.coordinates[:, at], True).value(x.entries[at])
+    if made is None:
+        return Bracket(to_strided(own.value(keep_where(kept, x.entries))), there(), is_made=True)
+    made.there = there
+    return made
+
+
+ARRAYS = ArrayNamespace()
+
+__all__ = ["ARRAYS", "ArrayNamespace", "stored_selection"]

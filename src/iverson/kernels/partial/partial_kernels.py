@@ -1,0 +1,126 @@
+"""Kernels of boxes, brackets and packed values: the rules of partial values, run on arrays.
+
+What is particular to arrays stands here too: selections among stored entries, and index notation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from iverson.core.dispatch import make_handle, value_of
+from iverson.core.op import Op
+from iverson.core.table import TABLE
+from iverson.kernels.kernel_registry import ANY_OP, Kernel, register, run, zeros_like_result
+from iverson.kernels.partial.array_namespace import ARRAYS, stored_selection
+from iverson.kernels.partial.partial_rules import RULES, Rule
+from iverson.kernels.sparse.sparse_operands import read
+from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, select, to_strided
+from iverson.layouts.bracket import held, of_packed
+
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+
+
+def kernel_of(rule: Rule) -> Kernel:
+    """The kernel that runs a rule of partial values on arrays."""
+
+    def kernel(op: Op, values: Values, params: Params) -> Any:
+        if Packed in map(type, values):
+            values = tuple(map(of_packed, values))
+        return rule(ARRAYS, op, values, params)
+
+    kernel.rule = rule  # type: ignore[attr-defined]
+    return kernel
+
+
+#: Ops that read boxes at the entries of a pattern alone, in kernels of their own.
+_AT_PATTERNS = {"sampled_product": (Bracket,), "values_at": ()}
+
+for _name, _rule in RULES.items():
+    for _kind in _AT_PATTERNS.get(_name, (Box, Bracket)):
+        register(_name, _kind)(kernel_of(_rule))
+for _name in ("elementwise", "concat", "stack"):
+    register(_name, Zero)(kernel_of(RULES[_name]))
+
+
+@register(ANY_OP, Bracket)
+def of_selected(op: Op, values: Values, params: Params) -> Any:
+    """An op that no rule takes: of what is selected."""
+    return run(op, tuple([select(of_packed(v)) for v in values]), params)
+
+
+@register(ANY_OP, Packed)
+def as_selections(op: Op, values: Values, params: Params) -> Any:
+    """Packed operands, where no kernel of their layout fits, as selections that are made."""
+    return run(op, tuple(map(of_packed, values)), params)
+
+
+@register("selected", object)
+def selected(_op: Op, values: Values, _params: Params) -> Any:
+    """The selection made; any other value is itself."""
+    (x,) = values
+    return x.made() if isinstance(x, Sparse) else select(x)
+
+
+@register("bracket", Sparse)
+@register("bracket", Packed)
+def bracket_of_stored(op: Op, values: Values, params: Params) -> Any:
+    """A selection among what is stored, or picked by a mask: fewer entries are."""
+    condition, x = values
+    if not isinstance(x, Sparse | Packed):
+        return NotImplemented
+    negated, shape = params["negated"], zeros_like_result(op, values, params).shape
+    if x.shape != shape:
+        return run(op, (condition, run(TABLE["broadcast_to"], (x,), {"shape": shape})), params)
+    if isinstance(condition, Sparse) and isinstance(x, Sparse):
+        kept = np.broadcast_to(read(condition, x.pattern, shape), x.entries.shape) != negated
+        return stored_selection(kept, x, lambda: np.broadcast_to(to_strided(condition), shape) != negated)
+    chosen = np.broadcast_to(np.asarray(to_strided(condition), bool), shape)
+    if negated:
+        chosen = np.logical_not(chosen)
+    if isinstance(x, Sparse):
+        return stored_selection(read(chosen, x.pattern, shape), x, lambda: chosen)
+    kept = chosen[x.mask]
+    return Packed(x.mask, x.values) if kept.all() else Packed(x.mask & chosen, x.values[kept])
+
+
+@register("values_at", Bracket)
+def values_at(op: Op, values: Values, params: Params) -> Any:
+    """Entries of a selection at a pattern, and where they are held."""
+    (x,) = values
+    own, out = x.without_values(), run(op, (x.values,), params)
+
+    def there() -> Any:
+        return to_strided(select(run(op, (ARRAYS.there(own),), params)))
+
+    return ARRAYS.under(out, [ARRAYS.held(own, there, x.is_made)], x.is_made)
+
+
+@register("from_values", Bracket)
+def from_values(_op: Op, values: Values, params: Params) -> Any:
+    """Of a selection among entries, those alone are stored, and nothing but these is held."""
+    (x,) = values
+    pattern = params["pattern"]
+    kept, chosen = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
+    return stored_selection(kept.entries, chosen, lambda: to_strided(kept))
+
+
+@register("overwritten", Sparse)
+def overwritten_sparse(_op: Op, values: Values, params: Params) -> Any:
+    """Stored entries that are cleared are left out."""
+    return run(TABLE["index_put"], (values[0], Zero((), values[0].dtype)), params)
+
+
+@register("index notation", Bracket)
+@register("index notation", Box)
+def in_notation(op: Op, values: Values, params: Params) -> Any:
+    """A derivative in index notation that is linear in the selection, as it is carried out eagerly."""
+    from iverson.te.ops.operator import expression_of
+
+    own = expression_of(op)
+    if own is None or not own.linear or type(values[0]) not in (Bracket, Box):
+        return NotImplemented
+    made = own.applied(tuple(map(make_handle, (values[0], *map(select, values[1:])))), params)
+    return tuple(map(value_of, made)) if op.multiple else value_of(made)

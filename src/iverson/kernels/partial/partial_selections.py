@@ -1,0 +1,101 @@
+"""Where selections begin and end: the op `bracket`, entries that are overwritten, and masks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iverson.core.entries import FULL, Entries
+from iverson.core.op import Op
+from iverson.core.table import TABLE
+from iverson.kernels import index_keys
+from iverson.kernels.partial.partial_moves import moved
+from iverson.kernels.partial.partial_values import (
+    Namespace,
+    Params,
+    Value,
+    Values,
+    everything,
+    inner_of,
+    is_partial,
+    placed,
+    read,
+    region_of,
+)
+from iverson.layouts import Bracket
+
+
+def bracket(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
+    """A selection of a plain value, of what is in a box, or among what another selection leaves."""
+    condition, x = values
+    shape = getattr(x, "shape", None)
+    if getattr(condition, "shape", ()) != shape:
+        out = N.aval(op, values, params)
+        if shape is None:
+            x = N.constant(np.asarray(x, out.dtype))
+        if x.shape != out.shape:
+            stretched = moved(N, TABLE["broadcast_to"], (x,), {"shape": out.shape})
+            x = N.ops.broadcast_to(x, shape=out.shape) if stretched is NotImplemented else stretched
+    negated = params["negated"]
+    if not is_partial(x):
+        return _among(N, Bracket(x, N.fitted(N.plain(condition), x.shape), negated), x)
+    region, inner = region_of(x), inner_of(x)
+    chosen = N.fitted(N.plain(read(N, condition, region)), region.shape)
+    return placed(N, x.shape, region, _among(N, Bracket(inner, chosen, negated), inner))
+
+
+def _among(N: Namespace, chosen: Bracket, x: Value) -> Value:
+    """A selection of a plain value, or among what another selection of the same shape leaves."""
+    if type(x) is not Bracket:
+        return N.under(x, [chosen], False)
+    if x.is_lazy and x.is_made is not False:  # a select costs less than the condition
+        values = N.select(Bracket(N.select(x), chosen.condition, chosen.negated))
+        return N.under(values, [x, chosen], True)
+    return N.under(x.values, [x, chosen], False)
+
+
+def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
+    """What an assignment leaves: what a key does not read."""
+    (x,) = values
+    key, region, inner = params["key"], region_of(x), inner_of(x)
+    if index_keys.region_through_key(region, key, x.shape) is None:
+        # Another value: the op is not the identity, though here it changes nothing.
+        return placed(
+            N,
+            x.shape,
+            region,
+            N.under(inner.values, [inner], inner.is_made) if type(inner) is Bracket else inner,
+        )
+    remains = np.ones(region.shape, bool)
+    remains[index_keys.key_within(region, key, x.shape)] = False
+    if not remains.any():
+        return N.zero(x.shape, x.dtype)
+    return placed(N, x.shape, region, _among(N, Bracket(inner, N.constant(remains)), inner))
+
+
+def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
+    """What a mask, or a pattern, picks of what is held: a zero that it picks where nothing is is held."""
+    x, *others = values[0], *map(N.plain, values[1:])
+    x = everything(N, N.as_selection(x))
+    if type(x) is not Bracket:
+        return NotImplemented
+
+    def move(there: Value) -> Value:
+        return N.ops.logical_not(N.bind(op, (N.ops.logical_not(there), *others), params))
+
+    return N.moved(x, N.bind(op, (x.values, *others), params), move)
+
+
+def unpacked(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
+    """What a mask puts back is held where the mask holds, and what is put back is held."""
+    x, mask = values[0], N.plain(values[1])
+    x = everything(N, N.as_selection(x))
+
+    def put(entries: Value) -> Value:
+        return N.plain(N.bind(op, (entries, mask), {**params, "held": False}))
+
+    if type(x) is Bracket:
+        return N.moved(x, put(x.values), put)
+    return N.held(put(x), lambda: mask, True) if params.get("held", True) else NotImplemented
+
+
+__all__ = ["bracket", "overwritten", "packed", "unpacked"]

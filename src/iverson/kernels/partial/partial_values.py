@@ -1,0 +1,318 @@
+"""Partial values: boxes and selections over a namespace, and what of them lies in a region.
+
+`Box` and `Bracket` (`iverson.layouts`) hold arrays, or values of a graph; a `Namespace` knows which. A value
+that is not partial is *plain*. Rules of ops on partial values are written once, against a namespace.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from iverson.core.op import Op
+from iverson.core.region import Region
+from iverson.core.shapes import Shape
+from iverson.kernels.index_keys import reads_everything
+from iverson.layouts import Box, Bracket
+
+#: An array, a value of a graph or a number; or the first two in part.
+Value = Any
+Values = Sequence[Value]
+Params = Mapping[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+class Namespace(ABC):
+    """What the rules of partial values are written against.
+
+    ops : the ops on plain values, by name.
+    """
+
+    ops: Any
+
+    @abstractmethod
+    def bind(self, op: Op, values: Values, params: Params) -> Value:
+        """An op on values without selections."""
+
+    @abstractmethod
+    def aval(self, op: Op, values: Values, params: Params) -> Any:
+        """What has the shape and dtype of a result."""
+
+    @abstractmethod
+    def constant(self, array: Array) -> Value:
+        """An array as a plain value."""
+
+    @abstractmethod
+    def true(self, shape: Shape) -> Value:
+        """A condition that holds everywhere."""
+
+    @abstractmethod
+    def zero(self, shape: Shape, dtype: Any) -> Value:
+        """The value that is structurally zero."""
+
+    @abstractmethod
+    def zeros(self, shape: Shape, dtype: Any) -> Value:
+        """A plain value of zeros."""
+
+    @abstractmethod
+    def is_zero(self, x: Value) -> bool:
+        """Whether a value is structurally zero."""
+
+    @abstractmethod
+    def cut(self, x: Value, region: Region) -> Value:
+        """A plain value in a region of an array that it broadcasts to."""
+
+    @abstractmethod
+    def embedded(self, x: Value, region: Region, shape: Shape) -> Value:
+        """A plain value in a region of zeros, which is not all."""
+
+    @abstractmethod
+    def select(self, x: Value) -> Value:
+        """The selection made, in its box; any other value is itself."""
+
+    @abstractmethod
+    def plain(self, x: Value) -> Value:
+        """All entries of a value, its selection made."""
+
+    @abstractmethod
+    def one_condition(self, a: Bracket, b: Bracket) -> bool:
+        """Whether the conditions of two selections are known to be one, be they negated or not."""
+
+    @abstractmethod
+    def varies(self, condition: Value, axis: int) -> bool:
+        """Whether a condition may vary along an axis, which is counted from the last one."""
+
+    @abstractmethod
+    def once(self, condition: Value, axis: int) -> Value:
+        """A condition that does not vary along an axis, with extent 1 on it."""
+
+    @abstractmethod
+    def meets(self, a: Value, b: Value) -> Value:
+        """Where a row of a condition and a column of another one meet, or may do so."""
+
+    @abstractmethod
+    def fitted(self, condition: Value, shape: Shape) -> Value:
+        """A condition that broadcasts to a shape, for values of that shape."""
+
+    @abstractmethod
+    def later(self, condition: Callable[[], Value]) -> Any:
+        """A condition that is computed now, or a function that computes it if somebody asks."""
+
+    def every(self, _condition: Value) -> bool:
+        """Whether a condition is known to hold everywhere."""
+        return False
+
+    @abstractmethod
+    def indices(self, arrays: Values) -> Sequence[Array] | None:
+        """Index arrays, if their entries are known."""
+
+    @abstractmethod
+    def along(self, pattern: Any, axis: int) -> Value:
+        """The index of each entry of a pattern on an axis."""
+
+    def is_carried(self, _x: Value) -> bool:
+        """Whether rules take a value as it is: partial, plain, zero, or a number."""
+        return True
+
+    def total(self, _terms: Values) -> Value | None:
+        """The sum of plain values and boxes of one shape, if there is a way of its own for it."""
+        return None
+
+    @abstractmethod
+    def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
+        """A product of matrices in which terms of which a factor is left out take no part.
+
+        And whether it is zero wherever it has no terms; None for a product that is no selection.
+        """
+
+    def around(self, op: Op, x: Value, wanted: Region, params: Params, image: Region) -> Value:
+        """What an op moves to the image of a box, where it reads a wider region: all around is left out."""
+        out = through(self, op, (self.apart(read(self, self.as_selection(x), wanted)),), params)
+        return out if out.shape == image.shape else read(self, out, image)
+
+    def apart(self, x: Bracket) -> Bracket:
+        """A selection that is seen as one in a box no more."""
+        return x
+
+    def as_selection(self, x: Value) -> Value:
+        """A box as a selection; any other value is itself."""
+        if type(x) is not Box:
+            return x
+        return Bracket(x, Box(x.shape, x.region, self.true(x.region.shape)), is_made=True)
+
+    def same(self, a: Bracket, b: Bracket) -> bool:
+        """Whether two selections are known to hold the same entries."""
+        return a.negated == b.negated and self.one_condition(a, b)
+
+    def there(self, x: Bracket) -> Value:
+        """Where a selection holds values."""
+        condition = x.condition
+        if not x.negated:
+            return condition
+        if type(condition) is Box:
+            return Box(condition.shape, condition.region, self.ops.logical_not(condition.inner))
+        return self.ops.logical_not(condition)
+
+    def everywhere(self, x: Bracket) -> Value:
+        """Where a selection in no box holds values, for each entry."""
+        there = self.there(x)
+        return there if there.shape == x.shape else self.ops.broadcast_to(there, shape=x.shape)
+
+    def under(self, values: Value, terms: Sequence[Bracket], is_made: bool | None) -> Value:
+        """Values under the conditions of several selections."""
+        if not is_made and all(t.is_lazy and t.is_made is not False for t in terms):
+            is_made = None
+        first, *others = own = terms if is_made is False else [t.without_values() for t in terms]
+        if all(self.same(first, t) for t in others):
+            found = first.mapped(values, lambda condition: condition)
+            found.is_made = is_made
+            return found
+        return self.held(values, lambda: reduce(self.ops.logical_and, map(self.there, own)), is_made)
+
+    def held(self, values: Value, there: Callable[[], Value], is_made: bool | None) -> Bracket:
+        """Values where a condition holds, which may wait until somebody asks if nothing is to be selected."""
+        return Bracket(values, there() if is_made is False else self.later(there), is_made=is_made)
+
+    def moved(self, x: Bracket, values: Value, move: Callable[[Value], Value]) -> Bracket:
+        """Values that were moved, and their condition, as it is for each entry, moved along."""
+        own = x.without_values()
+        return self.held(values, lambda: move(self.everywhere(own)), x.is_made)
+
+
+def is_partial(x: Value) -> bool:
+    """Whether a value is a box, or a selection in one."""
+    return type(x) is Box or (type(x) is Bracket and type(x.values) is Box)
+
+
+def is_plain(x: Value) -> bool:
+    """Whether a value is an array, or a value of a graph, of which every entry counts."""
+    return type(x) is not Bracket and type(x) is not Box and hasattr(x, "shape")
+
+
+def region_of(x: Value) -> Region:
+    """The region that a value is in: all, where it is not in a box."""
+    if type(x) is Bracket:
+        x = x.values
+    return x.region if type(x) is Box else Region.full(x.shape)
+
+
+def inner_of(x: Value) -> Value:
+    """What is in the region of a value: plain, or a selection of what is."""
+    if type(x) is Box:
+        return x.inner
+    if type(x) is Bracket and type(x.values) is Box:
+        inner = x.mapped(x.values.inner, lambda condition: condition.inner)
+        inner.turned = x.turned
+        return inner
+    return x
+
+
+def placed(N: Namespace, shape: Shape, region: Region, inner: Value) -> Value:
+    """What is in a region, as a value of the whole."""
+    if inner is NotImplemented:
+        return inner
+    values = inner.values if type(inner) is Bracket else inner
+    if not region.size or N.is_zero(values):
+        return N.zero(shape, values.dtype)
+    if region.covers(shape):
+        return inner
+    if type(inner) is Bracket:
+        whole = inner.mapped(Box(shape, region, values), lambda c: Box(shape, region, c))
+        whole.turned = inner.turned
+        return whole
+    return Box(shape, region, inner)
+
+
+def read(N: Namespace, x: Value, region: Region) -> Value:
+    """A value in a region of an array that it broadcasts to: plain, or a selection; numbers as they are."""
+    return part_of(N, x, region.projected(x.shape)) if hasattr(x, "shape") else x
+
+
+def part_of(N: Namespace, x: Value, wanted: Region) -> Value:
+    """A value in a region of it: plain, or a selection."""
+    own = region_of(x)
+    if own == wanted and is_partial(x):
+        return inner_of(x)
+    common = own.intersect(wanted)
+    if not common.size:
+        return N.zeros(wanted.shape, x.dtype)
+    inner = _cut(N, inner_of(x), common.within(own))
+    return inner if common == wanted else _embedded(N, inner, common.within(wanted), wanted.shape)
+
+
+def _cut(N: Namespace, x: Value, region: Region) -> Value:
+    if type(x) is not Bracket:
+        return N.cut(x, region)
+    if region.covers(x.shape):
+        return x
+    return x.mapped(N.cut(x.values, region), lambda condition: N.cut(condition, region))
+
+
+def _embedded(N: Namespace, x: Value, region: Region, shape: Shape) -> Value:
+    """A plain value, or a selection, in a region of zeros: of a selection, these are left out."""
+    if type(x) is not Bracket:
+        return N.embedded(x, region, shape)
+    return N.moved(x, N.embedded(x.values, region, shape), lambda there: N.embedded(there, region, shape))
+
+
+def everything(N: Namespace, x: Value) -> Value:
+    """A value in no box: plain, or a selection."""
+    return read(N, x, Region.full(x.shape)) if is_partial(x) else x
+
+
+def in_dtype(N: Namespace, x: Value, dtype: Any, others: Values = ()) -> Value:
+    """A value in the dtype of a result to which operands lent theirs, unless one of those that are read has
+    it."""
+    if dtype in [y.dtype for y in (x, *others)]:
+        return x
+    if type(x) is Bracket:
+        return x.mapped(N.ops.astype(x.values, dtype=dtype), lambda condition: condition)
+    return N.ops.astype(x, dtype=dtype)
+
+
+def through(N: Namespace, op: Op, values: Values, params: Params) -> Value:
+    """An op that moves entries of its first operand, which is in no box: its condition moves along."""
+    x, *others = values
+    if op.name == "index_basic" and reads_everything(params["key"], x.shape):
+        return x
+    if type(x) is not Bracket:
+        return N.bind(op, values, params)
+    if op.name == "broadcast_to":
+        return stretched(N, x, params["shape"])
+    out = N.bind(op, (x.values, *others), params)
+    if op.name == "permute_dims":
+        turned = x.mapped(out, lambda condition: N.bind(op, (condition,), params))
+        turned.turned = None if x.is_made else (x, tuple(params["axes"]))
+        return turned
+    return N.moved(x, out, lambda there: N.bind(op, (there, *others), params))
+
+
+def stretched(N: Namespace, x: Bracket, shape: Shape) -> Bracket:
+    """A selection of plain values, broadcast."""
+    if x.shape == shape:
+        return x
+    return x.mapped(N.ops.broadcast_to(x.values, shape=shape), lambda c: N.fitted(c, shape))
+
+
+__all__ = [
+    "Array",
+    "Namespace",
+    "Params",
+    "Value",
+    "Values",
+    "everything",
+    "in_dtype",
+    "inner_of",
+    "is_partial",
+    "is_plain",
+    "part_of",
+    "placed",
+    "read",
+    "region_of",
+    "stretched",
+    "through",
+]
