@@ -66,7 +66,17 @@ TESTS = {
     "iverson.kernels.partial": [
         "tests/layouts/test_box_tables.py",
         "tests/layouts/test_bracket.py",
+        "tests/layouts/test_mixtures.py",
+        "tests/layouts/test_partial_rules.py",
         "tests/autograd/test_brackets.py",
+        "tests/graph/test_entries.py",
+    ],
+    "iverson.graph.passes.graph_namespace": [
+        "tests/layouts/test_partial_rules.py",
+        "tests/graph/test_entries.py",
+    ],
+    "iverson.graph.passes.graph_rules": [
+        "tests/layouts/test_partial_rules.py",
         "tests/graph/test_entries.py",
     ],
     "iverson.kernels.index_keys": ["tests/layouts/test_keys.py"],
