@@ -13,13 +13,14 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
 from iverson.codegen.programs import compiled_program
 from iverson.codegen.programs.verify import verify
 from iverson.kernels.kernel_registry import registered, replace_kernels
-from iverson.layouts import Sparse, layout_of
+from iverson.layouts import Box, Bracket, Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells
 
 settings.register_profile("iverson", deadline=None, max_examples=200 if EXHAUSTIVE else 25)
@@ -62,18 +63,20 @@ def _checked(kernel: Any) -> Any:
     def run(*args: Any) -> Any:
         result = kernel(*args)
         for value in result if isinstance(result, tuple) else (result,):
-            if isinstance(value, Sparse):
+            if isinstance(value, Sparse | Box):
                 layout_of(value).check(value)
+            elif type(value) is Bracket:  # its condition may wait until somebody asks
+                assert isinstance(value.values, np.ndarray | Box)
         return result
 
     return run
 
 
 @pytest.fixture(scope="session", autouse=True)
-def results_of_sparse_kernels_are_checked() -> Iterator[None]:
-    """Whatever a kernel of the sparse layouts returns, in any test, keeps its layout's invariants."""
-    before = registered()
-    replace_kernels(before | {key: _checked(kernel) for key, kernel in before.items() if key[1] is Sparse})
+def results_of_kernels_are_checked() -> Iterator[None]:
+    """What a kernel of sparse layouts, boxes or brackets returns keeps the invariants of its layout."""
+    before, kinds = registered(), (Sparse, Box, Bracket)
+    replace_kernels(before | {key: _checked(kernel) for key, kernel in before.items() if key[1] in kinds})
     yield
     replace_kernels(before)
 

@@ -7,6 +7,7 @@ of a result that are not 0 are those it has to hold.
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -350,3 +351,25 @@ def test_sums_of_what_holds_nothing_and_of_other_layouts() -> None:
     params = {"axes": (0,), "shape": (3, 4)}
     for x in (np.ones(SHAPE), Bracket(np.ones(SHAPE), np.ones(SHAPE, bool))):
         np.testing.assert_array_equal(_plain(run(TABLE["scatter_add"], (x, at), params))[0], np.full(4, 3.0))
+
+
+def test_a_condition_waits_through_many_ops() -> None:
+    x = Bracket(np.ones(3), lambda: np.array([True, False, True]), is_made=True)
+    for _ in range(2000):
+        x = run(TABLE["multiply"], (x, np.full(3, 1.0)), {})
+    np.testing.assert_array_equal(held(x), [True, False, True])
+
+
+def test_a_box_is_put_in_steps_within_its_region() -> None:
+    """What a key steps over is left out, and nothing of the size of the whole is made for that."""
+    box = Box((1000, 1000), Region((3, 3), (23, 23)), np.ones((20, 20)))
+    key, shape = (slice(0, 1999, 2), slice(0, 1000, 1)), (2000, 1000)
+    tracemalloc.start()
+    found = run(TABLE["embed"], (box,), {"key": key, "shape": shape, "held": True})
+    there = held(found)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e5
+    assert found.values.region == Region((6, 3), (45, 23))
+    np.testing.assert_array_equal(there.inner[::2], True)
+    np.testing.assert_array_equal(there.inner[1::2], False)

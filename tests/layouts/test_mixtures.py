@@ -211,3 +211,22 @@ def test_infinite_values_that_are_left_out_stay_out():
     np.testing.assert_array_equal(dense(run(TABLE["where"], (C, bad, zero), {})), C)
     np.testing.assert_array_equal(dense(run(TABLE["where"], (~C, zero, bad), {})), C)
     np.testing.assert_array_equal(dense(run(TABLE["where"], (C, bad, Zero((), np.dtype("float64"))), {})), C)
+
+
+def test_what_is_selected_in_a_box_and_stored_stays_stored():
+    """A product of a selection in a box with a sparse array makes no other entry."""
+    region = Region((0, 1), (3, 3))
+    selected = Bracket(Box(SHAPE, region, values(3, 2)), Box(SHAPE, region, C[:, 1:3]))
+    stored = from_strided(np.where(D, values(*SHAPE), 0), "csr")
+    for operands in ((selected, stored), (stored, selected)):
+        found = run(TABLE["multiply"], operands, {})
+        assert type(found) is type(stored)
+        np.testing.assert_array_equal(dense(found), dense(selected) * dense(stored))
+
+
+def test_entries_that_are_nowhere_stored_are_zero():
+    pattern = from_strided(np.where(C, 1.0, 0.0), "csr").pattern
+    empty = pattern.part(np.zeros(0, np.int64)).value(np.zeros(0))
+    found = run(TABLE["values_at"], (empty,), {"pattern": pattern, "held": True})
+    assert type(found) is Zero
+    assert found.shape == (pattern.count,)

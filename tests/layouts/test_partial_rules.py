@@ -15,6 +15,8 @@ import pytest
 
 from iverson.core.aval import Aval
 from iverson.core.dispatch import make_handle
+from iverson.core.entries import FULL, NOTHING, Entries, hull, plain
+from iverson.core.entries import Box as BoxOf
 from iverson.core.op import Op, Sample
 from iverson.core.region import Region
 from iverson.graph.ir.interpret import interpret
@@ -22,7 +24,7 @@ from iverson.graph.passes.graph_namespace import GRAPHS
 from iverson.graph.tracing.trace import trace_flat
 from iverson.kernels.partial.array_namespace import ARRAYS
 from iverson.kernels.partial.partial_rules import RULES, rule_of
-from iverson.kernels.partial.partial_values import everything
+from iverson.kernels.partial.partial_values import everything, region_of
 from iverson.layouts import Box, Bracket, Zero, to_strided
 from iverson.ops import TABLE
 from tests.conformance.product import EXHAUSTIVE, SEED, dtypes_of, samples_of
@@ -32,8 +34,8 @@ ROUNDS = 60 if EXHAUSTIVE else 6
 Random = np.random.Generator
 #: Where graphs know less than eager code: which rows and columns of two selections meet.
 MEETS = {"matmul"}
-#: Of which kernels of sparse layouts are the rule of arrays.
-AT_PATTERNS = {"values_at", "sampled_product"}
+#: Which kernels of sparse layouts read at a pattern, in eager code.
+AT_PATTERNS = {"values_at"}
 
 
 class Operand:
@@ -63,7 +65,13 @@ class Operand:
         self.dense = np.zeros(shape, x.dtype)
         if self.kind != "zero":
             self.dense[self.region.slices] = np.where(self.condition, inner, 0)
-        self.plain = x
+        self.mask = np.zeros(shape)
+        if self.kind != "zero":
+            self.mask[self.region.slices] = self.condition
+
+    @property
+    def selects(self) -> bool:
+        return self.kind not in ("whole", "zero", "box")
 
     @property
     def arrays(self) -> list[Any]:
@@ -110,7 +118,8 @@ def in_arrays(op: Op, operands: list[Any], params: Any) -> Any:
     return out if out is NotImplemented else (ARRAYS.plain(out), to_strided(held(ARRAYS, out)))
 
 
-def in_a_graph(op: Op, operands: list[Any], params: Any) -> Any:
+def in_a_graph(op: Op, operands: list[Any], params: Any, need: Entries = FULL) -> Any:
+    """The result, what it holds, and the region that it is in, of all that is read of it."""
     arrays = [a for x in operands if isinstance(x, Operand) for a in x.arrays]
 
     def f(*handles: Any) -> Any:
@@ -123,11 +132,14 @@ def in_a_graph(op: Op, operands: list[Any], params: Any) -> Any:
             else x
             for x in operands
         ]
-        out = rule_of(op)(GRAPHS, op, values, params)
+        out = rule_of(op)(GRAPHS, op, values, params, need)
+        region.append(None if out is NotImplemented or GRAPHS.is_zero(out) else region_of(out))
         return ([] if out is NotImplemented else [GRAPHS.plain(out), held(GRAPHS, out)]), None
 
+    region: list[Region | None] = []
     graph, captured, _ = trace_flat(f, [Aval(a.shape, a.dtype) for a in arrays], op.name)
-    return [to_strided(h._value) for h in interpret(graph, [*map(make_handle, arrays), *captured])]
+    found = interpret(graph, [*map(make_handle, arrays), *captured])
+    return [*(to_strided(h._value) for h in found), *region] if found else []
 
 
 def check(op: Op, sample: Sample, rng: Random) -> bool:
@@ -136,13 +148,19 @@ def check(op: Op, sample: Sample, rng: Random) -> bool:
         return False
     note = f"{op.name} of {[getattr(x, 'kind', 'other') for x in operands]}"
     found, compiled = in_arrays(op, operands, sample.params), in_a_graph(op, operands, sample.params)
+    selects = any(isinstance(x, Operand) and x.selects for x in operands)
     if found is NotImplemented or not compiled:
+        assert not selects or op.name in ("unpack", "sampled_product"), note
         return False
-    (values, there), (again, there_too) = found, compiled
+    (values, there), (again, there_too, region) = found, compiled
+    assert_within(op, operands, sample.params, region, note)
+    assert_read(op, operands, sample.params, rng, values, note)
     np.testing.assert_allclose(again, values, rtol=1e-12, atol=1e-12, err_msg=note)
     assert again.dtype == values.dtype, note
     at_least = there_too | ~there if op.name in MEETS else there_too == there
     assert np.broadcast_to(at_least, values.shape).all(), note
+    if selects and op.linear_in:
+        assert_held(op, operands, sample.params, there, note)
     dense = [x.dense if isinstance(x, Operand) else x for x in operands]
     expected = op.forward(*dense, **sample.params)
     expected = np.asarray(expected) if isinstance(expected, np.generic) else to_strided(expected)
@@ -153,11 +171,74 @@ def check(op: Op, sample: Sample, rng: Random) -> bool:
     return True
 
 
+def assert_held(op: Op, operands: list[Any], params: Any, there: Any, note: str) -> None:
+    """An entry is held where it has a term that is held: where the op, of ones for what is held, is not 0."""
+    linear = {k for group in op.groups(len(operands)) for k in group}
+    masks = [
+        x
+        if not isinstance(x, Operand)
+        else (k + 1) * x.mask
+        if k in linear
+        else np.ones(x.shape)
+        if x.dtype.kind in "fc"
+        else x.dense
+        for k, x in enumerate(operands)
+    ]
+    ones = op.forward(*masks, **params)
+    expected = (np.asarray(ones) if isinstance(ones, np.generic) else to_strided(ones)) != 0
+    assert (there | ~expected).all() if op.name in AT_LEAST else (there == expected).all(), note
+
+
+#: Ops of which a rule leaves out less than it could: by values of other operands, or of boxes.
+AT_LEAST = {"imag", "sampled_product", "where"}
+
+
+def assert_within(op: Op, operands: list[Any], params: Any, region: Region | None, note: str) -> None:
+    """Nothing is computed outside of where the record says that the result may be nonzero."""
+    avals = [
+        Aval(x.shape, x.dtype, NOTHING if x.kind == "zero" else plain(BoxOf(x.region), x.shape))
+        if isinstance(x, Operand)
+        else x
+        for x in operands
+    ]
+    out = op.infer(*avals, **params)
+    bound = hull(out.support, out.shape)
+    assert region is None or region.intersect(bound) == region, note
+
+
+#: Ops that read all of their operands whatever is read of their result.
+WHOLE = {"bracket", "cumulative_sum", "overwritten", "pack", "sampled_product", "unpack"}
+
+
+def assert_read(op: Op, operands: list[Any], params: Any, rng: Random, values: Any, note: str) -> None:
+    """Of a result that is read in a region, these entries are right, and no others are computed."""
+    if not values.ndim or not values.size or op.entry_map.moves or op.name in WHOLE:
+        return
+    corners = [sorted(int(k) for k in rng.choice(n + 1, 2, replace=False)) for n in values.shape]
+    wanted = Region(*map(tuple, zip(*corners, strict=True)))
+    compiled = in_a_graph(op, operands, params, BoxOf(wanted))
+    if compiled:
+        found, _, region = compiled
+        np.testing.assert_allclose(found[wanted.slices], values[wanted.slices], rtol=1e-12, atol=1e-12)
+        assert region is None or region.intersect(wanted) == region, note
+
+
 def names() -> list[str]:
     """Ops with a rule: by their names, and elementwise ones."""
     elementwise = sorted(op.name for op in TABLE.values() if op.family == "elementwise" and op.samples)
     own = [name for name in RULES if name in TABLE and name not in AT_PATTERNS]
     return [*own, *(elementwise if EXHAUSTIVE else elementwise[SEED % 7 :: 7])]
+
+
+@pytest.mark.parametrize("name", ["add", "add_n", "concat", "multiply"])
+@pytest.mark.parametrize("namespace", [ARRAYS, GRAPHS])
+def test_zeros_give_zero(name: str, namespace: Any) -> None:
+    """A walk that finds its operands to be zero need not have known before."""
+    op, zero = TABLE[name], namespace.zero((2, 3), np.dtype("float64"))
+    params = {"axis": 0, "offsets": (0, 2)} if name == "concat" else {}
+    out = rule_of(op)(namespace, op, [zero, zero], params)
+    assert namespace.is_zero(out)
+    assert out.shape == ((4, 3) if name == "concat" else (2, 3))
 
 
 @pytest.mark.parametrize("name", names())

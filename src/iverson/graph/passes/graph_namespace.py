@@ -47,8 +47,8 @@ class GraphNamespace(Namespace):
         given = (Aval(x.shape, x.dtype) if hasattr(x, "shape") else x for x in values)
         return op.abstract(*given, **params)
 
-    def constant(self, array: Array) -> Value:
-        return make_handle(array)
+    def constant(self, array: Value) -> Value:
+        return make_handle(to_strided(array))
 
     def true(self, shape: Shape) -> Value:
         return F.broadcast_to(make_handle(np.ones((1,) * len(shape), bool)), shape=shape)

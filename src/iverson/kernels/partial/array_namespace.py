@@ -34,7 +34,6 @@ from iverson.layouts import (
     Box,
     Bracket,
     CooPattern,
-    Packed,
     Sparse,
     Zero,
     boxed,
@@ -63,8 +62,9 @@ class ArrayNamespace(Namespace):
     def bind(self, op: Op, values: Values, params: Params) -> Value:
         if _PLAIN.issuperset(map(type, values)):
             out = op.forward(*values, **params)
-        else:
-            out = run(op, tuple(values), dict(params))
+        else:  # of rank 0, NumPy computes numbers
+            given = tuple([np.asarray(v) if isinstance(v, np.generic) else v for v in values])
+            out = run(op, given, dict(params))
         return np.asarray(out) if isinstance(out, np.generic) else out
 
     def aval(self, op: Op, values: Values, params: Params) -> Any:
@@ -72,7 +72,7 @@ class ArrayNamespace(Namespace):
             return op.abstract(*values, **params)
         return op.abstract(*[Aval(x.shape, x.dtype) if hasattr(x, "shape") else x for x in values], **params)
 
-    def constant(self, array: Array) -> Value:
+    def constant(self, array: Value) -> Value:
         return array
 
     def true(self, shape: Shape) -> Value:
@@ -213,8 +213,8 @@ class ArrayNamespace(Namespace):
 
     def under(self, values: Value, terms: Sequence[Bracket], is_made: bool | None) -> Value:
         """The selection; of stored entries, which a kernel may have given, those that are held."""
-        if type(values) in (Packed, Zero):
-            return values if type(values) is Zero else NotImplemented
+        if type(values) is Zero:
+            return values
         if type(values) is Bracket:  # a kernel left entries out by itself
             terms, values, is_made = [values, *terms], values.values, False
         if not isinstance(values, Sparse):

@@ -39,8 +39,11 @@ def elementwise(N: Namespace, op: Op, values: Values, params: Params, need: Entr
     if type(need) is not Boxed and not _any_bounds(N, values):
         return _on_entries(N, op, _beside_selections(N, op, values), params) if selects else NotImplemented
     if selects and not all(map(N.is_carried, values)):
-        given = [everything(N, x) if type(x) is Bracket else x for x in _beside_selections(N, op, values)]
-        return _on_entries(N, op, given, params)
+        given = _beside_selections(N, op, values)
+        under = _under_conditions(
+            N, op, [everything(N, x) if type(x) is Bracket else x for x in given], params
+        )
+        return N.bind(op, [N.select(x) for x in given], params) if under is None else under
     out = N.aval(op, values, params)
     region = result_region(N, op, values, out.shape).intersect(_wanted(need, out.shape))
     if region.covers(out.shape) and not selects:
@@ -140,14 +143,9 @@ def _under_conditions(N: Namespace, op: Op, values: Values, params: Params) -> V
         else:
             terms.append(_of_any(N, own))
     is_sum = len(groups[0]) == count
-    if is_sum and count > 1:
-        for x in values:
-            if type(x) is Bracket and x.is_made is None:
-                N.select(x)  # which may find that nothing is left to select
     given = [x.values if k in free and type(x) is Bracket else N.select(x) for k, x in enumerate(values)]
     out = N.bind(op, given, params)
-    selections = [x for k, x in enumerate(values) if type(x) is Bracket and k in free]
-    return N.under(out, terms, is_sum and all(x.is_made for x in selections))
+    return N.under(out, terms, is_sum and all(x.is_made for x in values if type(x) is Bracket))
 
 
 def _of_any(N: Namespace, terms: Sequence[Bracket]) -> Bracket:

@@ -35,7 +35,7 @@ from iverson.kernels.partial.partial_values import (
     region_of,
     through,
 )
-from iverson.layouts import Bracket, to_strided
+from iverson.layouts import Bracket
 
 #: Where an op reads of a box, and its parameters there; None for the parameters of the identity.
 Inside = tuple[Region, Params | None]
@@ -141,12 +141,19 @@ def _added_up(N: Namespace, op: Op, x: Value, params: Params) -> Value:
     return Bracket(N.bind(op, (N.select(x),), params), there, is_made=True)
 
 
-def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
+def running_sum(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
     """Sums of what is held along an axis; held from the first term that is held on."""
     (x,) = values
-    if type(x) is not Bracket:
+    if type(x) is not Bracket and (not is_partial(x) or type(need) is Boxed):
         return NotImplemented
-    return _counted(N, op, everything(N, x), (), params)
+    image = hull(op.infer(Aval(x.shape, x.dtype, Boxed(region_of(x))), **params).support, x.shape)
+    inner = read(N, x, image)
+    return placed(
+        N,
+        x.shape,
+        image,
+        _counted(N, op, inner, (), params) if type(x) is Bracket else N.bind(op, (inner,), params),
+    )
 
 
 def _counted(N: Namespace, op: Op, x: Value, others: Values, params: Params) -> Value:
@@ -179,7 +186,7 @@ def scattered(N: Namespace, op: Op, values: Values, params: Params, _need: Entri
     lead = len(x.shape) - (len(shape) - len(axes))
     within = Region(region.start[:lead], region.stop[:lead]).slices
     arrays_at = np.broadcast_arrays(*arrays)
-    at = [N.constant(n[within] - image.start[k]) for n, k in zip(arrays_at, axes, strict=True)]
+    at = [N.constant(np.asarray(n[within] - image.start[k])) for n, k in zip(arrays_at, axes, strict=True)]
     place["shape"] = image.shape
     inner = inner_of(x)
     return placed(
@@ -207,7 +214,7 @@ def gathered(N: Namespace, op: Op, values: Values, params: Params, _need: Entrie
         return N.zero(shape, x.dtype)
     if arrays is not None:
         within = Region(image.start[:lead], image.stop[:lead]).slices
-        indices = [N.constant(n[within]) for n in np.broadcast_arrays(*arrays)]
+        indices = [N.constant(np.asarray(n[within])) for n in np.broadcast_arrays(*arrays)]
     inside: list[Value] = []
     for j, (n, k) in enumerate(zip(indices, axes, strict=True)):
         low, high = region.start[k], region.stop[k]
@@ -244,8 +251,8 @@ def embedded(N: Namespace, op: Op, values: Values, params: Params, _need: Entrie
     place = {"key": key, "shape": shape}
     out = through(N, op, (x,), place)
     if params.get("held", False) and type(x) is not Bracket:
-        there = N.later(lambda: N.constant(to_strided(op.forward(np.ones(x.shape, bool), **place))))
-        out = Bracket(everything(N, out), there, is_made=True)
+        there = N.later(lambda: N.constant(op.forward(np.ones(x.shape, bool), **place)))
+        out = Bracket(out, there, is_made=True)
     return placed(N, shape, region, read(N, out, region))
 
 
@@ -281,7 +288,7 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
         x, own = values[k], places.origin(spans[k].intersect(around), k, params)
         if selects and is_partial(x) and region_of(x).intersect(own) != own:
             x = N.as_selection(x)  # what is outside of a box is not held
-        pieces.append(read(N, x, own))
+        pieces.append(N.zero(own.shape, x.dtype) if N.is_zero(x) else read(N, x, own))
     pieces[0] = in_dtype(N, pieces[0], out.dtype, pieces[1:])
     if len(pieces) == 1:
         return placed(N, out.shape, around, _in_shape(N, pieces[0], around.shape))
@@ -293,9 +300,10 @@ def end_to_end(N: Namespace, op: Op, pieces: Values, params: Params) -> Value:
     if "offsets" in params or op.name == "concat":
         extents = [x.shape[params["axis"]] for x in pieces[:-1]]
         params = {"axis": params["axis"], "offsets": tuple(accumulate(extents, initial=0))}
+    entries = [N.zeros(x.shape, x.dtype) if N.is_zero(x) else x for x in pieces]
+    out = N.bind(op, [x.values if type(x) is Bracket else x for x in entries], params)
     if Bracket not in map(type, pieces):
-        return N.bind(op, pieces, params)
-    out = N.bind(op, [x.values if type(x) is Bracket else x for x in pieces], params)
+        return out
     own = [_everywhere(N, x) for x in pieces]
 
     def there() -> Value:

@@ -92,10 +92,9 @@ def sampled(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
 
 
 def factors(
-    of_a: Region, of_b: Region, shapes: tuple[Shape, Shape], out: Shape, wanted: Region | None = None
+    of_a: Region, of_b: Region, shapes: tuple[Shape, Shape], out: Shape, wanted: Region
 ) -> tuple[Region, Region, Region]:
     """Where a product of boxes may be nonzero and is ``wanted``, and the parts of both that make it."""
-    wanted = wanted or Region.full(out)
     inner = max(of_a.start[-1], of_b.start[-2]), min(of_a.stop[-1], of_b.stop[-2])
     rows = max(of_a.start[-2], wanted.start[-2]), min(of_a.stop[-2], wanted.stop[-2])
     columns = max(of_b.start[-1], wanted.start[-1]), min(of_b.stop[-1], wanted.stop[-1])

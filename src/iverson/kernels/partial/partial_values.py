@@ -43,8 +43,8 @@ class Namespace(ABC):
         """What has the shape and dtype of a result."""
 
     @abstractmethod
-    def constant(self, array: Array) -> Value:
-        """An array as a plain value."""
+    def constant(self, array: Value) -> Value:
+        """An array, or a box of one, as a value."""
 
     @abstractmethod
     def true(self, shape: Shape) -> Value:
@@ -168,9 +168,7 @@ class Namespace(ABC):
             is_made = None
         first, *others = own = terms if is_made is False else [t.without_values() for t in terms]
         if all(self.same(first, t) for t in others):
-            found = first.mapped(values, lambda condition: condition)
-            found.is_made = is_made
-            return found
+            return first.of(values, is_made)
         return self.held(values, lambda: reduce(self.ops.logical_and, map(self.there, own)), is_made)
 
     def held(self, values: Value, there: Callable[[], Value], is_made: bool | None) -> Bracket:
@@ -213,8 +211,6 @@ def inner_of(x: Value) -> Value:
 
 def placed(N: Namespace, shape: Shape, region: Region, inner: Value) -> Value:
     """What is in a region, as a value of the whole."""
-    if inner is NotImplemented:
-        return inner
     values = inner.values if type(inner) is Bracket else inner
     if not region.size or N.is_zero(values):
         return N.zero(shape, values.dtype)
@@ -233,13 +229,13 @@ def read(N: Namespace, x: Value, region: Region) -> Value:
 
 
 def part_of(N: Namespace, x: Value, wanted: Region) -> Value:
-    """A value in a region of it: plain, or a selection."""
+    """A value in a region of it: plain, a selection, or zero."""
     own = region_of(x)
     if own == wanted and is_partial(x):
         return inner_of(x)
     common = own.intersect(wanted)
     if not common.size:
-        return N.zeros(wanted.shape, x.dtype)
+        return N.zero(wanted.shape, x.dtype)
     inner = _cut(N, inner_of(x), common.within(own))
     return inner if common == wanted else _embedded(N, inner, common.within(wanted), wanted.shape)
 
@@ -270,7 +266,7 @@ def in_dtype(N: Namespace, x: Value, dtype: Any, others: Values = ()) -> Value:
     if dtype in [y.dtype for y in (x, *others)]:
         return x
     if type(x) is Bracket:
-        return x.mapped(N.ops.astype(x.values, dtype=dtype), lambda condition: condition)
+        return x.of(N.ops.astype(x.values, dtype=dtype), x.is_made)
     return N.ops.astype(x, dtype=dtype)
 
 

@@ -19,6 +19,7 @@ from iverson.layouts import (
     CooPattern,
     Pattern,
     Sparse,
+    Zero,
     boxed,
     coalesced,
     convert,
@@ -105,7 +106,9 @@ def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
         out = np.zeros(shape, values.dtype)
         out[at] = values
         return out
-    first, last = (int(at[0]), int(at[-1]) + 1) if at.size else (0, 0)
+    if not at.size:
+        return Zero(shape, values.dtype)
+    first, last = int(at[0]), int(at[-1]) + 1
     rest = (0,) * (len(shape) - 1)
     region = Region((first, *rest), (last, *shape[1:]))
     inner, there = np.zeros(region.shape, values.dtype), np.zeros(region.shape, bool)

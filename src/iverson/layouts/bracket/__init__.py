@@ -23,6 +23,9 @@ from iverson.layouts.layout_registry import Layout, layout_of, register
 from iverson.layouts.packed import Packed
 from iverson.layouts.zero import Zero
 
+#: An array or a box of one; in compiled graphs, a value or a box of one.
+Values = Any
+
 
 class Once:
     """A function without arguments, carried out at the first call; then it is forgotten."""
@@ -77,7 +80,11 @@ class Bracket:
         own = Box(x.shape, x.region, own) if type(x) is Box else own
         return Bracket(own, self._condition, self.negated)
 
-    def mapped(self, values: Any, move: Callable[[Any], Any]) -> Bracket:
+    def of(self, values: Values, is_made: bool | None) -> Bracket:
+        """Other values under the same condition, however long that waits."""
+        return Bracket(values, self._condition, self.negated, is_made=is_made)
+
+    def mapped(self, values: Values, move: Callable[[Any], Any]) -> Bracket:
         """Other values under a function of the condition, which is carried out if somebody asks."""
         if not self.is_lazy:
             return Bracket(values, move(self.condition), self.negated, is_made=self.is_made)
@@ -163,11 +170,15 @@ def select(value: Any) -> Any:
     if value.is_made is None and is_finite(getattr(value.values, "inner", value.values)):
         value.is_made = True
     if not value.is_made:  # nobody reads what is replaced: it is made once
-        values, condition = value.values, held(value)
-        if type(values) is Box:
-            value.values = Box(values.shape, values.region, keep_where(condition.inner, values.inner))
+        values = value.values
+        inner = values.inner if type(values) is Box else values
+        if value.turned is not None:
+            before, axes = value.turned
+            inner, value.turned = select(before).transpose(axes), None
         else:
-            value.values = keep_where(condition, values)
+            condition = held(value)
+            inner = keep_where(condition.inner if type(condition) is Box else condition, inner)
+        value.values = Box(values.shape, values.region, inner) if type(values) is Box else inner
         value.is_made = True
     return value.values
 
@@ -184,6 +195,7 @@ def _to_strided(value: Bracket) -> np.ndarray[Any, Any]:
 
 def _check(value: Bracket) -> None:
     assert type(value.values) is type(value.condition)
+    assert type(value.values) is not Zero  # nothing is selected of it
     assert value.condition.dtype == bool
     assert value.condition.shape == value.shape
     for part in (value.values, value.condition):

@@ -357,6 +357,7 @@ define(
             Sample((s((4, 5)), *_pairs), {"axes": (0, 1)}),
             Sample((s((4, 5)), np.array([[0, 3], [3, 1]])), {"axes": (1,)}),
             Sample((s((4, 5)), np.zeros((0,), int)), {"axes": (0,)}),
+            Sample((s((4, 5)), np.array(2)), {"axes": (0,)}),
         ],
     )
 )
@@ -394,6 +395,7 @@ define(
         samples=lambda s: [
             Sample((s((3,)), *_pairs), {"axes": (0, 1), "shape": (4, 5)}),
             Sample((s((2, 2, 4)), np.array([[0, 3], [3, 1]])), {"axes": (1,), "shape": (4, 5)}),
+            Sample((s((5,)), np.array(2)), {"axes": (0,), "shape": (4, 5)}),
         ],
     )
 )

@@ -362,6 +362,7 @@ define(
         te=lazy_te(lambda T, *xs, axis, offsets: _joined(T, xs, axis, offsets)),
         samples=lambda s: [
             Sample((s((2, 3)), s((2, 1)), s((2, 0))), {"axis": 1, "offsets": (0, 3, 4)}),
+            Sample((s((2, 2)), s((1, 2)), s((2, 2))), {"axis": 0, "offsets": (0, 2, 3)}),
             Sample((s((2,)),), {"axis": 0, "offsets": (0,)}),
         ],
     )
@@ -406,7 +407,11 @@ define(
         linear_in=JOINTLY,
         entry_map=Joined(_stack_places, _stack_origin),
         te=lazy_te(lambda T, *xs, axis: _stacked(T, xs, axis)),
-        samples=lambda s: [Sample((s((2, 3)), s((2, 3))), {"axis": 1}), Sample((s(()), s(())), {"axis": 0})],
+        samples=lambda s: [
+            Sample((s((2, 3)), s((2, 3))), {"axis": 1}),
+            Sample((s(()), s(())), {"axis": 0}),
+            Sample((s((2, 2)), s((2, 2)), s((2, 2))), {"axis": 0}),
+        ],
     )
 )
 
