@@ -60,11 +60,10 @@ def entries(graph: Graph) -> Graph:
     less = _computed(made) < _computed(graph)
     if not less and is_made(graph):
         return graph
-    while cut or less:
+    while cut:
         graph = made
         made, cut = _cut(graph)
-        less = _computed(made) < _computed(graph)
-        if not less:
+        if _computed(made) >= _computed(graph):
             return graph
     return made
 
@@ -92,7 +91,7 @@ def is_made(graph: Graph) -> bool:
 
 
 def _cut(graph: Graph) -> tuple[Graph, bool]:
-    """The graph with each value cut to the meet of its support and demand, and whether any was cut."""
+    """The graph with each value cut to the meet of its support and demand; whether any was cut or is zero."""
     with _Parts("entries") as level, recording(False):
         level.inputs = list(graph.inputs)
         level.constants = list(graph.constants)
@@ -105,7 +104,7 @@ def _cut(graph: Graph) -> tuple[Graph, bool]:
             made = level.graph([walk.made(x) for x in graph.outputs])
         finally:
             differentiated.set(before)
-    return _ordered(_late(dead_code(made))), bool(level.parts)
+    return _ordered(_late(dead_code(made))), bool(level.parts) or walk.has_new_zeros
 
 
 def _computed(graph: Graph) -> tuple[int, int]:
@@ -236,6 +235,7 @@ class _Walk:
         #: What follows from stored values: it may be a selection where their entries are values themselves.
         self.of_stored: set[Value] = set()
         self._made: dict[Any, Any] = {}
+        self.has_new_zeros = False
 
     def of(self, x: Any) -> Any:
         """An operand as it is held here."""
@@ -316,6 +316,7 @@ class _Walk:
                 region = region_of(found).intersect(need.region)
                 found = placed(GRAPHS, found.shape, region, read(GRAPHS, found, region))
             self.known[e.results[0]] = found
+            self.has_new_zeros |= GRAPHS.is_zero(found)
             return
         given = [self.of(x) for x in e.operands]
         operand = self.begun if beside or e.op is TABLE["from_values"] else self.made

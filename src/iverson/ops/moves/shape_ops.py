@@ -410,7 +410,6 @@ define(
         samples=lambda s: [
             Sample((s((2, 3)), s((2, 3))), {"axis": 1}),
             Sample((s(()), s(())), {"axis": 0}),
-            Sample((s((2, 2)), s((2, 2)), s((2, 2))), {"axis": 0}),
         ],
     )
 )
