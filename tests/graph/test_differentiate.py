@@ -295,6 +295,15 @@ def test_a_gradient_of_a_gradient():
     np.testing.assert_allclose(second(iv.asarray(x), iv.asarray(y)).numpy(), exact)
 
 
+@pytest.mark.parametrize("way", [lambda f: iv.jit(iv.grad(f)), lambda f: iv.grad(iv.jit(f)), iv.grad])
+@pytest.mark.parametrize("index", [np.array(1), np.array(1, "uint8")])
+def test_an_index_of_rank_0_is_captured(way, index):
+    """What rules compute of it is a number for NumPy."""
+    x = np.arange(6.0).reshape(3, 2)
+    found = way(lambda a: (a[index][:1] ** 2).sum())(iv.asarray(x))
+    np.testing.assert_array_equal(found.numpy(), [[0, 0], [4, 0], [0, 0]])
+
+
 def test_errors():
     f = graph_of(lambda a: [a * 2], VECTOR)
     with pytest.raises(ArgumentError, match="requires_grad"):

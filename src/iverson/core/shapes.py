@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -100,6 +101,15 @@ def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
             )
         result.append(extents.pop() if extents else 1)
     return tuple(result)
+
+
+def concat_offsets(extents: Sequence[int]) -> Shape:
+    """Where each of several extents starts that lie side by side.
+
+    >>> concat_offsets([2, 3, 1])
+    (0, 2, 5)
+    """
+    return (0, *accumulate(extents[:-1]))
 
 
 def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:

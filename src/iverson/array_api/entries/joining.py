@@ -13,10 +13,9 @@ from iverson.array_api.conventions.operands import as_operand, as_operands, chec
 from iverson.array_api.entries.manipulation import as_vector
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arrays import plain
-from iverson.core.shapes import Shape, as_int, as_shape, check_storable, normalize_axis
+from iverson.core.shapes import Shape, as_int, as_shape, check_storable, concat_offsets, normalize_axis
 from iverson.handles.views import as_part
 from iverson.ops import F
-from iverson.ops.moves.shape_ops import concat_offsets
 
 if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, Axis, ShapeLike

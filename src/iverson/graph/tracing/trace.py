@@ -265,6 +265,8 @@ class Trace(Level):
             return self._detached(held.value) if self._constant and not is_constant() else held.value
         if type(x) in _NUMBERS or x is UNDEFINED:
             return x
+        if isinstance(held, np.generic):  # what NumPy computes of arrays of rank 0
+            return self.operand(np.asarray(held))
         tracked = self._recording and isinstance(x, Handle) and is_tracked(x)
         key = slot_of(x) if tracked else id(held)
         if isinstance(x, Handle) and not (tracked or isinstance(held, LevelValue)):

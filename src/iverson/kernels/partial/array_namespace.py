@@ -42,7 +42,7 @@ from iverson.layouts import (
     select,
     to_strided,
 )
-from iverson.layouts.bracket import as_selection, by_line, is_finite
+from iverson.layouts.bracket import as_selection, by_line, held, is_finite
 from iverson.layouts.pattern import addresses
 
 
@@ -132,6 +132,9 @@ class ArrayNamespace(Namespace):
     def fitted(self, condition: Value, shape: Shape) -> Value:
         condition = np.asarray(condition, bool)
         return condition if condition.shape == shape else np.broadcast_to(condition, shape)
+
+    def there(self, x: Bracket) -> Value:
+        return held(x)
 
     def later(self, condition: Callable[[], Value]) -> Any:
         return condition

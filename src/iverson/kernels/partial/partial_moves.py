@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, reduce
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from iverson.core.entries import FULL, Entries, hull, plain
 from iverson.core.entries import Box as Boxed
 from iverson.core.op import Op
 from iverson.core.region import Region
-from iverson.core.shapes import Shape
+from iverson.core.shapes import Shape, concat_offsets
 from iverson.kernels import index_keys, region_images
 from iverson.kernels.partial.partial_values import (
     Namespace,
@@ -297,9 +296,9 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
 
 def end_to_end(N: Namespace, op: Op, pieces: Values, params: Params) -> Value:
     """What joins operands in no box, of which some may be selections."""
-    if "offsets" in params or op.name == "concat":
-        extents = [x.shape[params["axis"]] for x in pieces[:-1]]
-        params = {"axis": params["axis"], "offsets": tuple(accumulate(extents, initial=0))}
+    if op.name == "concat":
+        offsets = concat_offsets([x.shape[params["axis"]] for x in pieces])
+        params = {"axis": params["axis"], "offsets": offsets}
     entries = [N.zeros(x.shape, x.dtype) if N.is_zero(x) else x for x in pieces]
     out = N.bind(op, [x.values if type(x) is Bracket else x for x in entries], params)
     if Bracket not in map(type, pieces):

@@ -150,12 +150,7 @@ class Namespace(ABC):
 
     def there(self, x: Bracket) -> Value:
         """Where a selection holds values."""
-        condition = x.condition
-        if not x.negated:
-            return condition
-        if type(condition) is Box:
-            return Box(condition.shape, condition.region, self.ops.logical_not(condition.inner))
-        return self.ops.logical_not(condition)
+        return self.ops.logical_not(x.condition) if x.negated else x.condition
 
     def everywhere(self, x: Bracket) -> Value:
         """Where a selection in no box holds values, for each entry."""

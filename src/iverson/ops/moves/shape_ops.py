@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -367,11 +366,6 @@ define(
         ],
     )
 )
-
-
-def concat_offsets(extents: list[int]) -> Shape:
-    """Where each operand of a concat starts along its axis."""
-    return (0, *accumulate(extents[:-1]))
 
 
 def _stack_key(axis: int, i: int, ndim: int) -> tuple[Any, ...]:

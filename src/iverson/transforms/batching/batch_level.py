@@ -38,7 +38,7 @@ from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.core.op import Op
 from iverson.core.python.caller import warn
 from iverson.core.region import Region
-from iverson.core.shapes import as_int
+from iverson.core.shapes import as_int, concat_offsets
 from iverson.core.table import F
 from iverson.graph.control.cond_checkpoint import ControlOp
 from iverson.graph.ir.operations import draws_of
@@ -54,7 +54,6 @@ from iverson.kernels.deferred_patterns import (
 from iverson.layouts import Layout, Sparse, Strided, Zero, register, support_of, to_strided
 from iverson.layouts.block_diagonal import each
 from iverson.layouts.pattern_symbols import StandIn, handed_out
-from iverson.ops.moves.shape_ops import concat_offsets
 from iverson.ops.rules.batching import Examples, one_by_one, rule_of
 from iverson.transforms.batching.function_batching import by_rule, each_example, over_examples
 
