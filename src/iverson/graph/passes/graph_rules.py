@@ -27,6 +27,7 @@ from iverson.kernels.partial.partial_values import (
     placed,
     read,
     region_of,
+    region_read,
 )
 from iverson.layouts import Box, Bracket
 from iverson.ops.rules.entry_maps import Along, Reduced
@@ -38,7 +39,7 @@ def _selected(N: Namespace, _op: Op, values: Values, _params: Params, need: Entr
     (x,) = values
     if type(x) is not Bracket and type(x) is not Box:
         return x
-    region = region_of(x).intersect(hull(plain(need, x.shape), x.shape))
+    region = region_of(x).intersect(region_read(need, x.shape))
     if not region.size:
         return N.zero(x.shape, x.dtype)
     return placed(N, x.shape, region, N.select(read(N, x, region)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from iverson.core.entries import FULL, Entries, hull, plain
+from iverson.core.entries import FULL, Entries
 from iverson.core.entries import Box as Boxed
 from iverson.core.op import Op
 from iverson.core.region import Region
@@ -28,6 +28,7 @@ from iverson.kernels.partial.partial_values import (
     placed,
     read,
     region_of,
+    region_read,
     stretched,
 )
 from iverson.layouts import Bracket
@@ -45,28 +46,18 @@ def elementwise(N: Namespace, op: Op, values: Values, params: Params, need: Entr
         )
         return N.bind(op, [N.select(x) for x in given], params) if under is None else under
     out = N.aval(op, values, params)
-    region = result_region(N, op, values, out.shape).intersect(_wanted(need, out.shape))
+    region = result_region(N, op, values, out.shape).intersect(region_read(need, out.shape))
     if region.covers(out.shape) and not selects:
         return NotImplemented
     if not region.size:
         return N.zero(out.shape, out.dtype)
-    inner = [_read(N, x, region) for x in _beside_selections(N, op, values)]
+    inner = [read(N, x, region) for x in _beside_selections(N, op, values)]
     return placed(N, out.shape, region, _on_entries(N, op, inner, params))
-
-
-def _read(N: Namespace, x: Value, region: Region) -> Value:
-    """An operand in a region; a zero stays one."""
-    return N.zero(region.projected(x.shape).shape, x.dtype) if N.is_zero(x) else read(N, x, region)
 
 
 def _any_bounds(N: Namespace, values: Values) -> bool:
     """True if any operand is in a box, or zero."""
     return any(is_partial(x) or N.is_zero(x) for x in values)
-
-
-def _wanted(need: Entries, shape: Shape) -> Region:
-    """The region that is read of a result."""
-    return hull(plain(need, shape), shape)
 
 
 def result_region(N: Namespace, op: Op, values: Values, shape: Shape) -> Region:
@@ -187,7 +178,7 @@ def added(N: Namespace, op: Op, values: Values, params: Params, need: Entries = 
         return elementwise(N, op, values, params)
     dtype = N.aval(op, values, params).dtype
     terms = [x for x in values if not N.is_zero(x)]
-    wanted = _wanted(need, shape)
+    wanted = region_read(need, shape)
     regions = [region_of(x).intersect(wanted) for x in terms]
     around = reduce(Region.hull, regions) if terms else wanted
     if not terms or not around.size:

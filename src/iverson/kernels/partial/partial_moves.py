@@ -32,6 +32,7 @@ from iverson.kernels.partial.partial_values import (
     placed,
     read,
     region_of,
+    region_read,
     through,
 )
 from iverson.layouts import Bracket
@@ -269,7 +270,7 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
         return NotImplemented
     out = N.aval(op, values, params)
     places: Any = op.entry_map
-    wanted = hull(plain(need, out.shape), out.shape)
+    wanted = region_read(need, out.shape)
     spans = [places.image_of(Region.full(x.shape), k, params) for k, x in enumerate(values)]
     regions = [
         (places.image_of(region_of(x), k, params) if is_partial(x) else span).intersect(wanted)
@@ -287,7 +288,7 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
         x, own = values[k], places.origin(spans[k].intersect(around), k, params)
         if selects and is_partial(x) and region_of(x).intersect(own) != own:
             x = N.as_selection(x)  # what is outside of a box is not held
-        pieces.append(N.zero(own.shape, x.dtype) if N.is_zero(x) else read(N, x, own))
+        pieces.append(read(N, x, own))
     pieces[0] = in_dtype(N, pieces[0], out.dtype, pieces[1:])
     if len(pieces) == 1:
         return placed(N, out.shape, around, _in_shape(N, pieces[0], around.shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from iverson.core.entries import FULL, Entries, hull, plain
+from iverson.core.entries import FULL, Entries
 from iverson.core.entries import Box as Boxed
 from iverson.core.op import Op
 from iverson.core.region import Region
@@ -21,6 +21,7 @@ from iverson.kernels.partial.partial_values import (
     placed,
     read,
     region_of,
+    region_read,
 )
 from iverson.layouts import Bracket
 
@@ -35,7 +36,7 @@ def product(N: Namespace, op: Op, values: Values, params: Params, need: Entries 
         a, b = (everything(N, x) if type(x) is Bracket else x for x in values)
         return _multiplied(N, op, a, b, params)
     out = N.aval(op, values, params)
-    wanted = hull(plain(need, out.shape), out.shape)
+    wanted = region_read(need, out.shape)
     region, of_a, of_b = factors(region_of(a), region_of(b), (a.shape, b.shape), out.shape, wanted)
     if not region.size or not of_a.size:
         return N.zero(out.shape, out.dtype) if a.shape[-1] else NotImplemented

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.entries import Entries, hull, plain
 from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
@@ -193,6 +194,11 @@ def region_of(x: Value) -> Region:
     return x.region if type(x) is Box else Region.full(x.shape)
 
 
+def region_read(need: Entries, shape: Shape) -> Region:
+    """The region that is read of a result."""
+    return hull(plain(need, shape), shape)
+
+
 def inner_of(x: Value) -> Value:
     """What is in the region of a value: plain, or a selection of what is."""
     if type(x) is Box:
@@ -225,6 +231,8 @@ def read(N: Namespace, x: Value, region: Region) -> Value:
 
 def part_of(N: Namespace, x: Value, wanted: Region) -> Value:
     """A value in a region of it: plain, a selection, or zero."""
+    if N.is_zero(x):
+        return N.zero(wanted.shape, x.dtype)
     own = region_of(x)
     if own == wanted and is_partial(x):
         return inner_of(x)
@@ -304,6 +312,7 @@ __all__ = [
     "placed",
     "read",
     "region_of",
+    "region_read",
     "stretched",
     "through",
 ]
