@@ -21,6 +21,7 @@ from iverson.core.relations import (
     Pairs,
     Prefix,
     Relation,
+    Rows,
     Same,
     Window,
     listed,
@@ -169,12 +170,16 @@ def test_a_relation_is_the_product_of_its_facts(made: Any, random: Any, masked: 
         expected &= there.reshape(shape)
     if masked and out and all(out):
         expected[1:] = False
-        relation = relation.inside(expected.any(axis=tuple(range(len(made), 2 * len(made)))))
+        relation = relation.inside(np.flatnonzero(expected.any(axis=tuple(range(len(made), 2 * len(made))))))
     flat = expected.reshape(int(np.prod(out)), int(np.prod(into)))
     np.testing.assert_array_equal(relation.matrix().toarray(), flat)
     rows = np.random.default_rng(0).uniform(size=(flat.shape[1], 5)) < 0.3
     given_rows = listed(np.append(0, np.cumsum(rows.sum(1))), np.nonzero(rows)[1], 5)
-    np.testing.assert_array_equal(relation.after(given_rows).toarray(), flat.astype(int) @ rows > 0)
+    union = flat.astype(int) @ rows > 0
+    np.testing.assert_array_equal(relation.after(Rows.of_all(given_rows)).whole.toarray(), union)
+    numbers = np.flatnonzero(rows.any(1))
+    of_some = Rows(given_rows[numbers], flat.shape[1], numbers)
+    np.testing.assert_array_equal(relation.after(of_some).whole.toarray(), union)
 
 
 def test_a_relation_lists_nothing_before_it_is_composed() -> None:
@@ -183,6 +188,6 @@ def test_a_relation_lists_nothing_before_it_is_composed() -> None:
     a, b = Aval((n, n), np.dtype("float64")), Aval((n, n), np.dtype("float64"))
     relation = TABLE["matmul"].relation(Call(TABLE["matmul"], [a, b], a, {}), 1)
     one = listed(np.append(0, np.cumsum(np.arange(n * n) < n)), np.arange(n), n)
-    found = relation.after(one)
-    assert found.nnz == n * n
-    assert relation.after(listed(np.arange(n * n + 1), np.arange(n * n), n * n)) is None
+    found = relation.after(Rows.of_all(one))
+    assert found.matrix.nnz == n * n
+    assert relation.after(Rows.of_all(listed(np.arange(n * n + 1), np.arange(n * n), n * n))) is None

@@ -19,7 +19,7 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plai
 from iverson.core.entry_map import ANY, Call, EntryMap
 from iverson.core.python.exact_keys import exact
 from iverson.core.python.parameters import positional
-from iverson.core.relations import Matrix, Relation, mask_of
+from iverson.core.relations import Relation, Rows, numbers_of
 from iverson.core.shapes import Shape
 
 Rule = Callable[..., Any]
@@ -233,22 +233,22 @@ class Op:
             if len(group) == 1 and group != (i,):  # the result is 0 where this factor is
                 (j,) = group
                 bound = getattr(call.inputs[j], "support", FULL)
-                support = None if bound is FULL else mask_of(bound, call.inputs[j].shape)
-                if support is not None:
-                    relation = relation.inside(self.entry_map.relation(call, j).image(support))
+                numbers = None if bound is FULL else numbers_of(bound, call.inputs[j].shape)
+                image = None if numbers is None else self.entry_map.relation(call, j).image(numbers)
+                relation = relation if image is None else relation.inside(image)
         return relation
 
-    def dependence(self, rows: Mapping[int, Matrix | None], call: Call) -> Matrix | None:
+    def dependence(self, rows: Mapping[int, Rows | None], call: Call) -> Rows | None:
         """For each entry of a result, the union of the rows of the inputs' entries that it depends on.
 
-        rows : for some inputs, a row for each of their entries; None for one that has too many.
+        rows : of some inputs; None for one that has too many.
         """
-        union: Matrix | None = None
+        union: Rows | None = None
         for i, operand in rows.items():
             part = None if operand is None else self.relation(call, i).after(operand)
             if part is None:
                 return None
-            union = part if union is None or part is union else union + part
+            union = part if union is None or part is union else union.union(part)
         return union
 
     def groups(self, count: int) -> tuple[Group, ...]:

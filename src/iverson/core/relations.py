@@ -9,7 +9,7 @@ every entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
@@ -21,9 +21,12 @@ from iverson.core.entries import Box, Entries, Nothing, Stored
 from iverson.core.shapes import Shape
 
 Keys = np.ndarray[Any, np.dtype[np.int64]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
+#: The keys of some positions.
+KeysOf = Callable[[Keys], Keys]
 #: A sparse matrix of booleans (`scipy.sparse.csr_array`).
 Matrix = Any
+#: A pattern, or what stands for one in a trace (`iverson.layouts.Pattern`).
+Pattern = Any
 #: How many pairs are listed at most.
 MOST = 1 << 22
 
@@ -32,13 +35,13 @@ MOST = 1 << 22
 class Ties:
     """Keys of positions of the result and of the input, which are tied where their keys are linked.
 
-    row_keys, column_keys : for each position in row-major order; one with a negative key is tied to nothing.
+    row_keys, column_keys : of positions in row-major order; one with a negative key is tied to nothing.
     extents : the numbers of keys of the result and of the input.
     links : by both keys; None where equal keys are linked.
     """
 
-    row_keys: Keys
-    column_keys: Keys
+    row_keys: KeysOf
+    column_keys: KeysOf
     extents: tuple[int, int]
     links: Matrix | None = None
 
@@ -52,14 +55,17 @@ class Fact(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Positions with equal keys, which are below ``count``: digits of an index, or members of a group."""
+    """Positions with equal keys, which are below ``count``: digits of an index, or members of a group.
 
-    row_keys: Keys
-    column_keys: Keys
+    row_keys, column_keys : for each position; None for the positions themselves.
+    """
+
+    row_keys: Keys | None
+    column_keys: Keys | None
     count: int
 
     def ties(self, out: Shape, into: Shape) -> Ties | None:
-        return Ties(self.row_keys.ravel(), self.column_keys.ravel(), (self.count, self.count))
+        return Ties(_keys_of(self.row_keys), _keys_of(self.column_keys), (self.count, self.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,7 @@ class Same:
     """Equal positions."""
 
     def ties(self, out: Shape, into: Shape) -> Ties | None:
-        positions = np.arange(prod(out))
-        return Ties(positions, positions, (positions.size, positions.size))
+        return Ties(_position, _position, (prod(out), prod(into)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Every:
     """Every position of the input: lines that are reduced, and axes along which an input is broadcast."""
 
     def ties(self, out: Shape, into: Shape) -> Ties | None:
-        return Ties(np.zeros(prod(out), np.int64), np.zeros(prod(into), np.int64), (1, 1))
+        return Ties(np.zeros_like, np.zeros_like, (1, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class Indexed:
 
     def ties(self, out: Shape, into: Shape) -> Ties | None:
         extent = prod(into)
-        return Ties(self.index.ravel(), np.arange(extent), (extent, extent))
+        return Ties(self.index.ravel().__getitem__, _position, (extent, extent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +154,58 @@ def same(out: int, into: int) -> Factor:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """For entries of an array, a row each.
+
+    matrix : of the rows. size : the number of entries of the array.
+    numbers : of the entries that have a row, row-major and ascending; None for all. Rows of others are empty.
+    """
+
+    matrix: Matrix
+    size: int
+    numbers: Keys | None = None
+
+    @classmethod
+    def of_all(cls, matrix: Matrix) -> Rows:
+        """A row for each entry."""
+        return cls(matrix, matrix.shape[0])
+
+    @property
+    def whole(self) -> Matrix:
+        """The rows of all entries."""
+        if self.numbers is None:
+            return self.matrix
+        lengths = np.zeros(self.size, np.int64)
+        lengths[self.numbers] = np.diff(self.matrix.indptr)
+        return listed(_starts(lengths), self.matrix.indices, self.matrix.shape[1])
+
+    def at(self, numbers: Keys) -> Rows:
+        """The rows of some entries."""
+        if self.numbers is None:
+            places = numbers
+        else:
+            at = np.searchsorted(self.numbers, numbers)
+            at[at == self.numbers.size] = 0
+            there = self.numbers[at] == numbers if self.numbers.size else np.zeros(numbers.shape, bool)
+            places = np.where(there, at, -1)
+        return Rows(_selection(places, self.matrix.shape[0]) @ self.matrix, self.size, numbers)
+
+    def union(self, other: Rows) -> Rows:
+        """The union of the rows of each entry."""
+        if self.numbers is None or other.numbers is None:
+            return Rows.of_all(self.whole + other.whole)
+        numbers = np.union1d(self.numbers, other.numbers)
+        return Rows(self.at(numbers).matrix + other.at(numbers).matrix, self.size, numbers)
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     """The entries of an input that each entry of a result depends on: those that, by one of the terms, all
     factors tie to it. Each axis is in one factor of each term.
 
     out, into : the shapes of the result and of the input.
-    within : entries of the result outside of it depend on nothing.
-    is_same : each entry depends on the same entry.
+    within : the numbers of some entries of the result, ascending; others depend on nothing.
+    is_same : each entry depends on the one with the same row-major number.
 
     >>> diagonal = Relation.same((2, 2))
     >>> diagonal.matrix().toarray().sum(), Relation.everything((2, 2), (3,)).matrix().sum()
@@ -165,7 +215,7 @@ class Relation:
     out: Shape
     into: Shape
     terms: tuple[tuple[Factor, ...], ...]
-    within: Flags | None = None
+    within: Keys | None = None
     is_same: bool = False
 
     @classmethod
@@ -185,10 +235,11 @@ class Relation:
         return cls.of(out, into)
 
     @classmethod
-    def same(cls, shape: Shape) -> Relation:
-        """Each entry depends on the same entry."""
-        axes = tuple(range(len(shape)))
-        return cls(shape, shape, ((Factor(Same(), axes, axes),),), is_same=True)
+    def same(cls, out: Shape, into: Shape | None = None) -> Relation:
+        """Each entry depends on the one with the same row-major number."""
+        into = out if into is None else into
+        axes = tuple(range(len(out))), tuple(range(len(into)))
+        return cls(out, into, ((Factor(Same(), *axes),),), is_same=True)
 
     @classmethod
     def indexed(cls, index: Keys, into: Shape) -> Relation:
@@ -221,42 +272,65 @@ class Relation:
         ]
         return cls.of(out, into, *batch, *factors)
 
-    def inside(self, entries: Flags) -> Relation:
-        """The part of it for some entries of the result; the others depend on nothing."""
-        return replace(self, within=entries if self.within is None else self.within & entries)
+    def inside(self, numbers: Keys) -> Relation:
+        """The part of it for entries of the result with some numbers; the others depend on nothing."""
+        if self.within is not None:
+            numbers = np.intersect1d(self.within, numbers, assume_unique=True)
+        return replace(self, within=numbers)
 
-    def image(self, entries: Flags) -> Flags:
-        """The entries of the result that depend on some of the input's."""
-        starts = np.concatenate([[0], np.cumsum(entries.ravel())])
-        rows = self.after(listed(starts, np.zeros(starts[-1], np.int64), 1))
-        return np.ones(self.out, bool) if rows is None else np.diff(rows.indptr).reshape(self.out) > 0
-
-    def after(self, rows: Matrix) -> Matrix | None:
-        """For each entry of the result, the union of the rows of the entries of the input that it depends on.
-
-        rows : a matrix with a row for each entry of the input. None where more than `MOST` would be listed.
-        """
+    def image(self, numbers: Keys) -> Keys | None:
+        """The numbers of the entries of the result that depend on some of the input's; None for all."""
         if self.is_same and self.within is None:
-            return rows
+            return numbers
+        column = listed(np.arange(numbers.size + 1), np.zeros(numbers.size, np.int64), 1)
+        rows = self.after(Rows(column, prod(self.into), numbers))
+        if rows is None:
+            return self.within
+        there = np.flatnonzero(np.diff(rows.matrix.indptr))
+        return there if rows.numbers is None else rows.numbers[there]
+
+    def after(self, rows: Rows) -> Rows | None:
+        """For each entry of the result, the union of the rows of the entries of the input that it depends on;
+        None where more than `MOST` would be listed."""
+        if self.is_same:
+            return rows if self.within is None else rows.at(self.within)
+        numbers = self._reached(rows.numbers) if self.within is None else self.within
         parts = []
         for term in self.terms:
-            part = self._composed(term, rows)
+            part = self._composed(term, rows, numbers)
             if part is None:
                 return None
             parts.append(part)
+        size = prod(self.out)
         if not parts:
-            return no_entries(prod(self.out), rows.shape[1])
-        return reduce(lambda a, b: a + b, parts)
+            return Rows(no_entries(0, rows.matrix.shape[1]), size, np.empty(0, np.int64))
+        return Rows(reduce(lambda a, b: a + b, parts), size, numbers)
 
     def matrix(self) -> Matrix:
         """All pairs, as a matrix with a row for each entry of the result."""
         size = prod(self.into)
-        pairs = self.after(one_each(size, size))
+        pairs = self.after(Rows.of_all(one_each(size, size)))
         if pairs is None:
             raise MemoryError(f"a relation of more than {MOST} pairs")
-        return pairs
+        return pairs.whole
 
-    def _composed(self, term: Sequence[Factor], rows: Matrix) -> Matrix | None:
+    def _reached(self, numbers: Keys | None) -> Keys | None:
+        """The numbers of the entries of the result that depend on some of the input, where positions of these
+        are positions of those, as along axes that are permuted or reduced; None where more is to be done."""
+        if numbers is None or len(self.terms) != 1:
+            return None
+        coordinates = np.unravel_index(numbers, self.into) if self.into else ()
+        positions = np.zeros((len(self.out), numbers.size), np.int64)
+        for f in self.terms[0]:
+            if f.out:
+                if not isinstance(f.fact, Same):
+                    return None
+                at = np.ravel_multi_index([coordinates[k] for k in f.into], _extents(self.into, f.into))
+                positions[list(f.out)] = np.unravel_index(at, _extents(self.out, f.out))
+        return np.unique(np.ravel_multi_index(tuple(positions), self.out)) if self.out else None
+
+    def _composed(self, term: Sequence[Factor], operand: Rows, numbers: Keys | None) -> Matrix | None:
+        """The rows of one term, of the entries with these numbers."""
         facts = [f.fact for f in term]
         extents = [(_extents(self.out, f.out), _extents(self.into, f.into)) for f in term]
         ties = [_ties_of(fact, *axes) for fact, axes in zip(facts, extents, strict=True)]
@@ -266,10 +340,12 @@ class Relation:
             ties = [_ties_of(fact, *axes) for fact, axes in zip(facts, extents, strict=True)]
         count = prod(t.extents[1] for t in ties)
         pairs = list(zip(term, ties, strict=True))
-        column_keys = _joint_keys([(f.into, t.column_keys, t.extents[1]) for f, t in pairs], self.into)
-        row_keys = _joint_keys([(f.out, t.row_keys, t.extents[0]) for f, t in pairs], self.out)
-        if self.within is not None:
-            row_keys = np.where(self.within.ravel(), row_keys, -1)
+        columns = [(f.into, t.column_keys, t.extents[1]) for f, t in pairs]
+        column_keys = _joint_keys(columns, self.into, operand.numbers)
+        row_keys = _joint_keys([(f.out, t.row_keys, t.extents[0]) for f, t in pairs], self.out, numbers)
+        rows: Matrix | None = operand.matrix
+        if links is None and 2 * row_keys.size < count:
+            column_keys, row_keys, count = _in_use(column_keys, row_keys)
         if not _is_range(column_keys, count):
             rows = _selection(column_keys, count).T.tocsr() @ rows
         if links is not None:
@@ -279,16 +355,24 @@ class Relation:
         return _limited_product(_selection(row_keys, rows.shape[0]), rows)
 
 
-def mask_of(support: Entries, shape: Shape) -> Flags | None:
-    """A mask of the entries that a set holds; None where these are all of them, or not known."""
-    mask = np.zeros(shape, bool)
+def numbers_of(support: Entries, shape: Shape) -> Keys | None:
+    """The row-major numbers of the entries that a set holds, ascending; None where these are all of them, or
+    not known."""
+    if isinstance(support, Nothing):
+        return np.empty(0, np.int64)
     if isinstance(support, Box):
-        mask[support.region.slices] = True
-    elif isinstance(support, Stored) and not support.pattern.is_symbol:
-        mask[tuple(support.pattern.coordinates)] = True
-    elif not isinstance(support, Nothing):
-        return None
-    return mask
+        axes = [np.arange(*ends) for ends in zip(support.region.start, support.region.stop, strict=True)]
+        return np.ravel_multi_index(np.ix_(*axes), shape).ravel() if all(shape) else np.empty(0, np.int64)
+    if isinstance(support, Stored) and not support.pattern.is_symbol:
+        return numbers_on(support.pattern, shape)
+    return None
+
+
+def numbers_on(pattern: Pattern, shape: Shape) -> Keys:
+    """The row-major numbers of the entries, in slices too, that a known pattern stores, ascending."""
+    keys: Keys = np.unique(pattern.keys)
+    slices = prod(shape[pattern.ndim :])
+    return keys if slices == 1 else (keys[:, None] * slices + np.arange(slices)).ravel()
 
 
 def _extents(shape: Shape, axes: Shape) -> Shape:
@@ -305,7 +389,15 @@ def _linked(rows: Keys, columns: Keys, count: int, extent: int) -> Ties:
     from scipy.sparse import csr_array
 
     links = csr_array((np.ones(rows.size, bool), (rows, columns)), shape=(count, extent))
-    return Ties(np.arange(count), np.arange(extent), (count, extent), links)
+    return Ties(_position, _position, (count, extent), links)
+
+
+def _keys_of(keys: Keys | None) -> KeysOf:
+    return _position if keys is None else keys.ravel().__getitem__
+
+
+def _position(positions: Keys) -> Keys:
+    return positions
 
 
 def _product_of_links(ties: Iterable[Ties]) -> Matrix | None:
@@ -323,18 +415,38 @@ def _product_of_links(ties: Iterable[Ties]) -> Matrix | None:
     return reduce(lambda a, b: kron(a, b, format="csr").astype(bool), factors)
 
 
-def _joint_keys(parts: Sequence[tuple[Shape, Keys, int]], shape: Shape) -> Keys:
-    """The row-major number of the keys of all parts, for each entry of an array; negative where one is."""
-    joint = np.zeros((1,) * len(shape), np.int64)
+def _joint_keys(parts: Sequence[tuple[Shape, KeysOf, int]], shape: Shape, numbers: Keys | None) -> Keys:
+    """The row-major number of the keys of all parts, for each entry of an array, or for those with some
+    numbers; negative where one is."""
+    coordinates: Any = np.unravel_index(numbers, shape) if numbers is not None and shape else ()
+    joint = np.zeros((1,) * len(shape) if numbers is None else numbers.shape, np.int64)
     missing: Any = None
     for axes, keys, extent in parts:
-        part = keys.reshape(tuple(n if k in axes else 1 for k, n in enumerate(shape)))
+        extents = _extents(shape, axes)
+        if numbers is None:
+            part = keys(np.arange(prod(extents)))
+            part = part.reshape(tuple(n if k in axes else 1 for k, n in enumerate(shape)))
+        else:
+            at = tuple(coordinates[k] for k in axes)
+            part = keys(np.ravel_multi_index(at, extents) if at else np.zeros_like(numbers))
         joint = joint * extent + part
         if (part < 0).any():
             missing = part < 0 if missing is None else missing | (part < 0)
     if missing is not None:
         joint = np.where(missing, -1, joint)
-    return np.broadcast_to(joint, shape).ravel()
+    return np.broadcast_to(joint, shape).ravel() if numbers is None else joint
+
+
+def _in_use(column_keys: Keys, row_keys: Keys) -> tuple[Keys, Keys, int]:
+    """The keys that a row has, numbered anew, and how many these are."""
+    keys, renumbered = np.unique(row_keys, return_inverse=True)
+    first = int(np.searchsorted(keys, 0))  # behind the negative ones
+    keys, renumbered = keys[first:], renumbered.ravel() - first
+    if not keys.size:
+        return np.full_like(column_keys, -1), renumbered, 0
+    at = np.searchsorted(keys, column_keys)
+    at[at == keys.size] = 0
+    return np.where(keys[at] == column_keys, at, -1), renumbered, keys.size
 
 
 def _is_range(keys: Keys, count: int) -> bool:
@@ -361,7 +473,12 @@ def no_entries(size: int, width: int) -> Matrix:
 def _selection(keys: Keys, count: int) -> Matrix:
     """The matrix whose row r has a one at ``keys[r]``, and none where that is negative."""
     there = keys >= 0
-    return listed(np.concatenate([[0], np.cumsum(there)]), keys[there], count)
+    return listed(_starts(there.astype(np.int64)), keys[there], count)
+
+
+def _starts(lengths: Keys) -> Keys:
+    """The starts of rows of some lengths, and the end of the last one."""
+    return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _limited_product(a: Matrix, b: Matrix) -> Matrix | None:
@@ -378,11 +495,13 @@ __all__ = [
     "Pairs",
     "Prefix",
     "Relation",
+    "Rows",
     "Same",
     "Window",
     "listed",
-    "mask_of",
     "no_entries",
+    "numbers_of",
+    "numbers_on",
     "one_each",
     "same",
 ]

@@ -28,7 +28,7 @@ from iverson.layouts.box import Box, boxed
 from iverson.layouts.bracket import Bracket, select
 from iverson.layouts.compressed import Bsc, Bsr, CompressedPattern, Csc, Csr, arrange
 from iverson.layouts.conversion import can_hold, convert, from_strided, nonzero_indices, to_coo
-from iverson.layouts.coo import Coo, CooPattern, coalesced
+from iverson.layouts.coo import Coo, CooPattern, coalesced, distinct
 from iverson.layouts.layout_registry import (
     Layout,
     entries,
@@ -86,6 +86,7 @@ __all__ = [
     "can_hold",
     "coalesced",
     "convert",
+    "distinct",
     "entries",
     "from_strided",
     "frozen",

@@ -32,6 +32,7 @@ from iverson.layouts import (
     Pattern,
     Sparse,
     Zero,
+    distinct,
     layout_named,
     layout_of,
     sparse_layouts,
@@ -39,7 +40,7 @@ from iverson.layouts import (
 from iverson.layouts.conversion import dense_axes
 from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol, handed_out
 from iverson.ops import F
-from iverson.ops.moves.pattern_ops import check_layout, distinct
+from iverson.ops.moves.pattern_ops import check_layout
 
 if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, DTypeLike, Indices, ShapeLike, Values

@@ -24,8 +24,7 @@ from iverson.core.table import TABLE, F
 from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, stored_once
 from iverson.kernels.kernel_registry import register, run_in_layouts
 from iverson.kernels.sparse.sparse_conversion import from_values, values_at
-from iverson.layouts import Sparse, to_strided
-from iverson.ops.moves.pattern_ops import distinct
+from iverson.layouts import Sparse, distinct, to_strided
 from iverson.ops.rules.entry_maps import SAME
 from iverson.ops.rules.notation import over
 

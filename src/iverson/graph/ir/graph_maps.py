@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.entry_map import Call, EntryMap
-from iverson.core.relations import MOST, Matrix, Relation, no_entries, one_each
+from iverson.core.relations import MOST, Matrix, Relation, Rows, no_entries, one_each
 from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import Equation, Graph, Value, known
 from iverson.layouts import is_strided
@@ -132,7 +133,7 @@ def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None
 
 def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix | None]:
     size = prod(graph.inputs[i].shape)
-    rows: dict[Any, Matrix | None] = {graph.inputs[i]: one_each(size, size)}
+    rows: dict[Any, Rows | None] = {graph.inputs[i]: Rows.of_all(one_each(size, size))}
     arrays = {**{v: x for v, x in graph.constants if _is_index(x)}, **arrays}
     for e in graph.equations:
         incoming = {k: rows[x] for k, x in enumerate(e.operands) if type(x) is Value and x in rows}
@@ -142,9 +143,9 @@ def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix 
         if incoming:
             for k, y in enumerate(e.results):
                 rows[y] = e.op.dependence(incoming, Call(e.op, inputs, y.aval, e.params, k))
-    return [
-        rows[y] if type(y) is Value and y in rows else no_entries(prod(y.shape), size) for y in graph.outputs
-    ]
+    none = Rows(no_entries(0, size), 0, np.empty(0, np.int64))
+    of_outputs = [rows.get(y, replace(none, size=prod(y.shape))) for y in graph.outputs]
+    return [None if of_output is None else of_output.whole for of_output in of_outputs]
 
 
 def _is_arithmetic_on_indices(e: Equation, inputs: Sequence[Any]) -> bool:

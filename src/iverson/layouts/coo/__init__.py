@@ -188,6 +188,11 @@ def coalesced(value: Any, ordered: bool = False) -> Any:
     return merged.value(counting_sorts.sums_of_runs(value.entries, pattern.sorted[1], starts))
 
 
+def distinct(pattern: Any) -> Any:
+    """The same entries, each stored once."""
+    return pattern if pattern.distinct else pattern.coalescing()[0]
+
+
 def of_nonzeros(x: Array, sparse_axes: int | None = None) -> Coo:
     """The nonzero entries (or slices over the first axes that hold one) of an array."""
     k = x.ndim if sparse_axes is None else sparse_axes

@@ -12,7 +12,6 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import value_of
 from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.op import Op, Sample
@@ -20,10 +19,15 @@ from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import define
 from iverson.kernels import strided
 from iverson.kernels.sparse import sparse_conversion
-from iverson.layouts import CooPattern, Sparse
+from iverson.layouts import CooPattern
 from iverson.layouts.block_diagonal import of_all
-from iverson.ops.moves.shape_ops import is_stored
-from iverson.ops.numbers.reduction_ops import abstract_reduced, at_entries, is_sparse, of_distinct
+from iverson.ops.numbers.reduction_ops import (
+    abstract_reduced,
+    at_entries,
+    is_stored,
+    of_distinct,
+    pattern_of_entries,
+)
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples, next_axis
 from iverson.ops.rules.entry_maps import REDUCED
@@ -93,9 +97,8 @@ def _extremum_within(
 def _extremum_jvp(
     F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
-    if is_sparse(x) and isinstance(held := value_of(t), Sparse) and axis and not held.dense_shape:
-        t = F.coalesce(t)
-        pattern = F.pattern_of(t)
+    pattern = pattern_of_entries(t) if is_stored(x) and axis else None
+    if pattern is not None:
         share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
         t = F.from_values(_shared_out(F, F.values_at(t, pattern=pattern), share), pattern=pattern)
         return F.sum(t, axis=axis, keepdims=keepdims)

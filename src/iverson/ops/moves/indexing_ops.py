@@ -379,7 +379,7 @@ class Scattered(Moved):
         numbers = np.arange(prod(call.out.shape))
         places = strided.gather(numbers.reshape(call.out.shape), *indices, axes=call.params["axes"])
         axes = tuple(range(len(call.out.shape))), tuple(range(len(g.shape)))
-        return Relation.of(call.out.shape, g.shape, Factor(Matched(numbers, places, numbers.size), *axes))
+        return Relation.of(call.out.shape, g.shape, Factor(Matched(None, places, numbers.size), *axes))
 
 
 define(

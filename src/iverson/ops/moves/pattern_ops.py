@@ -21,7 +21,7 @@ from iverson.core.entries import Box, Entries, Stored
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
-from iverson.core.relations import Factor, Matched, Relation, same
+from iverson.core.relations import Factor, Matched, Relation, numbers_on, same
 from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -31,6 +31,7 @@ from iverson.layouts import (
     Pattern,
     Sparse,
     can_hold,
+    distinct,
     from_strided,
     layout_named,
     row_numbers,
@@ -64,11 +65,6 @@ def along(pattern: Any, axis: int) -> Any:
         if found is not None:
             return found
     return pattern.along(axis)  # which says that it is not known
-
-
-def distinct(pattern: Any) -> Any:
-    """The same entries, each stored once."""
-    return pattern if pattern.distinct else pattern.coalescing()[0]
 
 
 def _values_shape(shape: Shape, pattern: Pattern) -> Shape:
@@ -147,13 +143,14 @@ def at_keys(whole: Shape, values: Shape, pattern: Pattern, *, transposed: bool) 
     if pattern.is_symbol:
         return Relation.everything(*((values, whole) if transposed else (whole, values)))
     axes, lead = tuple(range(pattern.ndim)), tuple(range(len(pattern.stored_shape)))
-    numbers = np.arange(prod(pattern.shape))
+    count = prod(pattern.shape)
     dense = [(len(axes) + k, len(lead) + k) for k in range(len(whole) - len(axes))]
     if transposed:
-        at_pattern = Factor(Matched(pattern.keys, numbers, numbers.size), lead, axes)
+        at_pattern = Factor(Matched(pattern.keys, None, count), lead, axes)
         return Relation.of(values, whole, at_pattern, *(same(j, k) for k, j in dense))
-    at_pattern = Factor(Matched(numbers, pattern.keys, numbers.size), axes, lead)
-    return Relation.of(whole, values, at_pattern, *itertools.starmap(same, dense))
+    at_pattern = Factor(Matched(None, pattern.keys, count), axes, lead)
+    relation = Relation.of(whole, values, at_pattern, *itertools.starmap(same, dense))
+    return relation.inside(numbers_on(pattern, whole))
 
 
 class Sampled(EntryMap):
@@ -169,8 +166,7 @@ class Sampled(EntryMap):
         extents = tuple(into[k] for k in axes)
         places = pattern.coordinates[[pattern.ndim - len(into) + k for k in axes]]
         places = np.where(np.array(extents)[:, None] == 1, 0, places)  # of a batch of one, that
-        right = np.arange(prod(extents))
-        fact = Matched(addresses(places, extents), right, right.size)
+        fact = Matched(addresses(places, extents), None, prod(extents))
         return Relation.of(call.out.shape, into, Factor(fact, tuple(range(len(call.out.shape))), axes))
 
 

@@ -7,24 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, LevelValue, value_of
+from iverson.core.dispatch import Handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, hull, in_products, join, plain
+from iverson.core.entry_map import Call
 from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
 from iverson.core.region import Region
+from iverson.core.relations import Relation, same
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import index_keys, region_images, strided
 from iverson.layouts import Box as BoxLayout
-from iverson.layouts import Sparse, Zero, to_strided
+from iverson.layouts import Zero, to_strided
 from iverson.ops.numbers import elementwise_ops
+from iverson.ops.numbers.reduction_ops import is_stored
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import leading, next_axis, padded
 from iverson.ops.rules.entry_maps import ELEMENTWISE, SAME, Copied, Entrywise, Moved, moved, union_of_symbols
@@ -102,6 +106,22 @@ def _band(T: Any, x: Any, keep: str, k: int) -> Any:
     return T.compute(x.shape, lambda *i: T.select(inside(i[-2], i[-1]), x[i], 0))
 
 
+class Reshaped(Moved):
+    """The same entries in the same order."""
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The entry with the same row-major number."""
+        return Relation.same(call.out.shape, call.inputs[i].shape)
+
+
+class Stretched(Moved):
+    """Entries repeated along axes."""
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The same position along the axes that are not stretched."""
+        return Relation.aligned(call.out.shape, call.inputs[i].shape)
+
+
 define(
     Op(
         name="reshape",
@@ -109,7 +129,7 @@ define(
         abstract=lambda x, *, shape: _same_dtype(shape, x),
         vjp=(lambda F, g, _y, _x, *, shape: F.reshape(g, shape=_x.shape),),
         linear_in=LINEAR,
-        entry_map=Moved(region_images.reshaped),
+        entry_map=Reshaped(region_images.reshaped),
         te=lazy_te(lambda T, x, *, shape: _reshaped(T, x, shape)),
         samples=lambda s: [
             Sample((s((2, 3)),), {"shape": (3, 2)}),
@@ -129,6 +149,12 @@ class Permuted(Moved):
     """Axes in another order. A pattern stays one if its axes stay first."""
 
     products = True
+
+    def relation(self, call: Call, i: int) -> Relation:
+        """The same position along each axis."""
+        return Relation.of(
+            call.out.shape, call.inputs[i].shape, *starmap(same, enumerate(call.params["axes"]))
+        )
 
     def moved(self, op: Op, demands: Sequence[Entries], inputs: Any, out: Any, params: Any) -> Entries:
         """The pattern with its axes in that order."""
@@ -198,7 +224,7 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_expanded(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
         linear_in=LINEAR,
-        entry_map=Moved(region_images.expanded),
+        entry_map=Reshaped(region_images.expanded),
         te=moved_in_notation(
             lambda shape, *, axis: _expanded(shape, axis),
             lambda shape, i, *, axis: tuple(n for k, n in enumerate(i) if k not in axis),
@@ -222,7 +248,7 @@ define(
         abstract=lambda x, *, axis: _same_dtype(_squeezed(x.shape, axis), x),
         vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
         linear_in=LINEAR,
-        entry_map=Moved(region_images.squeezed),
+        entry_map=Reshaped(region_images.squeezed),
         te=moved_in_notation(
             lambda shape, *, axis: _squeezed(shape, axis),
             lambda shape, i, *, axis: _expanded(i, axis, 0),
@@ -256,7 +282,7 @@ define(
         abstract=lambda x, *, shape: _check_broadcast(x, shape),
         vjp=(lambda F, g, _y, _x, *, shape: F.sum_to(g, _x.shape),),
         linear_in=LINEAR,
-        entry_map=Moved(region_images.broadcast),
+        entry_map=Stretched(region_images.broadcast),
         vjp_at=elementwise_ops.within,
         te=moved_in_notation(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
         batch=lambda F, examples, x, *, shape: F.broadcast_to(
@@ -454,12 +480,6 @@ define(
         samples=lambda s: [Sample((s((2, 5)),), {"shift": (1, -2), "axis": (0, 1)})],
     )
 )
-
-
-def is_stored(x: Any) -> bool:
-    """Whether a handle's value is in a sparse layout, in a trace or a batch too."""
-    held = value_of(x)
-    return held.is_sparse if isinstance(held, LevelValue) else isinstance(held, Sparse)
 
 
 def _tril(keep: str, image: Rule) -> None:

@@ -110,12 +110,12 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
         return g
     lead = len(own) - len(shape)
     if lead:
-        g = namespace.sum(g, axis=tuple(range(lead)), keepdims=False)
+        g = namespace.sum_of_stored(g, tuple(range(lead)), False)
         own = own[lead:]
         if own == shape:
             return g
     stretched = tuple([k for k, n in enumerate(shape) if n == 1 != own[k]])
-    return namespace.sum(g, axis=stretched, keepdims=True) if stretched else g
+    return namespace.sum_of_stored(g, stretched, True) if stretched else g
 
 
 def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:

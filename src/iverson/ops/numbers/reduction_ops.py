@@ -10,7 +10,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import LevelValue, value_of
 from iverson.core.entries import FULL, Entries, Stored, size
 from iverson.core.entry_map import Call
 from iverson.core.errors import DensifyWarning
@@ -23,7 +23,7 @@ from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import region_images, strided
 from iverson.kernels.sparse import sparse_reductions
-from iverson.layouts import CooPattern, Sparse
+from iverson.layouts import CooPattern, Pattern, Sparse, distinct
 from iverson.ops.rules import loops
 from iverson.ops.rules.entry_maps import REDUCED, Moved, Reduced, moved
 from iverson.ops.rules.notation import reduction
@@ -89,6 +89,57 @@ class Summed(Moved, Reduced):
 def is_sparse(x: Any) -> bool:
     """Whether a handle's value is in a sparse layout."""
     return isinstance(value_of(x, None), Sparse)
+
+
+#: A handle, or an array.
+Value = Any
+#: The ops of the table.
+Ops = Any
+
+
+def is_stored(x: Value) -> bool:
+    """True of a handle of a value in a sparse layout, in a trace or a batch too."""
+    value = value_of(x)
+    return value.is_sparse if isinstance(value, LevelValue) else isinstance(value, Sparse)
+
+
+def pattern_of_entries(x: Value) -> Pattern | None:
+    """The pattern of single entries, each stored once, that a handle's value is on; None where there is none,
+    or it is not known."""
+    pattern = value_of(x).pattern if is_stored(x) else None
+    return None if pattern is None or pattern.ndim != x.ndim else distinct(pattern)
+
+
+@derived
+def sum_of_stored(g: Value, axis: Shape, keepdims: bool) -> Value:
+    """The sum of a cotangent: in lines of which none of its entries is stored, nothing is held."""
+    total = namespace.sum(g, axis=axis, keepdims=keepdims)
+    pattern = pattern_of_entries(g)
+    kept = tuple(k for k in range(g.ndim) if k not in axis)
+    if pattern is None or not kept or is_stored(total):
+        return total
+    there = _lines_with_entries(pattern, kept)
+    if there is None:
+        return total
+    return namespace.bracket(namespace.reshape(there, shape=total.shape), total, negated=False)
+
+
+def _lines_with_entries(pattern: Pattern, kept: Shape) -> Value | None:
+    """Which lines store an entry, by the axes that number them; None where all do."""
+    indices = [namespace.along(pattern, k) for k in kept]
+    shape = tuple(pattern.shape[k] for k in kept)
+    if pattern.is_symbol:
+        counts = namespace.scatter_add(
+            np.ones(pattern.count), *indices, axes=tuple(range(len(kept))), shape=shape
+        )
+        return namespace.greater(counts, 0)
+
+    def there() -> Any:
+        mask = np.zeros(shape, bool)
+        mask[tuple(indices)] = True
+        return None if mask.all() else mask
+
+    return pattern.once(("lines with entries", kept), there)
 
 
 def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
@@ -249,9 +300,23 @@ def _logsumexp_within(
     if not isinstance(wanted, Stored) or not axis or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
+    weights = F.conj(_weights_at(F, y, x, pattern, axis, keepdims))
+    return F.with_entries(at_entries(F, g, pattern, axis, keepdims) * weights, pattern)
+
+
+def _weights_at(F: Ops, y: Value, x: Value, pattern: Pattern, axis: Shape, keepdims: bool) -> Value:
     lines = at_entries(F, F.where(F.equal(y, -np.inf), 0.0, y), pattern, axis, keepdims)
-    weights = F.exp(F.entries_at(x, pattern) - lines)
-    return F.with_entries(at_entries(F, g, pattern, axis, keepdims) * F.conj(weights), pattern)
+    return F.exp(F.entries_at(x, pattern) - lines)
+
+
+def _logsumexp_jvp(F: Ops, t: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
+    pattern = pattern_of_entries(t) if axis else None
+    if pattern is None:
+        t = t * _weights(F, y, x, axis, keepdims)
+    else:
+        weights = _weights_at(F, y, x, pattern, axis, keepdims)
+        t = F.with_entries(F.entries_at(t, pattern) * weights, pattern)
+    return F.sum(t, axis=axis, keepdims=keepdims)
 
 
 define(
@@ -260,11 +325,7 @@ define(
         forward=strided.logsumexp,
         abstract=abstract_reduced,
         vjp=(_logsumexp_vjp,),
-        jvp=(
-            lambda F, t, y, x, *, axis, keepdims: F.sum(
-                t * _weights(F, y, x, axis, keepdims), axis=axis, keepdims=keepdims
-            ),
-        ),
+        jvp=(_logsumexp_jvp,),
         entry_map=REDUCED,
         vjp_at=_logsumexp_within,
         loops=loops.logsumexp,

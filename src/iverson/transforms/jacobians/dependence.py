@@ -23,7 +23,7 @@ from iverson.core.dispatch import Handle, is_tracked, levels, slot_of
 from iverson.core.entries import FULL, Box, Stored
 from iverson.core.entry_map import Call
 from iverson.core.op import frozen
-from iverson.core.relations import Matrix, listed, no_entries, one_each
+from iverson.core.relations import Matrix, Rows, listed, no_entries, one_each
 from iverson.core.table import TABLE
 from iverson.layouts import layouts_by_type, support_of
 
@@ -36,24 +36,30 @@ MANY = 129
 class Dependence:
     """For each entry of an array, in row-major order, a row of the places that it may depend on.
 
-    matrix : of booleans (`scipy.sparse.csr_array`), with a column for each place, and a last one that stands
-        for all of them and is alone in its row.
+    rows : of booleans, with a column for each place, and a last one that stands for all of them and is alone
+        in its row.
     everywhere : whether all rows do.
     """
 
-    matrix: Matrix
+    rows: Rows
     everywhere: bool
+
+    @property
+    def matrix(self) -> Matrix:
+        """The rows of all entries (`scipy.sparse.csr_array`)."""
+        return self.rows.whole
 
     @property
     def wide(self) -> NDArray[np.bool_]:
         """The rows that may depend on any place; `pairs` lists none for them."""
-        return _rows_with(self.matrix, self.matrix.indices == self.matrix.shape[1] - 1)
+        matrix = self.matrix
+        return _rows_with(matrix, matrix.indices == matrix.shape[1] - 1)
 
     @property
     def is_full(self) -> bool:
         """True if all of several entries may depend on all places."""
-        m, n = self.matrix.shape
-        return m > 1 and (self.everywhere or self.matrix.nnz == m * (n - 1))
+        m, matrix = self.rows.size, self.rows.matrix
+        return m > 1 and (self.everywhere or matrix.nnz == m * (matrix.shape[1] - 1))
 
     @property
     def pairs(self) -> tuple[Numbers, Numbers]:
@@ -84,7 +90,7 @@ def dependences(
     start = 0
     for x in variables:
         size = prod(x.shape)
-        by_slot[slot_of(x)] = Dependence(one_each(size, count + 1, start), False)
+        by_slot[slot_of(x)] = Dependence(Rows.of_all(one_each(size, count + 1, start)), False)
         start += size
     floor = min(slot_of(x)[0].number for x in variables)
     for node in reachable([slot_of(y)[0] for y in outputs if is_tracked(y)], floor):
@@ -103,9 +109,7 @@ def dependences(
                 and not any(d.is_full for d in incoming.values())
             ):
                 lost.append(node.describe())
-    return [
-        by_slot.get(slot_of(y)) or Dependence(no_entries(prod(y.shape), count + 1), False) for y in outputs
-    ]
+    return [by_slot.get(slot_of(y)) or _nothing(prod(y.shape), count) for y in outputs]
 
 
 def _of_node(
@@ -114,35 +118,43 @@ def _of_node(
     """The dependence of a result, from those of the inputs."""
     op, out = node.op, node.result(k)
     assert op is not None
-    size, count = prod(out.shape), next(iter(incoming.values())).matrix.shape[1] - 1
-    if all(d.everywhere for d in incoming.values()):
+    size, count = prod(out.shape), next(iter(incoming.values())).rows.matrix.shape[1] - 1
+    inputs = known_inputs(node, recording)
+    may_be_zero = any(isinstance(getattr(x, "support", None), Stored) for x in inputs)
+    if not may_be_zero and all(d.everywhere for d in incoming.values()):
         return _anything(size, count)
-    rows = {i: d.matrix for i, d in incoming.items()}
-    rows_of_result = op.dependence(rows, Call(op, known_inputs(node, recording), out, node.params, k))
+    rows = {i: d.rows for i, d in incoming.items()}
+    rows_of_result = op.dependence(rows, Call(op, inputs, out, node.params, k))
     if rows_of_result is None:
         return _anything(size, count)
-    unchanged = next((d for d in incoming.values() if d.matrix is rows_of_result), None)
+    unchanged = next((d for d in incoming.values() if d.rows is rows_of_result), None)
     return unchanged or _with_wide_rows(rows_of_result, widest)
 
 
 def _anything(size: int, count: int) -> Dependence:
     """All entries may depend on all places."""
-    return Dependence(listed(np.arange(size + 1), np.full(size, count), count + 1), True)
+    return Dependence(Rows.of_all(listed(np.arange(size + 1), np.full(size, count), count + 1)), True)
 
 
-def _with_wide_rows(matrix: Matrix, widest: int) -> Dependence:
+def _nothing(size: int, count: int) -> Dependence:
+    """No entry depends on any place."""
+    return Dependence(Rows(no_entries(0, count + 1), size, np.empty(0, np.int64)), False)
+
+
+def _with_wide_rows(rows: Rows, widest: int) -> Dependence:
     """Rows of ``widest`` places, or that have the one that stands for all of them, with that one alone."""
+    matrix = rows.matrix
     count, lengths = matrix.shape[1] - 1, np.diff(matrix.indptr)
     wide = _rows_with(matrix, matrix.indices == count)
     wide |= lengths >= widest
     if not wide.any():
-        return Dependence(matrix, False)
+        return Dependence(rows, False)
     if (lengths[wide] > 1).any():
         remaining = ~np.repeat(wide, lengths)
         columns = np.insert(matrix.indices[remaining], np.cumsum(lengths * ~wide)[wide], count)
         starts = np.concatenate([[0], np.cumsum(np.where(wide, 1, lengths))])
         matrix = listed(starts, columns, count + 1)
-    return Dependence(matrix, bool(wide.all()))
+    return Dependence(Rows(matrix, rows.size, rows.numbers), rows.numbers is None and bool(wide.all()))
 
 
 def _rows_with(matrix: Matrix, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
