@@ -4,7 +4,8 @@
 
 Without ops, counts by layout; with ops, the functions. A body is a kernel that is registered for a layout and
 the op or its family, or a rule of compiled graphs for values in it. A rule that both call is one body. What
-makes the operands strided, or selects first, is no body.
+makes the operands strided, or selects first, is no body: packed values are selections where no kernel of
+their layout fits, and graphs hold none.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.graph.passes import graph_rules
 from iverson.graph.sparse import sparse_lowering
-from iverson.kernels import entry_rules, line_rules
+from iverson.kernels import entry_rules, line_rules, packed
 from iverson.kernels.kernel_registry import ANY_OP, registered
 from iverson.kernels.sparse import sparse_elementwise
 from iverson.layouts import Sparse, layouts
 
 #: Layouts of which compiled graphs have partial values, and the layouts that are sparse.
-PARTIAL = ("bracket", "box", "packed")
+PARTIAL = ("bracket", "box")
 
 
 def eager(op: Op, kind: type) -> set[Callable[..., Any]]:
@@ -56,6 +57,7 @@ def compiled(op: Op, name: str, kind: type) -> set[Callable[..., Any]]:
 
 #: Kernels and rules of graphs that only say of what, and where, a shared rule is carried out.
 SHARED = {
+    packed.elementwise: entry_rules.elementwise,
     sparse_elementwise.elementwise: entry_rules.elementwise,
     sparse_lowering._elementwise: entry_rules.elementwise,
 }

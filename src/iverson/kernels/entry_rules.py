@@ -9,28 +9,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from iverson.core.shapes import Shape
-from iverson.layouts import Pattern
 
-#: A sparse or dense value, or a number.
+#: A sparse, packed or dense value, or a number.
 Operand = Any
+#: Where entries are: a pattern, or a mask.
+Places = Any
 #: An array, or a value of a graph.
 Entries = Any
 
 
 def elementwise(
-    read: Callable[[Operand, Pattern, Shape], Entries | None],
+    read: Callable[[Operand, Places, Shape], Entries | None],
     op: Callable[..., Entries],
     operands: Sequence[Operand],
-    pattern: Pattern,
+    places: Places,
     shape: Shape,
 ) -> Entries | None:
-    """The entries of a result at the pattern that it stores: the op, of the entries of operands there.
+    """The entries of a result at the places that it stores: the op, of the entries of operands there.
 
-    read : gives an operand's entries at the pattern, or None where that takes more than reading them.
+    read : gives an operand's entries at the places, or None where that takes more than reading them.
     """
     entries = []
     for x in operands:
-        one = read(x, pattern, shape)
+        one = read(x, places, shape)
         if one is None:
             return None
         entries.append(one)

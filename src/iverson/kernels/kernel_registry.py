@@ -184,14 +184,23 @@ def run_in_layouts(
     """
     if kinds is None:
         kinds = frozenset(map(type, values))
-    if Zero in kinds and op.linear_in and annihilated(op, values) is not None:
-        return zeros_like_result(op, values, params)
+    if Zero in kinds and op.linear_in:
+        if annihilated(op, values) is not None:
+            return zeros_like_result(op, values, params)
+        if op.name == "add_n":
+            return _of_other_terms(op, values, params)
     kernels = _found.get((op.name, op.family, kinds))
     for kernel in _kernels_for(op, kinds) if kernels is None else kernels:
         result = kernel(op, values, params)
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _of_other_terms(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """A sum without the terms that are zero."""
+    terms = tuple([v for v in values if type(v) is not Zero])
+    return in_dtype(run(op, terms, params), _facts(op, values, params).dtype)
 
 
 def _kernels_for(op: Op, kinds: frozenset[type]) -> tuple[Kernel, ...]:

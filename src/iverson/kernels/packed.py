@@ -6,12 +6,15 @@ So an inf or nan where a mask is False is not multiplied with a zero: strong zer
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from iverson.core.op import Op
-from iverson.kernels.kernel_registry import in_dtype, register, zeros_like_result
+from iverson.core.shapes import Shape
+from iverson.kernels import entry_rules
+from iverson.kernels.kernel_registry import register, zeros_like_result
 from iverson.layouts import Box, Packed, Sparse, Zero, is_strided, to_strided
 
 Values = tuple[Any, ...]
@@ -23,7 +26,7 @@ def same_mask(a: Packed, b: Packed) -> bool:
     return a.mask is b.mask or (a.mask.shape == b.mask.shape and bool(np.array_equal(a.mask, b.mask)))
 
 
-def _at(value: Any, mask: Any) -> Any:
+def _at(value: Any, mask: Any, shape: Shape) -> Any:
     """The entries of an operand where a mask of the result's shape holds."""
     if type(value) is Packed:
         return value.values
@@ -32,10 +35,11 @@ def _at(value: Any, mask: Any) -> Any:
     if not getattr(value, "shape", ()):
         return value
     value = to_strided(value)  # of the mask's size, which is held
-    return (value if value.shape == mask.shape else np.broadcast_to(value, mask.shape))[mask]
+    return (value if value.shape == shape else np.broadcast_to(value, shape))[mask]
 
 
 @register("elementwise", Packed)
+@register("add_n", Packed)
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """The result is zero where all packed operands are: then it is computed at their common entries alone.
 
@@ -54,18 +58,9 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     if zeros_like_result(op, values, params).shape != first.shape:
         return NotImplemented
-    out = np.asarray(op.forward(*(_at(v, first.mask) for v in values), **params))
+    body = partial(op.forward, **params)
+    out = np.asarray(entry_rules.elementwise(_at, body, values, first.mask, first.shape))
     return Packed(first.mask, np.broadcast_to(out, first.values.shape))
-
-
-@register("add_n", Packed)
-def add_n(op: Op, values: Values, params: Params) -> Any:
-    """Terms with the same entries stay packed."""
-    terms = [v for v in values if type(v) is not Zero]
-    if any(type(v) is not Packed or not same_mask(terms[0], v) for v in terms):
-        return NotImplemented
-    total = Packed(terms[0].mask, op.forward(*(v.values for v in terms)))
-    return in_dtype(total, np.result_type(*(v.dtype for v in values)))
 
 
 @register("pack", Packed)

@@ -400,12 +400,9 @@ def _flat(o: Opening, x: Value) -> Value:
 RULES: dict[str, Rule] = {
     "add_n": _elementwise,
     "checkpoint": opened_block,
-    "coalesce": _same,
     "cond": opened_block,
-    "copy": _same,
     "from_values": _from_values,
     "gather": _gather,
-    "identity": _same,
     "index_array": _index_array,
     "index_basic": steps_read,
     "index_put": _index_put,

@@ -6,22 +6,35 @@ kernel evaluates f at zero: if f(0, ..., scalars) is 0, the result keeps the sto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iverson.core.inputs.arrays import repeat, tile
-from iverson.core.op import Op
+from iverson.core.op import JOINTLY, Op
 from iverson.core.python.exact_keys import exact
+from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels import entry_rules
-from iverson.kernels.kernel_registry import in_dtype, zeros_like_result
+from iverson.kernels.kernel_registry import zeros_like_result
 from iverson.kernels.sparse.merging import IN_ONE_PASS, in_one_pass, intersection, union
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, read, sparse, sparse_only
-from iverson.layouts import Box, CooPattern, Pattern, Sparse, Zero, coalesced, is_strided, to_coo, to_strided
+from iverson.layouts import (
+    Box,
+    Bracket,
+    CooPattern,
+    Pattern,
+    Sparse,
+    Zero,
+    coalesced,
+    is_strided,
+    to_coo,
+    to_strided,
+)
 from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, index_dtype, matches
 
@@ -55,7 +68,7 @@ def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
         return not np.any(op.forward(*probe, **params))
 
 
-@sparse("elementwise")
+@sparse("elementwise", "add_n")
 def elementwise(op: Op, values: Values, params: Params) -> Any:
     """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
     for v in values:
@@ -74,7 +87,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     if op.linear_in == _PRODUCT and all(map(is_sparse, values)) and values[0].shape != values[1].shape:
         return _product(op, values, shape, params)
     if not bounding:
-        return NotImplemented
+        return _beside_others(op, values, params)
     operands: Any = values
     if first is None:
         operands = _aligned(values, shape, {k for group in bounding for k in group})
@@ -243,37 +256,58 @@ def _filled(entries: Any, shape: Shape) -> Any:
     return entries if entries.shape == shape else np.broadcast_to(entries, shape).copy()
 
 
-@sparse("add_n")
-def add_n(op: Op, values: Values, params: Params) -> Any:
-    """All terms at once: beside a strided term into one buffer, otherwise on the union of the patterns."""
-    for v in values:
-        if getattr(v, "there", None) is not None:
-            return _of_selections(add_n, op, values, params)
-    dtype = np.result_type(*(v.dtype for v in values))
-    terms = [_stored_entries(v) for v in values if type(v) is not Zero]
-    if all(map(is_sparse, terms)):
-        if len(terms) == 1:
-            return in_dtype(terms[0], dtype)
-        shape = terms[0].shape
-        if all(v.pattern is terms[0].pattern for v in terms):
-            return in_dtype(terms[0].pattern.value(op.forward(*(v.entries for v in terms))), dtype)
-        terms = _aligned(tuple(terms), shape, set(range(len(terms))))
-        pattern = union([v.pattern for v in terms], terms[0].pattern)
-        return in_dtype(pattern.value(op.forward(*(read(v, pattern, shape) for v in terms))), dtype)
-    if any(not is_strided(v) and not is_sparse(v) for v in terms):
+def _beside_others(op: Op, values: Values, params: Params) -> Any:
+    """A sum of which some terms are arrays, or boxes, into one buffer: stored entries are added to it.
+
+    Without arrays, it is a selection: neither a box nor a pattern holds the zeros around it.
+    """
+    if Box in map(type, values):
+        stored = tuple(map(_stored_entries, values))
+        if all(map(_may_be_zero, stored)):
+            return elementwise(op, stored, params)
+    elif prod(getattr(values[0], "shape", ())) < _FEW:
         return NotImplemented
-    arrays = [v for v in terms if not is_sparse(v)]
-    total = arrays[0].astype(dtype)
-    for array in arrays[1:]:
-        total += array
-    for v in map(coalesced, filter(is_sparse, terms)):
-        at = tuple(v.pattern.coordinates)
-        total[at] += v.entries if at else v.entries.sum(axis=0)
-    return total
+    result = zeros_like_result(op, values, params)
+    if tuple(range(len(values))) not in op.groups(len(values)) or any(
+        getattr(v, "shape", None) != result.shape for v in values
+    ):
+        return NotImplemented
+    others = [None if isinstance(v, Sparse) or type(v) is Zero else v for v in values]
+    if not all(v is None or type(v) is Box or is_strided(v) for v in others):
+        return NotImplemented
+    total = _of_terms(op, [None if v is None else to_strided(v) for v in others], params)
+    total = total.astype(result.dtype, copy=False)
+    for k, v in enumerate(values):
+        if isinstance(v, Sparse):
+            v = coalesced(v)
+            at = tuple(v.pattern.coordinates)
+            entries = _of_terms(op, [v.entries if j == k else None for j in range(len(values))], params)
+            total[at] += entries if at else entries.sum(axis=0)
+    if any(map(is_strided, others)):
+        return total
+    places = [v.pattern if isinstance(v, Sparse) else v.region for v in values if type(v) is not Zero]
+    return Bracket(total, partial(_stored_or_boxed, result.shape, places), is_made=True)
+
+
+#: Sparse values with fewer entries in all are made strided in less time than the stored ones are told apart.
+_FEW = 1 << 16
+
+
+def _of_terms(op: Op, terms: Sequence[Any], params: Params) -> Any:
+    """A sum of some terms; None for others."""
+    if op.linear_in == JOINTLY:
+        return op.forward(*[x for x in terms if x is not None], **params)
+    return op.forward(*[0 if x is None else x for x in terms], **params)
+
+
+def _stored_or_boxed(shape: Shape, places: Sequence[Pattern | Region]) -> NDArray[np.bool_]:
+    """A mask of the entries that some patterns and regions hold."""
+    mask = np.zeros(shape, bool)
+    for place in places:
+        mask[place.slices if isinstance(place, Region) else tuple(place.coordinates)] = True
+    return mask
 
 
 def _stored_entries(value: Any) -> Any:
-    """A box of less than half of all entries as these, one by one; a larger one as an array."""
-    if type(value) is not Box:
-        return value
-    return to_coo(value) if 2 * value.region.size < prod(value.shape) else to_strided(value)
+    """A box of less than half of all entries as these, one by one."""
+    return to_coo(value) if type(value) is Box and 2 * value.region.size < prod(value.shape) else value
