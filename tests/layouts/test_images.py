@@ -85,7 +85,7 @@ def moves(draw):
         lead = draw(shapes())[:2]
         params = {"shape": (*lead, *shape)}
         shape = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    elif name == "sum":
+    elif name in ("sum", "sum_of_stored"):
         params = {"axis": axes, "keepdims": draw(st.booleans())}
     elif name == "flip":
         params = {"axis": axes}

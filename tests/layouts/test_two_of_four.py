@@ -212,6 +212,11 @@ CALLS = {
     "argmin": [call("argmin", axis=0, keepdims=True)],
     "bracket": [lambda x: bind(TABLE["bracket"], (CHOSEN, x), {"negated": False})],
     "broadcast_to": [call("broadcast_to", shape=(3, *SHAPE))],
+    "cross_entropy": [
+        call("cross_entropy", after=(classes,), axis=axis, reduction=reduction)
+        for classes, axis in ((np.array([[1], [7], [0], [2]]), 1), (np.arange(8)[None] % 4, 0))
+        for reduction in ("none", "mean", "sum")
+    ],
     "coalesce": [call("coalesce")],
     "concat": [lambda x: bind(TABLE["concat"], (x, x), {"axis": 1, "offsets": (0, 8)})],
     "deviation": [iv.std, lambda x: iv.var(x, axis=1), lambda x: iv.std(x, axis=0, keepdims=True)],
@@ -258,6 +263,7 @@ CALLS = {
         lambda x: bind(TABLE["sampled_product"], (x, x.mT), {"pattern": pattern(shape=(4, 4))}),
     ],
     "scatter_add": [call("scatter_add", after=(np.array([2, 0, 2, 1]),), axes=(0,), shape=(3, 8))],
+    "segment_max": [call("segment_max", after=(np.array([2, 0, 2, 1]),), count=3)],
     "selected": [call("selected")],
     "bordered_solve": [
         lambda x: bind(
@@ -276,6 +282,11 @@ CALLS = {
     "stack": [lambda x: bind(TABLE["stack"], (x, x * 2.0), {"axis": 1})],
     "sum": [
         call("sum", axis=axis, keepdims=keep) for axis in ((), (0,), (1,), (0, 1)) for keep in (True, False)
+    ],
+    "sum_of_stored": [
+        call("sum_of_stored", axis=axis, keepdims=keep)
+        for axis in ((0,), (1,), (0, 1))
+        for keep in (True, False)
     ],
     "to_dense": [call("to_dense")],
     "to_layout": [

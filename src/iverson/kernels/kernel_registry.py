@@ -131,7 +131,7 @@ def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
             if result is not NotImplemented:
                 return result
     largest = max(prod(v.shape) for v in values if type(v) not in _plain)
-    quiet = any(is_strided(v) and v.ndim and _held(v) >= largest for v in values)
+    quiet = any(is_strided(v) and v.ndim and entries_in_memory(v) >= largest for v in values)
     dense = tuple(v if type(v) in _plain else to_strided(v, op.name, quiet=quiet) for v in values)
     return strided(op, dense, params)
 
@@ -170,8 +170,8 @@ def in_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
     return value if value.dtype == dtype else run(TABLE["astype"], (value,), {"dtype": dtype})
 
 
-def _held(array: np.ndarray[Any, Any]) -> int:
-    """How many entries of an array are in memory: what is repeated by a stride of 0 counts once."""
+def entries_in_memory(array: np.ndarray[Any, Any]) -> int:
+    """The number of entries of an array in memory: what is repeated by a stride of 0 counts once."""
     return prod(n for n, step in zip(array.shape, array.strides, strict=True) if step)
 
 

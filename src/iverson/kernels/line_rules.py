@@ -139,6 +139,22 @@ def _logsumexp(lines: StoredLines, entries: Entries, _params: Params) -> Entries
     return lines.N.add(*shifted_logsumexp(lines, entries))
 
 
+def losses(lines: StoredLines, entries: Entries, classes: Entries) -> Entries:
+    """log(sum(exp(x))) - x[class] of each line; of a class that is not stored, x is 0."""
+    N = lines.N
+    of_class = N.equal(lines.position, lines.each(classes))
+    logarithm, top = shifted_logsumexp(lines, entries)
+    return N.subtract(logarithm, N.subtract(lines.summed(N.where(of_class, entries, 0)), top))
+
+
+def over_examples(N: Ops, losses: Entries, reduction: str) -> Entries:
+    """The sum or the mean of losses, or all of them ("none")."""
+    if reduction == "none":
+        return losses
+    total = N.sum(losses, axis=(0,), keepdims=False)
+    return N.divide(total, float(max(losses.shape[0], 1))) if reduction == "mean" else total
+
+
 def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries, Entries]:
     """The extremum of each line, and 1/n where n entries attain it, zeros that are not stored among them."""
     N, top = lines.N, lines.extreme(entries, largest)
@@ -178,4 +194,13 @@ RULES: dict[str, LineRule] = {
 }
 
 
-__all__ = ["RULES", "LineRule", "StoredLines", "share_of_each", "shares", "shifted_logsumexp", "squares"]
+__all__ = [
+    "RULES",
+    "LineRule",
+    "StoredLines",
+    "losses",
+    "over_examples",
+    "share_of_each",
+    "shares",
+    "squares",
+]

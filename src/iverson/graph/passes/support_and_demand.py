@@ -71,7 +71,8 @@ def entries(graph: Graph) -> Graph:
 def is_of_stored(graph: Graph) -> bool:
     """Whether selections begin among what is stored: they are carried where entries are values themselves."""
     return any(
-        e.op is TABLE["values_at"] and e.params.get("held", False) and _is_sparse(e.operands[0])
+        e.op is TABLE["sum_of_stored"]
+        or (e.op is TABLE["values_at"] and e.params.get("held", False) and _is_sparse(e.operands[0]))
         for e in graph.equations
     )
 

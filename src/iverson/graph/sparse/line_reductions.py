@@ -20,8 +20,10 @@ from iverson.graph.ir.entry_ops import stored_segments
 from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.sparse.calling_convention import Gaps, Into
 from iverson.graph.sparse.lowering_state import Opening, Rule, is_stored, pattern_of
+from iverson.kernels import line_rules
 from iverson.kernels.line_rules import RULES as LINE_RULES
-from iverson.kernels.line_rules import StoredLines, share_of_each, shares, shifted_logsumexp
+from iverson.kernels.line_rules import StoredLines, share_of_each, shares
+from iverson.kernels.sparse.sparse_moves import lines_with_entries
 from iverson.layouts import Pattern
 
 
@@ -135,6 +137,25 @@ def summed(o: Opening, e: Equation) -> bool:
     return o.is_dense(e, o.bind("scatter_add", entries, *at, axes=tuple(range(len(left))), shape=shape))
 
 
+def summed_of_stored(o: Opening, e: Equation) -> bool:
+    """Sums of a cotangent: where zeros last, those of lines without entries are left out."""
+    if not summed(o, e):
+        return False
+    (x,), (v,) = e.operands, e.results
+    kept = [k for k in range(len(x.shape)) if k not in _axes(e)]
+    if v not in o.now or not is_stored(x) or x not in o.lasting or not kept:
+        return True
+    p = pattern_of(x)
+    if not p.is_symbol:
+        mask = lines_with_entries(p, tuple(kept))
+        there = None if mask is None else o.constant(mask)
+    else:
+        there = o.ops.greater(Lines(o, p, _axes(e), np.dtype(np.float64)).number, 0)
+    if there is not None:
+        o.now[v] = o.bind("bracket", o.reshaped(there, v.shape), o.now[v], negated=False)
+    return True
+
+
 def _as_it_is(o: Opening, e: Equation) -> bool:
     """Of no axis: the entries."""
     (x,), (v,) = e.operands, e.results
@@ -176,24 +197,15 @@ def _by_rule(o: Opening, e: Equation) -> bool:
 
 
 def _cross_entropy(o: Opening, e: Equation) -> bool:
-    """log(sum(exp(x))) - x[class] of each line; of a class that is not stored, x is 0."""
+    """By the rule that eager code has too."""
     (x, classes), axis = e.operands, e.params["axis"]
     if not _of_entries(x) or type(classes) is not Value or (found := _opened(o, e)) is None:
         return False
     lines, entries = found
-    every = o.constant(np.arange(x.shape[axis]))
-    chosen = o.reshaped(
-        o.bind("gather", every, o.given(classes), axes=(0,)), (lines.count,)
-    )  # which checks them
-    of_class = o.bind("equal", o.along(lines.pattern, axis), lines.each(chosen))
-    own = lines.summed(o.bind("where", of_class, entries, 0))
-    logarithm, top = shifted_logsumexp(lines, entries)
-    losses = o.bind("subtract", logarithm, o.bind("subtract", own, top))
-    if e.params["reduction"] != "none":
-        losses = o.bind("sum", losses, axis=(0,), keepdims=False)
-        if e.params["reduction"] == "mean":
-            losses = o.bind("divide", losses, float(max(lines.count, 1)))
-    return o.is_dense(e, losses)
+    every = o.constant(np.arange(x.shape[axis]))  # which checks that there are such classes
+    chosen = o.reshaped(o.bind("gather", every, o.given(classes), axes=(0,)), (lines.count,))
+    losses = line_rules.losses(lines, entries, chosen)
+    return o.is_dense(e, line_rules.over_examples(o.ops, losses, e.params["reduction"]))
 
 
 def _segment_max(o: Opening, e: Equation) -> bool:
@@ -258,6 +270,7 @@ RULES: dict[str, Rule] = {
     "scatter_add": _scatter_add,
     "segment_max": _segment_max,
     "sum": summed,
+    "sum_of_stored": summed_of_stored,
 }
 
 __all__ = ["RULES"]

@@ -43,6 +43,7 @@ RULES: dict[str, Rule] = {
     "scatter_add": scattered,
     "stack": joined,
     "sum": summed,
+    "sum_of_stored": summed,
     "unpack": unpacked,
     "values_at": packed,
     **dict.fromkeys(INSIDE, moved),

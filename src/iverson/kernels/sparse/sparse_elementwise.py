@@ -20,7 +20,7 @@ from iverson.core.python.exact_keys import exact
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels import entry_rules
-from iverson.kernels.kernel_registry import zeros_like_result
+from iverson.kernels.kernel_registry import entries_in_memory, zeros_like_result
 from iverson.kernels.sparse.merging import IN_ONE_PASS, in_one_pass, intersection, union
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, read, sparse, sparse_only
 from iverson.layouts import (
@@ -74,7 +74,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     for v in values:
         if getattr(v, "there", None) is not None:
             return _of_selections(elementwise, op, values, params)
-    first, on_one = _alike(values)
+    first, on_one = _alike(op, values)
     bounding = _bounding(op, values, params)
     if on_one and first is not None and bounding:
         found = op.forward(*[v.values if isinstance(v, Sparse) else v for v in values], **params)
@@ -135,11 +135,11 @@ def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
     return there
 
 
-def _alike(values: Values) -> tuple[Sparse | None, bool]:
-    """The first sparse operand, if all others are sparse too, of its shape and sparse axes, or numbers,
-    and no entry is stored twice; and whether all are on its pattern."""
+def _alike(op: Op, values: Values) -> tuple[Sparse | None, bool]:
+    """The first sparse operand, if all others are sparse too, of its shape and sparse axes, or numbers, and
+    no entry is stored twice, but in terms of a sum on one pattern; and whether all are on its pattern."""
     first: Sparse | None = None
-    on_one = True
+    on_one = distinct = True
     for v in values:
         if isinstance(v, Sparse):
             pattern = v.pattern
@@ -151,11 +151,12 @@ def _alike(values: Values) -> tuple[Sparse | None, bool]:
                 return None, False
             else:
                 on_one = False
-            if not pattern.distinct:
-                return None, False
+            distinct = distinct and pattern.distinct
         elif hasattr(v, "shape"):
             return None, False
-    return first, on_one
+    if distinct or (on_one and tuple(range(len(values))) in op.groups(len(values))):
+        return first, on_one
+    return None, False
 
 
 def _result_shape(op: Op, values: Values, params: Params) -> Shape:
@@ -272,10 +273,12 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
         getattr(v, "shape", None) != result.shape for v in values
     ):
         return NotImplemented
-    others = [None if isinstance(v, Sparse) or type(v) is Zero else v for v in values]
-    if not all(v is None or type(v) is Box or is_strided(v) for v in others):
+    boxes, arrays = [v for v in values if type(v) is Box], [v for v in values if is_strided(v)]
+    if len(boxes) + len(arrays) + sum(map(_may_be_zero, values)) < len(values):
         return NotImplemented
-    total = _of_terms(op, [None if v is None else to_strided(v) for v in others], params)
+    if not boxes and all(entries_in_memory(v) < v.size for v in arrays):  # which says what is made dense
+        return NotImplemented
+    total = _of_terms(op, [None if _may_be_zero(v) else to_strided(v) for v in values], params)
     total = total.astype(result.dtype, copy=False)
     for k, v in enumerate(values):
         if isinstance(v, Sparse):
@@ -283,7 +286,7 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
             at = tuple(v.pattern.coordinates)
             entries = _of_terms(op, [v.entries if j == k else None for j in range(len(values))], params)
             total[at] += entries if at else entries.sum(axis=0)
-    if any(map(is_strided, others)):
+    if arrays:
         return total
     places = [v.pattern if isinstance(v, Sparse) else v.region for v in values if type(v) is not Zero]
     return Bracket(total, partial(_stored_or_boxed, result.shape, places), is_made=True)

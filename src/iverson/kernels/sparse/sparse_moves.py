@@ -8,6 +8,7 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iverson.core.op import Op
 from iverson.core.shapes import Shape, reduced_shape
@@ -16,6 +17,7 @@ from iverson.kernels.kernel_registry import register, zeros_like_result
 from iverson.kernels.sparse import sparse_slices
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, moved, read, sparse, sparse_only
 from iverson.layouts import (
+    Bracket,
     CompressedPattern,
     CooPattern,
     Pattern,
@@ -242,6 +244,29 @@ def sum(op: Op, values: Values, params: Params) -> Any:
     else:
         indices = indices[keep]
     return coalesced(moved(x, shape, indices, entries, distinct=False))
+
+
+@sparse("sum_of_stored")
+def sum_of_stored(op: Op, values: Values, params: Params) -> Any:
+    """A sum of a cotangent: of lines that store no entry, nothing is held."""
+    (x,), axis = values, params["axis"]
+    total = sum(op, values, params)
+    kept = tuple(k for k in range(x.pattern.ndim) if k not in axis)
+    if not is_strided(total) or x.dense_shape or not kept:
+        return total
+    there = lines_with_entries(x.pattern, kept)
+    return total if there is None else Bracket(total, there.reshape(total.shape), is_made=True)
+
+
+def lines_with_entries(pattern: Pattern, axes: Shape) -> NDArray[np.bool_] | None:
+    """A mask of the lines that store an entry, by the axes that number them; None where all do."""
+
+    def mask() -> NDArray[np.bool_] | None:
+        there = np.zeros([pattern.shape[k] for k in axes], bool)
+        there[tuple(pattern.coordinates[list(axes)])] = True
+        return None if there.all() else there
+
+    return pattern.once(("lines with entries", axes), mask)  # type: ignore[no-any-return]
 
 
 def _line_sums(x: Sparse, axes: list[int], entries: Array) -> Array:

@@ -18,13 +18,14 @@ from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import Op
 from iverson.core.python.caller import warn
 from iverson.core.shapes import Shape
+from iverson.kernels import line_rules
 from iverson.kernels.array_ops import ArrayOps
 from iverson.kernels.kernel_registry import zeros_like_result
 from iverson.kernels.line_rules import RULES, StoredLines, share_of_each, shares
 from iverson.kernels.sparse.merging import union
 from iverson.kernels.sparse.sparse_moves import FEW_LINES
-from iverson.kernels.sparse.sparse_operands import sparse, sparse_only
-from iverson.layouts import CooPattern, Pattern, Sparse, coalesced, counting_sorts, to_strided
+from iverson.kernels.sparse.sparse_operands import read, sparse, sparse_only
+from iverson.layouts import CooPattern, Pattern, Sparse, coalesced, counting_sorts, is_strided, to_strided
 from iverson.layouts.pattern import addresses, coordinates_of
 
 Values = tuple[Any, ...]
@@ -92,7 +93,12 @@ def _lines_of(pattern: Pattern, axis: Shape) -> Lines:
         ids = np.flatnonzero(counts)
         return Lines(order, ids, indptr[ids], counts[ids], position, kept, extents, length)
     keys = addresses(pattern.coordinates[[*kept, *axis]], (*extents, *(pattern.shape[k] for k in axis)))
-    order = slice(None)
+    return _of_keys(keys, length, kept, extents)
+
+
+def _of_keys(keys: Array, length: int, axes: Shape, extents: Shape) -> Lines:
+    """Lines of this length, by the number of each entry: that of its line times the length, and its place."""
+    order: Array | slice = slice(None)
     if (keys[1:] < keys[:-1]).any():
         keys, order = counting_sorts.in_order(keys)
     line, position = np.divmod(keys, max(length, 1))
@@ -100,7 +106,7 @@ def _lines_of(pattern: Pattern, axis: Shape) -> Lines:
     first[1:] = line[1:] != line[:-1]
     starts = np.flatnonzero(first)
     counts = np.diff(np.append(starts, line.size))
-    return Lines(order, line[starts], starts, counts, position, kept, extents, length)
+    return Lines(order, line[starts], starts, counts, position, axes, extents, length)
 
 
 def _prepared(x: Sparse, axis: Shape) -> tuple[Lines, Array]:
@@ -125,14 +131,18 @@ N = ArrayOps()
 
 
 class LinesOfEntries(StoredLines):
-    """Lines that store any entry, in order, for entries in order, as numbers of a dtype."""
+    """Lines that store any entry, in order, for entries in order, as numbers of a dtype.
+
+    full : how many entries each line has, if not the length of all.
+    """
 
     N = N
 
-    def __init__(self, lines: Lines, dtype: DType) -> None:
+    def __init__(self, lines: Lines, dtype: DType, full: Array | None = None) -> None:
         self._lines = lines
         self.length, self.position = lines.length, lines.position
-        self.full, self.number = float(lines.length), lines.counts.astype(dtype)
+        self.full = float(lines.length) if full is None else full
+        self.number = lines.counts.astype(dtype)
 
     @property
     def gap(self) -> Array:
@@ -178,6 +188,38 @@ def of_lines(op: Op, values: Values, params: Params) -> Any:
     of = LinesOfEntries(lines, _in_real(dtype))
     found = rule(of, entries.astype(dtype, copy=False), params).astype(result.dtype, copy=False)
     return _by_line(x, lines, found, result.shape, 0 if empty is None else empty(lines.length))
+
+
+@sparse("cross_entropy")
+def cross_entropy(op: Op, values: Values, params: Params) -> Any:
+    """By the rule that compiled graphs have too; of an example that stores no score, log of the classes."""
+    x, classes = values
+    if not isinstance(x, Sparse) or not is_strided(classes) or x.dtype.kind != "f" or 0 in x.shape:
+        return NotImplemented
+    axis = params["axis"]
+    lines, entries = _prepared(x, (axis,))
+    chosen = np.arange(x.shape[axis])[classes].ravel()
+    losses = np.full(chosen.size, np.log(lines.length), x.dtype)
+    losses[lines.ids] = line_rules.losses(LinesOfEntries(lines, x.dtype), entries, chosen[lines.ids])
+    found = line_rules.over_examples(N, losses, params["reduction"])
+    return np.reshape(found, zeros_like_result(op, values, params).shape).astype(x.dtype, copy=False)
+
+
+@sparse("segment_max")
+def segment_max(op: Op, values: Values, params: Params) -> Any:
+    """The largest of the slices in each segment, where entries that are not stored are 0."""
+    x, ids = values
+    if not isinstance(x, Sparse) or not is_strided(ids) or x.dtype.kind != "f" or 0 in x.shape:
+        return NotImplemented
+    x, shape = coalesced(sparse_only(x)), (params["count"], *x.shape[1:])
+    first, *others = x.pattern.coordinates
+    lines = _of_keys(addresses(np.stack([ids[first], *others]), shape), 1, tuple(range(len(shape))), shape)
+    sizes = np.bincount(ids, minlength=shape[0])
+    out = np.zeros(shape, x.dtype)
+    out[sizes == 0] = -np.inf
+    of = LinesOfEntries(lines, x.dtype, full=sizes[lines.ids // prod(shape[1:])])
+    out.reshape(-1)[lines.ids] = of.extreme(x.entries[lines.order], largest=True)
+    return out
 
 
 @sparse("extremum_shares")
@@ -242,18 +284,15 @@ def _of_entries(x: Sparse, lines: Lines, top: Array, share: Array) -> Array:
 
 
 def _at(x: Sparse, lines: Lines, top: Array, share: Array, pattern: Pattern) -> Array:
-    """The shares at the entries of a pattern, of zeros that are not stored among them."""
-    at, there = x.pattern.find(pattern.keys)
-    stored = _of_entries(x, lines, top, share)
-    out = stored[at] if stored.size else np.zeros(pattern.count, x.dtype)
-    missing = np.flatnonzero(~there)
-    if missing.size:
-        wanted = addresses(pattern.coordinates[list(lines.axes)][:, missing], lines.extents)
-        out[missing] = 1 / max(lines.length, 1)
-        line = np.searchsorted(lines.ids, wanted)
-        line[line == lines.ids.size] = 0
-        held = lines.ids[line] == wanted if lines.ids.size else np.zeros(wanted.shape, bool)
-        out[missing[held]] = np.where(top == 0, share, 0)[line[held]]
+    """The shares at the entries of a pattern, of zeros that are not stored among them: in lines without
+    entries, all have one."""
+    number = addresses(pattern.coordinates[list(lines.axes)], lines.extents)
+    line = np.searchsorted(lines.ids, number)
+    line[line == lines.ids.size] = 0
+    there = lines.ids[line] == number if lines.ids.size else np.zeros(number.shape, bool)
+    tops, parts = np.zeros(number.shape, x.dtype), np.full(number.shape, 1 / max(lines.length, 1), x.dtype)
+    tops[there], parts[there] = top[line[there]], share[line[there]]
+    out: Array = share_of_each(N, read(x, pattern, x.shape), tops, parts)
     return out
 
 

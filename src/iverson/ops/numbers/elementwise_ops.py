@@ -27,6 +27,7 @@ from iverson.core.table import define, derived
 from iverson.kernels import compiled_elementwise
 from iverson.kernels.sparse.broadcast_patterns import extent, stretched
 from iverson.layouts import Sparse, support_of
+from iverson.ops.numbers.reduction_ops import is_stored
 from iverson.ops.rules import loops, notation
 from iverson.ops.rules.entry_maps import ELEMENTWISE, Elementwise
 
@@ -101,6 +102,11 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
     return abstract
 
 
+def _summed(g: Any, axis: Shape, *, keepdims: bool) -> Any:
+    op = namespace.sum_of_stored if is_stored(g) else namespace.sum
+    return op(g, axis=axis, keepdims=keepdims)
+
+
 @derived
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     """g summed over the axes along which an operand of ``shape`` was broadcast."""
@@ -110,12 +116,12 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
         return g
     lead = len(own) - len(shape)
     if lead:
-        g = namespace.sum_of_stored(g, tuple(range(lead)), False)
+        g = _summed(g, tuple(range(lead)), keepdims=False)
         own = own[lead:]
         if own == shape:
             return g
     stretched = tuple([k for k, n in enumerate(shape) if n == 1 != own[k]])
-    return namespace.sum_of_stored(g, stretched, True) if stretched else g
+    return _summed(g, stretched, keepdims=True) if stretched else g
 
 
 def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.entries import Stored
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import DTypeError
 from iverson.core.op import Op, Sample
@@ -17,6 +18,8 @@ from iverson.core.relations import Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.kernels import strided
+from iverson.layouts import Pattern
+from iverson.ops.numbers.reduction_ops import Ops, Value, at_entries, pattern_of_entries, weights_at
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples
 from iverson.ops.rules.entry_maps import ALONG, REDUCED
@@ -101,10 +104,47 @@ def _cross_entropy_vjp(F: Any, g: Any, _y: Any, x: Any, classes: Any, *, axis: i
     return g * F.softmax_error(x, classes, axis=axis)
 
 
-def _cross_entropy_jvp(F: Any, t: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+def _errors_at(F: Ops, x: Value, classes: Value, pattern: Pattern, axis: int) -> Value:
+    """The derivatives at the entries of a pattern: their weights, less 1 at those of an example's class."""
+    weights = weights_at(F, F.logsumexp(x, axis=(axis,), keepdims=False), x, pattern, (axis,), False)
+    classes = at_entries(F, F.squeeze(classes, axis=(axis,)), pattern, (axis,), False)
+    places = F.reshape(F.along(pattern, axis), shape=pattern.stored_shape)
+    return weights - F.astype(F.equal(places, classes), dtype=x.dtype)
+
+
+def _cross_entropy_within(
+    F: Ops,
+    _rule: Any,
+    wanted: Any,
+    _i: int,
+    g: Value,
+    _y: Value,
+    x: Value,
+    classes: Value,
+    *,
+    axis: int,
+    reduction: str,
+) -> Value:
+    if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim:
+        return NotImplemented
+    pattern = wanted.pattern
+    if reduction == "none":
+        g = at_entries(F, g, pattern, (axis,), False)
+    else:
+        g = _averaged(F, g, classes.shape, reduction)
+    return F.with_entries(g * _errors_at(F, x, classes, pattern, axis), pattern)
+
+
+def _cross_entropy_jvp(
+    F: Ops, t: Value, _y: Value, x: Value, classes: Value, *, axis: int, reduction: str
+) -> Value:
+    pattern = pattern_of_entries(t)
+    if pattern is None:
+        t = t * F.softmax_error(x, classes, axis=axis)
+    else:
+        t = F.with_entries(F.entries_at(t, pattern) * _errors_at(F, x, classes, pattern, axis), pattern)
     over = (axis,) if reduction == "none" else tuple(range(x.ndim))
-    dy = F.sum(t * F.softmax_error(x, classes, axis=axis), axis=over, keepdims=False)
-    return _averaged(F, dy, classes.shape, reduction)
+    return _averaged(F, F.sum(t, axis=over, keepdims=False), classes.shape, reduction)
 
 
 def _batched_cross_entropy(
@@ -141,6 +181,7 @@ define(
         abstract=_cross_entropy_abstract,
         vjp=(_cross_entropy_vjp, None),
         jvp=(_cross_entropy_jvp, None),
+        vjp_at=_cross_entropy_within,
         entry_map=Losses(),
         batch=_batched_cross_entropy,
         loops=loops.cross_entropy,

@@ -110,38 +110,6 @@ def pattern_of_entries(x: Value) -> Pattern | None:
     return None if pattern is None or pattern.ndim != x.ndim else distinct(pattern)
 
 
-@derived
-def sum_of_stored(g: Value, axis: Shape, keepdims: bool) -> Value:
-    """The sum of a cotangent: in lines of which none of its entries is stored, nothing is held."""
-    total = namespace.sum(g, axis=axis, keepdims=keepdims)
-    pattern = pattern_of_entries(g)
-    kept = tuple(k for k in range(g.ndim) if k not in axis)
-    if pattern is None or not kept or is_stored(total):
-        return total
-    there = _lines_with_entries(pattern, kept)
-    if there is None:
-        return total
-    return namespace.bracket(namespace.reshape(there, shape=total.shape), total, negated=False)
-
-
-def _lines_with_entries(pattern: Pattern, kept: Shape) -> Value | None:
-    """Which lines store an entry, by the axes that number them; None where all do."""
-    indices = [namespace.along(pattern, k) for k in kept]
-    shape = tuple(pattern.shape[k] for k in kept)
-    if pattern.is_symbol:
-        counts = namespace.scatter_add(
-            np.ones(pattern.count), *indices, axes=tuple(range(len(kept))), shape=shape
-        )
-        return namespace.greater(counts, 0)
-
-    def there() -> Any:
-        mask = np.zeros(shape, bool)
-        mask[tuple(indices)] = True
-        return None if mask.all() else mask
-
-    return pattern.once(("lines with entries", kept), there)
-
-
 def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
     """For each entry of a pattern, or slice over dense axes of these extents, what a reduced array holds for
     the line that it is in."""
@@ -174,19 +142,23 @@ def _sum_within(
     return F.with_entries(at_entries(F, g, pattern, axis, keepdims, dense), pattern)
 
 
-define(
-    Op(
-        name="sum",
-        forward=lambda x, *, axis, keepdims: np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims),
-        abstract=abstract_reduced,
-        vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
-        linear_in=LINEAR,
-        entry_map=Summed(region_images.summed),
-        vjp_at=_sum_within,
-        te=reduction("sum"),
-        samples=_normal,
+# The second is of cotangents that are stored: where no entry of a line is, its sum is left out.
+for _name in ("sum", "sum_of_stored"):
+    define(
+        Op(
+            name=_name,
+            forward=lambda x, *, axis, keepdims: np.add.reduce(
+                x, axis=axis, dtype=x.dtype, keepdims=keepdims
+            ),
+            abstract=abstract_reduced,
+            vjp=(lambda F, g, _y, _x, *, axis, keepdims: F.expand_reduced(g, _x.shape, axis, keepdims),),
+            linear_in=LINEAR,
+            entry_map=Summed(region_images.summed),
+            vjp_at=_sum_within,
+            te=reduction("sum"),
+            samples=_normal,
+        )
     )
-)
 
 
 def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
@@ -300,11 +272,12 @@ def _logsumexp_within(
     if not isinstance(wanted, Stored) or not axis or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
-    weights = F.conj(_weights_at(F, y, x, pattern, axis, keepdims))
+    weights = F.conj(weights_at(F, y, x, pattern, axis, keepdims))
     return F.with_entries(at_entries(F, g, pattern, axis, keepdims) * weights, pattern)
 
 
-def _weights_at(F: Ops, y: Value, x: Value, pattern: Pattern, axis: Shape, keepdims: bool) -> Value:
+def weights_at(F: Ops, y: Value, x: Value, pattern: Pattern, axis: Shape, keepdims: bool) -> Value:
+    """The weights of a softmax at the entries of a pattern, from the logsumexp of lines."""
     lines = at_entries(F, F.where(F.equal(y, -np.inf), 0.0, y), pattern, axis, keepdims)
     return F.exp(F.entries_at(x, pattern) - lines)
 
@@ -314,7 +287,7 @@ def _logsumexp_jvp(F: Ops, t: Value, y: Value, x: Value, *, axis: Shape, keepdim
     if pattern is None:
         t = t * _weights(F, y, x, axis, keepdims)
     else:
-        weights = _weights_at(F, y, x, pattern, axis, keepdims)
+        weights = weights_at(F, y, x, pattern, axis, keepdims)
         t = F.with_entries(F.entries_at(t, pattern) * weights, pattern)
     return F.sum(t, axis=axis, keepdims=keepdims)
 
