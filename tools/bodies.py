@@ -20,10 +20,10 @@ import iverson as iv
 from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.graph.passes import graph_rules
-from iverson.graph.sparse import sparse_lowering
+from iverson.graph.sparse import line_reductions, sparse_lowering
 from iverson.kernels import entry_rules, line_rules, packed
 from iverson.kernels.kernel_registry import ANY_OP, registered
-from iverson.kernels.sparse import sparse_elementwise
+from iverson.kernels.sparse import sparse_elementwise, sparse_reductions
 from iverson.layouts import Sparse, layouts
 
 #: Layouts of which compiled graphs have partial values, and the layouts that are sparse.
@@ -57,8 +57,14 @@ def compiled(op: Op, name: str, kind: type) -> set[Callable[..., Any]]:
 
 #: Kernels and rules of graphs that only say of what, and where, a shared rule is carried out.
 SHARED = {
+    line_reductions._cross_entropy: line_rules.losses,
+    line_reductions._segment_max: line_rules.StoredLines.extreme,
+    line_reductions._shares: line_rules.share_of_each,
     packed.elementwise: entry_rules.elementwise,
     sparse_elementwise.elementwise: entry_rules.elementwise,
+    sparse_reductions.cross_entropy: line_rules.losses,
+    sparse_reductions.extremum_shares_at: line_rules.share_of_each,
+    sparse_reductions.segment_max: line_rules.StoredLines.extreme,
     sparse_lowering._elementwise: entry_rules.elementwise,
 }
 

@@ -20,7 +20,9 @@ from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.layouts import Sparse, Zero, is_strided, layouts_by_type, to_strided
 
-Kernel = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
+Values = tuple[Any, ...]
+Params = dict[str, Any]
+Kernel = Callable[[Op, Values, Params], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
 #: What `_kernels_for` found, by the name and family of an op and the types of its operands.
@@ -197,7 +199,7 @@ def run_in_layouts(
     return NotImplemented
 
 
-def _of_other_terms(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def _of_other_terms(op: Op, values: Values, params: Params) -> Any:
     """A sum without the terms that are zero."""
     terms = tuple([v for v in values if type(v) is not Zero])
     return in_dtype(run(op, terms, params), _facts(op, values, params).dtype)

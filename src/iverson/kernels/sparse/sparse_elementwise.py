@@ -263,9 +263,9 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
     Without arrays, it is a selection: neither a box nor a pattern holds the zeros around it.
     """
     if Box in map(type, values):
-        stored = tuple(map(_stored_entries, values))
-        if all(map(_may_be_zero, stored)):
-            return elementwise(op, stored, params)
+        terms = tuple(map(_stored_entries, values))
+        if all(map(_may_be_zero, terms)):
+            return elementwise(op, terms, params)
     elif prod(getattr(values[0], "shape", ())) < _FEW:
         return NotImplemented
     result = zeros_like_result(op, values, params)
@@ -278,13 +278,14 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     if not boxes and all(entries_in_memory(v) < v.size for v in arrays):  # which says what is made dense
         return NotImplemented
-    total = _of_terms(op, [None if _may_be_zero(v) else to_strided(v) for v in values], params)
+    whole = tuple([None if _may_be_zero(v) else to_strided(v) for v in values])
+    total = _of_terms(op, whole, params)
     total = total.astype(result.dtype, copy=False)
     for k, v in enumerate(values):
         if isinstance(v, Sparse):
             v = coalesced(v)
             at = tuple(v.pattern.coordinates)
-            entries = _of_terms(op, [v.entries if j == k else None for j in range(len(values))], params)
+            entries = _of_terms(op, (None,) * k + (v.entries,) + (None,) * (len(values) - k - 1), params)
             total[at] += entries if at else entries.sum(axis=0)
     if arrays:
         return total
@@ -296,7 +297,7 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
 _FEW = 1 << 16
 
 
-def _of_terms(op: Op, terms: Sequence[Any], params: Params) -> Any:
+def _of_terms(op: Op, terms: Values, params: Params) -> Any:
     """A sum of some terms; None for others."""
     if op.linear_in == JOINTLY:
         return op.forward(*[x for x in terms if x is not None], **params)

@@ -198,11 +198,11 @@ def cross_entropy(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     axis = params["axis"]
     lines, entries = _prepared(x, (axis,))
-    chosen = np.arange(x.shape[axis])[classes].ravel()
-    losses = np.full(chosen.size, np.log(lines.length), x.dtype)
-    losses[lines.ids] = line_rules.losses(LinesOfEntries(lines, x.dtype), entries, chosen[lines.ids])
-    found = line_rules.over_examples(N, losses, params["reduction"])
-    return np.reshape(found, zeros_like_result(op, values, params).shape).astype(x.dtype, copy=False)
+    numbers = np.arange(x.shape[axis])[classes].ravel()
+    losses = np.full(numbers.size, np.log(lines.length), x.dtype)
+    losses[lines.ids] = line_rules.losses(LinesOfEntries(lines, x.dtype), entries, numbers[lines.ids])
+    loss = line_rules.over_examples(N, losses, params["reduction"])
+    return np.reshape(loss, zeros_like_result(op, values, params).shape).astype(x.dtype, copy=False)
 
 
 @sparse("segment_max")
