@@ -12,7 +12,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import JOINTLY, Op
@@ -40,6 +39,7 @@ from iverson.layouts.pattern import addresses, index_dtype, matches
 
 Values = tuple[Any, ...]
 Params = dict[str, Any]
+Array = np.ndarray[Any, Any]
 
 
 def _may_be_zero(value: Any) -> bool:
@@ -304,7 +304,7 @@ def _of_terms(op: Op, terms: Values, params: Params) -> Any:
     return op.forward(*[0 if x is None else x for x in terms], **params)
 
 
-def _stored_or_boxed(shape: Shape, places: Sequence[Pattern | Region]) -> NDArray[np.bool_]:
+def _stored_or_boxed(shape: Shape, places: Sequence[Pattern | Region]) -> Array:
     """A mask of the entries that some patterns and regions hold."""
     mask = np.zeros(shape, bool)
     for place in places:

@@ -8,7 +8,6 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iverson.core.op import Op
 from iverson.core.shapes import Shape, reduced_shape
@@ -258,10 +257,10 @@ def sum_of_stored(op: Op, values: Values, params: Params) -> Any:
     return total if there is None else Bracket(total, there.reshape(total.shape), is_made=True)
 
 
-def lines_with_entries(pattern: Pattern, axes: Shape) -> NDArray[np.bool_] | None:
+def lines_with_entries(pattern: Pattern, axes: Shape) -> Array | None:
     """A mask of the lines that store an entry, by the axes that number them; None where all do."""
 
-    def mask() -> NDArray[np.bool_] | None:
+    def mask() -> Array | None:
         there = np.zeros([pattern.shape[k] for k in axes], bool)
         there[tuple(pattern.coordinates[list(axes)])] = True
         return None if there.all() else there
