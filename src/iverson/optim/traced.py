@@ -7,7 +7,7 @@ gradient may be nonzero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -26,6 +26,8 @@ from iverson.layouts import Zero, support_of
 from iverson.masked import MaskedTensor
 from iverson.optim.touched_parts import spread_state
 
+#: The equation that made each value of a trace.
+Makers = Mapping[Any, Any]
 #: Ops whose result is their operand.
 SAME = ("identity", "copy", "selected")
 
@@ -33,18 +35,23 @@ SAME = ("identity", "copy", "selected")
 def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
     """Write down a step of an optimizer on these gradients, None where there is none."""
     with recording(False):
-        for k, (p, g) in enumerate(zip(opt.params, gradients, strict=True)):
-            if g is not None:
-                _step(opt, k, p, opt._checked(k, p, g), cells)
+        checked = [
+            (k, p, opt._checked(k, p, g))
+            for k, (p, g) in enumerate(zip(opt.params, gradients, strict=True))
+            if g is not None
+        ]
+        makers = {v: e for e in cells.level.equations for v in e.results}
+        for k, p, g in checked:
+            _step(opt, k, p, g, cells, makers)
         count = cells.take(opt._count)
         count += 1
     known = [(own, own._facts) for own in {id(own): own for own in (opt, *opt._groups)}.values()]
     cells.guards.append(lambda: all(own._facts is facts for own, facts in known))
 
 
-def _step(opt: Any, k: int, p: Any, g: Any, cells: Any) -> None:
+def _step(opt: Any, k: int, p: Any, g: Any, cells: Any, makers: Makers) -> None:
     plain = unwrap(p)
-    place = _place(plain, g, cells)
+    place = _place(plain, g, cells, makers)
     if place is None:
         return
     held = cells.take(plain)
@@ -141,7 +148,7 @@ class _Listed(_Whole):
         return F.gather(total, one, axes=(0,))
 
 
-def _place(plain: Any, g: Any, cells: Any) -> _Whole | None:
+def _place(plain: Any, g: Any, cells: Any, makers: Makers) -> _Whole | None:
     """The part of a parameter that a gradient has; None for nothing."""
     value, shape = value_of(unwrap(g)), plain.shape
     support = support_of(value)
@@ -167,18 +174,16 @@ def _place(plain: Any, g: Any, cells: Any) -> _Whole | None:
         region = support.region
         cut = [k for k, n in enumerate(shape) if (region.start[k], region.stop[k]) != (0, n)]
         return _Box(region.slices[: cut[-1] + 1]) if cut else _Whole()
-    found = _added(getattr(value, "value", None), cells.level, {})
+    found = _added(getattr(value, "value", None), cells.level, makers)
     if not found:
         return _Whole()
     lists = [concat(list(each), axis=0) if len(found) > 1 else each[0] for each in zip(*found, strict=True)]
     return _Listed(lists[1:], lists[0], shape)
 
 
-def _added(value: Any, level: Any, makers: dict[Any, Any]) -> list[list[Any]]:
+def _added(value: Any, level: Any, makers: Makers) -> list[list[Any]]:
     """If a value of a trace is zero but for what is added at places that index arrays name: of each addition
     the entries, one after the other, and the index arrays; else nothing."""
-    if not makers:
-        makers.update((v, e) for e in level.equations for v in e.results)
     e = makers.get(value)
     if e is None:
         return []

@@ -11,6 +11,7 @@ left there.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -99,54 +100,91 @@ def overwritten(program: Program, pairs: Sequence[tuple[Buffer, Buffer]]) -> tup
 
     Returns the program, and the name of the input in whose memory each such output is.
     """
-    taken: dict[str, str] = {}
+    donation = _Donation(program)
     for source, out in pairs:
-        if source.name in taken.values() or out.name in taken:
-            continue
-        found = _overwritten(program, source, out)
-        if found is not None:
-            program = found
-            taken[out.name] = source.name
-    return program, taken
+        if source not in donation.names and out not in donation.names:
+            donation.try_in(source, out)
+    return donation.program(), {b.name: a.name for a, b in donation.taken}
 
 
-def _overwritten(program: Program, source: Buffer, out: Buffer) -> Program | None:
-    program = _sunk(program, source, out)
-    reads = [k for k, s in enumerate(program.steps) if source in uses((s,))]
-    own = [k for k, s in enumerate(program.steps) if out in uses((s,))]
-    if not own or (reads and reads[-1] > own[0]):
-        return None
-    steps = list(program.steps)
-    if reads and reads[-1] == own[0]:
-        merged = _merged(steps[own[0]], source, out)
-        if merged is None:
-            return None
-        steps[own[0]] = merged
-    both = replace(source, role="inout")
-    names = {source: both, out: both}
-    kept = [s for s in steps if not (isinstance(s, Nest) and is_nothing(s.kernel))]
-    moved = [mapped(s, lambda v: replace(v, buffer=names.get(v.buffer, v.buffer))) for s in kept]
-    buffers = tuple(both if b == source else b for b in program.buffers if b != out)
-    return replace(program, buffers=buffers, steps=tuple(moved))
+class _Donation:
+    """Outputs of a program, one after the other, in the memory of inputs: all uses are indexed once.
 
+    Steps are numbered as they stand first, and stay so; where one stands is told by its key: a tuple that
+    begins with the number of a step that it stands behind, or its own.
+    """
 
-def _sunk(program: Program, source: Buffer, out: Buffer) -> Program:
-    """The program with the one step that makes an output behind the last read of an input, if it may be."""
-    steps = list(program.steps)
-    last = max((k for k, s in enumerate(steps) if source in uses((s,))), default=-1)
-    own = [k for k, s in enumerate(steps) if out in uses((s,))]
-    if len(own) != 1 or own[0] >= last:
-        return program
-    (first,) = own
-    step = steps[first]
-    if not isinstance(step, Nest | Product):
-        return program
-    read, written = ({v.buffer for v in views} for views in reads_and_writes(step))
-    between = steps[first + 1 : last + 1]
-    for s in between:
-        if not uses((s,)).keys().isdisjoint(written) or not writes(s).isdisjoint(read):
-            return program
-    return replace(program, steps=(*steps[:first], *between, step, *steps[last + 1 :]))
+    def __init__(self, program: Program) -> None:
+        self.given = program
+        self.steps = list(program.steps)
+        self.keys: list[tuple[int, ...]] = [(k,) for k in range(len(self.steps))]
+        self.names: dict[Buffer, Buffer] = {}
+        self.taken: list[tuple[Buffer, Buffer]] = []
+        self.uses: defaultdict[Buffer, list[int]] = defaultdict(list)
+        self.writes: defaultdict[Buffer, list[int]] = defaultdict(list)
+        for k, step in enumerate(self.steps):
+            for b in uses((step,)):
+                self.uses[b].append(k)
+            for b in writes(step):
+                self.writes[b].append(k)
+
+    def try_in(self, source: Buffer, out: Buffer) -> None:
+        """Make an output in the memory of an input, where that is read no more."""
+        key = self.keys.__getitem__
+        if not self.uses[out]:
+            return
+        first = min(self.uses[out], key=key)
+        last = max(self.uses[source], key=key, default=first)
+        if key(first) < key(last):
+            if not self._may_sink(first, out, last):
+                return
+            sunk = (*key(last), -len(self.taken) - 1)  # right behind the last read
+        else:
+            sunk = key(first)
+        if first in self.uses[source]:
+            merged = _merged(self.steps[first], source, out)
+            if merged is None:
+                return
+            self.steps[first] = merged
+        self.keys[first] = sunk
+        both = replace(source, role="inout")
+        self.names[source] = self.names[out] = both
+        self.taken.append((source, out))
+        for index in (self.uses, self.writes):
+            index[both] = [*index.pop(source, ()), *index.pop(out, ())]
+
+    def _may_sink(self, k: int, out: Buffer, last: int) -> bool:
+        """True if a step that alone makes an output may stand behind another one: nothing between uses what
+        it writes, or writes what it reads."""
+        step = self.steps[k]
+        if len(self.uses[out]) != 1 or not isinstance(step, Nest | Product):
+            return False
+        start, stop = self.keys[k], self.keys[last]
+
+        def is_between(places: Sequence[int]) -> bool:
+            return any(start < self.keys[n] <= stop for n in places)
+
+        read, written = (
+            {self.names.get(v.buffer, v.buffer) for v in views} for views in reads_and_writes(step)
+        )
+        return not any(is_between(self.uses[b]) for b in written) and not any(
+            is_between(self.writes[b]) for b in read
+        )
+
+    def program(self) -> Program:
+        """The program with all of them."""
+        if not self.taken:
+            return self.given
+        order = sorted(range(len(self.steps)), key=self.keys.__getitem__)
+        kept = [
+            s
+            for s in map(self.steps.__getitem__, order)
+            if not (isinstance(s, Nest) and is_nothing(s.kernel))
+        ]
+        named = [mapped(s, lambda v: replace(v, buffer=self.names.get(v.buffer, v.buffer))) for s in kept]
+        outputs = {out for _, out in self.taken}
+        buffers = tuple(self.names.get(b, b) for b in self.given.buffers if b not in outputs)
+        return replace(self.given, buffers=buffers, steps=tuple(named))
 
 
 def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:

@@ -19,6 +19,7 @@ Values of a native segment are dense: a known support is a bound, and the entrie
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -436,16 +437,21 @@ def _donations(graph: Graph, donated: Mapping[int, int], kinds: Kinds) -> list[t
     """
     steps = [e for e in graph.equations if kinds.of(e) == "library"]
     kept = {x for e in steps for x in e.operands} | set(graph.outputs) if donated else set()
-    wanted: list[tuple[Value, Value]] = []
+    alike: defaultdict[Any, list[Value]] = defaultdict(list)
+    for x in graph.outputs if donated else ():
+        if type(x) is Value:
+            alike[x.shape, x.dtype].append(x)
+    first: list[tuple[Value, Value]] = []
     others: list[tuple[Value, Value]] = []
     for k, n in donated.items():
         v = graph.inputs[k]
         if v in kept:
             continue
-        for m, x in enumerate(graph.outputs):
-            if type(x) is Value and (x.shape, x.dtype) == (v.shape, v.dtype):
-                (wanted if m == n else others if n < 0 else []).append((v, x))
-    return wanted + others
+        if n < 0:
+            others += [(v, x) for x in alike[v.shape, v.dtype]]
+        elif type(x := graph.outputs[n]) is Value and (x.shape, x.dtype) == (v.shape, v.dtype):
+            first.append((v, x))
+    return first + others
 
 
 def _nothing(_params: Any) -> None:
