@@ -20,10 +20,10 @@ import iverson as iv
 from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.graph.passes import graph_rules
-from iverson.graph.sparse import line_reductions, sparse_lowering
+from iverson.graph.sparse import line_reductions, sampled_products, sparse_lowering
 from iverson.kernels import entry_rules, line_rules, packed
 from iverson.kernels.kernel_registry import ANY_OP, registered
-from iverson.kernels.sparse import sparse_elementwise, sparse_reductions
+from iverson.kernels.sparse import sparse_elementwise, sparse_products, sparse_reductions
 from iverson.layouts import Sparse, layouts
 
 #: Layouts of which compiled graphs have partial values, and the layouts that are sparse.
@@ -57,6 +57,10 @@ def compiled(op: Op, name: str, kind: type) -> set[Callable[..., Any]]:
 
 #: Kernels and rules of graphs that only say of what, and where, a shared rule is carried out.
 SHARED = {
+    sampled_products.sampled_product: entry_rules.product_at,
+    sparse_lowering._matmul: entry_rules.product,
+    sparse_products.matmul: entry_rules.product,
+    sparse_products.sampled_sparse: entry_rules.product_at,
     line_reductions._cross_entropy: line_rules.losses,
     line_reductions._segment_max: line_rules.StoredLines.extreme,
     line_reductions._shares: line_rules.share_of_each,

@@ -213,7 +213,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "iverson.kernels.sparse.sparse_products": {
         "delete the guard: if x.pattern.layout == layout": "a shortcut: what is in the layout stays so",
-        "delete the guard: if len(s.shape) == b.ndim": "a shortcut: a matrix is a batch of one",
         "drop: is_strided(values": "a shortcut: what is strided stays so",
         "0 -> 1 in a: Any = values[0] if sparse_a": "a shortcut: what is strided stays so",
         "1 -> 2 in stop = max(": "how many terms are computed at a time",

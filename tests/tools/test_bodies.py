@@ -11,11 +11,11 @@ from tools.bodies import bodies, table
 
 #: Of how many ops a layout has more than one body, at most.
 SEVERAL = {
-    "coo": 16,
-    "csr": 16,
-    "csc": 16,
-    "bsr": 16,
-    "bsc": 16,
+    "coo": 14,
+    "csr": 14,
+    "csc": 14,
+    "bsr": 14,
+    "bsc": 14,
     "box": 4,
     "packed": 0,
     "bracket": 3,

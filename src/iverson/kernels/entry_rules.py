@@ -5,6 +5,7 @@ Which entries a result stores is found by kernels; graphs ask them (`deferred_pa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,4 +39,42 @@ def elementwise(
     return op(*entries)
 
 
-__all__ = ["elementwise"]
+class StoredMatrices(ABC):
+    """Products with stored matrices, or batches of them, by their rows."""
+
+    @abstractmethod
+    def times(self, s: Operand, x: Entries) -> Entries:
+        """Stored matrices times dense ones."""
+
+    @abstractmethod
+    def times_at(self, s: Operand, x: Entries, places: Places) -> Entries:
+        """Some entries of the product of a stored matrix with a dense one."""
+
+    @abstractmethod
+    def turned(self, s: Operand) -> Operand:
+        """Stored matrices, transposed."""
+
+    @abstractmethod
+    def transposed(self, x: Entries) -> Entries:
+        """Dense matrices, transposed."""
+
+    @abstractmethod
+    def turned_places(self, places: Places) -> Places:
+        """Places in the transposed matrix."""
+
+
+def product(N: StoredMatrices, s: Operand, x: Entries, is_first: bool) -> Entries:
+    """The product of stored and dense matrices; the stored ones are the first factor or the second."""
+    if is_first:
+        return N.times(s, x)
+    return N.transposed(N.times(N.turned(s), N.transposed(x)))
+
+
+def product_at(N: StoredMatrices, s: Operand, x: Entries, places: Places, is_first: bool) -> Entries:
+    """Some entries of such a product."""
+    if is_first:
+        return N.times_at(s, x, places)
+    return N.times_at(N.turned(s), N.transposed(x), N.turned_places(places))
+
+
+__all__ = ["StoredMatrices", "elementwise", "product", "product_at"]

@@ -16,11 +16,57 @@ from typing import Any
 import numpy as np
 
 from iverson.core.entries import NOTHING
-from iverson.graph.ir.entry_ops import stored_read, stored_row_samples, stored_samples
+from iverson.graph.ir.entry_ops import stored_product, stored_read, stored_row_samples, stored_samples
 from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.sparse.calling_convention import Pairs
 from iverson.graph.sparse.lowering_state import Opening, is_stored, pattern_of
+from iverson.kernels import entry_rules
 from iverson.layouts import CooPattern, Pattern
+
+#: A pattern, and the entries on it.
+OnPattern = tuple[Pattern, Value]
+
+
+class Matrices(entry_rules.StoredMatrices):
+    """Entries on patterns, and values of a graph."""
+
+    def __init__(self, o: Opening) -> None:
+        self.o = o
+
+    def times(self, s: OnPattern, x: Value) -> Value:
+        """By the op `stored_product`."""
+        (p, entries), o = s, self.o
+        starts, columns, *order = o.rows(p)
+        shape = p.shape[:-1]
+        return o.bind(stored_product, entries, starts, columns, x, *order, shape=shape, blocks=_blocks(p))
+
+    def times_at(self, s: OnPattern, x: Value, places: Sequence[Value]) -> Value:
+        """By the op `stored_row_samples`."""
+        (p, entries), o = s, self.o
+        starts, columns, *order = o.rows(p)
+        return o.bind(stored_row_samples, entries, starts, columns, x, *places, *order, blocks=_blocks(p))
+
+    def turned(self, s: OnPattern) -> OnPattern:
+        """On the pattern's transpose."""
+        p, entries = s
+        return p.permuted(_turned(p.ndim)), self.o.turned(p, entries)
+
+    def transposed(self, x: Value) -> Value:
+        """With its last two axes in the other order."""
+        return self.o.bind("permute_dims", x, axes=_turned(len(x.shape)))
+
+    def turned_places(self, places: Sequence[Value]) -> Sequence[Value]:
+        """Columns, then rows."""
+        return places[::-1]
+
+
+def _blocks(p: Pattern) -> tuple[int, int]:
+    return (p.blocksize if p.layout == "bsr" else None) or (1, 1)
+
+
+def _turned(ndim: int) -> tuple[int, ...]:
+    """The axes with the last two in the other order."""
+    return (*range(ndim - 2), ndim - 1, ndim - 2)
 
 
 def sampled_product(o: Opening, e: Equation) -> bool:
@@ -45,16 +91,9 @@ def _of_rows(o: Opening, e: Equation, at: Sequence[Any]) -> bool:
     a, b = e.operands[:2]
     if not len(a.shape) == len(b.shape) == len(at) == 2:
         return False
-    if is_stored(a):
-        q, entries, dense = pattern_of(a), o.open(a), o.given(b)
-    else:  # the columns of b are the rows of its transpose
-        at = at[::-1]
-        q, entries = pattern_of(b).permuted((1, 0)), o.turned(pattern_of(b), o.open(b))
-        dense = o.bind("permute_dims", o.given(a), axes=(1, 0))
-    blocks = (q.blocksize if q.layout == "bsr" else None) or (1, 1)
-    starts, columns, *order = o.rows(q)
-    made = o.bind(stored_row_samples, entries, starts, columns, dense, *at, *order, blocks=blocks)
-    return o.is_dense(e, made)
+    s, x = (a, b) if is_stored(a) else (b, a)
+    stored = pattern_of(s), o.open(s)
+    return o.is_dense(e, entry_rules.product_at(Matrices(o), stored, o.given(x), at, s is a))
 
 
 def kron_sampled(o: Opening, e: Equation) -> bool:

@@ -26,13 +26,14 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
 from iverson.graph.ir.derivative_interface import where_held
-from iverson.graph.ir.entry_ops import stored_find, stored_product, stored_read, stored_rows
+from iverson.graph.ir.entry_ops import stored_find, stored_read, stored_rows
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.ir.pattern_binding import bounds
 from iverson.graph.native.step_kinds import Kinds
 from iverson.graph.sparse import line_reductions, sampled_products
 from iverson.graph.sparse.calling_convention import Into, Move, OnPatterns, Places, numbered
 from iverson.graph.sparse.lowering_state import Opening, Rule, is_stored, pattern_of
+from iverson.graph.sparse.sampled_products import Matrices
 from iverson.graph.sparse.sparse_control_flow import names_patterns, opened_block, steps_read
 from iverson.kernels import entry_rules
 from iverson.kernels.index_keys import key_shape
@@ -182,30 +183,10 @@ def _matmul(o: Opening, e: Equation) -> bool:
         return False
     if p.ndim > 2 and s.shape[:-2] != e.results[0].shape[:-2]:
         return False
-    x, entries = o.given(x), o.open(s)
-    if s is a:
-        return o.is_dense(e, _times(o, p, entries, x))
-    if p.ndim == 2:
+    x = o.given(x)
+    if s is b and p.ndim == 2:
         x = o.reshaped(x, (prod(x.shape[:-1]), x.shape[-1]))
-    turned = _times(o, p.permuted(_turned(p.ndim)), o.turned(p, entries), _transposed(o, x))
-    return o.is_dense(e, _transposed(o, turned))
-
-
-def _times(o: Opening, p: Pattern, entries: Value, x: Value) -> Value:
-    """The entries at a pattern of matrices times dense ones."""
-    starts, columns, *order = o.rows(p)
-    blocks = p.blocksize if p.layout == "bsr" else None
-    shape = p.shape[:-1]
-    return o.bind(stored_product, entries, starts, columns, x, *order, shape=shape, blocks=blocks or (1, 1))
-
-
-def _turned(ndim: int) -> tuple[int, ...]:
-    """The axes with the last two in the other order."""
-    return (*range(ndim - 2), ndim - 1, ndim - 2)
-
-
-def _transposed(o: Opening, x: Value) -> Value:
-    return o.bind("permute_dims", x, axes=_turned(len(x.shape)))
+    return o.is_dense(e, entry_rules.product(Matrices(o), (p, o.open(s)), x, s is a))
 
 
 def _moved(o: Opening, e: Equation) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,6 +18,7 @@ from iverson.core import dtypes
 from iverson.core.counting import work
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
+from iverson.kernels import entry_rules
 from iverson.kernels.kernel_registry import register, zeros_like_result
 from iverson.kernels.sparse import sampled_sparse_products, sparse_batches, sparse_loops
 from iverson.kernels.sparse.sparse_factors import ADJOINT, Factors, factors_of
@@ -90,12 +90,11 @@ def matmul(op: Op, values: Values, params: Params) -> Any:
             b = coalesced(b)
             _report(b.entries.size * prod(a.shape[:-1]))
             return (a[..., b.pattern.indices[0]] @ b.entries).astype(dtype, copy=False)
-        turned = _times(_turned(sparse_only(b)), np.swapaxes(a, -1, -2), dtype)
-        return np.swapaxes(turned, -1, -2)
+        return entry_rules.product(MATRICES, sparse_only(b), a, False)
     if a.dense_shape and b.ndim == 2:
         _report(a.entries.size * b.shape[1])
         return a.pattern.value((a.entries @ b).astype(dtype, copy=False))
-    return _times(a if len(a.shape) == a.pattern.ndim else sparse_only(a), b, dtype)
+    return entry_rules.product(MATRICES, a if len(a.shape) == a.pattern.ndim else sparse_only(a), b, True)
 
 
 def _report(multiply_adds: int) -> None:
@@ -185,42 +184,60 @@ def _transposed(x: Any) -> Any:
     return _turned(x) if is_sparse(x) else np.swapaxes(x, -1, -2)
 
 
-def _times(s: Sparse, b: Array, dtype: Any) -> Array:
-    """Sparse matrices times dense ones."""
-    if len(s.shape) == b.ndim == 2:
-        return _times_matrix(s, b, dtype)
-    return sparse_batches.times(s, b, partial(_times_matrix, dtype=dtype))
+class _Matrices(entry_rules.StoredMatrices):
+    """Sparse values and arrays."""
 
-
-def _times_matrix(s: Sparse, b: Array, dtype: Any) -> Array:
-    width, count = b.shape[1], s.pattern.count
-    pays = count * width >= sparse_loops.WORTHWHILE and sparse_loops.compiled_for_product(
-        count, width, s.dtype, b.dtype
-    )
-    if not pays and s.dtype == b.dtype and type(s.pattern) is CooPattern and _is_first(s.pattern):
-        return _times_unsorted(s, b)
-    if not s.pattern.distinct:
-        s = coalesced(s)
-    if work.active.count:
-        _report(s.pattern.count * width)
-    if pays and _worth_turning(s.pattern, width):
-        pattern, source = converted_csr(s)
-        return sparse_loops.rows_times_matrix(
-            pattern.indptr, pattern.indices, reordered(s.entries, source), b
+    def times(self, s: Sparse, b: Array) -> Array:
+        """By rows, in compiled loops where they are worth it, else in SciPy's."""
+        if not len(s.shape) == b.ndim == 2:
+            return sparse_batches.times(s, b, self.times)
+        width, count = b.shape[1], s.pattern.count
+        pays = count * width >= sparse_loops.WORTHWHILE and sparse_loops.compiled_for_product(
+            count, width, s.dtype, b.dtype
         )
-    layout = "csc" if s.pattern.layout == "csc" else "csr"
-    if s.dtype != b.dtype:
-        return np.asarray(to_scipy(s, layout) @ b).astype(dtype, copy=False)
-    # What SciPy's operator comes down to, without what is around it: for a small product that is most.
-    pattern, source = converted_csr(s, layout)
-    out = np.zeros((s.shape[0], width), b.dtype)
-    entries = s.values if source is None else reordered(s.entries, source)
-    entries, right = np.ascontiguousarray(entries), b.ravel()
-    of_vector = width == 1  # a loop of its own: the one for several columns starts another for each entry
-    loop = getattr(counting_sorts.loops(), f"{layout}_matvec" if of_vector else f"{layout}_matvecs")
-    extents = s.shape if of_vector else (*s.shape, width)
-    loop(*extents, pattern.indptr, pattern.indices, entries, right, out.ravel())
-    return out
+        if not pays and s.dtype == b.dtype and type(s.pattern) is CooPattern and _is_first(s.pattern):
+            return _times_unsorted(s, b)
+        if not s.pattern.distinct:
+            s = coalesced(s)
+        if work.active.count:
+            _report(s.pattern.count * width)
+        if pays and _worth_turning(s.pattern, width):
+            pattern, source = converted_csr(s)
+            return sparse_loops.rows_times_matrix(
+                pattern.indptr, pattern.indices, reordered(s.entries, source), b
+            )
+        layout = "csc" if s.pattern.layout == "csc" else "csr"
+        if s.dtype != b.dtype:
+            return np.asarray(to_scipy(s, layout) @ b).astype(dtypes.result_type(s, b), copy=False)
+        # What SciPy's operator comes down to, without what is around it: for a small product that is most.
+        pattern, source = converted_csr(s, layout)
+        out = np.zeros((s.shape[0], width), b.dtype)
+        entries = s.values if source is None else reordered(s.entries, source)
+        entries, right = np.ascontiguousarray(entries), b.ravel()
+        of_vector = width == 1  # a loop of its own: the one for several columns starts another for each entry
+        loop = getattr(counting_sorts.loops(), f"{layout}_matvec" if of_vector else f"{layout}_matvecs")
+        extents = s.shape if of_vector else (*s.shape, width)
+        loop(*extents, pattern.indptr, pattern.indices, entries, right, out.ravel())
+        return out
+
+    def times_at(self, s: Sparse, b: Array, places: Pattern) -> Array:
+        """A sum over the stored entries of each row."""
+        return _row_sums(s, b.swapaxes(0, 1), places)
+
+    def turned(self, s: Sparse) -> Any:
+        """On the pattern's transpose."""
+        return _turned(s)
+
+    def transposed(self, x: Array) -> Array:
+        """A view."""
+        return np.swapaxes(x, -1, -2)
+
+    def turned_places(self, places: Pattern) -> Pattern:
+        """The pattern's transpose."""
+        return places.permuted((1, 0))
+
+
+MATRICES = _Matrices()
 
 
 def _is_first(pattern: CooPattern) -> bool:
@@ -308,13 +325,11 @@ def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
         return _read_product(a, b, pattern).reshape(pattern.stored_shape)
     if pattern.ndim > 2:
         a, b, pattern = sparse_batches.flattened(a, b, pattern, _transposed)
-    if is_sparse(a):
-        entries = _row_sums(a, b.swapaxes(0, 1), pattern)
-    elif is_sparse(b):
-        turned = pattern.permuted((1, 0))
-        entries = _row_sums(_turned(b), a, turned)
-        if pattern.blocksize:
-            entries = entries.reshape(turned.stored_shape).swapaxes(1, 2)
+    if is_sparse(a) or is_sparse(b):
+        s, x = (a, b) if is_sparse(a) else (b, a)
+        entries = entry_rules.product_at(MATRICES, s, x, pattern, s is a)
+        if s is b and pattern.blocksize:
+            entries = entries.reshape(pattern.permuted((1, 0)).stored_shape).swapaxes(1, 2)
     else:
         entries = sampled_product(a, b, pattern=pattern)
     return np.ascontiguousarray(entries).reshape(whole.stored_shape)
