@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import iverson as iv
 from iverson.autograd import grad
@@ -374,3 +375,48 @@ def test_a_small_operand_does_not_hide_a_large_one_made_dense():
             with pytest.raises(iv.errors.DensifyWarning, match="add"):
                 iv.add(s, row)
         iv.add(s, np.ones((2000, 2000)))
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_cross_entropy_of_sparse_scores(layout, reduction):
+    """Scores that are not stored are 0: lines with all, some and none of them, and classes among them."""
+    rng = np.random.default_rng(0)
+    for shape, density in (
+        ((5, 4), 0.4),
+        ((5, 4), 0.0),
+        ((5, 4), 1.0),
+        ((1, 1), 1.0),
+        ((1, 6), 0.5),
+        ((40, 30), 0.1),
+    ):
+        scores = rng.normal(size=shape) * 50 * (rng.random(shape) < density)
+        for axis in (0, 1):
+            classes = rng.integers(0, shape[axis], size=shape[1 - axis])
+            own = np.take_along_axis(scores, np.expand_dims(classes, axis), axis).squeeze(axis)
+            losses = scipy.special.logsumexp(scores, axis=axis) - own
+            expected = losses if reduction == "none" else getattr(losses, reduction)()
+            x = iv.to_layout(iv.asarray(scores), layout)
+            found = iv.nn.cross_entropy(x, classes, axis=axis, reduction=reduction)
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)
+            small = iv.nn.cross_entropy(x.astype("float32"), classes, axis=axis, reduction=reduction)
+            assert small.dtype == np.float32
+            np.testing.assert_allclose(small.numpy(), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_segment_maxima_of_sparse_slices(layout):
+    """Zeros that are not stored count where a segment has more slices than entries; an empty one is -inf."""
+    rng = np.random.default_rng(0)
+    for shape, density in (((7, 4), 0.5), ((7, 4), 0.0), ((7, 4), 1.0), ((1, 1), 1.0), ((60, 3), 0.8)):
+        slices = -np.abs(rng.normal(size=shape)) * (rng.random(shape) < density)
+        slices[0] *= -1
+        ids = rng.integers(0, 3, size=shape[0])
+        expected = np.full((5, *shape[1:]), -np.inf)
+        np.maximum.at(expected, ids, slices)
+        found = iv.segment_max(iv.to_layout(iv.asarray(slices), layout), ids, 5)
+        np.testing.assert_array_equal(found.to_dense().numpy(), expected)
+    slices[1, 2] = np.nan
+    found = iv.segment_max(iv.to_layout(iv.asarray(slices), layout), ids, 5).to_dense().numpy()
+    assert np.isnan(found[ids[1], 2])
+    assert np.isnan(found).sum() == 1
