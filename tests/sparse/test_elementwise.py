@@ -5,6 +5,7 @@ All that is stored is positive, so the entries of a result that are not 0 are th
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from dataclasses import replace
@@ -15,16 +16,18 @@ import pytest
 
 from iverson.core.region import Region
 from iverson.kernels.kernel_registry import run
-from iverson.kernels.sparse import merging
+from iverson.kernels.sparse import merging, sparse_elementwise
 from iverson.layouts import (
     Box,
     CooPattern,
     Packed,
     Sparse,
     Zero,
+    boxed,
     can_hold,
     from_strided,
     layout_of,
+    select,
     to_strided,
 )
 from iverson.ops import TABLE
@@ -227,3 +230,53 @@ def test_what_is_stored_twice_times_a_number_that_is_zero():
     for number in (0.0, 3.0):
         found = run(TABLE["multiply"], (twice, number), {})
         np.testing.assert_array_equal(to_strided(found), [[0, 3 * number], [0, 0]])
+
+
+def _mixture(kind, dtype, rng):
+    """A value of shape (4, 3) in a layout: zero in the last row, but for arrays."""
+    dense = rng.integers(1, 5, size=(4, 3)).astype(dtype)
+    if kind == "array":
+        return dense
+    if kind == "repeated array":
+        return np.broadcast_to(dense[:1], (4, 3))
+    if kind == "zero":
+        return Zero((4, 3), np.dtype(dtype))
+    if kind == "box":
+        return boxed((4, 3), Region((0, 1), (2, 3)), dense[:2, 1:])
+    if kind == "large box":
+        return boxed((4, 3), Region((0, 0), (3, 3)), dense[:3])
+    if kind == "repeats":
+        return CooPattern((4, 3), np.array([[0, 2, 0, 1], [1, 0, 1, 2]])).value(dense.ravel()[:4])
+    dense[3] = dense[0, 1] = 0
+    return from_strided(dense, kind)
+
+
+MIXTURES = ["array", "repeated array", "zero", "box", "large box", "repeats", "csr", "coo"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::iverson.errors.DensifyWarning")
+@pytest.mark.parametrize("few", [0, 1 << 16])
+@pytest.mark.parametrize("dtypes", [("float64", "float64"), ("float32", "float64"), ("int32", "complex64")])
+@pytest.mark.parametrize("name", ["add", "subtract", "add_n"])
+def test_sums_beside_other_layouts(name, dtypes, few, monkeypatch):
+    """As of arrays; where none is among the terms, nothing is held in the row in which none of them is."""
+    monkeypatch.setattr(sparse_elementwise, "_FEW", few)
+    op, rng = TABLE[name], np.random.default_rng(0)
+    for kinds in itertools.product(MIXTURES, repeat=2 if name != "add_n" else 3):
+        if not {"repeats", "csr", "coo"}.intersection(kinds):
+            continue
+        values = tuple(
+            _mixture(kind, dtype, rng) for kind, dtype in zip(kinds, (*dtypes, dtypes[0]), strict=False)
+        )
+        before = [to_strided(v).copy() for v in values]
+        found = run(op, values, {})
+        expected = op.forward(*before)
+        assert found.dtype == expected.dtype, kinds
+        np.testing.assert_array_equal(to_strided(select(found)), expected, str(kinds))
+        for v, old in zip(values, before, strict=True):
+            np.testing.assert_array_equal(to_strided(v), old)
+        if not {"array", "repeated array"}.intersection(kinds):
+            factor = np.where(np.arange(4) == 3, np.inf, 1.0)[:, None] * np.ones((4, 3))
+            product = to_strided(select(run(TABLE["multiply"], (found, factor), {})))
+            np.testing.assert_array_equal(product[:3], expected[:3])
+            assert not product[3].any(), kinds

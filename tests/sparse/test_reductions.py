@@ -12,7 +12,14 @@ import scipy.special
 
 import iverson as iv
 from iverson.autograd import grad
+from iverson.core.aval import Aval
 from iverson.core.counting import work
+from iverson.core.dispatch import value_of
+from iverson.core.errors import DTypeError
+from iverson.core.table import TABLE
+from iverson.kernels import line_rules
+from iverson.kernels.kernel_registry import run
+from iverson.layouts import to_strided
 from iverson.transforms import jvp
 from tests.conformance.product import EXHAUSTIVE, paired, some, turn
 from tests.sparse.common import LAYOUTS, checked, held
@@ -420,3 +427,63 @@ def test_segment_maxima_of_sparse_slices(layout):
     found = iv.segment_max(iv.to_layout(iv.asarray(slices), layout), ids, 5).to_dense().numpy()
     assert np.isnan(found[ids[1], 2])
     assert np.isnan(found).sum() == 1
+
+
+def _params_of(name, axis, keepdims):
+    if name in ("argmax", "argmin"):
+        return {"axis": axis[0], "keepdims": keepdims}
+    return {"axis": axis, "keepdims": keepdims, **({"squared": keepdims} if name == "deviation" else {})}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::iverson.errors.DensifyWarning")
+@pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("name", line_rules.RULES)
+def test_reductions_of_lines_are_those_of_the_array(name, dtype):
+    op, rng = TABLE[name], np.random.default_rng(0)
+    if not _takes(op, np.dtype(dtype)):
+        return
+    for shape in ((4, 5), (1, 1), (0, 3), (3, 0), (2, 3, 4)):
+        for density in (0.0, 0.4, 1.0):
+            dense = (rng.integers(-3, 4, size=shape) * (rng.random(shape) < density)).astype(dtype)
+            for axis in ((0,), (1,), tuple(range(len(shape)))):
+                params = _params_of(name, axis, bool(axis[0]))
+                try:
+                    expected = op.forward(dense, **params)
+                except ValueError:  # of no entries
+                    continue
+                found = run(op, (value_of(iv.to_layout(iv.asarray(dense), "coo")),), params)
+                assert found.dtype == expected.dtype
+                assert found.shape == np.shape(expected)
+                found = found if isinstance(found, np.generic) else to_strided(found)
+                np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def _takes(op, dtype):
+    try:
+        op.abstract(Aval((2, 2), dtype), **_params_of(op.name, (0,), False))
+    except DTypeError:
+        return False
+    return op.name not in ("prod", "deviation", "norm", "logsumexp") or dtype.kind in "fc"
+
+
+@pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
+def test_operands_that_the_sparse_rules_do_not_take():
+    """Integers, slices without entries, and labels in other layouts give what arrays give."""
+    rng = np.random.default_rng(0)
+    sparse = lambda x: value_of(iv.to_layout(iv.asarray(x), "coo"))
+    for shape in ((6, 4), (0, 4), (6, 0)):
+        for dtype in ("int64", "float64"):
+            slices = (-rng.integers(1, 5, size=shape)).astype(dtype)
+            ids = rng.integers(0, 3, size=shape[0])
+            for x, n in ((sparse(slices), ids), (sparse(slices), sparse(ids)), (slices, sparse(ids))):
+                found = run(TABLE["segment_max"], (x, n), {"count": 4})
+                expected = TABLE["segment_max"].forward(slices, ids, count=4)
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(to_strided(found), expected)
+    scores, classes = rng.normal(size=(3, 4)), np.array([[1], [0], [3]])
+    for x, n in ((sparse(scores), sparse(classes)), (scores, sparse(classes))):
+        found = run(TABLE["cross_entropy"], (x, n), {"axis": 1, "reduction": "none"})
+        expected = TABLE["cross_entropy"].forward(scores, classes, axis=1, reduction="none")
+        np.testing.assert_allclose(found, expected)
+    empty = run(TABLE["cross_entropy"], (sparse(scores[:0]), classes[:0]), {"axis": 1, "reduction": "mean"})
+    assert empty == 0
