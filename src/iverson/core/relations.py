@@ -170,6 +170,11 @@ class Rows:
         """A row for each entry."""
         return cls(matrix, matrix.shape[0])
 
+    @classmethod
+    def empty(cls, size: int, width: int) -> Rows:
+        """No row for any entry."""
+        return cls(no_entries(0, width), size, np.empty(0, np.int64))
+
     @property
     def whole(self) -> Matrix:
         """The rows of all entries."""
@@ -181,13 +186,7 @@ class Rows:
 
     def at(self, numbers: Keys) -> Rows:
         """The rows of some entries."""
-        if self.numbers is None:
-            places = numbers
-        else:
-            at = np.searchsorted(self.numbers, numbers)
-            at[at == self.numbers.size] = 0
-            there = self.numbers[at] == numbers if self.numbers.size else np.zeros(numbers.shape, bool)
-            places = np.where(there, at, -1)
+        places = numbers if self.numbers is None else _places_in(self.numbers, numbers)
         return Rows(_selection(places, self.matrix.shape[0]) @ self.matrix, self.size, numbers)
 
     def union(self, other: Rows) -> Rows:
@@ -303,7 +302,7 @@ class Relation:
             parts.append(part)
         size = prod(self.out)
         if not parts:
-            return Rows(no_entries(0, rows.matrix.shape[1]), size, np.empty(0, np.int64))
+            return Rows.empty(size, rows.matrix.shape[1])
         return Rows(reduce(lambda a, b: a + b, parts), size, numbers)
 
     def matrix(self) -> Matrix:
@@ -442,11 +441,16 @@ def _in_use(column_keys: Keys, row_keys: Keys) -> tuple[Keys, Keys, int]:
     keys, renumbered = np.unique(row_keys, return_inverse=True)
     first = int(np.searchsorted(keys, 0))  # behind the negative ones
     keys, renumbered = keys[first:], renumbered.ravel() - first
-    if not keys.size:
-        return np.full_like(column_keys, -1), renumbered, 0
-    at = np.searchsorted(keys, column_keys)
-    at[at == keys.size] = 0
-    return np.where(keys[at] == column_keys, at, -1), renumbered, keys.size
+    return _places_in(keys, column_keys), renumbered, keys.size
+
+
+def _places_in(ascending: Keys, keys: Keys) -> Keys:
+    """The places of keys among others, which ascend; -1 for those that are not there."""
+    if not ascending.size:
+        return np.full_like(keys, -1)
+    places = np.searchsorted(ascending, keys)
+    places[places == ascending.size] = 0
+    return np.where(ascending[places] == keys, places, -1)
 
 
 def _is_range(keys: Keys, count: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -143,8 +142,7 @@ def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix 
         if incoming:
             for k, y in enumerate(e.results):
                 rows[y] = e.op.dependence(incoming, Call(e.op, inputs, y.aval, e.params, k))
-    none = Rows(no_entries(0, size), 0, np.empty(0, np.int64))
-    of_outputs = [rows.get(y, replace(none, size=prod(y.shape))) for y in graph.outputs]
+    of_outputs = [rows.get(y, Rows.empty(prod(y.shape), size)) for y in graph.outputs]
     return [None if of_output is None else of_output.whole for of_output in of_outputs]
 
 

@@ -23,7 +23,7 @@ from iverson.core.dispatch import Handle, is_tracked, levels, slot_of
 from iverson.core.entries import FULL, Box, Stored
 from iverson.core.entry_map import Call
 from iverson.core.op import frozen
-from iverson.core.relations import Matrix, Rows, listed, no_entries, one_each
+from iverson.core.relations import Matrix, Rows, listed, one_each
 from iverson.core.table import TABLE
 from iverson.layouts import layouts_by_type, support_of
 
@@ -109,7 +109,9 @@ def dependences(
                 and not any(d.is_full for d in incoming.values())
             ):
                 lost.append(node.describe())
-    return [by_slot.get(slot_of(y)) or _nothing(prod(y.shape), count) for y in outputs]
+    return [
+        by_slot.get(slot_of(y)) or Dependence(Rows.empty(prod(y.shape), count + 1), False) for y in outputs
+    ]
 
 
 def _of_node(
@@ -134,11 +136,6 @@ def _of_node(
 def _anything(size: int, count: int) -> Dependence:
     """All entries may depend on all places."""
     return Dependence(Rows.of_all(listed(np.arange(size + 1), np.full(size, count), count + 1)), True)
-
-
-def _nothing(size: int, count: int) -> Dependence:
-    """No entry depends on any place."""
-    return Dependence(Rows(no_entries(0, count + 1), size, np.empty(0, np.int64)), False)
 
 
 def _with_wide_rows(rows: Rows, widest: int) -> Dependence:
