@@ -325,12 +325,7 @@ def test_lines_without_entries(layout: str) -> None:
         "hessian",
         "hessian of jit",
         "vmap",
-        pytest.param(
-            "jit",
-            marks=pytest.mark.xfail(
-                strict=True, reason="a graph does not know where a stretched factor of a product is stored"
-            ),
-        ),
+        "jit",
     ],
 )
 def test_second_derivatives_of_an_entry_that_is_not_stored(way: str) -> None:

@@ -3,8 +3,8 @@
 A trace knows the support of a value, often less exactly than eager code does: of `s @ t` it knows nothing.
 An `Origin` keeps the op that computed a value, and which entries its operands store. A request for the
 pattern (`stored_by`) runs the op's kernel on operands with these patterns, and gets the pattern that eager
-code has. Before a request nothing is computed. Where the pattern depends on entries it is `UNKNOWN`, never
-all entries.
+code has. Before a request nothing is computed; an op of a trace that reads the value makes one. Where the
+pattern depends on entries it is `UNKNOWN`, never all entries.
 """
 
 from __future__ import annotations

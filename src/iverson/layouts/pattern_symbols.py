@@ -405,8 +405,10 @@ def _known(sources: Sequence[Pattern]) -> StillUsed[PatternSymbol]:
     return found
 
 
-def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) -> PatternSymbol:
-    """The symbol of what follows from patterns, like a model."""
+def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) -> Pattern:
+    """The symbol of what follows from patterns, like a model; of no places, the model."""
+    if 0 in model.shape:
+        return model
     full = key, tuple(map(id, sources))
     found = _known(sources).get(full)
     if found is None:

@@ -87,8 +87,22 @@ def is_made(graph: Graph) -> bool:
         e.op.name in TAKEN_APART
         or begins(e.op, e.params)
         or (e.op.name in _FROM_AROUND and e.operands[0].aval.support is not FULL)
+        or _reads_around_a_box(e)
         for e in graph.equations
     )
+
+
+def _reads_around_a_box(e: Equation) -> bool:
+    """True of factors, one of which is in a box, and of a box that is divided: the result is zero around it,
+    whatever else is read there."""
+    return len(values_of(e.operands)) > 1 and any(
+        len(group) < len(e.operands) and any(_is_in_box(e.operands[k]) for k in group)
+        for group in e.op.groups(len(e.operands))
+    )
+
+
+def _is_in_box(x: Operand) -> bool:
+    return type(x) is Value and type(x.aval.support) is Box
 
 
 def _cut(graph: Graph) -> tuple[Graph, bool]:

@@ -9,7 +9,7 @@ function is traced by taking it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 from weakref import ref
 
@@ -40,15 +40,15 @@ from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.graph.ir.dtype_inference import without_shape
-from iverson.graph.ir.entry_ops import index_array
+from iverson.graph.ir.entry_ops import index_array, stored_on
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Undefined, Value
 from iverson.graph.ir.operations import FunctionCall, function_op, random
 from iverson.graph.ir.pattern_binding import unknown
 from iverson.graph.ir.regions import closed
 from iverson.graph.tracing.captured_state import TraceCells, aval_of
-from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, origins
-from iverson.layouts import Layout, register, support_of
-from iverson.layouts.pattern_symbols import handed_out
+from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, origins, stored_once
+from iverson.layouts import Layout, Pattern, distinct, register, support_of
+from iverson.layouts.pattern_symbols import PatternRead, handed_out
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 
 _NUMBERS = (bool, int, float, complex)
@@ -164,6 +164,7 @@ class Trace(Level):
         "_counted",
         "_first",
         "_in_function",
+        "_in_layout",
         "_known",
         "_once",
         "_origins",
@@ -201,6 +202,8 @@ class Trace(Level):
         self._known: dict[Any, Value] = {}
         #: Of values whose support does not say what eager code stores, what does.
         self._origins: dict[Value, Any] = {}
+        #: Of values with these, what stands for them in the layout of eager code.
+        self._in_layout: dict[Value, Value] = {}
         self._in_function = False
         self._stand_ins: dict[Value, Any] = {}
         self._first = next_number()  # nodes with larger ones are made while it runs
@@ -328,6 +331,8 @@ class Trace(Level):
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The values that a new equation gives to the op's results."""
         operands = tuple(map(self.operand, args))
+        if self._origins and op is not stored_on:
+            operands = tuple(map(self._as_stored, operands))
         avals = [x.aval if type(x) is Value else x for x in operands]
         found = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
         several: tuple[Aval, ...] = found if op.multiple else (found,)
@@ -346,13 +351,28 @@ class Trace(Level):
         made = tuple([Traced(self, v) for v in results])
         return made if op.multiple else made[0]
 
+    def _as_stored(self, x: Operand) -> Operand:
+        """An operand as eager code stores it, where that is known: around its entries are strong zeros."""
+        if x not in self._origins:
+            return x
+        if x not in self._in_layout:
+            self._in_layout[x] = x
+            with suppress(PatternRead):
+                pattern = stored_once(self._origins[x])
+                if isinstance(pattern, Pattern) and distinct(pattern) is not Traced(self, x).pattern:
+                    result = self.bind(stored_on, (Traced(self, x),), {"pattern": distinct(pattern)})
+                    self._in_layout[x] = result.value
+        return self._in_layout[x]
+
     def _note_origins(
         self, op: Op, args: Any, operands: Sequence[Any], params: dict[str, Any], results: Sequence[Value]
     ) -> None:
         """Note what says which entries eager code would store of results, where their supports do not."""
+        avals = [x.aval for x in operands if type(x) is Value]
         beyond = any(x in self._origins for x in operands if type(x) is Value)
+        dense_axes = {len(a.shape) - a.support.pattern.ndim for a in avals if isinstance(a.support, Stored)}
         for v, stored in zip(results, origins(op, args, params, len(results)), strict=True):
-            claims = op.entry_map.superset or op.entry_map.converts
+            claims = op.entry_map.superset or op.entry_map.converts or len(dense_axes) > 1
             if beyond or claims or not isinstance(v.aval.support, Stored):
                 self.note_stored(v, stored)
 
@@ -425,11 +445,12 @@ class Trace(Level):
     @contextmanager
     def region(self) -> Iterator[list[Equation]]:
         """A block whose equations go to a list of their own."""
-        outer, self.equations = self.equations, []
+        outer = self.equations, self._in_layout
+        self.equations, self._in_layout = [], {}
         try:
             yield self.equations
         finally:
-            self.equations = outer
+            self.equations, self._in_layout = outer
 
     def drop_temporaries(self) -> None:
         """Take leaves that the traced function made, and that are gone with it, for constants.

@@ -336,6 +336,10 @@ class Same(Moved):
         """The same entries."""
         return where
 
+    def relation(self, call: Call, i: int) -> Relation:
+        """The same entry."""
+        return Relation.aligned(call.out.shape, call.inputs[i].shape)
+
 
 class Reduced(EntryMap):
     """An entry of the result depends on the line of input 0 that is reduced to it, along ``axis``."""
