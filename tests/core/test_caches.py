@@ -34,6 +34,7 @@ COVERED: dict[str, str] = {
         dataclasses._known
         interop.mpi.ranks._given_up kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
         masked.pytree._known testing.directions._makers""",
+    "nothing is read by a key: a log": "graph.calls.compilation_log.LOG",
     "what is in progress: entered and left by one call": """
         autograd.tracked_guards._variables core.dispatch.Level""",
     "shape and dtype of memory that nobody uses": "codegen.runtime.workspaces._spare",

@@ -197,6 +197,10 @@ class ConvergenceWarning(UserWarning):
     """A solver stopped before it met its tolerances: derivatives are those of a solution where it stopped."""
 
 
+class CompilationWarning(UserWarning):
+    """A compiled function is compiled again and again, for a number that changes from call to call."""
+
+
 class DensifyWarning(UserWarning):
     """An operation had no kernel for a layout and made every entry explicit."""
 
@@ -207,6 +211,7 @@ __all__ = [
     "AxisError",
     "BatchWarning",
     "BufferExportError",
+    "CompilationWarning",
     "ConvergenceWarning",
     "DTypeError",
     "DensifyWarning",

@@ -16,16 +16,28 @@ imports only those listed before it.
 - `page`: the report as an HTML page.
 - `report`: the public `report`.
 - `sparsity`: the entries of a Jacobian that may be nonzero, and the passes that give them.
+- `compiled_graphs`: the graphs that were compiled, each with its reason.
 """
 
 from __future__ import annotations
 
 from iverson.core.counting.work import Work
+from iverson.explain.compiled_graphs import Compilation, compilations
 from iverson.explain.counts import count, table
 from iverson.explain.report import Report, report
 from iverson.explain.sparsity import Sparsity, sparsity
 
-__all__ = ["Report", "Sparsity", "Work", "count", "report", "sparsity", "table"]
+__all__ = [
+    "Compilation",
+    "Report",
+    "Sparsity",
+    "Work",
+    "compilations",
+    "count",
+    "report",
+    "sparsity",
+    "table",
+]
 
 
 def __dir__() -> list[str]:

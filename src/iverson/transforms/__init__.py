@@ -10,6 +10,8 @@ sub-packages below, each imports only those listed before it.
 - `raveling`: the leaves of a pytree as one vector.
 - `pytree_tracing`: traces of functions of pytrees.
 - `entry_count_polymorphism`: one trace for sparse operands with any number of entries.
+- `number_polymorphism`: one program for calls that differ in Python numbers or in arrays that are constants.
+- `retrace_reasons`: what differs between the arguments of two calls.
 - `jit`: functions traced once for each kind of arguments, then compiled.
 - `batching`: `vmap`.
 - `jacobians`: sparse Jacobians from few passes.

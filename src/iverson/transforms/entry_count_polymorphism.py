@@ -13,16 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iverson.core.dispatch import Operand
+from iverson.graph.ir.graph_templates import is_same
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.ir.pattern_binding import on_actual
 from iverson.graph.ir.print import numbers, text_and_objects
 from iverson.graph.lowering.padding import with_counts
-from iverson.layouts import Pattern, Strided, Zero
+from iverson.layouts import Pattern
 from iverson.layouts.pattern_symbols import Binding, Counts, PatternSymbol, StandIn, examples, symbol_for
 from iverson.transforms.pytree_tracing import TracedFunction
-
-#: Constants of both traces are compared if they have at most so many entries.
-_SMALL = 1 << 16
 
 Symbols = Mapping[Pattern, PatternSymbol]
 
@@ -54,7 +52,7 @@ class AnyCount:
         graphs = self._graph(symbols), other.graph
         (text, objects), (other_text, others) = map(text_and_objects, graphs)
         same = text == other_text and len(objects) == len(others)
-        return same and all(map(_is_same, objects, others))
+        return same and all(map(is_same, objects, others))
 
     def capacities(self, counts: Sequence[int]) -> tuple[int, ...]:
         """Numbers of entries that programs are made for, for patterns that store so many."""
@@ -87,15 +85,6 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(
         x is y or (not isinstance(x, Operand) and x.same_as(y)) for x, y in pairs
     )
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    if type(a) is Strided and type(b) is Strided:
-        alike = (a.shape, a.dtype) == (b.shape, b.dtype) and a.size <= _SMALL
-        return alike and a.tobytes() == b.tobytes()
-    if type(a) is Zero and type(b) is Zero:
-        return (a.shape, a.dtype) == (b.shape, b.dtype)
-    return a is b
 
 
 __all__ = ["AnyCount", "stand_ins"]

@@ -31,8 +31,9 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import Box, Stored
-from iverson.core.errors import ArgumentError, ArgumentTypeError, described, way_in
+from iverson.core.errors import ArgumentError, ArgumentTypeError, CompilationWarning, described, way_in
 from iverson.core.inputs.arguments import as_function, checked
+from iverson.core.python.caller import warn
 from iverson.core.python.exact_keys import exact
 from iverson.core.table import overrides, rules_in_force
 from iverson.core.trace_guards import guards_of
@@ -63,13 +64,20 @@ from iverson.layouts.pattern_symbols import (
 )
 from iverson.masked.policies import USUAL, current
 from iverson.transforms.entry_count_polymorphism import AnyCount, Symbols, stand_ins
+from iverson.transforms.number_polymorphism import MOST, AnyNumber
 from iverson.transforms.pytree_tracing import TracedFunction, differentiates
+from iverson.transforms.retrace_reasons import ArgumentTexts, argument_texts, difference
 from iverson.transforms.trees import P, R, flatten, flatten_exactly, handed_out, unflatten
 
 _ARRAYS = (np.ndarray, np.generic)
+_NUMBERS = (int, float)
 NO_SYMBOLS: Symbols = {}
+#: What a trace counts on: hashable.
+Key = Any
 #: How many traces of a kind are followed by one for any number of entries.
 _TRIES = 3
+#: The number of traces that are kept that share their programs.
+_SERVED = 64
 
 
 class _Entry:
@@ -98,19 +106,32 @@ class _Entry:
             given=given.handles,
         )
         donated = self._donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
-        self.compiled = Compiled(self.traced.graph, name, native=native, donated=donated)
+        self.graph = self.traced.graph
+        self.compiled = Compiled(self.graph, name, native=native, donated=donated)
         inputs = set(map(id, self.traced.inputs()))
         for guard in guards:
             guard.settle(inputs)
         self.guards = [guard for guard in guards if not guard.is_certain]
         self._steps = self.traced.steps
+        #: Numbers and arrays of the trace that are inputs of the program, behind the arguments.
+        self._inside: Sequence[Any] = ()
         #: Whether it maps values to values, and nothing else.
         self._is_closed = self.traced.is_pure and not self.traced.captured
 
     def on(self, graph: Graph) -> _Entry:
         """The same for another graph."""
         other = copy.copy(self)
+        other.graph = graph
         other.compiled = Compiled(graph, self._name, native=self._native, donated=self._donated)
+        return other
+
+    def served(self, general: AnyNumber) -> _Entry:
+        """The same, run by a general program where there is one for its numbers."""
+        program = general.serving(self.compiled)
+        if program is None:
+            return self
+        other = copy.copy(self)
+        other.compiled, other._inside = program
         return other
 
     def holds(self) -> bool:
@@ -123,19 +144,20 @@ class _Entry:
     def on_plain(self, handles: Sequence[Any], plain: Plain) -> Any:
         """As a call, on handles of which this is known."""
         if self._is_closed and not (plain.tracked and is_grad_enabled()):
-            return self.traced.packed(make_handles(self.compiled.run(plain.values)))
+            values = [*plain.values, *map(value_of, self._inside)] if self._inside else plain.values
+            return self.traced.packed(make_handles(self.compiled.run(values)))
         return self(handles)
 
     def __call__(self, handles: Sequence[Any]) -> Any:
         traced = self.traced
         if traced.is_pure:
-            return traced.packed(self.compiled([*handles, *traced.inputs()]))
+            return traced.packed(self.compiled([*handles, *traced.inputs(), *self._inside]))
         for k in traced.written:
             check_in_place(handles[k], self._name)
         bases = [views.base_of(handles[k]) for k in traced.written]
         put = [(x, views.base_of(x)) for x in (cell.now() for cell, is_tensor in traced.put if is_tensor)]
         self._check_apart(handles, bases, put)
-        given = [*handles, *traced.inputs()]
+        given = [*handles, *traced.inputs(), *self._inside]
         if self._steps:
             with recording(False):
                 results = self.compiled(given)
@@ -199,6 +221,7 @@ class _Given:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Static, donate: Chosen, name: str
     ) -> None:
         fixed: dict[Any, Any] = {}
+        self.arguments = args, kwargs
         donated = donate.leaves(args, kwargs) if donate.any else ()
         if static.any:
             args, kwargs, fixed = static.taken(args, kwargs, name)
@@ -208,6 +231,8 @@ class _Given:
         self.leaves: list[Any] = []
         self.donated: list[int] = []
         key: list[Any] = [structure, *((k, _constant(v)) for k, v in fixed.items())]
+        #: Where numbers are in the key.
+        self._numbers = [k for k, v in enumerate(fixed.values(), 1) if type(v) in _NUMBERS]
         self.patterns: dict[Pattern, int] = {}
         places: dict[int, int] = {}
         plain = True
@@ -231,6 +256,8 @@ class _Given:
                 else:
                     key.append((_wrapper_key(x), _key(value_of(handle))))
             else:
+                if type(x) in _NUMBERS:
+                    self._numbers.append(len(key))
                 key.append(_constant(x))
             self.leaves.append(x)
         if not plain:
@@ -248,6 +275,14 @@ class _Given:
                 expected="tensors, arrays, and Python values that can be hashed, in containers",
                 remedy=way_in(refused, "pass it as an array, or give it a hash"),
             ) from None
+
+    @property
+    def with_any_numbers(self) -> tuple[Any, ...]:
+        """The key, with the types of Python numbers in place of these."""
+        key = list(self.key)
+        for k in self._numbers:
+            key[k] = key[k][0], "number"
+        return tuple(key)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -436,6 +471,12 @@ class Jitted(Generic[P, R]):
         self._entries: dict[Any, _Entry] = {}
         #: The same by the structure, shapes and dtypes of arguments that are all strided tensors.
         self._plain: dict[Any, _Entry] = {}
+        self._has_warned = False
+        #: The arguments of the last call that was traced.
+        self._texts: ArgumentTexts | None = None
+        #: By kinds of arguments, programs for any Python numbers, and keys of the traces that they serve.
+        self._any_number: dict[Any, AnyNumber] = {}
+        self._served: dict[Any, None] = {}
         #: By kinds of arguments, traces for any number of entries.
         self._any_count: dict[Any, tuple[_Entry, AnyCount]] = {}
         self._tries: dict[Any, int] = {}
@@ -472,7 +513,7 @@ class Jitted(Generic[P, R]):
 
     def graph(self, *args: P.args, **kwargs: P.kwargs) -> Graph:
         """The graph for such arguments; tracked tensors that the function closes over are its last inputs."""
-        return self._entry(_Given(args, kwargs, self._static, self._donate, self._name)).compiled.graph
+        return self._entry(_Given(args, kwargs, self._static, self._donate, self._name)).graph
 
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """A new graph for these arguments, with the patterns of sparse ones, and handles for its inputs."""
@@ -491,26 +532,52 @@ class Jitted(Generic[P, R]):
         self._entries.clear()
         self._plain.clear()
         self._by_pattern.clear()
+        self._texts = None
+        self._any_number.clear()
+        self._served.clear()
         self._any_count.clear()
         self._tries.clear()
 
     @property
     def cache_size(self) -> int:
-        """How many traces are kept."""
-        return len(self._entries)
+        """The number of programs that are kept."""
+        return len({id(entry.compiled) for entry in self._entries.values()})
 
     def _entry(self, given: _Given) -> _Entry:
-        key = given.key
-        if overrides() or current() != USUAL:
-            key = key, rules_in_force(), current()
-        kind, key = key, self._key(given, key)
-        found = self._entries.get(key)
-        if found is None or not found.holds():
+        around = (rules_in_force(), current()) if overrides() or current() != USUAL else None
+        kind = given.key if around is None else (given.key, *around)
+        key = self._key(given, kind)
+        entry = self._entries.get(key)
+        if entry is None or not entry.holds():
             # The function runs under no lock: it may call itself, or what another thread traces. Threads that
             # meet here may each trace it; the traces are the same.
-            found, key = self._traced(given, kind, key)
-            self._entries[key] = found
-        return found
+            now = argument_texts(self._function, *given.arguments)
+            reason = "the first call" if self._texts is None else difference(self._texts, now)
+            self._texts = now
+            entry, key = self._traced(given, kind, key)
+            entry.compiled.reason = reason
+            if self._native and not given.patterns:
+                alike = given.with_any_numbers, around
+                entry = self._serve(entry, key, self._any_number.setdefault(alike, AnyNumber()), reason)
+            self._entries[key] = entry
+        return entry
+
+    def _serve(self, entry: _Entry, key: Key, general: AnyNumber, reason: str) -> _Entry:
+        """A trace, run by a general program where there is one. Few of them are kept: each has a key."""
+        served = entry.served(general)
+        if general.is_full and not self._has_warned:
+            self._has_warned = True
+            warn(
+                f"{self._name}: compiled again, after {MOST} programs for any numbers ({reason}); pass a "
+                "number that changes as an array",
+                CompilationWarning,
+            )
+        if served is not entry:
+            self._served[key] = None
+            while len(self._served) > _SERVED:
+                self._entries.pop(oldest := next(iter(self._served)), None)
+                self._served.pop(oldest, None)
+        return served
 
     def _key(self, given: _Given, kind: Any) -> Any:
         """The key of a call of a kind: with the patterns, the numbers of their entries, or capacities."""
@@ -594,8 +661,9 @@ def jit(
         (``functools.cache``), and what installed packages read: what was there when it was traced is part
         of the program. Pass what changes as an argument.
     static : positions or names of arguments that are part of what is traced: any hashable values. Python
-        numbers, strings and other leaves that are no arrays are so always; pass a number that changes as an
-        array.
+        numbers, strings and other leaves that are no arrays are so always. Where calls differ in numbers
+        alone, or in arrays that the function closes over, and what it computes is the same but for these, one
+        program takes them as inputs: its results may differ from those of the first call in the last bits.
     donate : positions or names of arguments that the caller does not need any more. Results of their shape
         and dtype may be made in their memory, where nobody else holds it. They cannot be used afterwards:
         an error says so.

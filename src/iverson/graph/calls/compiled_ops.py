@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, ClassVar
 
 from iverson.autograd.joint_ops import JointOp
@@ -30,6 +31,7 @@ from iverson.core.dispatch import (
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.op import Op
 from iverson.core.python.cached import cached_property
+from iverson.graph.calls import compilation_log
 from iverson.graph.calls.executable import Executable, executable
 from iverson.graph.derivatives.differentiation import Capture, Recorded, captured
 from iverson.graph.ir.dead_code import dead_code
@@ -93,6 +95,8 @@ class Compiled:
         self.name = name
         self.native = native
         self.donated = donated
+        #: Why it is compiled, for `compilation_log`.
+        self.reason = "sparse operands with another number of stored entries"
         self._program: Executable | None = None
         self._is_defined = all(x is not UNDEFINED for x in graph.outputs)
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
@@ -155,7 +159,10 @@ class Compiled:
 
     def _executable(self) -> Executable:
         if self._program is None:
+            start = perf_counter()
             self._program = executable(simplified(self.graph), self.donated)
+            seconds = perf_counter() - start
+            compilation_log.note(self.name, self.reason, len(self.graph.equations), seconds)
         return self._program
 
     def _owned(self, values: Sequence[Any], handles: Sequence[Any]) -> Sequence[Any]:
@@ -247,6 +254,7 @@ class _Differentiable:
         self.given = [k for k, x in enumerate(self.graph.outputs) if x is not UNDEFINED]
         self._native = compiled.native
         forward = Compiled(self.graph, name, native=self._native)
+        forward.reason = "it is differentiated: what derivatives read is a result, too"
         whole = replace(self.graph, outputs=tuple([self.graph.outputs[k] for k in self.given]))
         self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
         self.op = _CompiledOp(
@@ -343,7 +351,9 @@ class _Differentiable:
         return found
 
     def _compiled(self, graph: Graph, what: str) -> Compiled:
-        return Compiled(graph, f"{self.name}, {what}", native=self._native)
+        compiled = Compiled(graph, f"{self.name}, {what}", native=self._native)
+        compiled.reason = "a derivative of other inputs, or of other results, than before"
+        return compiled
 
     def _captured(self, captures: Sequence[Capture], node: Any) -> list[Any]:
         """Handles of the values of this call that a variant reads."""

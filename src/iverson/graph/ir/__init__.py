@@ -15,4 +15,5 @@ It imports no other sub-package of `graph`.
 - `interpret`: evaluation op by op, the oracle of passes and programs.
 - `print`: graphs as text.
 - `parse`: the graph of a text.
+- `graph_templates`: graphs without their numbers, and with these as inputs.
 """

@@ -16,6 +16,8 @@ from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.ir.operations import is_of_the_library
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
+#: An array, or a value in another layout.
+Held = Any
 _WRITTEN = (bool, int, float, complex, str, type(None))
 
 
@@ -85,7 +87,7 @@ class Printer:
         inputs = ", ".join(self._defined(v, typed=True) for v in graph.inputs)
         lines = [f"graph({inputs}) {{"]
         lines += [
-            f"{indent}  {self._defined(v, typed=True)} = constant {self._reference(array)}"
+            f"{indent}  {self._defined(v, typed=True)} = constant {self.constant(array)}"
             for v, array in graph.constants
         ]
         lines += [f"{indent}  {self.equation(e, indent + '  ')}" for e in graph.equations]
@@ -97,6 +99,10 @@ class Printer:
         params = ", ".join(f"{k}={self.param(v, indent)}" for k, v in sorted(equation.params.items()))
         results = ", ".join(self._defined(v, typed=self.types) for v in equation.results)
         return f"{results} = {self.op(equation.op)}{f'[{params}]' if params else ''}({operands})"
+
+    def constant(self, array: Held) -> str:
+        """The text of what a constant stands for."""
+        return self._reference(array)
 
     def op(self, op: Op) -> str:
         """An op by its name, and by reference where others have that name."""

@@ -1,0 +1,181 @@
+"""Templates of graphs: the text of a graph without the numbers in it, which may become inputs.
+
+    %2 = multiply(0.1, %1)      ->      %2 = multiply(#float, %1)       numbers: 0.1
+    %3 = constant @0            ->      %3 = constant #array            arrays: that one
+
+Two graphs with equal templates compute the same of other numbers. `with_inputs` makes the graph that takes
+some of them as inputs. Numbers that decide what code is generated stay in the text: whole exponents, of
+which code makes products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from iverson.core import dtypes
+from iverson.core.aval import Aval
+from iverson.core.errors import IversonError
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known
+from iverson.graph.ir.print import Printer
+from iverson.layouts import Strided, Zero
+
+#: Arrays are compared by their entries up to so many.
+_SMALL = 1 << 16
+_NUMBERS = (int, float)
+
+Number = int | float
+#: What a graph's text refers to: an array, a pattern, an op.
+Named = Any
+
+
+class Template:
+    """A graph, taken apart: ``text``, the ``objects`` that it names, ``numbers`` and strided ``arrays``."""
+
+    def __init__(self, graph: Graph) -> None:
+        printer = _Printer()
+        self.text = printer.graph(graph, "")
+        self.objects, self.numbers, self.arrays = printer.objects, printer.numbers, printer.arrays
+        #: The numbers, as text that is equal for the same ones alone: 0.0 is not -0.0.
+        self.exact = list(map(repr, self.numbers))
+
+    def forget(self, arrays: Iterable[int]) -> None:
+        """Let go of arrays that differ from any other."""
+        for k in arrays:
+            self.arrays[k] = None
+
+    def is_like(self, other: Template) -> bool:
+        """True where both are the same but for numbers and entries of arrays."""
+        pairs = zip(self.objects, other.objects, strict=False)
+        return (
+            self.text == other.text
+            and len(self.objects) == len(other.objects)
+            and all(is_same(a, b) for a, b in pairs)
+        )
+
+    def differences(self, other: Template) -> tuple[set[int], set[int]]:
+        """Positions of numbers and of arrays that differ from those of a template that is like this one."""
+        numbers = {k for k, (a, b) in enumerate(zip(self.exact, other.exact, strict=True)) if a != b}
+        arrays = {
+            k for k, (a, b) in enumerate(zip(self.arrays, other.arrays, strict=True)) if not is_same(a, b)
+        }
+        return numbers, arrays
+
+
+class _Printer(Printer):
+    """Leaves out numbers and arrays, but for those of graphs inside, which see nothing from outside."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+        self.numbers: list[Number] = []
+        self.arrays: list[Any] = []
+        self._depth = 0
+        self._open = False
+
+    def graph(self, graph: Graph, indent: str) -> str:
+        self._depth += 1
+        try:
+            return super().graph(graph, indent)
+        finally:
+            self._depth -= 1
+
+    def equation(self, equation: Equation, indent: str) -> str:
+        self._open = is_open(equation)
+        try:
+            return super().equation(equation, indent)
+        finally:
+            self._open = False
+
+    def operand(self, x: Operand) -> str:
+        if self._depth > 1 or not self._open or type(x) not in _NUMBERS:
+            return super().operand(x)
+        self.numbers.append(x)
+        return f"#{type(x).__name__}"
+
+    def constant(self, array: Named) -> str:
+        if self._depth > 1 or type(array) is not Strided:
+            return super().constant(array)
+        self.arrays.append(array)
+        return "#array"
+
+
+def is_same(a: Named, b: Named) -> bool:
+    """Compare two objects that graphs name: True for one object, and for arrays of the same entries.
+
+    >>> is_same(np.zeros(3), np.zeros(3)), is_same(np.zeros(3), -np.zeros(3))
+    (True, False)
+    """
+    if a is b:
+        return True
+    if type(a) is Strided and type(b) is Strided:
+        alike = (a.shape, a.dtype) == (b.shape, b.dtype) and a.size <= _SMALL
+        return alike and a.tobytes() == b.tobytes()
+    if type(a) is Zero and type(b) is Zero:
+        return (a.shape, a.dtype) == (b.shape, b.dtype)
+    return False
+
+
+def is_open(equation: Equation) -> bool:
+    """True where an equation's numbers may be inputs: other ones leave its code as it is."""
+    exponent: Any = equation.operands[-1] if equation.op.name == "pow" else None
+    return type(exponent) is not int and not (type(exponent) is float and exponent.is_integer())
+
+
+def with_inputs(
+    graph: Graph, numbers: Mapping[int, int], arrays: Sequence[int]
+) -> tuple[Graph, list[tuple[int, np.dtype[Any]]]] | None:
+    """The graph with some of its numbers and arrays as inputs, behind those that it has: numbers first.
+
+    numbers : of positions of `Template.numbers`, those that are always equal have one position in common.
+    arrays : positions of `Template.arrays`.
+
+    Returns the graph, and the position and dtype of each number that is an input. None where a number is part
+    of what is computed: of an index, of a dtype, or of where the result is zero.
+    """
+    inputs: dict[tuple[int, np.dtype[Any]], Value] = {}
+    equations: list[Equation] = []
+    positions = count()
+    for e in graph.equations:
+        literals = [k for k, x in enumerate(e.operands) if type(x) in _NUMBERS] if is_open(e) else []
+        at = {k: next(positions) for k in literals}
+        replacing = {k: numbers[n] for k, n in at.items() if n in numbers}
+        dtype = _computed_in(e) if replacing else None
+        if dtype is not None:
+            for k in replacing.values():
+                inputs.setdefault((k, dtype), Value(Aval((), dtype)))
+            values = {k: inputs[n, dtype] for k, n in replacing.items()}
+            e = replace(e, operands=tuple([values.get(k, x) for k, x in enumerate(e.operands)]))
+        if replacing and (dtype is None or not _keeps_results(e)):
+            return None
+        equations.append(e)
+    constants = [c for c in graph.constants if type(c[1]) is Strided]
+    outer = [constants[k][0] for k in arrays]
+    inner = tuple(c for c in graph.constants if c[0] not in outer)
+    every = (*graph.inputs, *inputs.values(), *outer)
+    return Graph(every, tuple(equations), graph.outputs, inner), list(inputs)
+
+
+def _computed_in(e: Equation) -> np.dtype[Any] | None:
+    """The dtype that an equation's numbers are rounded to, one of real numbers; None where there is none."""
+    values: Iterator[Value] = (x for x in (*e.operands, *e.results) if type(x) is Value)
+    inexact = {v.dtype for v in values if dtypes.is_inexact(v.dtype)}
+    dtype = next(iter(inexact)) if len(inexact) == 1 else None
+    return dtype if e.op.elementwise and dtype in (np.dtype("float32"), np.dtype("float64")) else None
+
+
+def _keeps_results(e: Equation) -> bool:
+    """True where an equation's results have the shapes, dtypes and supports that they had with numbers."""
+    try:
+        result = e.op.infer(*map(known, e.operands), **e.params)
+    except (IversonError, TypeError, ValueError):
+        return False
+    avals = result if e.op.multiple else (result,)
+    facts = [(a.shape, a.dtype, a.support) for a in avals]
+    return facts == [(v.shape, v.dtype, v.aval.support) for v in e.results]
+
+
+__all__ = ["Number", "Template", "is_same", "with_inputs"]

@@ -1,0 +1,124 @@
+"""Polymorphism in numbers: one program for calls that differ in Python numbers or in constant arrays.
+
+A function is traced for each value of its Python numbers, since it may branch on them. Where two traces are
+the same but for numbers and entries of constants, those that differ become inputs of a general program,
+and numbers that are equal in both are one input. Every later trace that is the same but for these runs that
+program, which compiles nothing.
+
+A general program computes in the same precision as a special one. Its results may differ in the last bits:
+of `x ** 2` compiled code makes a product, of `x ** n` a call.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from iverson.core.dispatch import make_handle
+from iverson.graph.calls.compiled_ops import Compiled
+from iverson.graph.ir.graph_templates import Template, with_inputs
+
+#: The most general programs of a function for arguments of a kind.
+MOST = 3
+#: The number of traces of a kind that are looked at, the last ones.
+_SPECIAL = 4
+
+
+@dataclass(frozen=True, eq=False)
+class General:
+    """A program that takes numbers and arrays as inputs.
+
+    template : of the trace that it was made of. at : for each number of it that is an input, the position
+    that stands for all that are always equal. arrays : positions of the arrays that are inputs.
+    inputs : the position and dtype of each number that the program takes.
+    """
+
+    template: Template
+    compiled: Compiled
+    at: Mapping[int, int]
+    arrays: frozenset[int]
+    inputs: list[tuple[int, np.dtype[Any]]]
+
+    def serves(self, template: Template) -> bool:
+        """True for a trace that is the same but for what is an input."""
+        if not self.template.is_like(template):
+            return False
+        numbers, arrays = self.template.differences(template)
+        exact = template.exact
+        return (
+            numbers <= self.at.keys()
+            and arrays <= self.arrays
+            and all(exact[k] == exact[first] for k, first in self.at.items())
+        )
+
+    def handles(self, template: Template) -> list[Any]:
+        """The inputs behind the arguments of a call, for a trace that the program serves."""
+        with np.errstate(over="ignore"):
+            numbers = [np.asarray(template.numbers[k], dtype) for k, dtype in self.inputs]
+        return [make_handle(x) for x in (*numbers, *(template.arrays[k] for k in sorted(self.arrays)))]
+
+
+class AnyNumber:
+    """The general programs for arguments of a kind, and the last special ones while these are kept.
+
+    is_full : whether a trace was compiled that one more general program would have served.
+    """
+
+    def __init__(self) -> None:
+        self.programs: list[General] = []
+        self.is_full = False
+        self._special: list[ref[Compiled]] = []
+
+    def serving(self, compiled: Compiled) -> tuple[Compiled, list[Any]] | None:
+        """A general program for a trace, and what it takes besides; None where the trace has to be compiled.
+
+        compiled : of the trace, which was not run yet.
+        """
+        special = [x for where in self._special if (x := where()) is not None]
+        self._special = [*map(ref, special), ref(compiled)][-_SPECIAL:]
+        if not special and not self.programs:
+            return None
+        template = Template(compiled.graph)
+        for program in self.programs:
+            if program.compiled.donated == compiled.donated and program.serves(template):
+                return program.compiled, program.handles(template)
+        templates = [*(p.template for p in self.programs), *(Template(x.graph) for x in special)]
+        other = next((t for t in templates if t.is_like(template)), None)
+        if other is None:
+            return None
+        self.is_full = len(self.programs) >= MOST
+        general = None if self.is_full else self._general(compiled, template, other)
+        if general is None:
+            return None
+        inside = general.handles(template)
+        template.forget(general.arrays)
+        self.programs = [*self.programs, general]
+        return general.compiled, inside
+
+    def _general(self, compiled: Compiled, template: Template, other: Template) -> General | None:
+        """A program for two traces that are alike, and for those that a program before was made for."""
+        numbers, arrays = template.differences(other)
+        apart: Mapping[int, int] = {}
+        for program in self.programs:
+            if program.template is other:
+                apart = program.at
+                numbers, arrays = numbers | apart.keys(), arrays | program.arrays
+        equal: defaultdict[Any, list[int]] = defaultdict(list)
+        for k in sorted(numbers):
+            equal[template.exact[k], other.exact[k], apart.get(k)].append(k)
+        at = {k: group[0] for group in equal.values() for k in group}
+        parts = with_inputs(compiled.graph, at, sorted(arrays))
+        if parts is None:
+            return None
+        graph, inputs = parts
+        general = Compiled(graph, compiled.name, native=compiled.native, donated=compiled.donated)
+        general.reason = "numbers differ from those of another call: they are inputs now"
+        return General(template, general, at, frozenset(arrays), inputs)
+
+
+__all__ = ["MOST", "AnyNumber", "General"]
