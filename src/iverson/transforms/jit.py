@@ -125,9 +125,9 @@ class _Entry:
         other.compiled = Compiled(graph, self._name, native=self._native, donated=self._donated)
         return other
 
-    def served(self, general: AnyNumber) -> _Entry:
+    def served(self, handles: Sequence[Any], general: AnyNumber) -> _Entry:
         """The same, run by a general program where there is one for its numbers."""
-        program = general.serving(self.compiled)
+        program = general.serving(self.compiled, [value_of(x, x) for x in (*handles, *self.traced.inputs())])
         if program is None:
             return self
         other = copy.copy(self)
@@ -556,15 +556,18 @@ class Jitted(Generic[P, R]):
             self._texts = now
             entry, key = self._traced(given, kind, key)
             entry.compiled.reason = reason
-            if self._native and not given.patterns:
-                alike = given.with_any_numbers, around
-                entry = self._serve(entry, key, self._any_number.setdefault(alike, AnyNumber()), reason)
+            if self._native:
+                alike = given.with_any_numbers, around, key[1:] if given.patterns else ()
+                general = self._any_number.setdefault(alike, AnyNumber())
+                entry = self._serve(entry, given.handles, key, general, reason)
             self._entries[key] = entry
         return entry
 
-    def _serve(self, entry: _Entry, key: Key, general: AnyNumber, reason: str) -> _Entry:
+    def _serve(
+        self, entry: _Entry, handles: Sequence[Any], key: Key, general: AnyNumber, reason: str
+    ) -> _Entry:
         """A trace, run by a general program where there is one. Few of them are kept: each has a key."""
-        served = entry.served(general)
+        served = entry.served(handles, general)
         if general.is_full and not self._has_warned:
             self._has_warned = True
             warn(

@@ -12,7 +12,7 @@ of `x ** 2` compiled code makes a product, of `x ** n` a call.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import ref
@@ -22,6 +22,9 @@ import numpy as np
 from iverson.core.dispatch import make_handle
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.ir.graph_templates import Template, with_inputs
+from iverson.graph.ir.nodes import Graph
+from iverson.graph.ir.pattern_binding import binding_of, inputs_on_symbols, on_actual
+from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol, examples
 
 #: The most general programs of a function for arguments of a kind.
 MOST = 3
@@ -73,26 +76,32 @@ class AnyNumber:
         self.programs: list[General] = []
         self.is_full = False
         self._special: list[ref[Compiled]] = []
+        #: The inputs of the first trace that are on pattern symbols, and these.
+        self._symbols: Sequence[tuple[int, PatternSymbol]] = ()
 
-    def serving(self, compiled: Compiled) -> tuple[Compiled, list[Any]] | None:
+    def serving(self, compiled: Compiled, values: Sequence[Any]) -> tuple[Compiled, list[Any]] | None:
         """A general program for a trace, and what it takes besides; None where the trace has to be compiled.
 
-        compiled : of the trace, which was not run yet.
+        compiled : of the trace, which was not run yet. values : of its inputs.
         """
         special = [x for where in self._special if (x := where()) is not None]
         self._special = [*map(ref, special), ref(compiled)][-_SPECIAL:]
         if not special and not self.programs:
+            self._symbols = inputs_on_symbols(compiled.graph)
             return None
-        template = Template(compiled.graph)
+        graph = self._on_first_symbols(compiled.graph, values)
+        template = Template(graph)
         for program in self.programs:
             if program.compiled.donated == compiled.donated and program.serves(template):
                 return program.compiled, program.handles(template)
-        templates = [*(p.template for p in self.programs), *(Template(x.graph) for x in special)]
-        other = next((t for t in templates if t.is_like(template)), None)
+        traces = [Template(self._on_first_symbols(x.graph, values)) for x in special]
+        other = next(
+            (t for t in (*(p.template for p in self.programs), *traces) if t.is_like(template)), None
+        )
         if other is None:
             return None
         self.is_full = len(self.programs) >= MOST
-        general = None if self.is_full else self._general(compiled, template, other)
+        general = None if self.is_full else self._general(compiled, graph, template, other)
         if general is None:
             return None
         inside = general.handles(template)
@@ -100,7 +109,25 @@ class AnyNumber:
         self.programs = [*self.programs, general]
         return general.compiled, inside
 
-    def _general(self, compiled: Compiled, template: Template, other: Template) -> General | None:
+    def _on_first_symbols(self, graph: Graph, values: Sequence[Any]) -> Graph:
+        """A graph with the symbols of the first trace in place of its own, where these are alike."""
+        symbols = inputs_on_symbols(graph)
+        kinds = [
+            [(k, s.layout, s.shape, s.extents, s.capacity) for k, s in x] for x in (symbols, self._symbols)
+        ]
+        if kinds[0] != kinds[1] or symbols == self._symbols:
+            return graph
+        first = {t: s for (_, s), (_, t) in zip(symbols, self._symbols, strict=True)}
+        patterns = binding_of(graph, values)
+        try:
+            with examples({t: patterns[s] for t, s in first.items()}):
+                return on_actual(graph, {s: t for t, s in first.items()})
+        except PatternRead:
+            return graph
+
+    def _general(
+        self, compiled: Compiled, graph: Graph, template: Template, other: Template
+    ) -> General | None:
         """A program for two traces that are alike, and for those that a program before was made for."""
         numbers, arrays = template.differences(other)
         apart: Mapping[int, int] = {}
@@ -112,11 +139,11 @@ class AnyNumber:
         for k in sorted(numbers):
             equal[template.exact[k], other.exact[k], apart.get(k)].append(k)
         at = {k: group[0] for group in equal.values() for k in group}
-        parts = with_inputs(compiled.graph, at, sorted(arrays))
+        parts = with_inputs(graph, at, sorted(arrays))
         if parts is None:
             return None
-        graph, inputs = parts
-        general = Compiled(graph, compiled.name, native=compiled.native, donated=compiled.donated)
+        opened, inputs = parts
+        general = Compiled(opened, compiled.name, native=compiled.native, donated=compiled.donated)
         general.reason = "numbers differ from those of another call: they are inputs now"
         return General(template, general, at, frozenset(arrays), inputs)
 

@@ -20,13 +20,15 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import IversonError
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known, subgraphs
 from iverson.graph.ir.print import Printer
 from iverson.layouts import Strided, Zero
 
 #: Arrays are compared by their entries up to so many.
 _SMALL = 1 << 16
 _NUMBERS = (int, float)
+#: By op that runs bodies, the position of the operand that is the first input of each.
+_BODIES = {"scan": 0, "while": 0, "checkpoint": 0, "cond": 1}
 
 Number = int | float
 #: What a graph's text refers to: an array, a pattern, an op.
@@ -67,31 +69,37 @@ class Template:
 
 
 class _Printer(Printer):
-    """Leaves out numbers and arrays, but for those of graphs inside, which see nothing from outside."""
+    """Leaves out arrays of the graph, and numbers that may be inputs: also those of bodies that may have more
+    inputs."""
 
     def __init__(self) -> None:
         super().__init__(True)
         self.numbers: list[Number] = []
         self.arrays: list[Any] = []
         self._depth = 0
+        #: True for the operands of an equation whose numbers are left out.
         self._open = False
+        #: True in bodies that have the inputs that they have.
+        self._closed = False
 
     def graph(self, graph: Graph, indent: str) -> str:
+        before, self._open = self._open, False
         self._depth += 1
-        try:
-            return super().graph(graph, indent)
-        finally:
-            self._depth -= 1
+        text = super().graph(graph, indent)
+        self._depth -= 1
+        self._open = before
+        return text
 
     def equation(self, equation: Equation, indent: str) -> str:
-        self._open = is_open(equation)
-        try:
-            return super().equation(equation, indent)
-        finally:
-            self._open = False
+        before = self._open, self._closed
+        self._open = is_open(equation) and not self._closed
+        self._closed |= equation.op.name not in _BODIES
+        text = super().equation(equation, indent)
+        self._open, self._closed = before
+        return text
 
     def operand(self, x: Operand) -> str:
-        if self._depth > 1 or not self._open or type(x) not in _NUMBERS:
+        if not self._open or type(x) not in _NUMBERS:
             return super().operand(x)
         self.numbers.append(x)
         return f"#{type(x).__name__}"
@@ -122,7 +130,8 @@ def is_same(a: Named, b: Named) -> bool:
 def is_open(equation: Equation) -> bool:
     """True where an equation's numbers may be inputs: other ones leave its code as it is."""
     exponent: Any = equation.operands[-1] if equation.op.name == "pow" else None
-    return type(exponent) is not int and not (type(exponent) is float and exponent.is_integer())
+    is_whole = type(exponent) is int or (type(exponent) is float and exponent.is_integer())
+    return equation.op.elementwise and not is_whole
 
 
 def with_inputs(
@@ -134,29 +143,79 @@ def with_inputs(
     arrays : positions of `Template.arrays`.
 
     Returns the graph, and the position and dtype of each number that is an input. None where a number is part
-    of what is computed: of an index, of a dtype, or of where the result is zero.
+    of what is computed: of a dtype, or of where the result is zero.
     """
-    inputs: dict[tuple[int, np.dtype[Any]], Value] = {}
-    equations: list[Equation] = []
-    positions = count()
-    for e in graph.equations:
-        literals = [k for k, x in enumerate(e.operands) if type(x) in _NUMBERS] if is_open(e) else []
-        at = {k: next(positions) for k in literals}
-        replacing = {k: numbers[n] for k, n in at.items() if n in numbers}
-        dtype = _computed_in(e) if replacing else None
-        if dtype is not None:
-            for k in replacing.values():
-                inputs.setdefault((k, dtype), Value(Aval((), dtype)))
-            values = {k: inputs[n, dtype] for k, n in replacing.items()}
-            e = replace(e, operands=tuple([values.get(k, x) for k, x in enumerate(e.operands)]))
-        if replacing and (dtype is None or not _keeps_results(e)):
-            return None
-        equations.append(e)
+    opening = _Opening(numbers)
+    inner = opening.graph(graph)
+    if inner is None:
+        return None
     constants = [c for c in graph.constants if type(c[1]) is Strided]
     outer = [constants[k][0] for k in arrays]
-    inner = tuple(c for c in graph.constants if c[0] not in outer)
-    every = (*graph.inputs, *inputs.values(), *outer)
-    return Graph(every, tuple(equations), graph.outputs, inner), list(inputs)
+    inputs = (*graph.inputs, *opening.inputs.values(), *outer)
+    rest = tuple(c for c in graph.constants if c[0] not in outer)
+    return Graph(inputs, inner.equations, graph.outputs, rest), list(opening.inputs)
+
+
+class _Opening:
+    """Puts inputs in place of numbers, one graph after the other in the order of the text.
+
+    numbers : as of `with_inputs`. inputs : of the graph that is open, by position and dtype.
+    """
+
+    def __init__(self, numbers: Mapping[int, int]) -> None:
+        self._numbers = numbers
+        self._positions = count()
+        self.inputs: dict[tuple[int, np.dtype[Any]], Value] = {}
+
+    def graph(self, graph: Graph) -> Graph | None:
+        """The graph with its equations on the inputs, which it does not have yet."""
+        equations = []
+        for e in graph.equations:
+            opened = self._equation(e)
+            if opened is None:
+                return None
+            equations.append(opened)
+        return Graph(graph.inputs, tuple(equations), graph.outputs, graph.constants)
+
+    def _equation(self, e: Equation) -> Equation | None:
+        literals = [k for k, x in enumerate(e.operands) if type(x) in _NUMBERS] if is_open(e) else []
+        at = {k: n for k in literals if (n := next(self._positions)) in self._numbers}
+        if at:
+            dtype = _computed_in(e)
+            if dtype is None:
+                return None
+            values = {k: self._input(self._numbers[n], dtype) for k, n in at.items()}
+            e = replace(e, operands=tuple([values.get(k, x) for k, x in enumerate(e.operands)]))
+            return e if _keeps_results(e) else None
+        return self._with_bodies(e) if e.op.name in _BODIES else e
+
+    def _with_bodies(self, e: Equation) -> Equation | None:
+        """An equation whose bodies have inputs for their numbers, before those that they have."""
+        before, bodies = self.inputs, {}
+        every: dict[tuple[int, np.dtype[Any]], Value] = {}
+        for name, body in sorted(subgraphs(e)):
+            self.inputs = {}
+            opened = self.graph(body)
+            if opened is None:
+                return None
+            bodies[name] = opened, self.inputs
+            every |= self.inputs
+        self.inputs = before
+        if not every:
+            return e
+        params = dict(e.params)
+        for name, (opened, inputs) in bodies.items():
+            first = tuple([inputs.get(key) or Value(v.aval) for key, v in every.items()])
+            params[name] = replace(opened, inputs=(*first, *opened.inputs))
+        if "consts" in params:
+            params["consts"] += len(every)
+        at = _BODIES[e.op.name]
+        operands = (*e.operands[:at], *(self._input(*key) for key in every), *e.operands[at:])
+        return replace(e, operands=operands, params=params)
+
+    def _input(self, position: int, dtype: np.dtype[Any]) -> Value:
+        key = position, dtype
+        return self.inputs.setdefault(key, Value(Aval((), dtype)))
 
 
 def _computed_in(e: Equation) -> np.dtype[Any] | None:
