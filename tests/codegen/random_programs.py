@@ -17,6 +17,8 @@ from tests.codegen.nests import F32, F64, c, f
 
 UNARY = ("tanh", "abs", "negative", "square")
 BINARY = ("add", "subtract", "multiply", "maximum")
+#: How deep blocks lie in each other.
+OUTERMOST = 2
 
 
 class Builder:
@@ -56,8 +58,9 @@ class Builder:
 
     def block(self, depth: int) -> list[Step]:
         steps: list[Step] = []
-        kinds = ["map", "map", "map", "product", "product", "rows", "add"]
+        kinds = ["map", "map", "map", "product", "product", "rows", "add", "again"]
         kinds += ["repeat", "branch", "stack"] if depth else []
+        kinds += ["output", "output"] if depth == OUTERMOST else []
         for _ in range(self.draw(st.integers(1, 4))):
             steps += getattr(self, self.one_of(kinds))(*([depth] if depth else []))
         return steps
@@ -80,6 +83,22 @@ class Builder:
         out = whole(self.matrix())
         step = self.write(out)
         self.full.append(out)
+        return [step]
+
+    def again(self, *_: int) -> list[Step]:
+        """Something else where a matrix was."""
+        out = self.one_of(v for v in self.full if v.buffer.role in ("temp", "inout", "out"))
+        before = self.full
+        self.full = [v for v in before if v != out]
+        step = self.write(out)
+        self.full = before
+        return [step]
+
+    def output(self, *_: int) -> list[Step]:
+        """One more result, which may be read again."""
+        out = whole(self.matrix("out"))
+        step = Product(out, self.operand(), self.operand()) if self.draw(st.booleans()) else self.write(out)
+        self.full += [out] if self.draw(st.booleans()) else []
         return [step]
 
     def product(self, *_: int) -> list[Step]:
@@ -159,13 +178,16 @@ class Builder:
         return [product, step_builders.elementwise(new, f("add", a, b), {"a": state, "b": made})]
 
     def stack(self, depth: int) -> list[Step]:
-        """Results of all iterations, and a loop that reads them from the last to the first."""
+        """Results of all iterations, the first of them read in each, and a loop that reads them backwards."""
         trips, n = self.draw(st.integers(1, 3)), self.n
         stacked = self.buffer((trips, n, n), "temp", self.dtype)
         one, other = f"{stacked.name}_s", f"{stacked.name}_r"
         row = View(stacked, (n, n), c_strides((n, n)))
         before = list(self.full)
         steps = [*self.block(depth - 1), self.write(row.moved(one, n * n))]
+        if self.draw(st.booleans()):
+            self.full.append(row)
+            steps += self.block(0)
         self.full = before
         back = View(stacked, (n, n), c_strides((n, n)), (trips - 1) * n * n, ((other, -n * n),))
         value = Load(step_builders.as_buffer("a", back), step_builders.variables(step_builders.axes((n, n))))
@@ -173,7 +195,7 @@ class Builder:
         return [Repeat(one, trips, tuple(steps)), Repeat(other, trips, (add,))]
 
     def program(self) -> Program:
-        steps = self.block(2)
+        steps = self.block(OUTERMOST)
         out = self.matrix("out")
         steps.append(step_builders.copy(whole(out), self.full[0]))
         for v in self.full:  # so that all of it matters

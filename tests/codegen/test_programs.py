@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
+from functools import partial, reduce
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,12 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.nests.nodes import Buffer, Load
 from iverson.codegen.programs import (
+    Branch,
     Nest,
     Product,
+    Repeat,
     View,
     compile_program,
     compiled_program,
@@ -22,11 +26,12 @@ from iverson.codegen.programs import (
     step_builders,
     whole,
 )
-from iverson.codegen.programs.buffer_allocation import arena, in_place
-from iverson.codegen.programs.nodes import Program, extents
+from iverson.codegen.programs.buffer_allocation import arena, in_place, overwritten
+from iverson.codegen.programs.nodes import Program, extents, writes
 from iverson.codegen.programs.print import program_text, structure
 from iverson.codegen.programs.verify import verify
 from iverson.core.errors import IndexingError
+from tests.codegen.nests import f
 from tests.codegen.random_programs import arguments, programs
 from tests.conformance.product import examples
 
@@ -107,6 +112,127 @@ def test_temporaries_in_one_arena_are_as_good_as_memory_of_their_own(data: Any) 
     assert in_place(moved).steps == moved.steps
 
 
+@settings(max_examples=examples(60), phases=PHASES)
+@given(st.data())
+def test_outputs_in_the_memory_of_inputs_are_as_good_as_arrays_of_their_own(data: Any) -> None:
+    program = data.draw(programs())
+    note(program_text(program))
+    pairs = [(a, b) for a in program.of("in") for b in program.of("out") if a.shape == b.shape]
+    moved, names = overwritten(program, data.draw(st.permutations(pairs)))
+    arrays = data.draw(arguments(program))
+    want, got = interpreted(program, arrays), interpreted(verify(moved), arrays)
+    assert (want is None) == (got is None)
+    if want is not None:
+        found = {b.name: a for b, a in zip(moved.of("out") + moved.of("in", "inout"), got, strict=True)}
+        outputs = [found[names.get(b.name, b.name)] for b in program.of("out")]
+        assert_alike(outputs, want[: len(outputs)], 1e-12)
+
+
+P, Q, Y, Z, T = (
+    Buffer(name, np.dtype(np.float64), (3, 3), role)
+    for name, role in [("p", "in"), ("q", "out"), ("y", "in"), ("z", "out"), ("t", "temp")]
+)
+
+
+def mapped_to(out: Buffer, *sources: Buffer | View, combine: str = "assign") -> Nest:
+    """A nest that gives an output the sum of some views, entry by entry."""
+    views = {f"v{k}": v if isinstance(v, View) else whole(v) for k, v in enumerate(sources)}
+    at = step_builders.variables(step_builders.axes((3, 3)))
+    loads = [Load(step_builders.as_buffer(name, v), at) for name, v in views.items()]
+    return step_builders.elementwise(whole(out), reduce(partial(f, "add"), loads), views, combine)
+
+
+#: Steps, which of the outputs q and z are made in p, and the order of the steps that are left.
+OVERWRITTEN = {
+    "entry by entry": ([mapped_to(Q, P, Y), mapped_to(Z, Y)], "q", [0, 1]),
+    "in another order": ([mapped_to(Q, whole(P).transposed), mapped_to(Z, Y)], "z", [0, 1]),
+    "in two orders": ([mapped_to(Q, P, whole(P).transposed), mapped_to(Z, Y)], "z", [0, 1]),
+    "a copy": ([mapped_to(Q, P), mapped_to(Z, Y)], "q", [1]),
+    "of nothing of it": ([mapped_to(Q, Y), mapped_to(Z, Y)], "q", [0, 1]),
+    "read afterwards": ([mapped_to(Q, Y), mapped_to(Z, P)], "q", [1, 0]),
+    "read afterwards, in a product": ([Product(whole(Q), whole(Y), whole(Y)), mapped_to(Z, P)], "q", [1, 0]),
+    "of what is read afterwards": ([mapped_to(Q, P, Y), mapped_to(Z, P, Y)], "q", [1, 0]),
+    "in a loop before it is read": ([Repeat("i", 2, (mapped_to(Q, Y),)), mapped_to(Z, P, Y)], "z", [0, 1]),
+    "with a result that is read": ([mapped_to(Q, Y), mapped_to(Z, P, Q)], "z", [0, 1]),
+    "with a result that is added to": (
+        [mapped_to(Q, Y), mapped_to(Z, P, Y), mapped_to(Q, Y, combine="sum")],
+        "z",
+        [0, 1, 2],
+    ),
+    "of what changes": (
+        [mapped_to(T, Y), mapped_to(Q, T), mapped_to(T, P), mapped_to(Z, T)],
+        "z",
+        [0, 1, 2, 3],
+    ),
+    "of what is read only": (
+        [mapped_to(T, Y), mapped_to(Q, T), mapped_to(Z, T, P)],
+        "q",
+        [0, 2, 1],
+    ),
+    "in a product": ([Product(whole(Q), whole(P), whole(Y)), mapped_to(Z, Y)], "z", [0, 1]),
+    "as a sum": ([mapped_to(Q, Y), mapped_to(Q, P, combine="sum"), mapped_to(Z, Y)], "z", [0, 1, 2]),
+    "in a loop": (
+        [Repeat("i", 2, (mapped_to(Q, P),)), mapped_to(Z, Y)],
+        "z",
+        [0, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVERWRITTEN)
+def test_which_outputs_are_made_in_the_memory_of_an_input(name: str) -> None:
+    steps, taken, order = OVERWRITTEN[name]
+    program = verify(Program("given", (P, Q, Y, Z, T), tuple(steps)))
+    moved, names = overwritten(program, [(P, Q), (P, Z)])
+    assert names == {taken: "p"}
+    assert [b.name for b in moved.buffers] == [b for b in "pqyzt" if b != taken]
+    assert [b.role for b in moved.buffers if b.name == "p"] == ["inout"]
+    outs = [writes(s).pop().name for s in moved.steps]
+    assert outs == [writes(steps[k]).pop().name.replace(taken, "p") for k in order]
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(3, 3)) for _ in "py"]
+    want, got = interpreted(program, arrays), interpreted(verify(moved), arrays)
+    assert_alike([got[1], got[0]] if taken == "q" else got[:2], want[:2], 1e-15)
+
+
+def test_an_output_without_entries_stays() -> None:
+    empty = [replace(b, shape=(0,)) for b in (P, Q)]
+    program = Program("empty", tuple(empty), ())
+    assert overwritten(program, [(empty[0], empty[1])]) == (program, {})
+
+
+CHAINS: dict[str, Any] = {
+    "as it is": lambda steps: steps,
+    "in a loop": lambda steps: (Repeat("i", 2, steps),),
+    "in a loop in a loop": lambda steps: (Repeat("j", 2, (Repeat("i", 2, steps),)),),
+    "on one side": lambda steps: (Branch(whole(FLAG), steps, (mapped_to(T, Y),)),),
+    "on the other side": lambda steps: (Branch(whole(FLAG), (mapped_to(T, Y),), steps),),
+    "behind a loop": lambda steps: (Repeat("i", 2, (mapped_to(T, Y),)), *steps),
+    "behind a branch": lambda steps: (Branch(whole(FLAG), (mapped_to(T, Y),), ()), *steps),
+}
+FLAG = Buffer("flag", np.dtype(bool), (), "in")
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_takes_one_place(name: str) -> None:
+    """A product, functions of it entry by entry, and a product of those: 72 bytes, in lines of 64."""
+    links = [Buffer(f"link{k}", np.dtype(np.float64), (3, 3), "temp") for k in range(4)]
+    chain = (
+        Product(whole(links[0]), whole(P), whole(Y)),
+        *(mapped_to(b, a, Y) for a, b in pairwise(links)),
+        Product(whole(Z), whole(links[-1]), whole(Y)),
+    )
+    steps = (*CHAINS[name](chain), mapped_to(Z, Y))
+    program = verify(Program("chain", (P, Y, Z, T, FLAG, *links), steps))
+    moved = verify(in_place(program))
+    assert sum(b.name.startswith("link") for b in moved.of("temp")) == 1
+    assert arena(moved).bytes == 128
+    one = replace(links[0], shape=())
+    view = View(one, (3, 3), (0, 0))
+    scalar = (step_builders.copy(whole(one), View(P, (), ())), mapped_to(Z, view))
+    assert arena(verify(Program("scalar", (P, Z, one), scalar))).bytes == 64
+
+
 @settings(max_examples=10)
 @given(st.data())
 def test_the_text_of_a_program_is_its_structure(data: Any) -> None:
@@ -117,9 +243,7 @@ def test_the_text_of_a_program_is_its_structure(data: Any) -> None:
 
 
 def renamed(program: Program) -> Program:
-    from dataclasses import replace
-
-    from iverson.codegen.programs.nodes import Repeat, mapped
+    from iverson.codegen.programs.nodes import mapped
 
     names = {b: replace(b, name=f"other_{b.name}") for b in program.buffers}
 

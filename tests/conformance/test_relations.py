@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iverson.core import relations
 from iverson.core.aval import Aval
-from iverson.core.entries import Box, Stored
+from iverson.core.entries import FULL, NOTHING, Box, Stored
 from iverson.core.entry_map import Call
 from iverson.core.region import Region
 from iverson.core.relations import (
+    MOST,
     Every,
     Factor,
     Indexed,
@@ -25,8 +29,11 @@ from iverson.core.relations import (
     Same,
     Window,
     listed,
+    numbers_of,
+    same,
 )
 from iverson.layouts import from_strided
+from iverson.layouts.pattern_symbols import PatternSymbol
 from iverson.ops import TABLE
 from tests.conformance.product import dtypes_of, floating, samples_of
 from tests.conformance.test_entry_maps import known, results
@@ -150,36 +157,184 @@ def facts(draw: Any) -> tuple[Any, int, int, Any]:
         reverse = draw(st.booleans())
         own = np.arange(m)
         return Prefix(reverse), m, m, (own >= rows) if reverse else (own <= rows)
-    there = np.array(draw(st.lists(st.booleans(), min_size=m * n, max_size=m * n)), bool).reshape(m, n)
-    return Pairs(*np.nonzero(there)), m, n, there
+    return pairs(np.array(draw(st.lists(st.booleans(), min_size=m * n, max_size=m * n)), bool).reshape(m, n))
 
 
-@given(st.lists(facts(), max_size=3), st.randoms(use_true_random=False), st.booleans())
-def test_a_relation_is_the_product_of_its_facts(made: Any, random: Any, masked: bool) -> None:
-    """Facts about axes in any order: entries are tied where all of them say so."""
-    turned = random.sample(range(len(made)), len(made))  # the input's axis for each of the result
+def pairs(there: Any) -> tuple[Any, int, int, Any]:
+    """The fact that a matrix of booleans says."""
+    return Pairs(*np.nonzero(there)), *there.shape, there
+
+
+def product(made: Any, turned: list[int]) -> tuple[Relation, Any]:
+    """The relation of some facts, each about an axis of the input for one of the result, and its entries."""
     out = tuple(m for _, m, _, _ in made)
     into = tuple(made[turned.index(k)][2] for k in range(len(made)))
     factors = [Factor(fact, (k,), (turned[k],)) for k, (fact, *_) in enumerate(made)]
-    random.shuffle(factors)
-    relation = Relation.of(out, into, *factors)
     expected = np.ones((*out, *into), bool)
     for k, (_, m, n, there) in enumerate(made):
         shape = [1] * (2 * len(made))
         shape[k], shape[len(made) + turned[k]] = m, n
         expected &= there.reshape(shape)
-    if masked and out and all(out):
-        expected[1:] = False
-        relation = relation.inside(np.flatnonzero(expected.any(axis=tuple(range(len(made), 2 * len(made))))))
-    flat = expected.reshape(int(np.prod(out)), int(np.prod(into)))
-    np.testing.assert_array_equal(relation.matrix().toarray(), flat)
-    rows = np.random.default_rng(0).uniform(size=(flat.shape[1], 5)) < 0.3
-    given_rows = listed(np.append(0, np.cumsum(rows.sum(1))), np.nonzero(rows)[1], 5)
-    union = flat.astype(int) @ rows > 0
-    np.testing.assert_array_equal(relation.after(Rows.of_all(given_rows)).whole.toarray(), union)
+    return Relation.of(out, into, *factors), expected.reshape(int(np.prod(out)), int(np.prod(into)))
+
+
+def of_booleans(rows: Any) -> Any:
+    """A matrix of booleans as one that stores what is true."""
+    return listed(np.append(0, np.cumsum(rows.sum(1))), np.nonzero(rows)[1], rows.shape[1])
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(facts(), max_size=3),
+    st.randoms(use_true_random=False),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.sampled_from([MOST, 2, 12]),
+)
+def test_a_relation_is_the_union_of_products_of_facts(
+    made: Any, random: Any, terms: int, times: int, most: int
+) -> None:
+    """Facts about axes in any order: entries are tied where all facts of a term say so.
+
+    For some entries of the result, one after the other, and for a few of the input. Under a limit, more are
+    tied, or nothing is said.
+    """
+    rng = np.random.default_rng(random.getrandbits(32))
+    turned = random.sample(range(len(made)), len(made))  # the input's axis for each of the result
+    relation, flat = product(made, turned)
+    others = [product([pairs(rng.uniform(size=f[1:3]) < 0.5) for f in made], turned) for _ in range(terms)]
+    for other, there in others[1:]:
+        relation, flat = replace(relation, terms=relation.terms + other.terms), flat | there
+    if terms == 1:
+        relation, flat = replace(relation, terms=()), np.zeros_like(flat)
+    for _ in range(times):
+        numbers = np.flatnonzero(rng.uniform(size=flat.shape[0]) < 0.7)
+        relation, flat = relation.inside(numbers), flat & np.isin(np.arange(flat.shape[0]), numbers)[:, None]
+    rows = rng.uniform(size=(flat.shape[1], rng.integers(1, 6))) < 0.3
     numbers = np.flatnonzero(rows.any(1))
-    of_some = Rows(given_rows[numbers], flat.shape[1], numbers)
-    np.testing.assert_array_equal(relation.after(of_some).whole.toarray(), union)
+    some = Rows(of_booleans(rows)[numbers], flat.shape[1], numbers)
+    union = flat.astype(int) @ rows > 0
+    image = np.flatnonzero(flat[:, numbers].any(1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relations, "MOST", most)
+        found = [relation.after(Rows.of_all(of_booleans(rows))), relation.after(some)]
+        reached = relation.image(numbers)
+        if most < MOST:
+            assert all(r is None or not (union & ~r.whole.toarray()).any() for r in found)
+            assert reached is None or np.isin(image, reached).all()
+            return
+    np.testing.assert_array_equal(relation.matrix().toarray(), flat)
+    for r in found:
+        assert r is not None
+        assert r.size == flat.shape[0]
+        np.testing.assert_array_equal(r.whole.toarray(), union)
+    np.testing.assert_array_equal(reached, image)
+    if terms == times == 0 and made and all(type(fact) is Same for fact, *_ in made):
+        np.testing.assert_array_equal(found[1].numbers, image)  # others have no rows
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=3),
+    st.integers(0, 3),
+    st.lists(st.integers(1, 2), max_size=2),
+    st.lists(st.integers(1, 3), max_size=2),
+)
+def test_leading_axes_are_aligned_as_numpy_broadcasts_them(
+    lead: Any, first: int, left: Any, right: Any
+) -> None:
+    """Axes behind them are free."""
+    out = tuple(n for n, _ in lead)
+    into = tuple(n if stays else 1 for n, stays in lead)[first:]
+    number = np.broadcast_to(np.arange(np.prod(into, dtype=int)).reshape(into), out).ravel()
+    expected = np.kron(number[:, None] == np.arange(np.prod(into)), np.ones(list(map(prod, (left, right)))))
+    relation = Relation.aligned((*out, *left), (*into, *right), core=(len(left), len(right)))
+    np.testing.assert_array_equal(relation.matrix().toarray(), expected)
+
+
+def test_rows_of_equal_entries_are_not_copied() -> None:
+    rows = Rows.of_all(of_booleans(np.eye(6, 4) > 0))
+    for relation in (Relation.same((2, 3), (6,)), Relation.aligned((2, 3), (2, 3))):
+        assert relation.after(rows) is rows
+    assert Relation.aligned((2, 3), (2, 3), core=(1, 1)).after(rows).matrix.nnz == 3 * 3 + 3 * 1
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (2, 0)])
+def test_rows_of_a_few_entries_give_rows_to_those_that_they_reach(axes: tuple[int, ...]) -> None:
+    """Axes that are permuted and reduced: nothing is listed for other entries of the result."""
+    shape = (3, 4, 5)
+    numbers = np.array([7, 8, 31])
+    relation = Relation.of(tuple(shape[k] for k in axes), shape, *(same(i, k) for i, k in enumerate(axes)))
+    found = relation.after(Rows(of_booleans(np.ones((3, 1), bool)), 60, numbers))
+    at = np.unravel_index(numbers, shape)
+    reached = np.ravel_multi_index([at[k] for k in axes], relation.out)
+    np.testing.assert_array_equal(found.numbers, np.unique(reached))
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_the_first_rows_are_taken(count: int) -> None:
+    rows = np.tri(4, count, dtype=bool)
+    found = Relation.indexed(np.arange(count), (4,)).after(Rows.of_all(of_booleans(rows)))
+    np.testing.assert_array_equal(found.whole.toarray(), rows[:count])
+
+
+SIX = Pairs(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 2, 2, 0]))
+LIMITS = [
+    ("window", (4,), (4,), [Window(-1, 1)], 12),
+    ("prefix", (4,), (4,), [Prefix()], 10),
+    ("suffix", (4,), (4,), [Prefix(reverse=True)], 10),
+    ("pairs", (3,), (3,), [SIX], 6),
+    ("pairs of equal positions", (2, 3), (2, 3), [Same(), SIX], 12),
+    ("pairs of pairs", (3, 3), (3, 3), [SIX, SIX], 36),
+]
+
+
+@pytest.mark.parametrize(
+    ("out", "into", "said", "links"), [row[1:] for row in LIMITS], ids=[r[0] for r in LIMITS]
+)
+def test_links_beyond_a_limit_tie_everything(
+    out: Any, into: Any, said: Any, links: int, monkeypatch: Any
+) -> None:
+    """Up to it, each is listed; then positions along these axes depend on all, and other axes stay tied."""
+    relation = Relation.of(out, into, *(Factor(fact, (k,), (k,)) for k, fact in enumerate(said)))
+    expected = relation.matrix().toarray()[:, :1]
+    looser = [fact if type(fact) is Same else Every() for fact in said]
+    all_tied = Relation.of(out, into, *(Factor(fact, (k,), (k,)) for k, fact in enumerate(looser)))
+    first = of_booleans(np.eye(prod(into), 1) > 0)
+    for most, column in ((links, expected), (links - 1, all_tied.matrix().toarray()[:, :1])):
+        monkeypatch.setattr(relations, "MOST", most)
+        np.testing.assert_array_equal(relation.after(Rows.of_all(first)).whole.toarray(), column)
+
+
+def test_nothing_is_said_where_rows_would_list_too_many(monkeypatch: Any) -> None:
+    relation = Relation.of((3,), (3,), Factor(SIX, (0,), (0,)))
+    rows = of_booleans(np.ones((3, 2), bool))
+    for most, none in ((12, False), (11, True)):
+        monkeypatch.setattr(relations, "MOST", most)
+        assert (relation.after(Rows.of_all(rows)) is None) is none
+    everything = Relation.everything((3,), (3,))
+    for most in (9, 3):
+        monkeypatch.setattr(relations, "MOST", most)
+        np.testing.assert_array_equal(everything.image(np.array([1])), np.arange(3))
+    monkeypatch.setattr(relations, "MOST", 2)
+    assert everything.image(np.array([1])) is None
+    assert everything.inside(np.array([0, 2])).image(np.array([1])).tolist() == [0, 2]
+    with pytest.raises(MemoryError, match="a relation of more than 2 pairs"):
+        everything.matrix()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 5, 2), (2, 0)])
+def test_numbers_of_a_support(shape: tuple[int, ...]) -> None:
+    """Row-major, with all entries of dense slices; not known of everything and of symbols."""
+    mask = np.zeros(shape, bool)
+    assert numbers_of(NOTHING, shape).size == 0
+    assert numbers_of(FULL, shape) is None
+    mask[1:, :3] = True
+    box = Box(Region((1, 0, *(0 for _ in shape[2:])), (shape[0], min(3, shape[1]), *shape[2:])))
+    np.testing.assert_array_equal(numbers_of(box, shape), np.flatnonzero(mask))
+    matrix = from_strided(np.ones(shape[:2]) * (np.indices(shape[:2]).sum(0) % 2), "csr").pattern
+    mask = np.ones(shape, bool) & (np.indices(shape)[:2].sum(0) % 2 == 1)
+    np.testing.assert_array_equal(numbers_of(Stored(matrix), shape), np.flatnonzero(mask))
+    assert numbers_of(Stored(PatternSymbol(matrix, 3)), shape) is None
 
 
 def test_a_relation_lists_nothing_before_it_is_composed() -> None:

@@ -54,6 +54,7 @@ TESTS = {
         "tests/autograd/test_plan.py",
         "tests/graph/test_shapes.py",
     ],
+    "iverson.core.relations": ["tests/conformance/test_relations.py"],
     "iverson.core.entries": ["tests/core", "tests/autograd", "tests/sparse/test_demand.py"],
     "iverson.te.elimination.zero_elimination": [
         "tests/te/test_walks.py",
@@ -62,6 +63,7 @@ TESTS = {
     ],
     "iverson.codegen.nests.integer_bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
     "iverson.codegen.nests.access_checks": ["tests/codegen/test_plan.py"],
+    "iverson.codegen.programs.buffer_allocation": ["tests/codegen/test_programs.py"],
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
     "iverson.kernels.partial": [
         "tests/layouts/test_box_tables.py",

@@ -322,6 +322,11 @@ STORED = {
     "a compiled choice": (lambda x: iv.jit(iv.take)(x, iv.asarray(np.arange(60)[::-1].copy())), 60, 60),
     "checkpointed": (iv.checkpoint(lambda x: x[1:] * x[:-1]), 60, 118),
     "branches": (lambda x: iv.cond(x[0] > 0, lambda x: x[1:], lambda x: x[:-1], x), 60, 118),
+    "a compiled branch": (
+        iv.jit(lambda x: iv.cond(x[0] > 0, lambda x: x[1:], lambda x: x[:-1], x)),
+        60,
+        118,
+    ),
     "steps of a scan": (lambda x: iv.scan(diffused, x, iv.zeros(3))[0], 60, 7 * 60),
     "results of steps": (lambda x: iv.scan(diffused, x, iv.zeros(3))[1], 60, (1 + 3 + 5) * 30),
     "slices of a scan": (
