@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from iverson.codegen.nests.nodes import INT64, Buffer, Load
 from iverson.codegen.nests.task import Task
-from iverson.codegen.programs import Branch, Product, Program, Repeat, View, step_builders, whole
+from iverson.codegen.programs import Branch, Nest, Product, Program, Repeat, View, step_builders, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.codegen.schedule.exact_walks import boxed
 from iverson.expr.nodes import Apply, Expr
@@ -75,13 +75,17 @@ class Builder:
             b = Load(step_builders.as_buffer("b", y), (row, at[1]))
         return f(self.one_of(BINARY), a, b), {"a": x, "b": y, "row": whole(self.index)}
 
-    def write(self, out: View) -> Step:
+    def write(self, out: View) -> Nest:
         value, views = self.value(self.operand(), self.operand())
         return step_builders.elementwise(out, value, views)
 
     def map(self, *_: int) -> list[Step]:
+        """A function of what may be read no more."""
         out = whole(self.matrix())
         step = self.write(out)
+        if self.draw(st.booleans()):
+            dead = {v.buffer for v in step.views if v.buffer.role == "temp"}
+            self.full = [v for v in self.full if v.buffer not in dead]
         self.full.append(out)
         return [step]
 

@@ -13,6 +13,7 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from iverson.codegen.nests.nodes import Buffer, Load
+from iverson.codegen.nests.task import Task
 from iverson.codegen.programs import (
     Branch,
     Nest,
@@ -27,9 +28,10 @@ from iverson.codegen.programs import (
     whole,
 )
 from iverson.codegen.programs.buffer_allocation import arena, in_place, overwritten
-from iverson.codegen.programs.nodes import Program, extents, writes
+from iverson.codegen.programs.nodes import Program, extents, uses, writes
 from iverson.codegen.programs.print import program_text, structure
 from iverson.codegen.programs.verify import verify
+from iverson.codegen.schedule.exact_walks import boxed
 from iverson.core.errors import IndexingError
 from tests.codegen.nests import f
 from tests.codegen.random_programs import arguments, programs
@@ -92,7 +94,7 @@ def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> No
     assert_alike(found, interpreted(program, arrays), rtol)
 
 
-@settings(max_examples=examples(60), phases=PHASES)
+@settings(max_examples=examples(120), phases=PHASES)
 @given(st.data())
 def test_temporaries_in_one_arena_are_as_good_as_memory_of_their_own(data: Any) -> None:
     """Whatever two buffers share, neither is alive while the other is written: results are the same."""
@@ -100,19 +102,24 @@ def test_temporaries_in_one_arena_are_as_good_as_memory_of_their_own(data: Any) 
     note(program_text(program))
     arrays = data.draw(arguments(program))
     moved = verify(in_place(program))
-    where = arena(moved)
+    assert_alike(in_one_arena(moved, arrays), interpreted(program, arrays), 1e-12)
+    assert in_place(moved).steps == moved.steps
+
+
+def in_one_arena(program: Program, arrays: list[Any]) -> Any:
+    """What a program gives whose temporaries are in one array."""
+    where = arena(program)
     memory = np.full(where.bytes, 255, np.uint8)
     places = {}
-    for b in moved.of("temp"):
+    for b in program.of("temp"):
         if b.name in where.places:
             start, bytes = where.places[b.name], int(np.prod(extents(b))) * b.dtype.itemsize
             assert start % 64 == 0
             places[b.name] = memory[start : start + bytes].view(b.dtype).reshape(extents(b))
-    assert_alike(interpreted(moved, arrays, places), interpreted(program, arrays), 1e-12)
-    assert in_place(moved).steps == moved.steps
+    return interpreted(program, arrays, places)
 
 
-@settings(max_examples=examples(60), phases=PHASES)
+@settings(max_examples=examples(90), phases=PHASES)
 @given(st.data())
 def test_outputs_in_the_memory_of_inputs_are_as_good_as_arrays_of_their_own(data: Any) -> None:
     program = data.draw(programs())
@@ -134,12 +141,34 @@ P, Q, Y, Z, T = (
 )
 
 
-def mapped_to(out: Buffer, *sources: Buffer | View, combine: str = "assign") -> Nest:
+def mapped_to(out: Buffer | View, *sources: Buffer | View, combine: str = "assign") -> Nest:
     """A nest that gives an output the sum of some views, entry by entry."""
     views = {f"v{k}": v if isinstance(v, View) else whole(v) for k, v in enumerate(sources)}
     at = step_builders.variables(step_builders.axes((3, 3)))
     loads = [Load(step_builders.as_buffer(name, v), at) for name, v in views.items()]
-    return step_builders.elementwise(whole(out), reduce(partial(f, "add"), loads), views, combine)
+    target = out if isinstance(out, View) else whole(out)
+    return step_builders.elementwise(target, reduce(partial(f, "add"), loads), views, combine)
+
+
+def turned_to(out: Buffer, source: Buffer) -> Nest:
+    """A nest that gives an output the transpose of a matrix, whose entries it reads in that order itself."""
+    over = step_builders.axes((3, 3))
+    at = step_builders.variables(over)
+    value = Load(step_builders.as_buffer("v", whole(source)), at[::-1])
+    return step_builders.elementwise(whole(out), f("square", value), {"v": whole(source)})
+
+
+def both_of(first: Buffer, second: Buffer, source: Buffer) -> Nest:
+    """A nest that makes two matrices."""
+    over, views = step_builders.axes((3, 3)), {"v": whole(source), "a": whole(first), "b": whole(second)}
+    at = step_builders.variables(over)
+    value = f("square", Load(step_builders.as_buffer("v", views["v"]), at))
+    phases = [
+        phase
+        for name in "ab"
+        for phase in boxed(Task(step_builders.as_buffer(name, views[name]), at, value, over, fresh=True))
+    ]
+    return step_builders.nest("both", phases, views, ("a", "b"))
 
 
 #: Steps, which of the outputs q and z are made in p, and the order of the steps that are left.
@@ -147,6 +176,14 @@ OVERWRITTEN = {
     "entry by entry": ([mapped_to(Q, P, Y), mapped_to(Z, Y)], "q", [0, 1]),
     "in another order": ([mapped_to(Q, whole(P).transposed), mapped_to(Z, Y)], "z", [0, 1]),
     "in two orders": ([mapped_to(Q, P, whole(P).transposed), mapped_to(Z, Y)], "z", [0, 1]),
+    "in another order of the kernel": ([turned_to(Q, P), mapped_to(Z, Y)], "z", [0, 1]),
+    "twice": ([mapped_to(Q, P, P), mapped_to(Z, Y)], "z", [0, 1]),
+    "and added to": (
+        [mapped_to(Q, P, Y), mapped_to(Q, Y, combine="sum"), mapped_to(Z, Y)],
+        "q",
+        [0, 1, 2],
+    ),
+    "beside what is read before": ([both_of(Q, T, Y), mapped_to(Z, T, P)], "z", [0, 1]),
     "a copy": ([mapped_to(Q, P), mapped_to(Z, Y)], "q", [1]),
     "of nothing of it": ([mapped_to(Q, Y), mapped_to(Z, Y)], "q", [0, 1]),
     "read afterwards": ([mapped_to(Q, Y), mapped_to(Z, P)], "q", [1, 0]),
@@ -187,8 +224,8 @@ def test_which_outputs_are_made_in_the_memory_of_an_input(name: str) -> None:
     assert names == {taken: "p"}
     assert [b.name for b in moved.buffers] == [b for b in "pqyzt" if b != taken]
     assert [b.role for b in moved.buffers if b.name == "p"] == ["inout"]
-    outs = [writes(s).pop().name for s in moved.steps]
-    assert outs == [writes(steps[k]).pop().name.replace(taken, "p") for k in order]
+    outs = [{b.name for b in writes(s)} for s in moved.steps]
+    assert outs == [{b.name.replace(taken, "p") for b in writes(steps[k])} for k in order]
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(3, 3)) for _ in "py"]
     want, got = interpreted(program, arrays), interpreted(verify(moved), arrays)
@@ -201,6 +238,135 @@ def test_an_output_without_entries_stays() -> None:
     assert overwritten(program, [(empty[0], empty[1])]) == (program, {})
 
 
+R, S, N = (
+    Buffer(name, np.dtype(np.float64), (3, 3), role)
+    for name, role in [("r", "inout"), ("s", "temp"), ("n", "temp")]
+)
+PAIR = Buffer("pair", np.dtype(np.float64), (2, 3, 3), "temp")
+MADE = Product(whole(T), whole(P), whole(Y))
+
+
+def part(number: int) -> View:
+    """One of the matrices of a pair."""
+    return View(PAIR, (3, 3), (3, 1), 9 * number)
+
+
+#: Steps, and the temporaries that are left.
+WRITTEN_OVER = {
+    "entry by entry": ([MADE, mapped_to(Z, T, Y)], ""),
+    "one after the other": ([MADE, mapped_to(S, T, Y), mapped_to(N, S, P), mapped_to(Z, N)], ""),
+    "between products": ([MADE, mapped_to(S, T, Y), Product(whole(Z), whole(S), whole(Y))], "s"),
+    "read again": ([MADE, mapped_to(S, T, Y), Product(whole(Z), whole(S), whole(T))], "st"),
+    "in another order": ([MADE, turned_to(Z, T)], "t"),
+    "twice": ([MADE, mapped_to(Z, T, T)], "t"),
+    "of a transpose": ([MADE, mapped_to(Z, whole(T).transposed, Y)], "t"),
+    "an argument": ([mapped_to(S, P, Y), Product(whole(Z), whole(S), whole(Y))], "s"),
+    "into what was read": ([mapped_to(Z, Y), MADE, mapped_to(R, Z, Y), mapped_to(Z, T, Y)], "t"),
+    "into an argument": ([MADE, mapped_to(Z, R, Y), mapped_to(R, T, Y)], "t"),
+    "into a part": (
+        [
+            MADE,
+            step_builders.copy(part(1), whole(Y)),
+            mapped_to(part(0), T, Y),
+            mapped_to(Z, part(1), part(0)),
+        ],
+        "pairt",
+    ),
+    "a part": (
+        [
+            step_builders.copy(part(0), whole(P)),
+            step_builders.copy(part(1), whole(Y)),
+            mapped_to(R, part(1)),
+            mapped_to(Z, part(0), Y),
+        ],
+        "pair",
+    ),
+    "exchanged by a loop": (
+        [
+            Product(whole(S), whole(P), whole(P)),
+            Repeat("i", 3, (Product(whole(N), whole(S), whole(Y)),), ((S, N),)),
+            mapped_to(Z, S, Y),
+        ],
+        "ns",
+    ),
+    "into what a loop exchanges": (
+        [
+            Product(whole(S), whole(P), whole(P)),
+            Repeat(
+                "i",
+                3,
+                (
+                    Product(whole(T), whole(S), whole(S)),
+                    mapped_to(N, T, Y),
+                    mapped_to(R, S, combine="sum"),
+                ),
+                ((S, N),),
+            ),
+            Product(whole(Z), whole(S), whole(Y)),
+        ],
+        "nst",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_OVER)
+def test_which_temporaries_are_written_over(name: str) -> None:
+    steps, left = WRITTEN_OVER[name]
+    if "r" not in {b.name for s in steps for b in writes(s)}:
+        steps = [*steps, mapped_to(R, Y)]
+    used = {*uses(tuple(steps)), Z, R}
+    buffers = tuple(b for b in (P, Y, R, Z, T, S, N, PAIR) if b in used)
+    program = verify(Program("given", buffers, tuple(steps)))
+    moved = verify(in_place(program))
+    assert "".join(sorted(b.name for b in moved.of("temp"))) == left
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(3, 3)) for b in buffers if b.role in ("in", "inout")]
+    assert_alike(in_one_arena(moved, arrays), interpreted(program, arrays), 1e-12)
+
+
+def chain_of(*links: tuple[int, ...]) -> list[Product]:
+    """A product for each number, of those that it names, or of arguments."""
+    made = [Buffer(f"link{k}", np.dtype(np.float64), (3, 3), "temp") for k in range(len(links))]
+    sources = [[whole(made[n]) for n in at] or [whole(P)] for at in links]
+    return [Product(whole(b), at[0], at[-1]) for b, at in zip(made, sources, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("links", "places"),
+    [
+        ([()], 1),
+        ([(), (0,)], 2),  # what is read is there while the result is written
+        ([(), (0,), (1,), (2,)], 2),
+        ([(), (), (0, 1), (2,)], 3),
+        ([(), (), (), (1,), (3,), (0, 2), (4, 5)], 4),
+    ],
+)
+def test_places_are_taken_again_when_nobody_reads_them(links: Any, places: int) -> None:
+    """Each in one that fits exactly: 72 bytes, in lines of 64."""
+    steps = chain_of(*links)
+    last = Product(whole(Z), steps[-1].out, whole(P))
+    program = verify(Program("chain", (P, Z, *(s.out.buffer for s in steps)), (*steps, last)))
+    assert arena(program).bytes == 128 * places
+    arrays = [np.random.default_rng(0).normal(size=(3, 3))]
+    assert_alike(in_one_arena(program, arrays), interpreted(program, arrays), 1e-12)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_an_iteration_leaves_for_the_next_one_stays(nested: bool) -> None:
+    """Rows that are written one by one, the first of them read in each iteration; others are temporary."""
+    rows = Buffer("rows", np.dtype(np.float64), (3, 3, 3), "temp")
+    one = View(rows, (3, 3), (3, 1), 0, (("i", 9),))
+    first = View(rows, (3, 3), (3, 1))
+    write = (step_builders.copy(one, whole(S)), mapped_to(Z, first, combine="sum"))
+    before = (MADE, Product(whole(S), whole(T), whole(Y)), mapped_to(P2, T, S))
+    inner = (Repeat("j", 1, write),) if nested else write
+    steps = (mapped_to(Z, Y), mapped_to(P2, P), Repeat("i", 3, (*before, *inner)))
+    program = verify(Program("rows", (P, Y, Z, P2, T, S, rows), steps))
+    arrays = [np.random.default_rng(k).normal(size=(3, 3)) for k in range(2)]
+    assert_alike(in_one_arena(program, arrays), interpreted(program, arrays), 1e-12)
+
+
+P2 = Buffer("p2", np.dtype(np.float64), (3, 3), "out")
 CHAINS: dict[str, Any] = {
     "as it is": lambda steps: steps,
     "in a loop": lambda steps: (Repeat("i", 2, steps),),

@@ -17,7 +17,6 @@ from iverson.core.entries import FULL, NOTHING, Box, Stored
 from iverson.core.entry_map import Call
 from iverson.core.region import Region
 from iverson.core.relations import (
-    MOST,
     Every,
     Factor,
     Indexed,
@@ -29,6 +28,7 @@ from iverson.core.relations import (
     Same,
     Window,
     listed,
+    no_entries,
     numbers_of,
     same,
 )
@@ -128,7 +128,7 @@ def test_zeros_of_a_factor_are_zeros_of_the_relation(name: str, shapes: Any, k: 
             np.testing.assert_array_equal(found, expected)
 
 
-extents = st.integers(0, 4)
+extents = st.sampled_from([3, 2, 4] * 5 + [1, 0])
 
 
 @st.composite
@@ -165,8 +165,9 @@ def pairs(there: Any) -> tuple[Any, int, int, Any]:
     return Pairs(*np.nonzero(there)), *there.shape, there
 
 
-def product(made: Any, turned: list[int]) -> tuple[Relation, Any]:
-    """The relation of some facts, each about an axis of the input for one of the result, and its entries."""
+def product(rng: Any, made: Any, turned: list[int]) -> tuple[Relation, Any]:
+    """The relation of facts in any order, each about an axis of the result and one of the input, and its
+    entries."""
     out = tuple(m for _, m, _, _ in made)
     into = tuple(made[turned.index(k)][2] for k in range(len(made)))
     factors = [Factor(fact, (k,), (turned[k],)) for k, (fact, *_) in enumerate(made)]
@@ -175,7 +176,9 @@ def product(made: Any, turned: list[int]) -> tuple[Relation, Any]:
         shape = [1] * (2 * len(made))
         shape[k], shape[len(made) + turned[k]] = m, n
         expected &= there.reshape(shape)
-    return Relation.of(out, into, *factors), expected.reshape(int(np.prod(out)), int(np.prod(into)))
+    return Relation.of(out, into, *rng.permutation(factors)), expected.reshape(
+        int(np.prod(out)), int(np.prod(into))
+    )
 
 
 def of_booleans(rows: Any) -> Any:
@@ -183,13 +186,13 @@ def of_booleans(rows: Any) -> Any:
     return listed(np.append(0, np.cumsum(rows.sum(1))), np.nonzero(rows)[1], rows.shape[1])
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(
     st.lists(facts(), max_size=3),
     st.randoms(use_true_random=False),
+    st.sampled_from([1, 2, 3, 0]),
     st.integers(0, 2),
-    st.integers(0, 2),
-    st.sampled_from([MOST, 2, 12]),
+    st.integers(1, 30),
 )
 def test_a_relation_is_the_union_of_products_of_facts(
     made: Any, random: Any, terms: int, times: int, most: int
@@ -201,36 +204,37 @@ def test_a_relation_is_the_union_of_products_of_facts(
     """
     rng = np.random.default_rng(random.getrandbits(32))
     turned = random.sample(range(len(made)), len(made))  # the input's axis for each of the result
-    relation, flat = product(made, turned)
-    others = [product([pairs(rng.uniform(size=f[1:3]) < 0.5) for f in made], turned) for _ in range(terms)]
-    for other, there in others[1:]:
+    relation, flat = product(rng, made, turned)
+    for _ in range(1, terms):
+        other, there = product(rng, [pairs(rng.uniform(size=f[1:3]) < 0.5) for f in made], turned)
         relation, flat = replace(relation, terms=relation.terms + other.terms), flat | there
-    if terms == 1:
+    if not terms:
         relation, flat = replace(relation, terms=()), np.zeros_like(flat)
     for _ in range(times):
         numbers = np.flatnonzero(rng.uniform(size=flat.shape[0]) < 0.7)
         relation, flat = relation.inside(numbers), flat & np.isin(np.arange(flat.shape[0]), numbers)[:, None]
+    np.testing.assert_array_equal(relation.matrix().toarray(), flat)
     rows = rng.uniform(size=(flat.shape[1], rng.integers(1, 6))) < 0.3
     numbers = np.flatnonzero(rows.any(1))
     some = Rows(of_booleans(rows)[numbers], flat.shape[1], numbers)
     union = flat.astype(int) @ rows > 0
     image = np.flatnonzero(flat[:, numbers].any(1))
+    np.testing.assert_array_equal(relation.image(numbers), image)
+    for operand in (Rows.of_all(of_booleans(rows)), some):
+        found = relation.after(operand)
+        assert found is not None
+        np.testing.assert_array_equal(found.whole.toarray(), union)
+        for other in (operand, some):  # unions of rows, of all entries or of some
+            if flat.shape[0] == flat.shape[1]:
+                np.testing.assert_array_equal(found.union(other).whole.toarray(), union | rows)
+    if terms == 1 and not times and made and all(type(fact) is Same for fact, *_ in made):
+        np.testing.assert_array_equal(relation.after(some).numbers, image)  # others have no rows
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relations, "MOST", most)
-        found = [relation.after(Rows.of_all(of_booleans(rows))), relation.after(some)]
+        found = relation.after(some)
+        assert found is None or not (union & ~found.whole.toarray()).any()
         reached = relation.image(numbers)
-        if most < MOST:
-            assert all(r is None or not (union & ~r.whole.toarray()).any() for r in found)
-            assert reached is None or np.isin(image, reached).all()
-            return
-    np.testing.assert_array_equal(relation.matrix().toarray(), flat)
-    for r in found:
-        assert r is not None
-        assert r.size == flat.shape[0]
-        np.testing.assert_array_equal(r.whole.toarray(), union)
-    np.testing.assert_array_equal(reached, image)
-    if terms == times == 0 and made and all(type(fact) is Same for fact, *_ in made):
-        np.testing.assert_array_equal(found[1].numbers, image)  # others have no rows
+        assert reached is None or np.isin(image, reached).all()
 
 
 @given(
@@ -252,9 +256,14 @@ def test_leading_axes_are_aligned_as_numpy_broadcasts_them(
 
 
 def test_rows_of_equal_entries_are_not_copied() -> None:
-    rows = Rows.of_all(of_booleans(np.eye(6, 4) > 0))
+    rows, numbers, two = Rows.of_all(of_booleans(np.eye(6, 4) > 0)), np.array([1, 3, 5]), np.array([1, 2])
+    assert rows.size == 6
     for relation in (Relation.same((2, 3), (6,)), Relation.aligned((2, 3), (2, 3))):
         assert relation.after(rows) is rows
+        assert relation.image(numbers) is numbers
+        inside = relation.inside(two)
+        np.testing.assert_array_equal(inside.image(numbers), [1])
+        np.testing.assert_array_equal(inside.matrix().toarray(), np.diag(np.isin(np.arange(6), two)))
     assert Relation.aligned((2, 3), (2, 3), core=(1, 1)).after(rows).matrix.nnz == 3 * 3 + 3 * 1
 
 
@@ -320,6 +329,16 @@ def test_nothing_is_said_where_rows_would_list_too_many(monkeypatch: Any) -> Non
     assert everything.inside(np.array([0, 2])).image(np.array([1])).tolist() == [0, 2]
     with pytest.raises(MemoryError, match="a relation of more than 2 pairs"):
         everything.matrix()
+
+
+def test_a_relation_of_no_matrix_ties_nothing() -> None:
+    nothing = Rows.empty(6, 4)
+    assert nothing.numbers is not None
+    assert nothing.numbers.size == 0
+    for matrix in (Relation.listed((2, 3), (4,), None).matrix(), nothing.whole, no_entries(6, 4)):
+        np.testing.assert_array_equal(matrix.toarray(), np.zeros((6, 4)))
+    for matrix, count in ((None, 0), (of_booleans(np.eye(6, 4) > 0), 4)):
+        assert Relation.listed((2, 3), (4,), matrix).matrix().nnz == count
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (4, 5, 2), (2, 0)])
