@@ -57,9 +57,10 @@ def _slices_of(x: Any) -> Any:
     return (slice(0),) if region is None else region.slices
 
 
-def _check(found: Any, wanted: Any, note: Any) -> None:
-    """The value, in the smallest layout of boxes that holds it."""
+def _check(found: Any, wanted: Any, note: Any, selects: bool = False) -> None:
+    """The value, in the smallest layout of boxes that holds it, and a selection only where that is asked."""
     layout_of(found).check(found)
+    assert selects or type(found) is not Bracket, note
     assert found.shape == wanted.shape, note
     assert found.dtype == wanted.dtype, note
     assert np.array_equal(to_strided(found), wanted), note
@@ -136,7 +137,7 @@ def test_moves_of_every_box(call: Any) -> None:
         wanted = np.asarray(dense) if isinstance(dense, np.ndarray | np.generic) else to_strided(dense)
         found = run_in_layouts(op, (x, *others), params)
         assert found is not NotImplemented
-        _check(found, wanted, region)
+        _check(found, wanted, region, selects=name in ("gather", "reshape", "roll"))
         if name == "gather":  # indices may leave out some of what is in between
             held_part = type(found) is Bracket
             assert held_part is bool((wanted[_slices_of(wanted)] == 0).any())
@@ -146,6 +147,10 @@ def test_moves_of_every_box(call: Any) -> None:
         assert (_support(wanted) is None) is (known is None or not known.size)
         if _support(wanted) is not None:
             assert known == _support(wanted)
+    empty = Box(shape, Region((0,) * len(shape), (0,) * len(shape)), np.ones((0,) * len(shape)))
+    found = run_in_layouts(op, (empty, *others), params)
+    assert type(found) is Zero
+    assert found.shape == np.shape(op.forward(np.ones(shape), *others, **params))
 
 
 REGIONS = [Region((0, 1), (2, 3)), Region((1, 0), (3, 4)), Region((2, 3), (3, 4)), Region((0, 0), (3, 4))]
@@ -324,18 +329,27 @@ def test_boxes_beside_other_layouts() -> None:
     mask = R.random(SHAPE) < 0.5
     square = Box((4, 4), Region((0, 0), (2, 2)), np.ones((2, 2)))
     sparse = from_strided(array * mask, "csr")
-    for other in (Bracket(array, mask), Packed(mask, array[mask]), sparse):
+    chosen = Box(SHAPE, x.region, R.random(x.region.shape) < 0.5)
+    zero = Zero(SHAPE, x.dtype)
+    for other in (Bracket(array, mask), Packed(mask, array[mask]), sparse, Bracket(x, chosen)):
         for name, operands, params in (
             ("multiply", (x, other), {}),
+            ("multiply", (Bracket(x, chosen), other), {}),
+            ("multiply", (other, 2.5), {}),
             ("add", (x, other), {}),
             ("add_n", (x, other), {}),
+            ("add_n", (Bracket(x, chosen), other, zero), {}),
+            ("add_n", (Bracket(x, chosen), x, zero, other), {}),
             ("stack", (x, other), {"axis": 0}),
             ("concat", (x, other), {"axis": 0, "offsets": (0, 3)}),
             ("matmul", (other, square), {}),
         ):
             found = to_strided(run(TABLE[name], operands, params))
-            wanted = to_strided(TABLE[name].forward(*map(to_strided, operands), **params))
+            plain = [v if isinstance(v, float) else to_strided(v) for v in operands]
+            wanted = to_strided(TABLE[name].forward(*plain, **params))
             np.testing.assert_allclose(found, wanted, rtol=1e-15, err_msg=name)
+    scaled = run(TABLE["multiply"], (2.5, Bracket(x, chosen)), {})
+    assert scaled.values.region == x.region
     elementwise = RULES["elementwise"]
     assert elementwise(ARRAYS, TABLE["add"], (x, array), {}) is NotImplemented
     _check(elementwise(ARRAYS, TABLE["add"], (x, Zero(SHAPE, x.dtype)), {}), to_strided(x), "zero")

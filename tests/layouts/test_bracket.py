@@ -12,13 +12,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import iverson as iv
 from iverson.core import entries
 from iverson.core.region import Region
 from iverson.core.scalars import keep_where
 from iverson.kernels.kernel_registry import run
-from iverson.layouts import Box, Bracket, Packed, Zero, layout_of, support_of, to_strided
+from iverson.kernels.partial.array_namespace import ARRAYS
+from iverson.layouts import (
+    Box,
+    Bracket,
+    CooPattern,
+    Packed,
+    Sparse,
+    Zero,
+    from_strided,
+    layout_of,
+    support_of,
+    to_strided,
+)
 from iverson.layouts.bracket import held, select
 from iverson.ops import TABLE
 
@@ -283,9 +296,84 @@ def test_what_is_left_out_as_a_whole_is_not_multiplied(n: int) -> None:
         with np.errstate(all="ignore"):
             found = run(TABLE["matmul"], factors, {})
         np.testing.assert_allclose(_plain(found), wanted, rtol=1e-14)
+        np.testing.assert_array_equal(to_strided(held(found)), np.full((2, 3), kept.any()))
     rows = Bracket(np.ones((2, n)), np.broadcast_to(np.array([[True], [False]]), (2, n)))
     found = run(TABLE["matmul"], (rows, np.ones((n, 3))), {})
     np.testing.assert_array_equal(_plain(found), [[n] * 3, [0] * 3])
+    np.testing.assert_array_equal(to_strided(held(found)), [[n > 0] * 3, [False] * 3])
+
+
+@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_inf_across_from_what_is_not_stored_is_not_multiplied(layout: str) -> None:
+    """As SciPy has it; what is left out is nan here."""
+    stored, chosen = np.array([[1.0, 0, 2], [0, 3, 0]]), np.array([[1, 1], [1, 0], [0, 1]], bool)
+    values = np.where(chosen, [[1, 2], [np.inf, 0], [0, 5]], np.nan)
+    wanted = sp.csr_array(stored) @ np.where(chosen, values, 0)
+    s = from_strided(stored, layout)
+    found = run(TABLE["matmul"], (s, Bracket(values, chosen)), {})
+    np.testing.assert_array_equal(_plain(found), wanted)
+    turned = run(TABLE["permute_dims"], (s,), {"axes": (1, 0)})
+    found = run(TABLE["matmul"], (Bracket(values.T, chosen.T), turned), {})
+    np.testing.assert_array_equal(_plain(found), wanted.T)
+
+
+@pytest.mark.parametrize("sides", [(True, False), (False, True), (True, True)])
+def test_entries_of_a_product_are_held_where_anything_of_their_lines_is(sides: tuple[bool, bool]) -> None:
+    drawn, at = _Drawn(3), np.array([[0, 0, 1, 2, 2], [0, 3, 1, 2, 3]])
+    there = [drawn.g.random(shape) < 0.4 for shape in ((3, 2), (2, 4))]
+    factors = [
+        Bracket(drawn._planted(c), c) if select_it else drawn.values(c.shape)
+        for c, select_it in zip(there, sides, strict=True)
+    ]
+    found = run(TABLE["sampled_product"], tuple(factors), {"pattern": CooPattern((3, 4), at, True)})
+    a, b = map(_plain, factors)
+    np.testing.assert_allclose(_plain(found), (a @ b)[*at], rtol=1e-14)
+    lines = there[0].any(1)[at[0]] | (not sides[0]), there[1].any(0)[at[1]] | (not sides[1])
+    np.testing.assert_array_equal(to_strided(held(found)), lines[0] & lines[1])
+
+
+STORED = {
+    "coo": lambda x: from_strided(x, "coo"),
+    "csr": lambda x: from_strided(x, "csr"),
+    "csc": lambda x: from_strided(x, "csc"),
+    "bsr": lambda x: from_strided(x, "bsr", (2, 2)),
+    "coo twice": lambda x: CooPattern(
+        x.shape, np.concatenate([np.stack(np.nonzero(x))] * 2, axis=1), False
+    ).value(np.concatenate([x[x != 0]] * 2) / 2),
+    "coo with dense axes": lambda x: from_strided(x, "coo", sparse_axes=1),
+    "packed": lambda x: Packed(x != 0, x[x != 0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::iverson.core.errors.DensifyWarning")
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("layout", STORED)
+def test_a_selection_among_stored_entries(layout: str, negated: bool) -> None:
+    """These alone are stored where the layout can say so; and a selection of that, and of all of it."""
+    drawn = _Drawn(4)
+    stored = drawn.values((4, 4)) * (drawn.g.random((4, 4)) < 0.6)
+    x, kept = STORED[layout](stored), np.ones((4, 4), bool)
+    sparse = from_strided(1.0 * (drawn.g.random((4, 4)) < 0.5), "csr")
+    line = drawn.g.random(4) < 0.7
+    for condition in (np.full((4, 4), not negated), drawn.g.random((4, 4)) < 0.7, sparse, line):
+        chosen = np.broadcast_to((to_strided(condition) != 0) ^ negated, (4, 4))
+        kept = kept & chosen
+        x = run(TABLE["bracket"], (condition, x), {"negated": negated})
+        np.testing.assert_allclose(_plain(x), np.where(kept, stored, 0), rtol=1e-15)
+        if layout != "packed":
+            np.testing.assert_array_equal(to_strided(held(ARRAYS.as_selection(x))), kept)
+        if layout in ("coo", "csr", "csc", "packed"):
+            assert type(x) is type(STORED[layout](stored))
+        if layout in ("coo", "csr", "csc", "bsr"):
+            assert isinstance(x, Sparse)
+            blocks = stored.reshape(2, 2, 2, 2).any((1, 3)).repeat(2, 0).repeat(2, 1)
+            there = blocks if layout == "bsr" else stored != 0
+            assert kept.all() or x.pattern.count == np.count_nonzero(kept & there)
+        np.testing.assert_array_equal(_plain(run(TABLE["selected"], (x,), {})), _plain(x))
+    smaller = STORED["csr"](stored[:1])
+    found = run(TABLE["bracket"], (sparse, smaller), {"negated": negated})
+    np.testing.assert_array_equal(_plain(found), np.where((to_strided(sparse) != 0) ^ negated, stored[:1], 0))
 
 
 def test_the_condition_of_a_sum_is_found_when_it_is_asked_for() -> None:

@@ -19,10 +19,12 @@ from iverson.core.entries import FULL, NOTHING, Entries, hull, plain
 from iverson.core.entries import Box as BoxOf
 from iverson.core.op import Op, Sample
 from iverson.core.region import Region
+from iverson.graph.ir.entry_ops import stored_samples
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.passes.graph_namespace import GRAPHS
 from iverson.graph.tracing.trace import trace_flat
 from iverson.kernels.partial.array_namespace import ARRAYS
+from iverson.kernels.partial.partial_products import sampled
 from iverson.kernels.partial.partial_rules import RULES, rule_of
 from iverson.kernels.partial.partial_values import everything, region_of
 from iverson.layouts import Box, Bracket, Zero, to_strided
@@ -247,6 +249,39 @@ def test_zeros_give_zero(name: str, namespace: Any) -> None:
     out = rule_of(op)(namespace, op, [zero, zero], params)
     assert namespace.is_zero(out)
     assert out.shape == ((4, 3) if name == "concat" else (2, 3))
+
+
+@pytest.mark.parametrize("name", ["multiply", "matmul"])
+def test_a_product_of_zero_with_a_selection_is_zero(name: str) -> None:
+    op, zero = TABLE[name], Zero((3, 3), np.dtype("float64"))
+    selection = Bracket(np.full((3, 3), np.nan), np.eye(3) > 1)
+    for values in ((zero, selection), (selection, zero)):
+        assert type(rule_of(op)(ARRAYS, op, values, {})) is Zero
+
+
+@pytest.mark.parametrize("sides", [(True, False), (False, True), (True, True)])
+def test_entries_of_a_product_at_index_arrays_are_held_where_anything_of_their_lines_is(
+    sides: tuple[bool, bool],
+) -> None:
+    """As compiled graphs have them, in which patterns are index arrays."""
+    rng, rows, columns = np.random.default_rng(0), np.array([0, 2, 1, 2]), np.array([3, 1, 0, 0])
+    there = [rng.random(shape) < 0.4 for shape in ((3, 2), (2, 4))]
+    arrays = [
+        np.where(c | (not s), rng.uniform(1, 2, c.shape), np.nan) for c, s in zip(there, sides, strict=True)
+    ]
+
+    def f(a: Any, b: Any, p: Any, q: Any, rows: Any, columns: Any) -> Any:
+        factors = [Bracket(x, c) if s else x for x, c, s in zip((a, b), (p, q), sides, strict=True)]
+        out = sampled(GRAPHS, stored_samples, [*factors, rows, columns], {})
+        return [GRAPHS.plain(out), held(GRAPHS, out)], None
+
+    values = [*arrays, *there, rows, columns]
+    graph, captured, _ = trace_flat(f, [Aval(a.shape, a.dtype) for a in values], "samples")
+    found, where = (to_strided(h._value) for h in interpret(graph, [*map(make_handle, values), *captured]))
+    a, b = map(np.nan_to_num, arrays)
+    np.testing.assert_allclose(found, (a @ b)[rows, columns], rtol=1e-14)
+    lines = there[0].any(1)[rows] | (not sides[0]), there[1].any(0)[columns] | (not sides[1])
+    np.testing.assert_array_equal(where, lines[0] & lines[1])
 
 
 @pytest.mark.parametrize("name", names())

@@ -4,6 +4,7 @@ the terms that are reported those that stored entries have, and the way is the o
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -95,6 +96,40 @@ def test_with_a_sparse_matrix(layout):
         patterns = [coalesced(x._value).pattern for x in (s, t)]
         stored = [to_strided(p.value(np.ones(p.count))) for p in patterns]
         assert work.sparse_multiply_adds == stored[0].sum(axis=0) @ stored[1].sum(axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex64"])
+def test_terms_that_cancel_leave_a_zero_stored(dtype):
+    """Which entries a product stores follows from patterns, not from what is stored."""
+    a, b = np.array([[1, 1, 0], [0, 1, 2], [0, 0, 0]]), np.array([[3, 0, 1], [-3, 0, 1], [0, 4, 0]])
+    s, t = (held(x.astype(dtype), "csr") for x in (a, b))
+    found = s @ t
+    close(found, (a @ b).astype(dtype))
+    at = (np.abs(a) @ np.abs(b)).nonzero()
+    np.testing.assert_array_equal(found._value.pattern.coordinates, at)
+    np.testing.assert_array_equal(found._value.entries, (a @ b)[at])
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_columns_that_meet_no_row_cost_nothing(layout):
+    """Of a contracted axis of far more columns than entries, work follows the entries."""
+    n, rng = 1 << 20, np.random.default_rng(0)
+    at = np.array([5, 99, 1000, n - 1])
+    few = [iv.sparse_coo_tensor([[0, 1, 1, 2], at], rng.standard_normal(4), (3, n))]
+    for rows in (at[[0, 1, 3]], at[:1], at[:0], np.array([6, 7])):
+        columns = np.arange(rows.size) % 2
+        few.append(iv.sparse_coo_tensor([rows, columns], rng.standard_normal(rows.size), (n, 2)))
+    s, *others = few
+    dense = [to_strided(x._value) for x in few]
+    for t, b in zip(others, dense[1:], strict=True):
+        if layout == "coo":
+            tracemalloc.start()
+            found = s @ t
+            assert tracemalloc.get_traced_memory()[1] < n
+            tracemalloc.stop()
+        else:
+            found = s.to_layout(layout) @ t.to_layout(layout)
+        close(found, dense[0] @ b)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

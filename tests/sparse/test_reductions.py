@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 import warnings
 from typing import Any
 
@@ -19,7 +20,8 @@ from iverson.core.errors import DTypeError
 from iverson.core.table import TABLE
 from iverson.kernels import line_rules
 from iverson.kernels.kernel_registry import run
-from iverson.layouts import to_strided
+from iverson.kernels.sparse import sparse_reductions
+from iverson.layouts import Sparse, to_strided
 from iverson.transforms import jvp
 from tests.conformance.product import EXHAUSTIVE, paired, some, turn
 from tests.sparse.common import LAYOUTS, checked, held
@@ -381,7 +383,11 @@ def test_a_small_operand_does_not_hide_a_large_one_made_dense():
         for row in (np.ones(2000), np.broadcast_to(1.0, (2000, 2000))):
             with pytest.raises(iv.errors.DensifyWarning, match="add"):
                 iv.add(s, row)
-        iv.add(s, np.ones((2000, 2000)))
+        array = np.ones((2000, 2000))
+        tracemalloc.start()
+        iv.add(s, array)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * array.nbytes  # of one buffer, of the result
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
@@ -436,7 +442,7 @@ def _params_of(name, axis, keepdims):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::iverson.errors.DensifyWarning")
-@pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "uint64", "float32", "float64", "complex128"])
 @pytest.mark.parametrize("name", line_rules.RULES)
 def test_reductions_of_lines_are_those_of_the_array(name, dtype):
     op, rng = TABLE[name], np.random.default_rng(0)
@@ -444,7 +450,9 @@ def test_reductions_of_lines_are_those_of_the_array(name, dtype):
         return
     for shape in ((4, 5), (1, 1), (0, 3), (3, 0), (2, 3, 4)):
         for density in (0.0, 0.4, 1.0):
-            dense = (rng.integers(-3, 4, size=shape) * (rng.random(shape) < density)).astype(dtype)
+            dense = rng.integers(-3, 4, size=shape) * (rng.random(shape) < density)
+            dense = dense * rng.choice([1, 2j, 2 - 1j], shape) if dtype == "complex128" else dense
+            dense = dense.astype(dtype)
             for axis in ((0,), (1,), tuple(range(len(shape)))):
                 params = _params_of(name, axis, bool(axis[0]))
                 try:
@@ -466,6 +474,23 @@ def _takes(op, dtype):
     return op.name not in ("prod", "deviation", "norm", "logsumexp") or dtype.kind in "fc"
 
 
+@pytest.mark.parametrize("name", line_rules.RULES)
+def test_lines_without_entries_have_one_value(name, monkeypatch):
+    """Of very many lines most of which have the result 0, the others are stored; no array is made dense."""
+    monkeypatch.setattr(sparse_reductions, "FEW_LINES", 8)
+    op = TABLE[name]
+    for count, many in ((8, False), (200, True)):
+        dense = np.zeros((count, 5))
+        dense[2:4] = [[1, 0, -2, 0, 3], [0, 4, 0, 0, 0]]
+        x = value_of(iv.to_layout(iv.asarray(dense), "csr"))
+        params = _params_of(name, (1,), False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = run(op, (x,), params)
+        np.testing.assert_allclose(to_strided(found), op.forward(dense, **params), rtol=1e-15)
+        assert isinstance(found, Sparse) is (many and name != "logsumexp")
+
+
 @pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning")
 def test_operands_that_the_sparse_rules_do_not_take():
     """Integers, slices without entries, and labels in other layouts give what arrays give."""
@@ -485,5 +510,14 @@ def test_operands_that_the_sparse_rules_do_not_take():
         found = run(TABLE["cross_entropy"], (x, n), {"axis": 1, "reduction": "none"})
         expected = TABLE["cross_entropy"].forward(scores, classes, axis=1, reduction="none")
         np.testing.assert_allclose(found, expected)
-    empty = run(TABLE["cross_entropy"], (sparse(scores[:0]), classes[:0]), {"axis": 1, "reduction": "mean"})
-    assert empty == 0
+    for reduction in ("none", "sum", "mean"):
+        for dtype in ("float32", "float64"):
+            params = {"axis": 1, "reduction": reduction}
+            nothing, none = scores[:0].astype(dtype), classes[:0]
+            found = run(TABLE["cross_entropy"], (sparse(nothing), none), params)
+            expected = TABLE["cross_entropy"].forward(nothing, none, **params)
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_array_equal(found, expected)
+    params = {"axis": 1, "reduction": "none"}
+    found = run(TABLE["cross_entropy"], (sparse(scores * 1j), classes), params)
+    np.testing.assert_array_equal(found, TABLE["cross_entropy"].forward(scores * 1j, classes, **params))

@@ -63,7 +63,10 @@ TESTS = {
     ],
     "iverson.codegen.nests.integer_bounds": ["tests/codegen/test_bounds.py", "tests/codegen/test_plan.py"],
     "iverson.codegen.nests.access_checks": ["tests/codegen/test_plan.py"],
-    "iverson.codegen.programs.buffer_allocation": ["tests/codegen/test_programs.py"],
+    "iverson.codegen.programs.buffer_allocation": [
+        "tests/codegen/test_programs.py",
+        "tests/codegen/test_program_calls.py",
+    ],
     "iverson.codegen": ["tests/codegen/test_kernel.py", "tests/codegen/test_lower.py"],
     "iverson.kernels.partial": [
         "tests/layouts/test_box_tables.py",
@@ -89,11 +92,21 @@ TESTS = {
         "tests/layouts/test_merging.py",
         "tests/graph/test_following_patterns.py",
     ],
+    "iverson.kernels.partial.partial_kernels": [
+        "tests/layouts/test_bracket.py",
+        "tests/layouts/test_mixtures.py",
+        "tests/layouts/test_partial_rules.py",
+        "tests/te/test_operator.py",
+    ],
     "iverson.kernels.kernel_registry": ["tests/layouts/test_registry.py"],
-    "iverson.kernels.sparse.sparse_elementwise": ["tests/sparse/test_elementwise.py"],
+    "iverson.kernels.sparse.sparse_elementwise": [
+        "tests/sparse/test_elementwise.py",
+        "tests/sparse/test_reductions.py",
+    ],
     "iverson.kernels.sparse.sparse_factors": ["tests/sparse/test_factorized.py"],
     "iverson.kernels.sparse.sparse_reductions": ["tests/sparse/test_reductions.py"],
     "iverson.kernels.sparse.sparse_products": [
+        "tests/sparse/test_hops.py",
         "tests/sparse/test_product_paths.py",
         "tests/sparse/test_products.py",
     ],

@@ -114,8 +114,6 @@ class ArrayNamespace(Namespace):
         p, q = a.condition, b.condition
         if p is q:
             return True
-        if not is_strided(p) or not is_strided(q):
-            return False
         return bool(p.shape == q.shape and p.strides == q.strides and p.ctypes.data == q.ctypes.data)
 
     def varies(self, condition: Value, axis: int) -> bool:

@@ -93,7 +93,7 @@ def _beside_selections(N: Namespace, op: Op, values: Values) -> Values:
     ):
         return values
     selections = [N.as_selection(x) for x in values]
-    return values if any(is_plain(x) and not N.is_zero(x) for x in selections) else selections
+    return values if any(map(is_plain, selections)) else selections
 
 
 _SELECTIONS = {Bracket}
@@ -171,7 +171,7 @@ def added(N: Namespace, op: Op, values: Values, params: Params, need: Entries = 
     if (total := N.total(values)) is not None:
         return total
     shape = getattr(values[0], "shape", ())
-    if any(getattr(x, "shape", None) != shape for x in values) or not all(map(N.is_carried, values)):
+    if any(getattr(x, "shape", None) != shape for x in values):
         return elementwise(N, op, values, params, need)
     bounded = type(need) is Boxed or _any_bounds(N, values)
     if not bounded and len(values) > 1:

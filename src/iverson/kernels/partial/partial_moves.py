@@ -128,7 +128,7 @@ def summed(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
         lines = op.entry_map.support(op, plain(need, out.shape), 0, [Aval(x.shape, x.dtype)], out, params)
         region = region.intersect(hull(lines, x.shape))
     if not region.size:
-        return NotImplemented if 0 in x.shape else N.zero(out.shape, out.dtype)
+        return N.zero(out.shape, out.dtype)
     image = op.entry_map.image(region, x.shape, (), params)
     return placed(N, out.shape, image, _added_up(N, op, read(N, x, region), params))
 
@@ -141,10 +141,10 @@ def _added_up(N: Namespace, op: Op, x: Value, params: Params) -> Value:
     return Bracket(N.bind(op, (N.select(x),), params), there, is_made=True)
 
 
-def running_sum(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
+def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
     """Sums of what is held along an axis; held from the first term that is held on."""
     (x,) = values
-    if type(x) is not Bracket and (not is_partial(x) or type(need) is Boxed):
+    if type(x) is not Bracket and not is_partial(x):
         return NotImplemented
     image = hull(op.infer(Aval(x.shape, x.dtype, Boxed(region_of(x))), **params).support, x.shape)
     inner = read(N, x, image)
@@ -280,13 +280,13 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
     if not read_of:
         return N.zero(out.shape, out.dtype)
     around = reduce(Region.hull, (regions[k] for k in read_of))
-    if around.covers(out.shape) and all(is_plain(x) and not N.is_zero(x) for x in values):
+    if around.covers(out.shape) and all(map(is_plain, values)):
         return NotImplemented
     selects = Bracket in map(type, values)
     pieces = []
     for k in range(read_of[0], read_of[-1] + 1):
         x, own = values[k], places.origin(spans[k].intersect(around), k, params)
-        if selects and is_partial(x) and region_of(x).intersect(own) != own:
+        if selects:
             x = N.as_selection(x)  # what is outside of a box is not held
         pieces.append(read(N, x, own))
     pieces[0] = in_dtype(N, pieces[0], out.dtype, pieces[1:])

@@ -17,7 +17,6 @@ from iverson.kernels.partial.partial_values import (
     Values,
     everything,
     is_partial,
-    is_plain,
     placed,
     read,
     region_of,
@@ -39,9 +38,7 @@ def product(N: Namespace, op: Op, values: Values, params: Params, need: Entries 
     wanted = region_read(need, out.shape)
     region, of_a, of_b = factors(region_of(a), region_of(b), (a.shape, b.shape), out.shape, wanted)
     if not region.size or not of_a.size:
-        return N.zero(out.shape, out.dtype) if a.shape[-1] else NotImplemented
-    if of_a.covers(a.shape) and region.covers(out.shape) and Bracket not in (type(a), type(b)):
-        return NotImplemented
+        return N.zero(out.shape, out.dtype)
     inner = _multiplied(N, op, read(N, a, of_a), read(N, b, of_b), params)
     return placed(N, out.shape, region, inner)
 
@@ -78,8 +75,6 @@ def sampled(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
     if Bracket not in map(type, pair) or any(len(x.shape) != 2 for x in pair):
         return NotImplemented
     out = N.bind(op, [N.select(x) for x in values], params)
-    if not is_plain(out):
-        return out
     own = {k: x.without_values() for k, x in enumerate(pair) if type(x) is Bracket}
 
     def there() -> Value:

@@ -183,8 +183,8 @@ def is_partial(x: Value) -> bool:
 
 
 def is_plain(x: Value) -> bool:
-    """Whether a value is an array, or a value of a graph, of which every entry counts."""
-    return type(x) is not Bracket and type(x) is not Box and hasattr(x, "shape")
+    """Whether a value is neither a box nor a selection: every entry counts."""
+    return type(x) is not Bracket and type(x) is not Box
 
 
 def region_of(x: Value) -> Region:

@@ -118,11 +118,9 @@ def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: P
 def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
     """Where the result of selections that were stored may be nonzero, as `Sparse.there` says it."""
     known = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
-    if not known:
-        return None
     zeros = {*known, *(k for k, v in enumerate(values) if type(v) is Zero)}
     groups = [g for g in op.groups(len(values)) if zeros.issuperset(g)]
-    if op.zero_preserving and len(zeros) == len(values):
+    if len(zeros) == len(values):
         groups.append(tuple(range(len(values))))
     terms = [[known[k] for k in g if k in known] for g in groups]
     if not terms or [] in terms:
@@ -284,9 +282,8 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
     for k, v in enumerate(values):
         if isinstance(v, Sparse):
             v = coalesced(v)
-            at = tuple(v.pattern.coordinates)
             entries = _of_terms(op, (None,) * k + (v.entries,) + (None,) * (len(values) - k - 1), params)
-            total[at] += entries if at else entries.sum(axis=0)
+            total[tuple(v.pattern.coordinates)] += entries
     if arrays:
         return total
     places = [v.pattern if isinstance(v, Sparse) else v.region for v in values if type(v) is not Zero]

@@ -183,10 +183,8 @@ def of_lines(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     if 0 in x.shape:
         return op.forward(np.zeros(x.shape, x.dtype), **params)
-    dtype = result.dtype if x.dtype.kind in "biu" and result.dtype.kind in "fc" else x.dtype
     lines, entries = _prepared(x, axis)
-    of = LinesOfEntries(lines, _in_real(dtype))
-    found = rule(of, entries.astype(dtype, copy=False), params).astype(result.dtype, copy=False)
+    found = rule(LinesOfEntries(lines, _in_real(x.dtype)), entries, params).astype(result.dtype, copy=False)
     return _by_line(x, lines, found, result.shape, 0 if empty is None else empty(lines.length))
 
 
@@ -194,7 +192,7 @@ def of_lines(op: Op, values: Values, params: Params) -> Any:
 def cross_entropy(op: Op, values: Values, params: Params) -> Any:
     """By the rule that compiled graphs have too; of an example that stores no score, log of the classes."""
     x, classes = values
-    if not isinstance(x, Sparse) or not is_strided(classes) or x.dtype.kind != "f" or 0 in x.shape:
+    if not is_strided(classes) or x.dtype.kind != "f":
         return NotImplemented
     axis = params["axis"]
     lines, entries = _prepared(x, (axis,))
@@ -209,7 +207,7 @@ def cross_entropy(op: Op, values: Values, params: Params) -> Any:
 def segment_max(op: Op, values: Values, params: Params) -> Any:
     """The largest of the slices in each segment, where entries that are not stored are 0."""
     x, ids = values
-    if not isinstance(x, Sparse) or not is_strided(ids) or x.dtype.kind != "f" or 0 in x.shape:
+    if not is_strided(ids) or x.dtype.kind != "f":
         return NotImplemented
     x, shape = coalesced(sparse_only(x)), (params["count"], *x.shape[1:])
     first, *others = x.pattern.coordinates
