@@ -331,10 +331,13 @@ def test_boxes_beside_other_layouts() -> None:
     sparse = from_strided(array * mask, "csr")
     chosen = Box(SHAPE, x.region, R.random(x.region.shape) < 0.5)
     zero = Zero(SHAPE, x.dtype)
+    part = Region((1,), (3,))
+    line = Bracket(Box((4,), part, np.array([2.0, 3.0])), Box((4,), part, np.array([True, False])))
     for other in (Bracket(array, mask), Packed(mask, array[mask]), sparse, Bracket(x, chosen)):
         for name, operands, params in (
             ("multiply", (x, other), {}),
             ("multiply", (Bracket(x, chosen), other), {}),
+            ("multiply", (line, other), {}),
             ("multiply", (other, 2.5), {}),
             ("add", (x, other), {}),
             ("add_n", (x, other), {}),

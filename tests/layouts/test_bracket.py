@@ -308,7 +308,7 @@ def test_what_is_left_out_as_a_whole_is_not_multiplied(n: int) -> None:
 def test_inf_across_from_what_is_not_stored_is_not_multiplied(layout: str) -> None:
     """As SciPy has it; what is left out is nan here."""
     stored, chosen = np.array([[1.0, 0, 2], [0, 3, 0]]), np.array([[1, 1], [1, 0], [0, 1]], bool)
-    values = np.where(chosen, [[1, 2], [np.inf, 0], [0, 5]], np.nan)
+    values = np.where(chosen, [[np.inf, 2], [np.inf, 0], [0, 5]], np.nan)
     wanted = sp.csr_array(stored) @ np.where(chosen, values, 0)
     s = from_strided(stored, layout)
     found = run(TABLE["matmul"], (s, Bracket(values, chosen)), {})
@@ -370,10 +370,13 @@ def test_a_selection_among_stored_entries(layout: str, negated: bool) -> None:
             blocks = stored.reshape(2, 2, 2, 2).any((1, 3)).repeat(2, 0).repeat(2, 1)
             there = blocks if layout == "bsr" else stored != 0
             assert kept.all() or x.pattern.count == np.count_nonzero(kept & there)
-        np.testing.assert_array_equal(_plain(run(TABLE["selected"], (x,), {})), _plain(x))
-    smaller = STORED["csr"](stored[:1])
-    found = run(TABLE["bracket"], (sparse, smaller), {"negated": negated})
-    np.testing.assert_array_equal(_plain(found), np.where((to_strided(sparse) != 0) ^ negated, stored[:1], 0))
+        made = run(TABLE["selected"], (x,), {})
+        np.testing.assert_array_equal(_plain(made), _plain(x))
+        assert getattr(made, "there", None) is None
+    chosen = (to_strided(sparse) != 0) ^ negated
+    for value in (STORED["csr"](stored[:1]), stored, Box((4, 4), Region((1, 1), (3, 4)), stored[1:3, 1:])):
+        found = run(TABLE["bracket"], (sparse, value), {"negated": negated})
+        np.testing.assert_array_equal(_plain(found), np.where(chosen, to_strided(value), 0))
 
 
 def test_the_condition_of_a_sum_is_found_when_it_is_asked_for() -> None:
@@ -383,6 +386,15 @@ def test_the_condition_of_a_sum_is_found_when_it_is_asked_for() -> None:
     assert callable(found._condition)
     np.testing.assert_array_equal(found.condition, [True] * 3)
     assert not callable(found._condition)
+
+
+def test_entries_that_a_kernel_left_out_are_selected_too() -> None:
+    """Of a selection under the condition of another one, which is made already."""
+    p, q = np.array([True, False, True]), np.array([True, True, False])
+    left_out = Bracket(np.array([1.0, np.nan, 3.0]), p)
+    found = ARRAYS.under(left_out, [Bracket(np.ones(3), q)], True)
+    np.testing.assert_array_equal(_plain(found), [1, 0, 0])
+    np.testing.assert_array_equal(_there(found), p & q)
 
 
 def test_conditions_that_repeat_stay_one_line() -> None:

@@ -129,11 +129,17 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: not image.size": "a shortcut: what is placed nowhere is zero",
         "delete the guard: if not region_of(x).size": "a shortcut: what is placed nowhere is zero",
         "delete the guard: if not is_partial(x)": "a shortcut: the region is all",
+        "delete the guard: if type(x) is not Bracket and": "a shortcut: the region is all",
+        "drop: not is_partial(x) in if type(x) is not Bracket and": "a shortcut: the region is all",
         "0 -> 1 in lines =": "of one operand, the index is not looked at",
         "1 -> 2 in pieces[0] =": "an operand is cast once more",
         "True -> False in return N.held(out, there": "what is selected is selected once more",
         "negate: None in made": "what is selected is selected once more",
         "drop: {} in": "parameters are asked for the identity alone",
+    },
+    "iverson.kernels.partial.partial_kernels": {
+        "delete the guard: if isinstance(condition, Sparse) and": "a shortcut: it is read of an array",
+        "drop: isinstance(condition, Sparse)": "a shortcut: an array is read at a pattern",
     },
     "iverson.kernels.partial.partial_values": {
         "delete the guard: if own == wanted and": "a shortcut: all of a box is read",
@@ -177,6 +183,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "1 -> 2 in after.stop !=": "a shortcut: boxes are added into one buffer",
         "True -> False in return x if x.there": "what is selected is selected once more",
         "True -> False in return out, True": "what is selected is selected once more",
+        "True -> False in return Bracket(to_strided(": "what is selected is selected once more",
+        "delete the guard: if type(values) is Zero": "what is zero is found before",
+        "drop: own.distinct": "what is stored twice could stay so",
     },
     "iverson.kernels.index_keys": {
         "indices.step > 0 -> indices.step >= 0": "no step is 0",
