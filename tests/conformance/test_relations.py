@@ -334,7 +334,7 @@ def test_nothing_is_said_where_rows_would_list_too_many(monkeypatch: Any) -> Non
 def test_a_relation_of_no_matrix_ties_nothing() -> None:
     nothing = Rows.empty(6, 4)
     assert nothing.numbers is not None
-    assert nothing.numbers.size == 0
+    assert nothing.numbers.size == nothing.matrix.shape[0] == 0
     for matrix in (Relation.listed((2, 3), (4,), None).matrix(), nothing.whole, no_entries(6, 4)):
         np.testing.assert_array_equal(matrix.toarray(), np.zeros((6, 4)))
     for matrix, count in ((None, 0), (of_booleans(np.eye(6, 4) > 0), 4)):

@@ -333,13 +333,15 @@ def test_boxes_beside_other_layouts() -> None:
     zero = Zero(SHAPE, x.dtype)
     part = Region((1,), (3,))
     line = Bracket(Box((4,), part, np.array([2.0, 3.0])), Box((4,), part, np.array([True, False])))
-    for other in (Bracket(array, mask), Packed(mask, array[mask]), sparse, Bracket(x, chosen)):
+    picked = run(TABLE["bracket"], (R.random(SHAPE) < 0.5, sparse), {"negated": False})
+    for other in (Bracket(array, mask), Packed(mask, array[mask]), sparse, Bracket(x, chosen), picked):
         for name, operands, params in (
             ("multiply", (x, other), {}),
             ("multiply", (Bracket(x, chosen), other), {}),
             ("multiply", (line, other), {}),
             ("multiply", (other, 2.5), {}),
             ("add", (x, other), {}),
+            ("subtract", (Bracket(x, chosen), other), {}),
             ("add_n", (x, other), {}),
             ("add_n", (Bracket(x, chosen), other, zero), {}),
             ("add_n", (Bracket(x, chosen), x, zero, other), {}),

@@ -243,6 +243,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "v.shape == first.shape -> v.shape != first.shape": "a shortcut: the union of one pattern is itself",
         "False -> True in return None, False": "of no first operand, it is not asked",
         "drop: distinct": "a shortcut: operands are aligned",
+        "delete the guard: if len(boxes) + len(arrays)": "kernels of other layouts come first",
         "drop: [] in terms": "a product with zero has no pattern, and nobody asks where it holds anything",
         "delete the guard: if prod(getattr(values[0]": "how many entries are worth a buffer",
         "negate: prod(getattr(values[0]": "how many entries are worth a buffer",
