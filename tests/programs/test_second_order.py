@@ -316,9 +316,6 @@ FACTORS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] 
 }
 
 
-#: A body on two patterns that follow from others: the number of entries of one stands for that of the other.
-STAND_IN = "ShapeError: two patterns that follow from others are given one number of entries"
-NOT_YET = ("a tangent", "jit of reverse", "checkpoint")
 #: The ways, each with how often it multiplies by the weights.
 WAYS = {**{name: (way, 1) for name, way in OUTER.items()}, **{name: (way, 2) for name, way in THIRD.items()}}
 CASES = [(name, outer, inner) for name in FACTORS for outer in WAYS for inner in INNER]
@@ -327,12 +324,7 @@ CASES = [(name, outer, inner) for name in FACTORS for outer in WAYS for inner in
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     ("name", "outer", "inner"),
-    [
-        pytest.param(
-            *case, marks=[pytest.mark.xfail(strict=True, reason=STAND_IN)] if case == NOT_YET else []
-        )
-        for case in by_turns(CASES, 40)
-    ],
+    by_turns(CASES, 40),
 )
 def test_beside_factors_that_are_stored(name: str, outer: str, inner: str) -> None:
     """What a selection of stored entries leaves out stays so at other patterns, and in compiled graphs."""

@@ -17,6 +17,7 @@ from iverson.core.aval import Aval
 from iverson.core.counting import work
 from iverson.core.counting.notes import Called
 from iverson.core.dispatch import (
+    Handle,
     LevelValue,
     Operand,
     Plain,
@@ -125,7 +126,7 @@ class _Entry:
         other.compiled = Compiled(graph, self._name, native=self._native, donated=self._donated)
         return other
 
-    def served(self, handles: Sequence[Any], general: AnyNumber) -> _Entry:
+    def served(self, handles: Sequence[Handle], general: AnyNumber) -> _Entry:
         """The same, run by a general program where there is one for its numbers."""
         program = general.serving(self.compiled, [value_of(x, x) for x in (*handles, *self.traced.inputs())])
         if program is None:
@@ -564,7 +565,7 @@ class Jitted(Generic[P, R]):
         return entry
 
     def _serve(
-        self, entry: _Entry, handles: Sequence[Any], key: Key, general: AnyNumber, reason: str
+        self, entry: _Entry, handles: Sequence[Handle], key: Key, general: AnyNumber, reason: str
     ) -> _Entry:
         """A trace, run by a general program where there is one. Few of them are kept: each has a key."""
         served = entry.served(handles, general)

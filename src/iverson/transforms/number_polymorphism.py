@@ -21,11 +21,13 @@ import numpy as np
 
 from iverson.core.dispatch import make_handle
 from iverson.graph.calls.compiled_ops import Compiled
-from iverson.graph.ir.graph_templates import Template, with_inputs
+from iverson.graph.ir.graph_templates import Input, Template, with_inputs
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.ir.pattern_binding import binding_of, inputs_on_symbols, on_actual
 from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol, examples
 
+#: What a handle holds: an array, or a value in another layout.
+Held = Any
 #: The most general programs of a function for arguments of a kind.
 MOST = 3
 #: The number of traces of a kind that are looked at, the last ones.
@@ -45,7 +47,7 @@ class General:
     compiled: Compiled
     at: Mapping[int, int]
     arrays: frozenset[int]
-    inputs: list[tuple[int, np.dtype[Any]]]
+    inputs: list[Input]
 
     def serves(self, template: Template) -> bool:
         """True for a trace that is the same but for what is an input."""
@@ -79,7 +81,7 @@ class AnyNumber:
         #: The inputs of the first trace that are on pattern symbols, and these.
         self._symbols: Sequence[tuple[int, PatternSymbol]] = ()
 
-    def serving(self, compiled: Compiled, values: Sequence[Any]) -> tuple[Compiled, list[Any]] | None:
+    def serving(self, compiled: Compiled, values: Sequence[Held]) -> tuple[Compiled, list[Any]] | None:
         """A general program for a trace, and what it takes besides; None where the trace has to be compiled.
 
         compiled : of the trace, which was not run yet. values : of its inputs.
@@ -109,7 +111,7 @@ class AnyNumber:
         self.programs = [*self.programs, general]
         return general.compiled, inside
 
-    def _on_first_symbols(self, graph: Graph, values: Sequence[Any]) -> Graph:
+    def _on_first_symbols(self, graph: Graph, values: Sequence[Held]) -> Graph:
         """A graph with the symbols of the first trace in place of its own, where these are alike."""
         symbols = inputs_on_symbols(graph)
         kinds = [
@@ -142,8 +144,8 @@ class AnyNumber:
         parts = with_inputs(graph, at, sorted(arrays))
         if parts is None:
             return None
-        opened, inputs = parts
-        general = Compiled(opened, compiled.name, native=compiled.native, donated=compiled.donated)
+        with_numbers, inputs = parts
+        general = Compiled(with_numbers, compiled.name, native=compiled.native, donated=compiled.donated)
         general.reason = "numbers differ from those of another call: they are inputs now"
         return General(template, general, at, frozenset(arrays), inputs)
 

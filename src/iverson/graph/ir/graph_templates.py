@@ -31,6 +31,9 @@ _NUMBERS = (int, float)
 _BODIES = {"scan": 0, "while": 0, "checkpoint": 0, "cond": 1}
 
 Number = int | float
+DType = np.dtype[Any]
+#: A number that is an input: its position, and the dtype that it is rounded to.
+Input = tuple[int, DType]
 #: What a graph's text refers to: an array, a pattern, an op.
 Named = Any
 
@@ -136,7 +139,7 @@ def is_open(equation: Equation) -> bool:
 
 def with_inputs(
     graph: Graph, numbers: Mapping[int, int], arrays: Sequence[int]
-) -> tuple[Graph, list[tuple[int, np.dtype[Any]]]] | None:
+) -> tuple[Graph, list[Input]] | None:
     """The graph with some of its numbers and arrays as inputs, behind those that it has: numbers first.
 
     numbers : of positions of `Template.numbers`, those that are always equal have one position in common.
@@ -149,11 +152,11 @@ def with_inputs(
     inner = opening.graph(graph)
     if inner is None:
         return None
-    constants = [c for c in graph.constants if type(c[1]) is Strided]
-    outer = [constants[k][0] for k in arrays]
+    strided = [v for v, array in graph.constants if type(array) is Strided]
+    outer = [strided[k] for k in arrays]
     inputs = (*graph.inputs, *opening.inputs.values(), *outer)
-    rest = tuple(c for c in graph.constants if c[0] not in outer)
-    return Graph(inputs, inner.equations, graph.outputs, rest), list(opening.inputs)
+    constants = [c for c in graph.constants if c[0] not in outer]
+    return Graph(inputs, inner.equations, graph.outputs, tuple(constants)), list(opening.inputs)
 
 
 class _Opening:
@@ -165,16 +168,16 @@ class _Opening:
     def __init__(self, numbers: Mapping[int, int]) -> None:
         self._numbers = numbers
         self._positions = count()
-        self.inputs: dict[tuple[int, np.dtype[Any]], Value] = {}
+        self.inputs: dict[Input, Value] = {}
 
     def graph(self, graph: Graph) -> Graph | None:
         """The graph with its equations on the inputs, which it does not have yet."""
         equations = []
         for e in graph.equations:
-            opened = self._equation(e)
-            if opened is None:
+            equation = self._equation(e)
+            if equation is None:
                 return None
-            equations.append(opened)
+            equations.append(equation)
         return Graph(graph.inputs, tuple(equations), graph.outputs, graph.constants)
 
     def _equation(self, e: Equation) -> Equation | None:
@@ -192,33 +195,33 @@ class _Opening:
     def _with_bodies(self, e: Equation) -> Equation | None:
         """An equation whose bodies have inputs for their numbers, before those that they have."""
         before, bodies = self.inputs, {}
-        every: dict[tuple[int, np.dtype[Any]], Value] = {}
+        every: dict[Input, Value] = {}
         for name, body in sorted(subgraphs(e)):
             self.inputs = {}
-            opened = self.graph(body)
-            if opened is None:
+            inner = self.graph(body)
+            if inner is None:
                 return None
-            bodies[name] = opened, self.inputs
+            bodies[name] = inner, self.inputs
             every |= self.inputs
         self.inputs = before
         if not every:
             return e
         params = dict(e.params)
-        for name, (opened, inputs) in bodies.items():
+        for name, (inner, inputs) in bodies.items():
             first = tuple([inputs.get(key) or Value(v.aval) for key, v in every.items()])
-            params[name] = replace(opened, inputs=(*first, *opened.inputs))
+            params[name] = replace(inner, inputs=(*first, *inner.inputs))
         if "consts" in params:
             params["consts"] += len(every)
         at = _BODIES[e.op.name]
         operands = (*e.operands[:at], *(self._input(*key) for key in every), *e.operands[at:])
         return replace(e, operands=operands, params=params)
 
-    def _input(self, position: int, dtype: np.dtype[Any]) -> Value:
+    def _input(self, position: int, dtype: DType) -> Value:
         key = position, dtype
         return self.inputs.setdefault(key, Value(Aval((), dtype)))
 
 
-def _computed_in(e: Equation) -> np.dtype[Any] | None:
+def _computed_in(e: Equation) -> DType | None:
     """The dtype that an equation's numbers are rounded to, one of real numbers; None where there is none."""
     values: Iterator[Value] = (x for x in (*e.operands, *e.results) if type(x) is Value)
     inexact = {v.dtype for v in values if dtypes.is_inexact(v.dtype)}
@@ -237,4 +240,4 @@ def _keeps_results(e: Equation) -> bool:
     return facts == [(v.shape, v.dtype, v.aval.support) for v in e.results]
 
 
-__all__ = ["Number", "Template", "is_same", "with_inputs"]
+__all__ = ["Input", "Number", "Template", "is_same", "with_inputs"]
