@@ -327,9 +327,16 @@ def eager_roots(x, w):
     return iv.sqrt(x) * w
 
 
+#: A derivative as it is, compiled, and compiled to be carried out equation by equation.
+CALLED = {"eager": lambda f: f, "jit": iv.jit, "interpreted": lambda f: iv.jit(f, interpret=True)}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("called", CALLED)
 @pytest.mark.parametrize("k", [0, 1])
-def test_what_a_selection_leaves_out_meets_no_factor_in_an_op(k):
+def test_what_a_selection_leaves_out_meets_no_factor_in_an_op(k, called):
     """As with the table's own functions: 0 * inf does not arise at 0, in both modes and to second order."""
+    way = CALLED[called]
     args = iv.asarray([0.0, 1.0, 4.0]), iv.asarray([1.0, 2.0, 3.0])
     t = iv.asarray([1.0, -2.0, 0.5])
 
@@ -342,9 +349,9 @@ def test_what_a_selection_leaves_out_meets_no_factor_in_an_op(k):
 
         tangents = tuple(t if j == k else iv.zeros(3) for j in range(2))
         return [
-            iv.grad(f, argnums=k)(*args),
-            iv.jvp(f, args, tangents)[1],
-            *(iv.grad(slope, argnums=j)(*args) for j in range(2)),
+            way(iv.grad(f, argnums=k))(*args),
+            way(lambda *args: iv.jvp(f, args, tangents)[1])(*args),
+            *(way(iv.grad(slope, argnums=j))(*args) for j in range(2)),
         ]
 
     for got, want in zip(derivatives(weighted_roots), derivatives(eager_roots), strict=True):
@@ -386,10 +393,12 @@ def window_after_roots(x, w):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.usefixtures("interpreted_by_turns")
+@pytest.mark.parametrize("called", CALLED)
 @pytest.mark.parametrize("k", [0, 1])
 @pytest.mark.parametrize("root", [window_of_roots, window_in_stages, windows_of_roots, window_after_roots])
-def test_what_a_selection_leaves_out_of_sums_meets_no_factor(root, k):
+def test_what_a_selection_leaves_out_of_sums_meets_no_factor(root, k, called):
     """Against the same sums of the entries that are held alone, in both modes and to second order."""
+    way = CALLED[called]
     kept = [0, 3, 4]  # windows of two of seven entries: the entries 2 and 6 are in none of them
     x = iv.asarray([1.0, 4.0, 0.0, 9.0, 2.0, 5.0, 0.0])
     w = iv.asarray([1.0, 2.0, 0.0, 3.0, 0.5, 4.0, 0.0])
@@ -408,9 +417,9 @@ def test_what_a_selection_leaves_out_of_sums_meets_no_factor(root, k):
 
         tangents = tuple(t if j == k else iv.zeros(7) for j in range(2))
         return [
-            iv.grad(f, argnums=k)(x, w),
-            iv.jvp(f, (x, w), tangents)[1],
-            *(iv.grad(slope, argnums=j)(x, w) for j in range(2)),
+            way(iv.grad(f, argnums=k))(x, w),
+            way(lambda *args: iv.jvp(f, args, tangents)[1])(x, w),
+            *(way(iv.grad(slope, argnums=j))(x, w) for j in range(2)),
         ]
 
     pairs = zip(derivatives(lambda x, w: selected(x, w).sum()), derivatives(expected), strict=True)

@@ -140,6 +140,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "iverson.kernels.partial.partial_kernels": {
         "delete the guard: if isinstance(condition, Sparse) and": "a shortcut: it is read of an array",
         "drop: isinstance(condition, Sparse)": "a shortcut: an array is read at a pattern",
+        "drop: own is None": "every op of this family is made by an expression",
     },
     "iverson.kernels.partial.partial_values": {
         "delete the guard: if own == wanted and": "a shortcut: all of a box is read",
