@@ -462,3 +462,12 @@ def test_small_products_with_one_transposed_factor_are_made_after_a_copy() -> No
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(extents(b)).astype(b.dtype) for b in buffers if b.role != "temp"]
     assert_alike(compiled(program, given), interpreted(program, given), 1e-3)
+
+
+def test_what_one_loop_makes_stays_for_all_iterations_of_another() -> None:
+    """A matrix that is read in each iteration, beside one that each iteration makes behind that."""
+    read = (mapped_to(Z, T, combine="sum"), Product(whole(S), whole(P), whole(Y)), mapped_to(P2, S))
+    steps = (mapped_to(Z, Y), mapped_to(P2, Y), Repeat("i", 2, (mapped_to(T, P),)), Repeat("j", 2, read))
+    program = verify(Program("loops", (P, Y, Z, P2, T, S), steps))
+    arrays = [np.random.default_rng(k).normal(size=(3, 3)) for k in range(2)]
+    assert_alike(in_one_arena(program, arrays), interpreted(program, arrays), 1e-12)
