@@ -36,7 +36,7 @@ COVERED: dict[str, str] = {
         masked.pytree._known testing.directions._makers""",
     "nothing is read by a key: a log": "graph.calls.compilation_log.LOG",
     "what is in progress: entered and left by one call": """
-        autograd.tracked_guards._variables core.dispatch.Level""",
+        autograd.tracked_guards._variables core.dispatch.Level graph.ir.graph_templates._Opening""",
     "shape and dtype of memory that nobody uses": "codegen.runtime.workspaces._spare",
     # --- of pure functions ---
     "all arguments, numbers, names and dtypes of which equal ones give the same": """

@@ -271,3 +271,13 @@ def test_arrays_that_were_closed_over_are_let_go() -> None:
         assert float(f(iv.asarray(1.0))[5]) == k
     gc.collect()
     assert sum(r() is not None for r in seen) <= 2
+
+
+def test_draws_of_general_programs_are_those_of_eager_code() -> None:
+    """From one generator, one call after the other; another generator has a program of its own."""
+    f = lambda x, c, rng: iv.nn.dropout(x * c, 0.5, rng=rng) + rng.standard_normal((3, 4)) * c
+    ours, others = iv.random.default_rng(3), iv.random.default_rng(3)
+    compiled = iv.jit(lambda x, c: f(x, c, ours))
+    for c in (0.5, 0.25, 2.0, 0.75, 0.5):
+        agree(compiled(iv.asarray(X), c), f(iv.asarray(X), c, others))
+    assert compiled.cache_size == 2

@@ -23,6 +23,7 @@ import numpy as np
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.op import Op
 from iverson.core.python import locks
+from iverson.core.python.exact_keys import is_same_function
 
 NO_PARAMS: dict[str, Any] = {}
 
@@ -497,6 +498,11 @@ class Draw:
     def __call__(self) -> Any:
         """The next draw, as the levels that are entered have it."""
         return drawn(lambda lead: self._draw((*lead, *self._lead)), self._known, self._bits)
+
+    def is_like(self, other: Draw) -> bool:
+        """True where both draw the same, one after the other, from one source."""
+        a, b = ((d.shape, d.dtype, d._lead, d._known) for d in (self, other))
+        return self._bits is other._bits and a == b and is_same_function(self._draw, other._draw)
 
     def several(self, count: int) -> Draw:
         """So many of them, along a new first axis."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
+
+#: A function, or what one closes over.
+Part = Any
 
 
 def exact(x: Any) -> Any:
@@ -40,4 +44,30 @@ def exact(x: Any) -> Any:
     return kind, x
 
 
-__all__ = ["exact"]
+_PLAIN = (int, float, complex, bool, str, bytes, type(None), np.dtype)
+
+
+def is_same_function(f: Part, g: Part) -> bool:
+    """True where two functions have the same code and close over the same: what they do is the same.
+
+    >>> def times(n):
+    ...     return lambda x: x * n
+    >>> is_same_function(times(2), times(2)), is_same_function(times(2), times(3))
+    (True, False)
+    """
+    if f is g:
+        return True
+    if type(f) is not type(g):
+        return False
+    if isinstance(f, FunctionType):
+        cells = [[c.cell_contents for c in h.__closure__ or ()] for h in (f, g)]
+        parts = zip(*cells, strict=True) if f.__code__ is g.__code__ else ((f, None),)
+        return f.__defaults__ == g.__defaults__ and all(is_same_function(a, b) for a, b in parts)
+    if isinstance(f, MethodType):
+        return f.__func__ is g.__func__ and f.__self__ is g.__self__
+    if isinstance(f, tuple):
+        return len(f) == len(g) and all(is_same_function(a, b) for a, b in zip(f, g, strict=True))
+    return isinstance(f, _PLAIN) and bool(exact(f) == exact(g))
+
+
+__all__ = ["exact", "is_same_function"]

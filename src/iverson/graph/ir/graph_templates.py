@@ -19,6 +19,7 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Draw
 from iverson.core.errors import IversonError
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known, subgraphs
 from iverson.graph.ir.print import Printer
@@ -125,6 +126,8 @@ def is_same(a: Named, b: Named) -> bool:
     if type(a) is Strided and type(b) is Strided:
         alike = (a.shape, a.dtype) == (b.shape, b.dtype) and a.size <= _SMALL
         return alike and a.tobytes() == b.tobytes()
+    if type(a) is Draw and type(b) is Draw:
+        return a.is_like(b)
     if type(a) is Zero and type(b) is Zero:
         return (a.shape, a.dtype) == (b.shape, b.dtype)
     return False
