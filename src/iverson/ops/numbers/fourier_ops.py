@@ -13,13 +13,27 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.op import Op, Sample
+from iverson.core.op import Op, Rule, Sample
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.ops.rules.entry_maps import ALONG
 
+#: A strided array, and a parameter of a transform.
+Array = Any
+Param = Any
 LINEAR = ((0,),)
 ADJOINT_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _transform(name: str) -> Rule:
+    """SciPy's transform: many lines at once in the lanes of the processor, and in the precision of x."""
+
+    def forward(x: Array, **params: Param) -> Array:
+        from scipy import fft
+
+        return getattr(fft, name)(x, **params)
+
+    return forward
 
 
 def _complex_abstract(x: Any, *, axes: Shape, norm: str) -> Aval:
@@ -37,7 +51,7 @@ def _define_pair(name: str, inverse: str) -> None:
     define(
         Op(
             name=name,
-            forward=lambda x, *, axes, norm: getattr(np.fft, name)(x, axes=axes, norm=norm),
+            forward=_transform(name),
             abstract=_complex_abstract,
             vjp=(
                 lambda F, g, _y, _x, *, axes, norm: getattr(F, inverse)(
@@ -68,7 +82,7 @@ def _rfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, norm: str) -> Any:
 define(
     Op(
         name="rfft",
-        forward=lambda x, *, axis, norm: np.fft.rfft(x, axis=axis, norm=norm),
+        forward=_transform("rfft"),
         abstract=lambda x, *, axis, norm: Aval(
             _rfft_shape(x.shape, axis), dtypes.complex_of(dtypes.to_inexact(x.dtype))
         ),
@@ -96,7 +110,7 @@ def _irfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, n: int, norm: str
 define(
     Op(
         name="irfft",
-        forward=lambda x, *, axis, n, norm: np.fft.irfft(x, n, axis=axis, norm=norm),
+        forward=_transform("irfft"),
         abstract=lambda x, *, axis, n, norm: Aval(
             tuple(n if k == axis else m for k, m in enumerate(x.shape)),
             dtypes.real_of(dtypes.to_inexact(x.dtype)),
