@@ -22,9 +22,9 @@ from iverson.core.op import Op
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import TABLE, F
 from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, stored_once
-from iverson.kernels.kernel_registry import register, run_in_layouts
+from iverson.kernels.kernel_registry import register, run
 from iverson.kernels.sparse.sparse_conversion import from_values, values_at
-from iverson.layouts import Sparse, distinct, to_strided
+from iverson.layouts import Bracket, Sparse, distinct
 from iverson.ops.rules.entry_maps import SAME
 from iverson.ops.rules.notation import over
 
@@ -364,11 +364,13 @@ stored_on = _StoredOn(
 
 
 @register("stored_on", Sparse)
+@register("stored_on", Bracket)
 def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
+    """Entries at the pattern. A selection stays one, of these entries."""
     (x,), pattern = values, params["pattern"]
-    if x.pattern is pattern:
+    if isinstance(x, Sparse) and x.pattern is pattern:
         return x
-    return from_values(to_strided(run_in_layouts(TABLE["values_at"], (x,), params)), pattern=pattern)
+    return run(TABLE["from_values"], (run(TABLE["values_at"], (x,), params),), params)
 
 
 def as_stored(x: Any) -> Any:
