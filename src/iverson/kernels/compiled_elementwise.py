@@ -29,7 +29,7 @@ CHUNK = 1 << 13
 
 
 def worthwhile(size: int, *arrays: Array) -> bool:
-    """Whether arrays of one shape take a compiled pass: large enough, real, of one dtype, without gaps."""
+    """True if arrays of one shape take a compiled pass: large enough, real, of one dtype, without gaps."""
     first = arrays[0]
     return first.size >= size and all(
         type(a) is np.ndarray
@@ -46,9 +46,9 @@ def function(
 ) -> Callable[..., Any]:
     """An elementwise function: compiled for large arrays of one shape and numbers beside them, else its body.
 
-    warns : whether that raises floating-point flags where a result is not finite, which compiled code does
-        not: then it is called.
-    pays : of the operands, whether the body is slow; by default it is.
+    warns : whether the body raises floating-point flags where a result is not finite. Compiled code raises
+        none: where its result is not finite, the body computes it again.
+    pays : tells from the operands whether the body is slow; by default it is.
     """
 
     def of(*xs: Any) -> Any:

@@ -31,7 +31,7 @@ Params = dict[str, Any]
 
 
 class _Unknown:
-    """What a value stores that may be sparse, of which it is not known here. There is one, `UNKNOWN`."""
+    """The unknown pattern of a value that may be sparse. The only instance is `UNKNOWN`."""
 
     __slots__ = ()
 
@@ -44,15 +44,15 @@ UNKNOWN = _Unknown()
 _SMALL = 4096
 #: The family of ops that run bodies.
 CONTROL = "control"
-#: A pattern, `UNKNOWN`, None of what is not sparse, or what finds one of these.
+#: A pattern, `UNKNOWN`, None for a value that is not sparse, or an `Origin` that finds one of these.
 Stored = Any
 
 
 class Origin(ABC):
-    """What finds which entries a value stores.
+    """A deferred pattern: finds, on demand, which entries a value stores.
 
-    of : what it follows from.
-    repeats : whether some may be stored twice, where it is not known which.
+    of : the patterns and origins that it follows from.
+    repeats : whether some entries may be stored twice, where it is not known which.
     """
 
     __slots__ = ("_found", "_of", "repeats")
@@ -63,7 +63,7 @@ class Origin(ABC):
         self.repeats: bool = repeats or any(isinstance(x, Origin) and x.repeats for x in of)
 
     def stored(self) -> Stored:
-        """A pattern, `UNKNOWN`, or None of what is not sparse; what may be stored twice is so once."""
+        """The pattern, repeated entries stored once; `UNKNOWN`, or None for a value that is not sparse."""
         waiting: list[Origin] = [self]  # no recursion: programs are long
         while waiting:
             first = waiting[-1]
@@ -77,16 +77,16 @@ class Origin(ABC):
 
     @abstractmethod
     def _find(self) -> Stored:
-        """What it is, where that of what it follows from is known."""
+        """The pattern, after all origins that it follows from have found theirs."""
 
 
 def stored_once(stored: Stored) -> Stored:
-    """A pattern, `UNKNOWN`, or None of what is not sparse; what may be stored twice is so once."""
+    """The pattern, repeated entries stored once; `UNKNOWN`, or None for a value that is not sparse."""
     return stored.stored() if isinstance(stored, Origin) else stored
 
 
 def resolved(stored: Stored) -> Stored:
-    """A pattern, `UNKNOWN`, or None of what is not sparse.
+    """A pattern, `UNKNOWN`, or None for a value that is not sparse.
 
     Raises PatternRead where some entries may be stored twice, and it is not known which.
     """
@@ -96,7 +96,7 @@ def resolved(stored: Stored) -> Stored:
 
 
 def origin_of(x: Any) -> Stored:
-    """What is known of which entries a handle, or what one holds, stores: nothing is computed."""
+    """The pattern of a handle or of its value, or the `Origin` that finds the pattern; computes nothing."""
     held = value_of(x, x)
     if isinstance(held, LevelValue | Zero):
         return held.stored
@@ -104,7 +104,7 @@ def origin_of(x: Any) -> Stored:
 
 
 def stored_by(x: Any) -> Stored:
-    """The pattern that eager code has for a handle, `UNKNOWN`, or None of what is not sparse."""
+    """The pattern that eager code has for a handle, `UNKNOWN`, or None for a value that is not sparse."""
     for level in levels():
         level.reads_patterns = True
     found = resolved(origin_of(x))
@@ -120,14 +120,14 @@ def layout_in_level(x: Any) -> str | None:
 
 
 def note_stored(x: Any, stored: Stored) -> None:
-    """Note what says which entries a handle of a value of a level stores."""
+    """Note the pattern, or its origin, on the value of a handle, if that is a value of a level."""
     held = value_of(x, x)
     if isinstance(held, LevelValue):
         held.note_stored(stored)
 
 
 def noted(x: Any, stored: Stored) -> Any:
-    """A new array in the levels that are entered, which know what eager code would store of it."""
+    """The array as a new variable of each active level, with the pattern that eager code has noted on it."""
     for level in levels():
         x = level.variable_of(x)
         note_stored(x, stored)
@@ -135,12 +135,12 @@ def noted(x: Any, stored: Stored) -> Any:
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether eager code has a handle in a sparse layout, as far as it is known."""
+    """True if eager code has, or may have, the value of a handle in a sparse layout."""
     return stored_by(x) is not None
 
 
 def same(a: Stored, b: Stored) -> bool:
-    """Whether two values store the same entries, in one layout, as far as it is known."""
+    """True if two values are known to store the same entries in the same layout."""
     if a is b:
         return a is not UNKNOWN
     if not (isinstance(a, Pattern) and isinstance(b, Pattern)) or PatternSymbol in (type(a), type(b)):
@@ -150,7 +150,7 @@ def same(a: Stored, b: Stored) -> bool:
 
 
 class Repeated(Origin):
-    """Of what stores entries twice, behind a symbol of patterns that store each once."""
+    """The origin of a value with repeated entries, from a symbol for the pattern without repeats."""
 
     __slots__ = ()
 
@@ -162,7 +162,7 @@ class Repeated(Origin):
 
 
 class Either(Origin):
-    """One of two values: known where both store the same."""
+    """The origin of one of several values: their pattern if all have the same, else `UNKNOWN`."""
 
     __slots__ = ()
 
@@ -172,7 +172,7 @@ class Either(Origin):
 
 
 class Unclear(Origin):
-    """What is not sparse where none of some values is; else its entries are not known."""
+    """The origin of a value that is not sparse if no source is; else its pattern is `UNKNOWN`."""
 
     __slots__ = ()
 
@@ -181,7 +181,7 @@ class Unclear(Origin):
 
 
 class Part:
-    """An operand: its shape, the dtype that it is computed in, what it stores, and its entries where they are
+    """An operand: its shape, the dtype that it is computed in, its pattern, and its entries where they are
     constants that are no data (indices, flags)."""
 
     __slots__ = ("array", "dtype", "shape", "stored")
@@ -201,7 +201,7 @@ class Part:
         return self.shape, self.dtype, None if self.array is None else self.array.tobytes()
 
     def value(self, pattern: Pattern | None, entry: float) -> Any:
-        """A value like the operand, its entries some numbers of this size."""
+        """A value like the operand, with the pattern and with arbitrary entries of magnitude ``entry``."""
         if self.array is not None:
             return self.array
         if pattern is None:
@@ -213,11 +213,11 @@ class Part:
 
 
 class _ByEntries(Exception):
-    """Which entries a result stores depends on those of operands."""
+    """Raised where the pattern of a result depends on the numbers that its operands store."""
 
 
 class Computed(Origin):
-    """A result of an op on operands of which at least one may be sparse; ``index`` of several."""
+    """The origin of an op's result where an operand may be sparse; ``index`` : which one of its results."""
 
     __slots__ = ("_op", "_params", "_parts", "_position")
 
@@ -257,7 +257,7 @@ class Computed(Origin):
         return known[0]
 
     def _from(self, sources: Sequence[Pattern], make: Make, key: Any) -> Stored:
-        """What ``make`` gives for patterns, of which some may be symbols."""
+        """The pattern that ``make`` gives for sources, some of which may be symbols."""
         try:
             if PatternSymbol not in map(type, sources):
                 return make(*sources)
@@ -273,7 +273,7 @@ class Computed(Origin):
         return found
 
     def _key(self, at: Sequence[bool]) -> Any:
-        """What results are the same for; itself where that is not known, or much to compare."""
+        """A key under which results have the same pattern; the origin itself if none is cheap to compare."""
         parts = (x.key if isinstance(x, Part) else x for x in self._parts)
         key = self._op, self._position, tuple(at), frozen(self._params), *parts
         try:
@@ -285,7 +285,7 @@ class Computed(Origin):
     def _made(self, patterns: Sequence[Pattern | None], params: Params) -> Pattern | None:
         """The pattern of the result: an operand's, if it has the same entries.
 
-        Raises _ByEntries where it is another for zeros.
+        Raises _ByEntries where operands that store zeros give another pattern.
         """
         found = self._run(patterns, params, 1.5)
         known = all(self._parts[k].stored is not None for k in self._places())
@@ -304,9 +304,9 @@ class Computed(Origin):
         ]
 
     def _run(self, patterns: Sequence[Pattern | None], params: Params, entry: float) -> Pattern | None:
-        """What the kernel stores of operands with these patterns, with entries of some size.
+        """The pattern of the kernel's result for operands with these patterns and entries of some magnitude.
 
-        Where places are not known they are 0: kernels do not look whether an axis has others.
+        Places that are not known are taken as 0: kernels do not check whether an axis has others.
         """
         places = self._places()
         values = [
@@ -331,7 +331,7 @@ def _empty(shape: Shape) -> Pattern:
 
 
 def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequence[Stored]:
-    """What the results of an op in a level store, each: None of what is not sparse.
+    """The pattern, or its origin, of each result of an op in a level; None for a result that is not sparse.
 
     args : handles, values, arrays and numbers.
     """
@@ -347,7 +347,7 @@ def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequ
 
 
 def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
-    """Results of an op, of which those that are new zeros know what they would store as numbers."""
+    """Results of an op; new zeros among them get the pattern that numbers in their place would have."""
     several = out if op.multiple else (out,)
     own = {id(value_of(a, a)) for a in args}
     found = tuple(
@@ -358,12 +358,12 @@ def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
 
 
 def stacked(step: Stored, of: Any, count: int) -> Stored:
-    """What is stored of results ``of`` a number of steps that store the same, as eager code stacks them."""
+    """The pattern of the stacked results of ``count`` steps, each like ``of`` and stored on ``step``."""
     if step is None or not count:
         return step
     return Computed(TABLE["stack"], [Part(of, step)] * count, {"axis": 0})
 
 
 def _into_sparse(op: Op, params: Params) -> bool:
-    """Whether an op puts what is not sparse into a sparse layout: which entries are 0 decides."""
+    """True if an op converts a dense operand to a sparse layout: its nonzero entries decide the pattern."""
     return op.entry_map.converts and params.get("layout", "strided") != "strided"

@@ -48,7 +48,7 @@ def _positions(item: slice, extent: int, low: int, high: int) -> tuple[int, int]
 
 
 def region_through_key(region: Region, key: Key, shape: Shape) -> Region | None:
-    """Where ``x[key]`` may be nonzero, if x is zero outside ``region``; None if nowhere."""
+    """The region in which ``x[key]`` may be nonzero, if x is zero outside ``region``; None if it is empty."""
     start, stop, axis = [], [], 0
     for item in key:
         if item is None:
@@ -107,12 +107,12 @@ def _as_slice(indices: range) -> slice:
 
 
 def is_dense(key: Key) -> bool:
-    """Whether the key reads every entry of its `key_region` (its slices have steps of 1)."""
+    """True if the key reads every entry of its `key_region` (its slices have steps of 1)."""
     return all(not isinstance(item, slice) or item.step == 1 for item in key)
 
 
 def reads_everything(key: Key, shape: Shape) -> bool:
-    """Whether ``x[key]`` is x itself, whatever x is."""
+    """True if ``x[key]`` is x itself for every x of the shape."""
     return len(key) == len(shape) and all(
         isinstance(item, slice) and (item.step == 1 or n == 1) and len(range(*item.indices(n))) == n
         for item, n in zip(key, shape, strict=True)

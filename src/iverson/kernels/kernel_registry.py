@@ -180,7 +180,7 @@ def entries_in_memory(array: np.ndarray[Any, Any]) -> int:
 def run_in_layouts(
     op: Op, values: tuple[Any, ...], params: dict[str, Any], kinds: frozenset[type] | None = None
 ) -> Any:
-    """As `run`, but NotImplemented where no kernel fits the layouts: nothing is made strided.
+    """The result of `run`, but NotImplemented where no kernel fits the layouts: nothing is made strided.
 
     kinds : the types of the values, where the caller knows them.
     """
@@ -215,7 +215,7 @@ def _kernels_for(op: Op, kinds: frozenset[type]) -> tuple[Kernel, ...]:
 
 
 def may_store(op: Op) -> bool:
-    """Whether a sparse layout has a kernel for an op, so that its result may be sparse."""
+    """True if a sparse layout has a kernel for an op, so that its result may be sparse."""
     kinds = (frozenset((kind,)) for kind in layouts_by_type if issubclass(kind, Sparse))
     return any(_kernels_for(op, kind) for kind in kinds)
 

@@ -22,7 +22,7 @@ Params = dict[str, Any]
 
 
 def same_mask(a: Packed, b: Packed) -> bool:
-    """Whether two packed values have the same entries."""
+    """True if two packed values have the same mask."""
     return a.mask is b.mask or (a.mask.shape == b.mask.shape and bool(np.array_equal(a.mask, b.mask)))
 
 
@@ -65,7 +65,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 @register("pack", Packed)
 def pack(op: Op, values: Values, params: Params) -> Any:
-    """The entries as they are held, where they are asked for by the mask they are held by."""
+    """The packed entries as they are, if the mask that picks them is the mask they are stored by."""
     x, mask = values
     if type(x) is not Packed or not is_strided(mask) or not same_mask(x, Packed(mask, x.values)):
         return NotImplemented

@@ -125,7 +125,7 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool
 
 
 def _read_at(indices: tuple[Array, ...], axes: Shape, shape: Shape) -> Array:
-    """Which entries index arrays read."""
+    """A mask of the entries that index arrays read."""
     there = np.zeros(shape, bool)
     np.moveaxis(there, axes, range(len(axes)))[indices] = True
     return there

@@ -38,7 +38,7 @@ def _aligned(batch: Any, own: tuple[int, ...]) -> Any:
 
 
 def _counts(a: Array, b: Array) -> Array:
-    """How many pairs of two boolean matrices are both true."""
+    """Number of terms, in each entry of a product of boolean matrices, whose factors are both true."""
     found: Array = np.matmul(a.astype(np.float32), b.astype(np.float32))
     return found
 

@@ -31,7 +31,7 @@ def add(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 @register("where", Zero)
 def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """where(c, x, zero) and where(c, zero, x): a selection, never a product, so inf and nan stay out."""
+    """A selection, for where(c, x, zero) and where(c, zero, x); never a product, so inf and nan stay out."""
     condition, a, b = values
     if not is_strided(condition):
         return NotImplemented

@@ -22,7 +22,7 @@ from iverson.layouts.placement import ByPattern, converted
 
 
 def can_hold(layout: str, shape: Shape, blocks: Blocks = None) -> bool:
-    """Whether a layout can hold a tensor whose sparse axes have this shape, with nothing but its axes."""
+    """True if a layout can hold a tensor whose sparse axes have this shape."""
     return not layout_named(layout).unfit(shape, blocks)
 
 
@@ -53,7 +53,7 @@ def convert(value: Any, layout: str, blocksize: Blocks = None, dense_dim: int | 
 
 
 def to_coo(value: Any) -> Any:
-    """What a value stores, in COO."""
+    """The stored entries of a value, in COO."""
     layout = layout_of(value)
     if layout.to_coo is not None:
         return layout.to_coo(value)
@@ -69,8 +69,8 @@ def to_coo(value: Any) -> Any:
 
 
 def dense_axes(pattern: Pattern, shape: Shape, layout: str) -> int:
-    """How many trailing axes of a value on a pattern stay dense in a layout: all that are, but for those that
-    the layout has to index."""
+    """Number of trailing axes of a value on a pattern that stay dense in a layout: all dense ones, except
+    those that the layout has to index."""
     target, rank = layout_named(layout), len(shape)
     if not target.dense_axes:
         return 0
@@ -121,7 +121,7 @@ def from_keys(keys: Array, shape: Shape, model: Pattern) -> Pattern:
 
 
 def _suits(shape: Shape, model: Pattern, count: int) -> bool:
-    """Whether the compressed layout of a pattern can hold a result of a shape without storing mostly starts
+    """True if the compressed layout of a pattern can hold a result of a shape without storing mostly starts
     of lines: its lines are as long as the pattern's, or no more than those or than the entries."""
     if type(model) is not CompressedPattern or not can_hold(model.layout, shape, model.blocks):
         return False

@@ -64,7 +64,7 @@ def taken(entries: Array, at: Any) -> Array:
 
 
 def worth_counting(count: int, *extents: int) -> bool:
-    """Whether counting by extents is less work than comparing entries."""
+    """True if counting by extents is less work than comparing entries."""
     return sum(extents) <= LINES_PER_ENTRY * count + 1024
 
 
@@ -94,9 +94,9 @@ Pass = Callable[..., tuple[Array, Array, Array]]
 def carried(
     take: Pass, indptr: Array, indices: Array, entries: Array
 ) -> tuple[Array, Array, Array, Callable[[], Array]]:
-    """What a pass makes of lines with some entries; and a function that finds, once, where they come from.
+    """The starts, indices and entries of a pass, and a function that finds, once, where entries come from.
 
-    Slices are taken by their positions, which the pass moves.
+    The pass moves the positions of slices, by which these are then taken.
     """
     if entries.ndim > 1:
         starts, along, at = take(indptr, indices, np.arange(indices.size))
@@ -147,14 +147,14 @@ def compressed(n: int, m: int, across: Array, along: Array) -> tuple[Array, Arra
 
 
 def starts_of(lines: Array, count: int) -> Array:
-    """Where each line starts among entries of which ``lines`` says in order in which they are."""
+    """The start of each of ``count`` lines; ``lines`` : the line of each entry, in increasing order."""
     found = np.zeros(count + 1, lines.dtype)
     np.cumsum(np.bincount(lines, minlength=count), out=found[1:])
     return found
 
 
 def starts_at(lines: Array, changed: Array, count: int) -> Array:
-    """As `starts_of`, where it is known at which entries the next one is of another line."""
+    """See `starts_of`; ``changed`` : a mask of the entries whose next entry is of another line."""
     found = np.zeros(count + 1, lines.dtype)
     last = np.flatnonzero(changed)
     found[lines[last] + 1] = last + 1
@@ -263,7 +263,7 @@ def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array
 
 
 def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Array:
-    """Where the entries of a diagonal of n lines with indices below m are stored, from 1; 0 for others."""
+    """Positions, from 1, of the entries on a diagonal of n lines with indices below m; 0 if not stored."""
     dtype = np.int32 if indices.size < 2**31 - 1 else np.int64
     found = np.zeros(max(min(n + min(offset, 0), m - max(offset, 0)), 0), dtype)
     loops().csr_diagonal(offset, n, m, indptr, indices, numbered(indices.size, dtype), found)
@@ -322,7 +322,7 @@ def added_rows(count: int, rows: Array, entries: Array) -> Array:
 
 
 def places(n: int, m: int, indptr: Array, indices: Array, lines: Array, along: Array) -> Array:
-    """Where the entries at given indices of n lines, which are in order, are stored; -1 for others."""
+    """Positions of the entries at given indices of n lines, which are in order; -1 if not stored."""
     found = np.empty(lines.size, indptr.dtype)
     given = lines.astype(indptr.dtype, copy=False), along.astype(indptr.dtype, copy=False)
     loops().csr_sample_offsets(n, m, indptr, indices, lines.size, *given, found)

@@ -119,14 +119,14 @@ def support_pattern(value: Any) -> Any:
 
 
 def stored(value: Any) -> tuple[Any, np.ndarray[Any, Any]]:
-    """Which entries ``value`` stores, as an index into an array of its shape, and what is there."""
+    """The stored entries of ``value``: an index into an array of its shape, and the entries there."""
     layout = layout_of(value)
     found = layout.stored(value)
     return ((), layout.to_strided(value)) if found is None else found
 
 
 def entries(value: Any) -> int:
-    """How many entries ``value`` holds: explicit zeros and repeats are some, what is not stored is none."""
+    """Number of stored entries of ``value``; explicit zeros and repeats count."""
     buffers = layout_of(value).buffers(value)
     return buffers[-1].size if buffers else 0
 

@@ -56,14 +56,14 @@ class Pattern(ABC):
         self.part_of: tuple[tuple[ref[Pattern], Array], ...] = ()
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What follows from the pattern under ``key``, made at the first call."""
+        """The fact that follows from the pattern and is kept on it under ``key``, made at the first call."""
         found = self._facts.get(key)
         if found is None:
             found = self._facts.setdefault(key, make())  # of two threads, the first one's stands
         return found
 
     def _pickled(self, *args: Any) -> tuple[Any, ...]:
-        """What ``__reduce__`` returns for a pattern that is made of these arguments."""
+        """The result of ``__reduce__`` for a pattern that is made of these arguments."""
         name = self.once("name", lambda: _named(self))
         return _restored, (name, type(self), args)
 
@@ -83,7 +83,7 @@ class Pattern(ABC):
 
     @property
     def distinct(self) -> bool:
-        """Whether no entry is stored twice."""
+        """True if no entry is stored twice."""
         return True
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Pattern(ABC):
         return found
 
     def index_array(self, axis: int) -> Array:
-        """As `along`, contiguous and the same array each time: what programs read."""
+        """See `along`; contiguous, and the same array each time, for programs that read it."""
         found: Array = self.once(("index array", axis), lambda: np.ascontiguousarray(self.along(axis)))
         return found
 
@@ -134,7 +134,7 @@ class Pattern(ABC):
         return None
 
     def find(self, keys: Array) -> tuple[Array, Array]:
-        """Where entries with the given addresses are stored, and which of them are (no duplicates here)."""
+        """Positions of entries by their addresses, and a mask of the stored ones (no duplicates here)."""
         own, order = self.sorted
         at = np.searchsorted(own, keys)
         at[at == own.size] = 0
@@ -147,7 +147,7 @@ class Pattern(ABC):
 
     @property
     def by_rows(self) -> bool:
-        """Whether entries, or blocks, of matrices follow each other by rows, and within these by columns."""
+        """True if entries, or blocks, of matrices follow each other by rows, and within these by columns."""
         return False
 
     def of_entries(self, dense: Shape) -> Pattern:
@@ -175,7 +175,7 @@ class Pattern(ABC):
         return self.part(np.flatnonzero(stored.any(axis=tuple(range(1, stored.ndim)))))
 
     def part(self, at: Array) -> Pattern:
-        """As `subset`, but remembering what it is a part of."""
+        """See `subset`; the result remembers which patterns it is a part of."""
         if at.size == self.stored_shape[0]:
             return self
         found = self.subset(at)
@@ -327,7 +327,7 @@ def to_strided(value: Sparse) -> Array:
 
 
 def stored(value: Sparse) -> tuple[tuple[Array, ...], Array]:
-    """Where a value's entries are, as indices into its leading axes, and what they are; each stored once."""
+    """The indices of a value's entries along its leading axes, and the entries; each is stored once."""
     return tuple(value.pattern.coordinates), value.entries
 
 

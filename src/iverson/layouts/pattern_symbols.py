@@ -174,7 +174,7 @@ class PatternSymbol(Pattern):
         self.counts = counts or Counts({*model.shape, count})
 
     def at(self, binding: Binding) -> Pattern:
-        """The pattern that it stands for. Raises PatternRead where a binding does not say that."""
+        """The pattern that this symbol stands for. Raises PatternRead where a binding does not give it."""
         found = binding.get(self)
         if found is None:
             if self._how is None:
@@ -196,7 +196,7 @@ class PatternSymbol(Pattern):
 
     @property
     def sources(self) -> list[Pattern]:
-        """What it follows from. Raises PatternRead where that is gone."""
+        """The patterns that this one follows from. Raises PatternRead where one of them is gone."""
         found = [p() for p in self._sources]
         if None in found:
             raise PatternRead
@@ -204,11 +204,11 @@ class PatternSymbol(Pattern):
 
     @property
     def follows(self) -> bool:
-        """Whether it follows from other patterns."""
+        """True if this one follows from other patterns."""
         return self._how is not None
 
     def bind(self, pattern: Pattern, binding: Binding) -> None:
-        """Say which pattern it stands for, and so which that it follows from does, where it says that."""
+        """Bind this symbol to a pattern, and its source to the pattern that follows from it, if one does."""
         binding[self] = pattern
         source = self._sources[0]() if self._back is not None else None
         if isinstance(source, PatternSymbol) and self._back is not None and source not in binding:
@@ -216,13 +216,13 @@ class PatternSymbol(Pattern):
 
     @property
     def known_from(self) -> PatternSymbol | None:
-        """What it follows from, if the one is known where the other is."""
+        """The only source, if that is a symbol whose pattern follows from this one's; else None."""
         found = self._sources[0]() if self._back is not None else None
         return found if isinstance(found, PatternSymbol) else None
 
     @property
     def extents(self) -> tuple[int, int]:
-        """How many entries, or blocks, are stored, and how many entries."""
+        """Number of stored entries, or blocks, and number of stored entries."""
         return self.stored_shape[0], self.count
 
     @property
@@ -242,7 +242,7 @@ class PatternSymbol(Pattern):
         return self._by_rows or (self.layout != "coo" and self.model.by_rows)
 
     def permuted(self, axes: Shape) -> Pattern:
-        """As `Pattern.permuted`."""
+        """See `Pattern.permuted`."""
         if axes == tuple(range(self.ndim)):
             return self
         back = tuple(int(k) for k in np.argsort(axes))
@@ -267,7 +267,7 @@ class PatternSymbol(Pattern):
         return self._followed_by(("permuted", axes), make)
 
     def _followed_by(self, key: Any, make: Callable[[], PatternSymbol]) -> PatternSymbol:
-        """What follows from it alone: the same as long as it is used, which keeps this one."""
+        """The symbol that follows from this one alone; the same as long as it is used, and keeps this one."""
         known = _known((self,))
         found = known.get(key)
         if found is None:
@@ -275,7 +275,7 @@ class PatternSymbol(Pattern):
         return found
 
     def of_entries(self, dense: Shape) -> Pattern:
-        """As `Pattern.of_entries`."""
+        """See `Pattern.of_entries`."""
         if not dense:
             return self
 
@@ -293,7 +293,7 @@ class PatternSymbol(Pattern):
         return self._followed_by(("of entries", dense), make)
 
     def within(self, region: Region) -> Pattern:
-        """As `Pattern.within`."""
+        """See `Pattern.within`."""
         if region.covers((*self.shape, *region.stop[self.ndim :])):
             return self
         found = follows(("within", region), lambda p: p.within(region), self)
@@ -301,7 +301,7 @@ class PatternSymbol(Pattern):
         return found
 
     def met_with(self, other: Pattern) -> Pattern:
-        """As `Pattern.met_with`."""
+        """See `Pattern.met_with`."""
         if other is self:
             return self
         found = follows(("met with",), lambda p, q: p.met_with(q), self, other)
@@ -320,7 +320,7 @@ class PatternSymbol(Pattern):
     _coordinates = along = index_array = lines_along = find = subset = _unknown  # type: ignore[assignment]
 
     def check(self) -> None:
-        """As `Pattern.check`: nothing is known here that could be wrong."""
+        """See `Pattern.check`; a symbol has no entries that could be wrong."""
 
     def coalescing(self) -> tuple[Pattern, Array]:
         """Its entries are distinct."""
@@ -342,7 +342,7 @@ def symbol_for(
 
 
 def has_symbols(pattern: Pattern | None) -> bool:
-    """Whether a symbol can stand for patterns like one."""
+    """True if a symbol can stand for patterns like this one."""
     return type(pattern) is CooPattern or type(pattern) is CompressedPattern
 
 
@@ -376,8 +376,8 @@ def examples(binding: Binding) -> Iterator[None]:
 
 
 def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
-    """What ``make`` gives for patterns. Where one of them is a symbol it is one, the same as long as it is
-    used, of the layout that ``make`` gives for the examples; None where it gives None for these.
+    """The pattern that ``make`` gives for the sources. If a source is a symbol, the result is one, the same
+    for as long as it is used, in the layout that ``make`` gives for the examples; None if that is None.
 
     key : tells what ``make`` does. Raises PatternRead where there are no examples.
     """
@@ -399,14 +399,14 @@ def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
 
 
 def _known(sources: Sequence[Pattern]) -> StillUsed[PatternSymbol]:
-    """What follows from patterns, of which one is a symbol, and is used."""
+    """The table of symbols in use that follow from patterns, of which one is a symbol."""
     first = next(p for p in sources if isinstance(p, PatternSymbol))
     found: StillUsed[PatternSymbol] = first.once("followed by", StillUsed)
     return found
 
 
 def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) -> Pattern:
-    """The symbol of what follows from patterns, like a model; of no places, the model."""
+    """The symbol of the pattern that follows from sources, like a model; the model, if its shape is empty."""
     if 0 in model.shape:
         return model
     full = key, tuple(map(id, sources))
@@ -433,7 +433,7 @@ def _held(pattern: Pattern) -> Pattern:
 
 
 def _followed(key: Any, make: Make, model: Pattern, *sources: Pattern) -> Pattern:
-    """What follows from patterns, like a model; kept as long as these live."""
+    """The pattern that follows from sources, in the layout of a model; kept as long as the sources live."""
     if any(isinstance(p, PatternSymbol) for p in sources):
         return _symbol(key, make, model, sources)
     like = model.layout, model.blocksize, len(sources)
@@ -447,7 +447,7 @@ def _followed(key: Any, make: Make, model: Pattern, *sources: Pattern) -> Patter
 
 
 def kept(key: Any, patterns: Sequence[Pattern], make: Callable[[], Any]) -> Any:
-    """What follows from patterns under a key, made at the first call and kept as long as all of them live."""
+    """The fact that follows from patterns under a key, made at the first call and kept while all live."""
     first, *others = patterns
     if not others:
         return first.once(key, make)
@@ -515,7 +515,7 @@ def bound(params: Any, binding: Binding) -> dict[str, Any]:
 
 
 def kind_key(pattern: Pattern) -> Any:
-    """What patterns have in common for which symbols differ in the number of entries alone."""
+    """A key that is equal for patterns whose symbols differ in the number of entries alone."""
     own = pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape[1:]
     return type(pattern), *own, pattern.by_rows
 

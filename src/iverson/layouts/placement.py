@@ -122,7 +122,7 @@ def reordered(entries: Array, source: Source) -> Array:
 
 
 class Placement:
-    """How entries on one pattern are read at another: from the positions ``at`` of their own, or put there.
+    """A way to read entries on one pattern at another: take them at the positions ``at``, or put them there.
 
     source : the order, of the entries as they are stored, in which they are taken first.
     at : gives positions among the entries there if ``put``, else among those read.
@@ -147,7 +147,7 @@ class Placement:
 
 
 def placements(pattern: Pattern) -> ForOthers[Placement]:
-    """For other patterns, how values on them are read at this one; as far as known."""
+    """The known placements at this pattern, by the patterns whose values they read."""
     found: ForOthers[Placement] | None = pattern._facts.get("placements")
     return pattern.once("placements", ForOthers) if found is None else found
 

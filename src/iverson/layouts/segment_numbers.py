@@ -33,7 +33,7 @@ def _rows(pattern: Pattern) -> Array:
 
 
 def starts(ids: Array, count: int) -> Array | None:
-    """Where each of ``count`` segments starts, then the number of slices; None unless they are in order."""
+    """The start of each of ``count`` segments, then the number of slices; None if ``ids`` are unsorted."""
     held = _known.get(id(ids))
     if held is not None and held[0]() is ids and held[1] == count:
         return held[2]

@@ -60,7 +60,7 @@ class ForOthers(Generic[V]):
 
 
 class StillUsed(Generic[V]):
-    """What was made, by what it is, while somebody uses it."""
+    """Objects by key, each kept for as long as somebody uses it."""
 
     __slots__ = ("_held", "_room")
 
@@ -69,7 +69,7 @@ class StillUsed(Generic[V]):
         self._room = 8
 
     def get(self, key: Any) -> V | None:
-        """What was made as ``key`` and is in use; None where there is none."""
+        """The object of a key, if it is in use; else None."""
         found = self._held.get(key)
         return None if found is None else found()
 

@@ -195,7 +195,7 @@ def scattered(N: Namespace, op: Op, values: Values, params: Params, _need: Entri
 
 
 def gathered(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """What indices read; where they point out of a box, nothing is held."""
+    """Entries at index arrays; a selection that leaves out entries read from outside of a box."""
     x, *indices = values[0], *map(N.plain, values[1:])
     if not is_partial(x):
         return through(N, op, (x, *indices), params) if type(x) is Bracket else NotImplemented
@@ -236,7 +236,7 @@ def _with_axes(N: Namespace, x: Value, lead: int, rank: int) -> Value:
 
 
 def embedded(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """What a key reads, in its region; what it steps over is left out, if ``held``."""
+    """The adjoint of ``x[key]``, in the key's region; with ``held``, entries between steps are left out."""
     (x,) = values
     key, shape = params["key"], params["shape"]
     if is_partial(x):
@@ -296,7 +296,7 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
 
 
 def end_to_end(N: Namespace, op: Op, pieces: Values, params: Params) -> Value:
-    """What joins operands in no box, of which some may be selections."""
+    """The concatenation, or stack, of operands in no box, of which some may be selections."""
     if op.name == "concat":
         offsets = concat_offsets([x.shape[params["axis"]] for x in pieces])
         params = {"axis": params["axis"], "offsets": offsets}

@@ -55,7 +55,7 @@ def _multiplied(N: Namespace, op: Op, a: Value, b: Value, params: Params) -> Val
 
 
 def _with_terms(N: Namespace, a: Value, b: Value, shape: Shape) -> Value:
-    """Where a product has a term of which both factors are held."""
+    """A mask of the entries of a product that have a term of which both factors are held."""
     pairs = [(x, N.there(x), axis) for x, axis in ((a, -1), (b, -2)) if type(x) is Bracket]
     if len(pairs) == 2 and all(N.varies(there, axis) for _, there, axis in pairs):
         return N.meets(N.everywhere(a), N.everywhere(b))
@@ -90,7 +90,7 @@ def sampled(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
 def factors(
     of_a: Region, of_b: Region, shapes: tuple[Shape, Shape], out: Shape, wanted: Region
 ) -> tuple[Region, Region, Region]:
-    """Where a product of boxes may be nonzero and is ``wanted``, and the parts of both that make it."""
+    """The part of ``wanted`` in which a product of boxes may be nonzero, and the parts of both for it."""
     inner = max(of_a.start[-1], of_b.start[-2]), min(of_a.stop[-1], of_b.stop[-2])
     rows = max(of_a.start[-2], wanted.start[-2]), min(of_a.stop[-2], wanted.stop[-2])
     columns = max(of_b.start[-1], wanted.start[-1]), min(of_b.stop[-1], wanted.stop[-1])

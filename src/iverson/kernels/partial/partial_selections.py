@@ -1,4 +1,4 @@
-"""Where selections begin and end: the op `bracket`, entries that are overwritten, and masks."""
+"""Rules that begin and end selections: the op `bracket`, entries that are overwritten, and masks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _among(N: Namespace, chosen: Bracket, x: Value) -> Value:
 
 
 def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """What an assignment leaves: what a key does not read."""
+    """The entries that an assignment does not overwrite: those that its key does not read."""
     (x,) = values
     key, region, inner = params["key"], region_of(x), inner_of(x)
     if index_keys.region_through_key(region, key, x.shape) is None:
@@ -73,7 +73,7 @@ def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: En
 
 
 def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """What a mask, or a pattern, picks of what is held: a zero that it picks where nothing is is held."""
+    """Entries of a selection that a mask, or a pattern, picks; a zero that the op fills in counts as held."""
     x, *others = values[0], *map(N.plain, values[1:])
     x = everything(N, N.as_selection(x))
     if type(x) is not Bracket:
@@ -86,7 +86,7 @@ def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries 
 
 
 def unpacked(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """What a mask puts back is held where the mask holds, and what is put back is held."""
+    """Entries put back where a mask holds; held where the mask holds and the entry put back is held."""
     x, mask = values[0], N.plain(values[1])
     x = everything(N, N.as_selection(x))
 

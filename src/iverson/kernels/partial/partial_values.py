@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Namespace(ABC):
-    """What the rules of partial values are written against.
+    """The operations that rules of partial values are written with: on arrays, or on values of a graph.
 
     ops : the ops on plain values, by name.
     """
@@ -41,7 +41,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def aval(self, op: Op, values: Values, params: Params) -> Any:
-        """What has the shape and dtype of a result."""
+        """An object with the shape and dtype of a result."""
 
     @abstractmethod
     def constant(self, array: Value) -> Value:
@@ -61,7 +61,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def is_zero(self, x: Value) -> bool:
-        """Whether a value is structurally zero."""
+        """True if a value is structurally zero."""
 
     @abstractmethod
     def cut(self, x: Value, region: Region) -> Value:
@@ -81,11 +81,11 @@ class Namespace(ABC):
 
     @abstractmethod
     def one_condition(self, a: Bracket, b: Bracket) -> bool:
-        """Whether the conditions of two selections are known to be one, be they negated or not."""
+        """True if two selections are known to share one condition, negated or not."""
 
     @abstractmethod
     def varies(self, condition: Value, axis: int) -> bool:
-        """Whether a condition may vary along an axis, which is counted from the last one."""
+        """True if a condition may vary along an axis, which is counted from the last one."""
 
     @abstractmethod
     def once(self, condition: Value, axis: int) -> Value:
@@ -93,7 +93,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def meets(self, a: Value, b: Value) -> Value:
-        """Where a row of a condition and a column of another one meet, or may do so."""
+        """A mask of the pairs of a row of ``a`` and a column of ``b`` that both (may) hold at one index."""
 
     @abstractmethod
     def fitted(self, condition: Value, shape: Shape) -> Value:
@@ -104,7 +104,7 @@ class Namespace(ABC):
         """A condition that is computed now, or a function that computes it if somebody asks."""
 
     def every(self, _condition: Value) -> bool:
-        """Whether a condition is known to hold everywhere."""
+        """True if a condition is known to hold everywhere."""
         return False
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Namespace(ABC):
         """The index of each entry of a pattern on an axis."""
 
     def is_carried(self, _x: Value) -> bool:
-        """Whether rules take a value as it is: partial, plain, zero, or a number."""
+        """True if rules take a value as it is: partial, plain, zero, or a number."""
         return True
 
     def total(self, _terms: Values) -> Value | None:
@@ -131,7 +131,7 @@ class Namespace(ABC):
         """
 
     def around(self, op: Op, x: Value, wanted: Region, params: Params, image: Region) -> Value:
-        """What an op moves to the image of a box, where it reads a wider region: all around is left out."""
+        """An op's result in the image of a box, read from a wider region; entries around it are left out."""
         out = through(self, op, (self.apart(read(self, self.as_selection(x), wanted)),), params)
         return out if out.shape == image.shape else read(self, out, image)
 
@@ -146,15 +146,15 @@ class Namespace(ABC):
         return Bracket(x, Box(x.shape, x.region, self.true(x.region.shape)), is_made=True)
 
     def same(self, a: Bracket, b: Bracket) -> bool:
-        """Whether two selections are known to hold the same entries."""
+        """True if two selections are known to hold the same entries."""
         return a.negated == b.negated and self.one_condition(a, b)
 
     def there(self, x: Bracket) -> Value:
-        """Where a selection holds values."""
+        """The condition under which a selection holds values, with negation applied."""
         return self.ops.logical_not(x.condition) if x.negated else x.condition
 
     def everywhere(self, x: Bracket) -> Value:
-        """Where a selection in no box holds values, for each entry."""
+        """The condition under which a selection in no box holds values, for each entry."""
         there = self.there(x)
         return there if there.shape == x.shape else self.ops.broadcast_to(there, shape=x.shape)
 
@@ -178,12 +178,12 @@ class Namespace(ABC):
 
 
 def is_partial(x: Value) -> bool:
-    """Whether a value is a box, or a selection in one."""
+    """True if a value is a box, or a selection in one."""
     return type(x) is Box or (type(x) is Bracket and type(x.values) is Box)
 
 
 def is_plain(x: Value) -> bool:
-    """Whether a value is neither a box nor a selection: every entry counts."""
+    """True if a value is neither a box nor a selection: every entry counts."""
     return type(x) is not Bracket and type(x) is not Box
 
 
@@ -200,7 +200,7 @@ def region_read(need: Entries, shape: Shape) -> Region:
 
 
 def inner_of(x: Value) -> Value:
-    """What is in the region of a value: plain, or a selection of what is."""
+    """The part of a value in its region: plain, or a selection of a plain value."""
     if type(x) is Box:
         return x.inner
     if type(x) is Bracket and type(x.values) is Box:
@@ -211,7 +211,7 @@ def inner_of(x: Value) -> Value:
 
 
 def placed(N: Namespace, shape: Shape, region: Region, inner: Value) -> Value:
-    """What is in a region, as a value of the whole."""
+    """A value of the full shape from its part in a region; zero elsewhere."""
     values = inner.values if type(inner) is Bracket else inner
     if not region.size or N.is_zero(values):
         return N.zero(shape, values.dtype)
@@ -264,8 +264,7 @@ def everything(N: Namespace, x: Value) -> Value:
 
 
 def in_dtype(N: Namespace, x: Value, dtype: Any, others: Values = ()) -> Value:
-    """A value in the dtype of a result to which operands lent theirs, unless one of those that are read has
-    it."""
+    """A value cast to the dtype of a result, unless the value or one of ``others`` has that dtype."""
     if dtype in [y.dtype for y in (x, *others)]:
         return x
     if type(x) is Bracket:

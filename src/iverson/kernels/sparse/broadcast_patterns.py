@@ -18,16 +18,16 @@ from iverson.layouts.weak_tables import ForOthers
 
 
 def extent(pattern: Pattern, own: Shape, out: Shape) -> int:
-    """How many entries a pattern of the first axes of an array has once that is broadcast."""
+    """Number of entries that a pattern of an array's first axes has after the array is broadcast."""
     dense = len(own) - pattern.ndim
     return pattern.count * prod(out[: len(out) - dense]) // max(prod(pattern.shape), 1)
 
 
 def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Pattern] = ()) -> Pattern | None:
-    """Where the entries of an array of shape ``own`` on a pattern of its first axes go if it is broadcast to
-    ``out``, and the factors over all axes, broadcast too, are stored; None if that is most of the result.
+    """The pattern, broadcast to ``out``, of an array of shape ``own`` with a pattern of its first axes: those
+    entries that the factors over all axes, broadcast too, store; None if they are most of the result.
 
-    The same object each time. Of symbols it is one.
+    The same object each time; a symbol if one of the patterns is.
     """
     sparse = out[: len(out) - len(own) + pattern.ndim]
     if not factors and sparse == pattern.shape:

@@ -135,7 +135,7 @@ def _in_notation(name: str, made: te.Compute, *inputs: te.Placeholder) -> Compil
 
 
 def _starts(index: Any) -> te.Placeholder:
-    """Where rows start, and the last one ends."""
+    """The start of each row, and the end of the last one."""
     return te.placeholder((te.var("starts"),), index, "rows")
 
 

@@ -46,8 +46,8 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
 
 
 def _placement(source: Pattern, target: Pattern) -> Placement | None:
-    """What is known of reading one pattern's values at another, from that of their transposes, which store
-    the same entries in the same order, or otherwise."""
+    """The placement that reads values on one pattern at another, if it follows from known placements: from
+    that of their transposes, which store the same entries in the same order, or otherwise."""
     found = None
     if source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
         found = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
@@ -61,7 +61,7 @@ def _is_coalesced(source: Pattern, target: CooPattern) -> bool:
 
 
 def _of_repeats(pattern: CooPattern) -> Placement:
-    """Where each entry of a pattern is in its coalesced one."""
+    """The placement that reads values on the coalesced pattern at a pattern with repeats."""
     keys, order = pattern.sorted
     number = np.zeros(keys.size, np.int64)
     np.cumsum(keys[1:] != keys[:-1], out=number[1:])
@@ -71,7 +71,7 @@ def _of_repeats(pattern: CooPattern) -> Placement:
 
 
 def _across(source: Pattern, target: Pattern) -> Placement | None:
-    """As above, by a union of the two that is known: its code says which entries are in both."""
+    """The placement from a known union of the two patterns: its code says which entries are in both."""
     for whole in list(placements(target)):
         own, other = (placements(whole).get(x) for x in (target, source))
         if own is None or other is None:
@@ -88,7 +88,7 @@ def _met(source: Pattern, target: Pattern, put: Array, taken: Array) -> Placemen
 
 
 def _shared(source: Source, at: Marked) -> Array:
-    """Of one of two patterns, where it stores the entries that both do."""
+    """Positions, in one of two patterns, of the entries that both store."""
     both = np.flatnonzero(at.code[at()] == 3)
     return source[both] if isinstance(source, np.ndarray) else both
 
@@ -179,7 +179,7 @@ def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
 
 
 def _places(n: int, m: int, stored: tuple[Array, Array], wanted: tuple[Array, Array]) -> Array:
-    """Where entries that are stored are: few are looked for, of many all are passed over."""
+    """Positions of some of the stored entries: a search for few, one pass over all entries for many."""
     starts, indices = wanted
     if 8 * indices.size > stored[1].size or n == 1:
         return counting_sorts.met(n, m, stored, wanted)[2]
@@ -188,7 +188,7 @@ def _places(n: int, m: int, stored: tuple[Array, Array], wanted: tuple[Array, Ar
 
 
 class Marked:
-    """Where the entries of one of two patterns are in their union: those with a bit in its code."""
+    """Positions, in the union of two patterns, of the entries of one: those with a bit in the code."""
 
     __slots__ = ("_at", "bit", "code")
 

@@ -34,7 +34,7 @@ class Operand:
     entries: Array | None = None
 
     def has_lines(self, along: str) -> bool:
-        """Whether its lines along an axis are known."""
+        """True if its lines along an axis are known."""
         layout = _LAYOUTS[self.axes.index(along)]
         return self.pattern.layout == layout or ("converted", layout, None) in self.pattern._facts
 
@@ -44,7 +44,7 @@ class Operand:
         return found, source
 
     def counts(self, along: str) -> Array:
-        """How many entries each line along an axis has."""
+        """Number of entries of each line along an axis."""
         if self.has_lines(along):
             return np.diff(self.lines(along)[0].indptr)
         axis = self.axes.index(along)
@@ -76,7 +76,7 @@ def product_at(a: Sparse, b: Sparse, pattern: Pattern) -> Any:
 
 
 def chosen(three: tuple[Operand, Operand, Operand]) -> tuple[int, str]:
-    """How many steps the shortest walk has, and its u, s and w: those that turn the fewest entries."""
+    """Number of steps of the shortest walk, and its u, s and w: those that transpose the fewest entries."""
     entries = sum(x.pattern.count for x in three)
     steps: dict[str, int] = {}
     for shared in sorted("ijk", key=lambda s: sum(not x.has_lines(s) for x in three if s in x.axes)):

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 def is_read(coordinates: Iterable[Any], key: Key, shape: Shape) -> Any:
-    """Which of the entries at given coordinates (arrays, or handles of such) ``x[key]`` reads."""
+    """A mask of the entries that ``x[key]`` reads, from their coordinates (arrays, or handles of arrays)."""
     inside: Any = True
     axes = (item for item in key if item is not None)
     for item, at, extent in zip(axes, coordinates, shape, strict=False):
@@ -98,7 +98,7 @@ def _last_writer(places: Array) -> Array:
 
 
 def _written(v: Any, shape: Shape, x: Sparse) -> Any:
-    """What is written into places of a shape: sparse, or for a single place an array of at most one entry.
+    """The value to write into places of a shape: sparse, or an array of at most one entry.
 
     All numbers of an array are stored, zeros too: which entries a result stores does not depend on values.
     """
@@ -136,8 +136,8 @@ def _put(key: Key, shape: Shape, v: Pattern) -> Pattern:
 
 
 def places_read(x: Pattern | None, v: Pattern | None, region: Any, key: Key, shape: Shape) -> Pattern:
-    """Where a cotangent of ``x[key] = v`` is read, for that of x at a pattern, and for that of v at one too,
-    or (with a region) everywhere."""
+    """The pattern at which a cotangent of ``x[key] = v`` is read: the pattern ``x``, the pattern ``v`` put at
+    the key, and all entries of a region, as far as they are given."""
     patterns = [] if x is None else [x]
     if v is not None:
         put = follows(("put", repr(key), shape), partial(_put, key, shape), v)

@@ -52,8 +52,8 @@ def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
 
 @sparse("values_at")
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """What is stored at the pattern; ``held`` makes it a selection: what is not stored stays left out. What
-    a selection that was stored left out always does."""
+    """The entries at a pattern, 0 where x stores none. With ``held`` they are a selection that leaves these
+    zeros out; entries that x leaves out, as a stored selection, are always left out."""
     (x,), pattern, own = values, params["pattern"], values[0].pattern
     if own is pattern:
         return x.values
@@ -73,7 +73,7 @@ def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
 
 
 def _there(own: Pattern, dense: Shape, pattern: Pattern) -> Array | None:
-    """Which entries of a pattern another one stores, or slices with dense axes; None for all."""
+    """A mask of the entries (with dense axes, slices) of ``pattern`` that ``own`` stores; None for all."""
     there = _entries_at(own.value(np.ones((own.count, *dense), bool)), pattern)
     return None if there.all() else there
 
@@ -90,7 +90,7 @@ def _entries_at(x: Sparse, pattern: Any) -> Array:
 
 
 def _added(x: Sparse, pattern: CompressedPattern) -> Array:
-    """As above for entries in any order, which may repeat, at those of lines: neither is sorted for that."""
+    """The entries at a pattern in CSR or CSC, of a COO value in any order and with repeats; sorts neither."""
     at = pattern.find_coordinates(x.pattern.indices)
     stored = at >= 0
     if not stored.all():
@@ -137,7 +137,7 @@ def _slices(x: Any, pattern: Pattern) -> Array:
 
 @register("values_at", Box)
 def values_of_box(op: Op, values: Values, params: Params) -> Any:
-    """What lies inside of the box is held, of all entries of the pattern."""
+    """The entries at a pattern, as a selection: those inside of the box are held."""
     x, pattern = values[0], params["pattern"]
     ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
     out, there = (read(v, pattern, x.shape) for v in (x, ones))
@@ -152,7 +152,7 @@ def to_layout(x: Array, *, layout: str, blocksize: Any, dense_dim: int) -> Any:
 
 @register("to_layout", object)
 def any_to_layout(op: Op, values: Values, params: Params) -> Any:
-    """What a value stores in another layout: never made dense on the way."""
+    """A value converted to another layout; never made dense on the way."""
     return convert(values[0], **params)
 
 

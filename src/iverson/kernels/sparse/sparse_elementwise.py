@@ -47,7 +47,7 @@ def _may_be_zero(value: Any) -> bool:
 
 
 def _is_zero_group(values: list[Any]) -> bool:
-    """Whether all of these are 0 where the sparse ones of them store nothing."""
+    """True if all values are 0 where the sparse ones among them, of which there are some, store nothing."""
     any_array = False
     for v in values:
         if isinstance(v, Sparse) or type(v) is Zero:
@@ -58,7 +58,7 @@ def _is_zero_group(values: list[Any]) -> bool:
 
 
 def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
-    """Whether f is 0 where all arrays are 0, at the Python scalars of this call."""
+    """True if f is 0 where all arrays are 0, with the Python scalars of this call."""
     if any(hasattr(v, "shape") and not _may_be_zero(v) for v in values):
         return False
     if op.zero_preserving and all(hasattr(v, "shape") for v in values):
@@ -107,7 +107,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 
 def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
-    """What a kernel makes, some operands being selections that were stored, and where it may be nonzero."""
+    """A kernel's result for operands of which some are stored selections, with its condition."""
     plain = [v.made() if isinstance(v, Sparse) else v for v in values]
     found = kernel(op, tuple(plain), params)
     if isinstance(found, Sparse):
@@ -116,7 +116,7 @@ def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: P
 
 
 def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
-    """Where the result of selections that were stored may be nonzero, as `Sparse.there` says it."""
+    """The condition (see `Sparse.there`) of an op's result for stored selections; None if not known."""
     known = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
     zeros = {*known, *(k for k, v in enumerate(values) if type(v) is Zero)}
     groups = [g for g in op.groups(len(values)) if zeros.issuperset(g)]

@@ -84,7 +84,7 @@ def kron_sampled(g: Any, other: Any, *, pattern: Pattern, of: int) -> Array:
 @register("kron_sampled", Box)
 @sparse("kron_sampled")
 def kron_sampled_in_layouts(op: Op, values: Values, params: Params) -> Any:
-    """As of strided operands."""
+    """See `kron_sampled`."""
     return kron_sampled(*values, **params)
 
 
@@ -114,7 +114,7 @@ def _layout(pattern: Pattern) -> str:
 
 
 def pairs(p: Pattern, q: Pattern) -> Pairs:
-    """Where the products of entries of two patterns, each of distinct ones, are; kept while both live."""
+    """The `Pairs` of two patterns, each of distinct entries; kept while both patterns live."""
     known: ForOthers[Pairs] = p.once("kron", ForOthers)
     found = known.get(q)
     if found is None:

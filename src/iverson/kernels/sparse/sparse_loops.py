@@ -20,24 +20,24 @@ WORTHWHILE_ENTRIES = 1 << 14
 
 
 def compiled_for(count: int, width: int, *dtypes: Any) -> bool:
-    """Whether a product of ``count`` entries with rows of ``width`` takes the compiled loop."""
+    """True if a product of ``count`` entries with rows of ``width`` takes the compiled loop."""
     return count * width >= WORTHWHILE and dtypes[0].kind == "f" and all(d == dtypes[0] for d in dtypes)
 
 
 def compiled_for_product(count: int, width: int, *dtypes: Any) -> bool:
-    """As `compiled_for`, for products alone: SciPy's loop for a vector is as fast on one thread."""
+    """See `compiled_for`; for products alone: SciPy's loop for a vector is as fast on one thread."""
     return compiled_for(count, width, *dtypes) and (width > 1 or count >= WORTH_THREADS)
 
 
 def compiled_for_segments(*arrays: Array) -> bool:
-    """Whether vectors of entries take the compiled loop over segments."""
+    """True if vectors of entries take the compiled loop over segments."""
     first = arrays[0]
     same = all(a.ndim == 1 and a.dtype == first.dtype for a in arrays)
     return first.size >= WORTHWHILE_ENTRIES and first.dtype.kind == "f" and same
 
 
 def compiled_for_rows(g: Array) -> bool:
-    """Whether rows added at given places take the compiled loop."""
+    """True if the addition of rows at given places takes the compiled loop."""
     return g.size >= WORTHWHILE_ENTRIES and g.dtype.kind == "f"
 
 

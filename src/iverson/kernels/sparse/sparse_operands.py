@@ -83,7 +83,7 @@ def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
 
 
 def _read_box(x: Box, pattern: Pattern) -> Array:
-    """What lies inside of the box, 0 elsewhere; the box is never made dense."""
+    """The entries at a pattern that lie inside of the box, 0 for others; the box is never made dense."""
     k = pattern.ndim
     start, stop = (np.array(c[:k])[:, None] for c in (x.region.start, x.region.stop))
     inside = ((pattern.coordinates >= start) & (pattern.coordinates < stop)).all(axis=0)

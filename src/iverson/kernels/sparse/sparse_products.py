@@ -119,7 +119,7 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
 
 
 def _csr_product(left: Any, right: Any) -> tuple[Array, Array, Array]:
-    """What stands for SciPy's product of two matrices in CSR, rows in order.
+    """The row starts, columns and entries of a product of two SciPy matrices in CSR, rows in order.
 
     SciPy's loop leaves out entries whose terms add up to 0. Here they are stored: which entries a product has
     follows from patterns, as that of all other ops does.
@@ -163,7 +163,7 @@ def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:
 
 
 def product_pattern(p: Pattern, q: Pattern) -> Pattern:
-    """Where a product of matrices stored on two patterns may be nonzero; kept on p for as long as q lives."""
+    """The pattern of a product of matrices with patterns p and q; kept on p for as long as q lives."""
     known: ForOthers[Pattern] = p.once("products", ForOthers)
     found = known.get(q)
     if found is None:
@@ -241,13 +241,13 @@ MATRICES = _Matrices()
 
 
 def _is_first(pattern: CooPattern) -> bool:
-    """Whether this is the first product on a pattern of a matrix in no layout of lines yet: the second makes
-    one, which walks a line at a time."""
+    """True at the first product with a pattern that is not converted to CSR yet: the second one converts it,
+    and walks a line at a time."""
     return ("converted", "csr", None) not in pattern._facts and not _is_again(pattern, "multiplied")
 
 
 def _is_again(pattern: Pattern, what: str) -> bool:
-    """Whether this was asked of a pattern before."""
+    """True from the second call with the same pattern and ``what`` on."""
     again = what in pattern._facts
     pattern._facts[what] = True
     return again
@@ -274,7 +274,7 @@ _WIDE = 8
 
 
 def _worth_turning(pattern: Pattern, width: int) -> bool:
-    """Whether a product walks rows. Turning columns into rows costs about a product: the second does it."""
+    """True if a product walks rows. To turn columns into rows costs about a product: the second does it."""
     return pattern.layout != "csc" or (width >= _WIDE and _is_again(pattern, "multiplied by columns"))
 
 
@@ -316,7 +316,7 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
 @sparse("sampled_product")
 @register("sampled_product", Box)
 def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
-    """As above where a factor is sparse: a sum over its stored entries, or a sparse product that is read."""
+    """The sampled product with a sparse factor: a sum over its stored entries, or a sparse product, read."""
     a: Any
     b: Any
     a, b = (sparse_only(x) if is_sparse(x) else to_strided(x) for x in values)
@@ -345,7 +345,7 @@ def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
 
 
 def _rows_read(a: Sparse, b: Sparse, wanted: Pattern) -> Array:
-    """As above, by SciPy's products of some rows at a time, of which the entries are read."""
+    """The entries of a sparse product at a pattern, read from SciPy's products of some rows at a time."""
     left, right = to_scipy(a), to_scipy(b)
     m, n = wanted.shape
     out = np.zeros(wanted.count, np.result_type(a.dtype, b.dtype))
@@ -480,7 +480,7 @@ def solve_triangular(a: Array, b: Array, *, lower: bool, check: bool) -> Array:
 
 
 def _substituted(a: Array, b: Array, x: Array, lower: bool) -> Array:
-    """As above for many small matrices: row after row of all of them at once."""
+    """The triangular solve of many small matrices: row after row of all of them at once."""
     n = a.shape[-1]
     for i in range(n) if lower else reversed(range(n)):
         known = slice(0, i) if lower else slice(i + 1, n)
@@ -491,7 +491,7 @@ def _substituted(a: Array, b: Array, x: Array, lower: bool) -> Array:
 
 @sparse("solve_triangular")
 def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
-    """As above with a sparse matrix: SciPy substitutes along its stored entries."""
+    """The triangular solve with a sparse matrix: SciPy substitutes along its stored entries."""
     a, b = values
     result = zeros_like_result(op, values, params)
     if not is_sparse(a) or len(result.shape) != 2:
@@ -516,7 +516,7 @@ def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
 
 
 def _is_triangular(pattern: Pattern, lower: bool) -> bool:
-    """Whether a pattern stores nothing beside a triangle."""
+    """True if all entries of a pattern lie in the lower (else the upper) triangle."""
 
     def found() -> bool:
         rows, columns = pattern.coordinates

@@ -54,7 +54,7 @@ class Lines:
 
     @property
     def full(self) -> Array:
-        """Which of the lines store all of their entries."""
+        """A mask of the lines that store all of their entries."""
         found: Array = self.counts == self.length
         return found
 
@@ -65,7 +65,7 @@ class Lines:
         return np.asarray(ufunc.reduceat(entries, self.starts))
 
     def repeated(self, by_line: Array) -> Array:
-        """For each entry, in order, what its line has."""
+        """For each entry, in order, the value of its line."""
         found: Array = np.repeat(by_line, self.counts)
         return found
 

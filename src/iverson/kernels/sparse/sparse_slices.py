@@ -24,12 +24,12 @@ Array = np.ndarray[Any, Any]
 
 
 def plain(x: Any) -> bool:
-    """Whether a value is one matrix of numbers in CSR or CSC."""
+    """True if a value is one matrix of numbers in CSR or CSC."""
     return is_plain(x.pattern) and not x.dense_shape
 
 
 def is_plain(pattern: Any) -> bool:
-    """Whether a pattern is that of one matrix in CSR or CSC."""
+    """True if a pattern is that of one matrix in CSR or CSC."""
     return type(pattern) is CompressedPattern and pattern.blocks is None and pattern.ndim == 2
 
 

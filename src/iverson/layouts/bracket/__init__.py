@@ -74,7 +74,7 @@ class Bracket:
         self.turned: tuple[Bracket, Shape] | None = None
 
     def without_values(self) -> Bracket:
-        """The condition, for what is found of it later: a cotangent is not kept for that."""
+        """The condition alone, for a later use of it: that does not keep a cotangent in memory."""
         x = self.values
         own: Any = Zero(x.region.shape if type(x) is Box else x.shape, x.dtype)
         own = Box(x.shape, x.region, own) if type(x) is Box else own
@@ -93,7 +93,7 @@ class Bracket:
 
     @property
     def condition(self) -> Any:
-        """Where values are held (are not, if ``negated``)."""
+        """The mask under which values are held (are not, if ``negated``)."""
         if callable(self._condition):
             self._condition = self._condition()
         if isinstance(self._condition, np.generic):  # of rank 0, as NumPy computes them
@@ -102,11 +102,11 @@ class Bracket:
 
     @property
     def is_lazy(self) -> bool:
-        """Whether nobody has asked for the condition, which is not known yet."""
+        """True if the condition is not computed yet: nobody has asked for it."""
         return callable(self._condition)
 
     def waits_for(self, other: Bracket) -> bool:
-        """Whether the condition is not known yet, and will be that of another selection."""
+        """True if the condition is not computed yet, and is that of another selection."""
         return callable(self._condition) and self._condition is other._condition
 
     if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def select(value: Any) -> Any:
 
 
 def is_finite(x: np.ndarray[Any, Any]) -> bool:
-    """Whether all entries are finite for sure: one pass, in which squares may overflow."""
+    """True only if all entries are finite; False too if their squares overflow in this one pass."""
     return math.isfinite(np.vdot(x, x).real)
 
 

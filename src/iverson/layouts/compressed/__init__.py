@@ -79,7 +79,7 @@ class CompressedPattern(Pattern):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many rows and columns of blocks (or entries) a matrix has."""
+        """Number of rows and number of columns of blocks (or entries) of a matrix."""
         r, c = self.blocks or (1, 1)
         return self.shape[-2] // r, self.shape[-1] // c
 
@@ -113,7 +113,7 @@ class CompressedPattern(Pattern):
         return np.stack([np.broadcast_to(k, self.stored_shape).ravel() for k in each])
 
     def along(self, axis: int) -> Array:
-        """As `Pattern.along`; what is stored for each entry takes no coordinates."""
+        """See `Pattern.along`; indices that are stored for each entry need no coordinates."""
         if self.blocks is not None or self.ndim != 2 or axis == self.axis:
             return super().along(axis)
         return self.indices
@@ -126,7 +126,7 @@ class CompressedPattern(Pattern):
         return CompressedPattern(self.shape, indptr, self.indices[at], self.axis, self.blocks)
 
     def within(self, region: Region) -> Pattern:
-        """As `Pattern.within`; lines outside of the region are not looked at."""
+        """See `Pattern.within`; lines outside of the region are not read."""
         if self.ndim > 2:
             return super().within(region)
         sides = self.blocks or (1, 1)
@@ -156,7 +156,7 @@ class CompressedPattern(Pattern):
         return counting_sorts.turned(n, m, self.indptr, self.indices, np.arange(self.count))
 
     def find(self, keys: Array) -> tuple[Array, Array]:
-        """As `Pattern.find`. Many are looked for in their lines; that passes over all entries once."""
+        """See `Pattern.find`. Many keys are looked up in their lines, in one pass over all entries."""
         if self.blocks or self.ndim != 2 or 8 * keys.size < self.count:
             return super().find(keys)
         at = self.find_coordinates(np.divmod(keys, max(self.shape[1], 1)))
@@ -165,7 +165,7 @@ class CompressedPattern(Pattern):
         return at, there
 
     def find_coordinates(self, at: Any) -> Array:
-        """Where the entries at rows and columns of a matrix of single entries are stored; -1 for others."""
+        """Positions of the entries at rows and columns of a matrix of single entries; -1 if not stored."""
         n, m = self.grid[self.axis], self.grid[1 - self.axis]
         return counting_sorts.places(n, m, self.indptr, self.indices, at[self.axis], at[1 - self.axis])
 
@@ -176,11 +176,11 @@ class CompressedPattern(Pattern):
         return found
 
     def of_entries(self, dense: Shape) -> Pattern:
-        """As `Pattern.of_entries`, in COO."""
+        """See `Pattern.of_entries`; with dense axes, the result is in COO."""
         return self.in_coo.of_entries(dense) if dense else self
 
     def permuted(self, axes: Shape) -> Pattern:
-        """As `Pattern.permuted`: compressed where rows and columns change places, else in COO."""
+        """See `Pattern.permuted`; compressed where rows and columns change places, else in COO."""
         own = tuple(range(self.ndim))
         if axes == own:
             return self

@@ -135,7 +135,7 @@ def _compress(
 
 
 def unfit(blocked: bool, shape: Shape, blocks: Blocks) -> str:
-    """What a shape should be to be that of matrices, of whole blocks."""
+    """The shapes that fit (of matrices, of whole blocks), in words; "" for a shape that fits."""
     whole = blocks is None or all(n % b == 0 for n, b in zip(shape[-2:], blocks, strict=False))
     if len(shape) >= 2 and whole:
         return ""

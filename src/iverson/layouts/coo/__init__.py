@@ -77,12 +77,12 @@ class CooPattern(Pattern):
 
     @property
     def is_known_distinct(self) -> bool:
-        """Whether entries are known to be distinct, without a look at them."""
+        """True if entries are known to be distinct, without a look at them."""
         return bool(self._distinct)
 
     @property
     def coalesced(self) -> bool:
-        """Whether entries are distinct and in row-major order."""
+        """True if entries are distinct and in row-major order."""
         return self.distinct and isinstance(self.sorted[1], slice)
 
     @property

@@ -47,17 +47,17 @@ def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def is_strided(value: Any) -> TypeGuard[np.ndarray[Any, Any]]:
-    """Whether a value is in the strided layout."""
+    """True if a value is in the strided layout."""
     return type(value) is np.ndarray
 
 
 def are_strided(values: Iterable[Any]) -> bool:
-    """Whether all of some values are in the strided layout."""
+    """True if all values are in the strided layout."""
     return set(map(type, values)) <= _TYPE
 
 
 def strided_operands(args: Iterable[Any]) -> Plain | None:
-    """What `plain` says of operands that are all handles of strided values; None where they are not."""
+    """The result of `plain` for operands that are all handles of strided values; None where they are not."""
     return plain(args, np.ndarray)
 
 
@@ -80,12 +80,12 @@ _ONE_OWNER = _references_of_one_owner()
 
 
 def has_one_owner(array: np.ndarray[Any, Any]) -> bool:
-    """Whether nothing but one owner and a local name of the caller refers to the array."""
+    """True if nothing but one owner and a local name of the caller refers to the array."""
     return sys.getrefcount(array) <= _ONE_OWNER
 
 
 def holds_alone(x: Any) -> bool:
-    """Whether nobody but this handle can read its strided buffer, so that it may be written.
+    """True if nobody but this handle can read its strided buffer, so that it may be written.
 
     An aligned array is the only view of a raw buffer: then nobody else may hold that either.
     """
