@@ -73,22 +73,22 @@ def function(
 def _flat(xs: tuple[Any, ...], large: Array) -> list[Array] | None:
     """Operands as flat arrays without gaps: of ``large``'s shape and dtype, or of one number in that; the
     first of three, a condition, of truth values. None where one is anything else."""
-    found = []
+    operands = []
     for k, x in enumerate(xs):
         dtype = np.dtype(bool) if len(xs) == 3 and k == 0 else large.dtype
         if type(x) is np.ndarray and x.ndim:
             if x.shape != large.shape or x.dtype != dtype or not x.flags.c_contiguous or not x.flags.aligned:
                 return None
-            found.append(x.reshape(-1))
+            operands.append(x.reshape(-1))
         elif dtype.kind == "b":
             return None
         elif type(x) in (int, float) and abs(x) <= np.finfo(large.dtype).max:
-            found.append(np.full(1, x, large.dtype))
+            operands.append(np.full(1, x, large.dtype))
         elif type(x) is np.ndarray and x.dtype == large.dtype:
-            found.append(x.reshape(-1))
+            operands.append(x.reshape(-1))
         else:
             return None
-    return found
+    return operands
 
 
 def outer(multiply: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -141,9 +141,9 @@ def sgd(value: Array, gradient: Array, velocity: Array, numbers: Sequence[float]
     _run(_sgd(value.dtype, bool(numbers[2]), nesterov), [gradient, velocity, value], of)
 
 
-def _run(kernel: Any, arrays: list[Array], *rest: Array) -> None:
+def _run(kernel: Any, arrays: list[Array], *numbers: Array) -> None:
     flat = [a.reshape(-1) for a in arrays]
-    kernel(*flat, *rest, c=-(-flat[0].size // CHUNK))
+    kernel(*flat, *numbers, c=-(-flat[0].size // CHUNK))
 
 
 class _Pass:
@@ -190,14 +190,14 @@ def _function(name: str, dtype: Any, kinds: tuple[tuple[str, bool], ...]) -> Any
     from iverson.expr.nodes import Select
 
     of = _Pass(dtype)
-    given = [
+    inputs = [
         of.nodes.Buffer(f"x{k}", np.dtype(char), (1 if is_number else "z",), "in")
         for k, (char, is_number) in enumerate(kinds)
     ]
     out = of.array("out", "out")
-    values = [of.at(x, 0 if is_number else None) for x, (_, is_number) in zip(given, kinds, strict=True)]
+    values = [of.at(x, 0 if is_number else None) for x, (_, is_number) in zip(inputs, kinds, strict=True)]
     value = Select(*values) if name == "where" else of.call(name, *values)
-    return of.compiled(name, (*given, out), of.store(out, value))
+    return of.compiled(name, (*inputs, out), of.store(out, value))
 
 
 # out[i, r, k] = a[i, r] b[i, k].
@@ -252,14 +252,14 @@ def _sgd(dtype: Any, decays: bool, nesterov: bool) -> Any:
     g, v, p = of.array("g"), *(of.array(name, "inout") for name in ("v", "p"))
     numbers = of.array("numbers", extent=3)
     rate, momentum, decay = (of.at(numbers, k) for k in range(3))
-    given = of.at(g)
+    gradient = of.at(g)
     if decays:
-        given = of.call("add", given, of.call("multiply", decay, of.at(p)))
-    slope, s = of.let("s", given)
+        gradient = of.call("add", gradient, of.call("multiply", decay, of.at(p)))
+    slope, s = of.let("s", gradient)
     faded, now = of.let("now", of.call("add", of.call("multiply", of.at(v), momentum), s))
     step = of.call("add", s, of.call("multiply", momentum, now)) if nesterov else now
-    changed = of.call("subtract", of.at(p), of.call("multiply", rate, step))
-    return of.compiled("sgd", (g, v, p, numbers), slope, faded, of.store(v, now), of.store(p, changed))
+    new_value = of.call("subtract", of.at(p), of.call("multiply", rate, step))
+    return of.compiled("sgd", (g, v, p, numbers), slope, faded, of.store(v, now), of.store(p, new_value))
 
 
 # m += (1 - b1) (g - m); v = b2 v + (1 - b2) g^2; p -= rate m / (sqrt(v) / sqrt(1 - b2^n) + eps).
@@ -268,15 +268,18 @@ def _adam(dtype: Any) -> Any:
     of = _Pass(dtype)
     g, m, v, p = of.array("g"), *(of.array(name, "inout") for name in ("m", "v", "p"))
     numbers = of.array("numbers", extent=6)
-    one, fade, other, root, eps, rate = (of.at(numbers, k) for k in range(6))
+    mean_weight, fade, square_weight, root, eps, rate = (of.at(numbers, k) for k in range(6))
     slope, s = of.let("s", of.at(g))
     mean, now = of.let(
-        "now", of.call("add", of.at(m), of.call("multiply", one, of.call("subtract", s, of.at(m))))
+        "now", of.call("add", of.at(m), of.call("multiply", mean_weight, of.call("subtract", s, of.at(m))))
     )
-    faded, energy = of.call("multiply", of.at(v), fade), of.call("multiply", of.call("multiply", other, s), s)
+    faded, energy = (
+        of.call("multiply", of.at(v), fade),
+        of.call("multiply", of.call("multiply", square_weight, s), s),
+    )
     square, spread = of.let("spread", of.call("add", faded, energy))
     scale = of.call("add", of.call("multiply", of.call("sqrt", spread), root), eps)
     step = of.call("divide", of.call("multiply", rate, now), scale)
-    changed = of.call("subtract", of.at(p), step)
-    stores = of.store(m, now), of.store(v, spread), of.store(p, changed)
+    new_value = of.call("subtract", of.at(p), step)
+    stores = of.store(m, now), of.store(v, spread), of.store(p, new_value)
     return of.compiled("adam", (g, m, v, p, numbers), slope, mean, square, *stores)

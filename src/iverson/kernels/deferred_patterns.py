@@ -97,33 +97,33 @@ def resolved(stored: Stored) -> Stored:
 
 def origin_of(x: Any) -> Stored:
     """The pattern of a handle or of its value, or the `Origin` that finds the pattern; computes nothing."""
-    held = value_of(x, x)
-    if isinstance(held, LevelValue | Zero):
-        return held.stored
-    return held.pattern if isinstance(held, Sparse) else None
+    value = value_of(x, x)
+    if isinstance(value, LevelValue | Zero):
+        return value.stored
+    return value.pattern if isinstance(value, Sparse) else None
 
 
 def stored_by(x: Any) -> Stored:
     """The pattern that eager code has for a handle, `UNKNOWN`, or None for a value that is not sparse."""
     for level in levels():
         level.reads_patterns = True
-    found = resolved(origin_of(x))
-    if isinstance(found, PatternSymbol) and type(value_of(x, x)) is Zero:
+    pattern = resolved(origin_of(x))
+    if isinstance(pattern, PatternSymbol) and type(value_of(x, x)) is Zero:
         raise PatternRead  # a zero is of no level, and so has the shape of one pattern
-    return found
+    return pattern
 
 
 def layout_in_level(x: Any) -> str | None:
     """The name of the layout that eager code has for a value of a level, where that is sparse and known."""
-    found = stored_by(x) if isinstance(x, LevelValue) and x.stored is not None else None
-    return found.layout if isinstance(found, Pattern) else None
+    pattern = stored_by(x) if isinstance(x, LevelValue) and x.stored is not None else None
+    return pattern.layout if isinstance(pattern, Pattern) else None
 
 
 def note_stored(x: Any, stored: Stored) -> None:
     """Note the pattern, or its origin, on the value of a handle, if that is a value of a level."""
-    held = value_of(x, x)
-    if isinstance(held, LevelValue):
-        held.note_stored(stored)
+    value = value_of(x, x)
+    if isinstance(value, LevelValue):
+        value.note_stored(stored)
 
 
 def noted(x: Any, stored: Stored) -> Any:
@@ -167,8 +167,8 @@ class Either(Origin):
     __slots__ = ()
 
     def _find(self) -> Stored:
-        first, *others = map(stored_once, self._of)
-        return first if all(same(first, other) for other in others) else UNKNOWN
+        first, *other_patterns = map(stored_once, self._of)
+        return first if all(same(first, other) for other in other_patterns) else UNKNOWN
 
 
 class Unclear(Origin):
@@ -186,11 +186,13 @@ class Part:
 
     __slots__ = ("array", "dtype", "shape", "stored")
 
-    def __init__(self, held: Any, stored: Stored = None) -> None:
-        self.shape: Shape = held.shape
-        self.dtype = widened(held.dtype)
-        self.stored = origin_of(held) if stored is None else stored
-        self.array = held if self.stored is None and is_strided(held) and self.dtype.kind in "biu" else None
+    def __init__(self, operand: Any, stored: Stored = None) -> None:
+        self.shape: Shape = operand.shape
+        self.dtype = widened(operand.dtype)
+        self.stored = origin_of(operand) if stored is None else stored
+        self.array = (
+            operand if self.stored is None and is_strided(operand) and self.dtype.kind in "biu" else None
+        )
 
     @property
     def is_large(self) -> bool:
@@ -226,35 +228,38 @@ class Computed(Origin):
         self._op, self._parts, self._params, self._position = op, parts, params, index
 
     def _find(self) -> Stored:
-        own = list(map(stored_once, self._of))
-        if UNKNOWN in own:
+        operand_patterns = list(map(stored_once, self._of))
+        if UNKNOWN in operand_patterns:
             with_none = [
-                _empty(x.shape) if p is UNKNOWN else p for x, p in zip(self._parts, own, strict=True)
+                _empty(x.shape) if p is UNKNOWN else p
+                for x, p in zip(self._parts, operand_patterns, strict=True)
             ]
             with suppress(_ByEntries):
                 return None if self._run(with_none, self._params, 1.5) is None else UNKNOWN
             return UNKNOWN
-        sources = [p for p in own if p is not None]
+        sources = [p for p in operand_patterns if p is not None]
         if not sources:
             return UNKNOWN if _into_sparse(self._op, self._params) else None
-        at = [p is not None for p in own]
-        named = [k for k, p in self._params.items() if isinstance(p, PatternSymbol)]
-        sources += [self._params[k] for k in named]
+        at = [p is not None for p in operand_patterns]
+        symbol_params = [k for k, p in self._params.items() if isinstance(p, PatternSymbol)]
+        sources += [self._params[k] for k in symbol_params]
 
         def make(*patterns: Pattern) -> Pattern | None:
-            given = iter(patterns)
-            own = [next(given) if has else None for has in at]
-            return self._made(own, {**self._params, **dict(zip(named, given, strict=True))})
+            remaining_patterns = iter(patterns)
+            per_operand = [next(remaining_patterns) if has else None for has in at]
+            return self._made(
+                per_operand, {**self._params, **dict(zip(symbol_params, remaining_patterns, strict=True))}
+            )
 
         key = self._key(at)
         # Kept on the patterns, as programs repeat what is not sparse: a product with a vector.
-        known = [] if key is self else kept(("not sparse", key), sources, list)
-        if not known:
-            found = self._from(sources, make, key)
-            if isinstance(found, Pattern):
-                return found
-            known.append(found)
-        return known[0]
+        cache = [] if key is self else kept(("not sparse", key), sources, list)
+        if not cache:
+            pattern = self._from(sources, make, key)
+            if isinstance(pattern, Pattern):
+                return pattern
+            cache.append(pattern)
+        return cache[0]
 
     def _from(self, sources: Sequence[Pattern], make: Make, key: Any) -> Stored:
         """The pattern that ``make`` gives for sources, some of which may be symbols."""
@@ -264,13 +269,13 @@ class Computed(Origin):
             models = [p.model if isinstance(p, PatternSymbol) else p for p in sources]
             if self._op.elementwise and len(set(sources)) == 1 and make(*models) is models[0]:
                 return sources[0]
-            found = follows(("stored by", key), make, *sources)
+            pattern = follows(("stored by", key), make, *sources)
         except _ByEntries:
             return UNKNOWN
         with suppress(_ByEntries):  # singular, perhaps
-            if found is None and make(*models) is not None:
+            if pattern is None and make(*models) is not None:
                 raise PatternRead  # of other patterns it is sparse
-        return found
+        return pattern
 
     def _key(self, at: Sequence[bool]) -> Any:
         """A key under which results have the same pattern; the origin itself if none is cheap to compare."""
@@ -287,11 +292,13 @@ class Computed(Origin):
 
         Raises _ByEntries where operands that store zeros give another pattern.
         """
-        found = self._run(patterns, params, 1.5)
-        known = all(self._parts[k].stored is not None for k in self._places())
-        if found is not None and not (known and same(found, self._run(patterns, params, 0))):
+        pattern = self._run(patterns, params, 1.5)
+        places_may_be_sparse = all(self._parts[k].stored is not None for k in self._places())
+        if pattern is not None and not (
+            places_may_be_sparse and same(pattern, self._run(patterns, params, 0))
+        ):
             raise _ByEntries
-        return next((p for p in patterns if same(found, p)), found)
+        return next((p for p in patterns if same(pattern, p)), pattern)
 
     def _places(self) -> list[int]:
         """Positions of operands that say where entries go, and are not known here."""
@@ -316,14 +323,14 @@ class Computed(Origin):
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = run_in_layouts(self._op, tuple(values), dict(params))
+                result = run_in_layouts(self._op, tuple(values), dict(params))
         except PatternRead:
             raise
         except (IversonError, ValueError, ArithmeticError) as error:
             raise _ByEntries from error
-        if self._position is not None and found is not NotImplemented:
-            found = found[self._position]
-        return found.pattern if isinstance(found, Sparse) else None
+        if self._position is not None and result is not NotImplemented:
+            result = result[self._position]
+        return result.pattern if isinstance(result, Sparse) else None
 
 
 def _empty(shape: Shape) -> Pattern:
@@ -337,24 +344,26 @@ def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequ
     """
     if op.name in ("from_values", "stored_on"):
         return (params["pattern"],)
-    held = [value_of(x, x) for x in args]
-    if all(origin_of(x) is None for x in held):
+    operands = [value_of(x, x) for x in args]
+    if all(origin_of(x) is None for x in operands):
         return (UNKNOWN if _into_sparse(op, params) else None,) * count
     if op.family == CONTROL or not may_store(op):  # what bodies store is known where they are traced
         return (None,) * count
-    parts = [Part(x) if hasattr(x, "shape") else x for x in held]
+    parts = [Part(x) if hasattr(x, "shape") else x for x in operands]
     return [Computed(op, parts, params, k if op.multiple else None) for k in range(count)]
 
 
 def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
     """Results of an op; new zeros among them get the pattern that numbers in their place would have."""
-    several = out if op.multiple else (out,)
-    own = {id(value_of(a, a)) for a in args}
-    found = tuple(
-        Zero(v.shape, v.dtype, stored) if type(v) is Zero and id(v) not in own and stored is not None else v
-        for v, stored in zip(several, origins(op, args, params, len(several)), strict=True)
+    outputs = out if op.multiple else (out,)
+    operand_ids = {id(value_of(a, a)) for a in args}
+    results = tuple(
+        Zero(v.shape, v.dtype, origin)
+        if type(v) is Zero and id(v) not in operand_ids and origin is not None
+        else v
+        for v, origin in zip(outputs, origins(op, args, params, len(outputs)), strict=True)
     )
-    return found if op.multiple else found[0]
+    return results if op.multiple else results[0]
 
 
 def stacked(step: Stored, of: Any, count: int) -> Stored:

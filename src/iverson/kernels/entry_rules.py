@@ -32,10 +32,10 @@ def elementwise(
     """
     entries = []
     for x in operands:
-        one = read(x, places, shape)
-        if one is None:
+        operand_entries = read(x, places, shape)
+        if operand_entries is None:
             return None
-        entries.append(one)
+        entries.append(operand_entries)
     return op(*entries)
 
 

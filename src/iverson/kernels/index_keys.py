@@ -78,9 +78,11 @@ def key_within(region: Region, key: Key, shape: Shape) -> Key:
         low = region.start[axis]
         if isinstance(item, slice):
             begin, end = _positions(item, shape[axis], low, region.stop[axis])
-            chosen = range(*item.indices(shape[axis]))[begin:end]
-            moved = slice(chosen.start - low, chosen.stop - low, chosen.step)
-            result.append(slice(moved.start, None if moved.stop < 0 else moved.stop, moved.step))
+            indices = range(*item.indices(shape[axis]))[begin:end]
+            inner_slice = slice(indices.start - low, indices.stop - low, indices.step)
+            result.append(
+                slice(inner_slice.start, None if inner_slice.stop < 0 else inner_slice.stop, inner_slice.step)
+            )
         else:
             result.append(item - low)
         axis += 1
@@ -94,8 +96,8 @@ def cut(key: Key, region: Region) -> Key:
     for item in key:
         if isinstance(item, slice):
             stop = -1 if item.stop is None else item.stop
-            chosen = range(item.start, stop, item.step)[region.start[axis] : region.stop[axis]]
-            result.append(canonical_slice(_as_slice(chosen), max(chosen[0], chosen[-1]) + 1))
+            indices = range(item.start, stop, item.step)[region.start[axis] : region.stop[axis]]
+            result.append(canonical_slice(_as_slice(indices), max(indices[0], indices[-1]) + 1))
         else:
             result.append(item)
         axis += item is None or isinstance(item, slice)

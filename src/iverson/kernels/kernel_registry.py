@@ -25,8 +25,8 @@ Params = dict[str, Any]
 Kernel = Callable[[Op, Values, Params], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
-#: What `_kernels_for` found, by the name and family of an op and the types of its operands.
-_found: dict[tuple[str, str, frozenset[type]], tuple[Kernel, ...]] = {}
+#: Results of `_kernels_for`, by the name and family of an op and the types of its operands.
+_kernels_by_types: dict[tuple[str, str, frozenset[type]], tuple[Kernel, ...]] = {}
 #: In place of a name or family: a layout's kernel for every op that it has no other for.
 ANY_OP = "*"
 _plain = frozenset((np.ndarray, int, float, complex, bool))
@@ -55,7 +55,7 @@ def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
                 remedy="the body on strided operands is `forward` of the op's record",
             )
         _kernels[family, kind] = kernel
-        _found.clear()
+        _kernels_by_types.clear()
         return kernel
 
     return add
@@ -79,7 +79,7 @@ def replace_kernels(kernels: dict[tuple[str, type], Kernel]) -> None:
     """Make these the kernels: for tests that watch them, and for layouts that leave again."""
     _kernels.clear()
     _kernels.update(kernels)
-    _found.clear()
+    _kernels_by_types.clear()
 
 
 def annihilated(op: Op, values: tuple[Any, ...]) -> tuple[int, ...] | None:
@@ -97,10 +97,10 @@ def zeros_like_result(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -
 
     ``abstract`` is given Avals, and Python scalars themselves: they are weak.
     """
-    found = _facts(op, values, params)
+    facts = _facts(op, values, params)
     if op.multiple:
-        return tuple(Zero(a.shape, a.dtype) for a in found)
-    return Zero(found.shape, found.dtype)
+        return tuple(Zero(a.shape, a.dtype) for a in facts)
+    return Zero(facts.shape, facts.dtype)
 
 
 def _facts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -120,15 +120,15 @@ def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
             if (wide := _widened(op, values, kinds)) is not None:
                 return _narrowed(op, values, params, wide)
             break
-    known = None if Zero in kinds else _found.get((op.name, op.family, kinds))
-    if not known:
+    kernels = None if Zero in kinds else _kernels_by_types.get((op.name, op.family, kinds))
+    if not kernels:
         if kinds <= _plain:
             return strided(op, values, params)
         result = run_in_layouts(op, values, params, kinds)
         if result is not NotImplemented:
             return result
     else:
-        for kernel in known:
+        for kernel in kernels:
             result = kernel(op, values, params)
             if result is not NotImplemented:
                 return result
@@ -146,8 +146,8 @@ def _widened(op: Op, values: tuple[Any, ...], kinds: frozenset[type]) -> tuple[A
     """
     if not any(getattr(v, "dtype", _FLOAT64).char in "eE" for v in values):
         return None
-    found = {v.dtype for v in values if hasattr(v, "dtype") and dtypes.is_inexact(v.dtype)}
-    if op.entry_map.moves and not op.signals and kinds <= _plain and len(found) == 1:
+    inexact_dtypes = {v.dtype for v in values if hasattr(v, "dtype") and dtypes.is_inexact(v.dtype)}
+    if op.entry_map.moves and not op.signals and kinds <= _plain and len(inexact_dtypes) == 1:
         return None
     return tuple([in_dtype(v, dtypes.widened(v.dtype)) if hasattr(v, "dtype") else v for v in values])
 
@@ -161,9 +161,9 @@ def _narrowed(op: Op, values: tuple[Any, ...], params: dict[str, Any], wide: tup
     out = run(op, wide, params)
     if op.multiple:
         return tuple([in_dtype(o, a.dtype) for o, a in zip(out, facts, strict=True)])
-    for given, v in zip(values, wide, strict=True):
-        if out is v and given is not v and given.dtype == facts.dtype:
-            return given
+    for operand, v in zip(values, wide, strict=True):
+        if out is v and operand is not v and operand.dtype == facts.dtype:
+            return operand
     return in_dtype(np.asarray(out) if isinstance(out, np.generic) else out, facts.dtype)
 
 
@@ -191,7 +191,7 @@ def run_in_layouts(
             return zeros_like_result(op, values, params)
         if op.name == "add_n":
             return _of_other_terms(op, values, params)
-    kernels = _found.get((op.name, op.family, kinds))
+    kernels = _kernels_by_types.get((op.name, op.family, kinds))
     for kernel in _kernels_for(op, kinds) if kernels is None else kernels:
         result = kernel(op, values, params)
         if result is not NotImplemented:
@@ -207,11 +207,13 @@ def _of_other_terms(op: Op, values: Values, params: Params) -> Any:
 
 def _kernels_for(op: Op, kinds: frozenset[type]) -> tuple[Kernel, ...]:
     """The kernels to try for operands of these types, those of a layout of higher priority first."""
-    known = _found.get((op.name, op.family, kinds))
-    if known is not None:
-        return known
-    found = [kernels_of(op, kind) for kind in sorted(kinds - _plain, key=_by_priority)]
-    return _found.setdefault((op.name, op.family, kinds), tuple(chain.from_iterable(found)))
+    kernels = _kernels_by_types.get((op.name, op.family, kinds))
+    if kernels is not None:
+        return kernels
+    kernels_by_kind = [kernels_of(op, kind) for kind in sorted(kinds - _plain, key=_by_priority)]
+    return _kernels_by_types.setdefault(
+        (op.name, op.family, kinds), tuple(chain.from_iterable(kernels_by_kind))
+    )
 
 
 def may_store(op: Op) -> bool:

@@ -69,16 +69,16 @@ def preconditioned(matrix: Any, m: Any, operation: str, dtype: Any) -> Any:
     else:
 
         def apply(v: Array) -> Array:
-            found: Array = m.apply(v)
-            if found.dtype.kind == "c" and dtype.kind != "c":
+            vector: Array = m.apply(v)
+            if vector.dtype.kind == "c" and dtype.kind != "c":
                 raise DTypeError(
                     operation,
                     "M",
-                    got=f"one that gives vectors of dtype {found.dtype}",
+                    got=f"one that gives vectors of dtype {vector.dtype}",
                     expected=f"real vectors, as the solution is of dtype {dtype}",
                     remedy="make a or b complex, or take the real part",
                 )
-            return found
+            return vector
 
     return LinearOperator(matrix.shape, apply, dtype=matrix.dtype)
 
@@ -90,21 +90,21 @@ def iterated(matrix: Any, b: Array, *, method: str, rtol: float, atol: float, ma
     """
     from scipy.sparse import linalg
 
-    name, _, kept = method.partition("(")
+    name, _, restart = method.partition("(")
     options: dict[str, Any] = {"rtol": rtol, "maxiter": maxiter}
     if name != "minres":
         options["atol"] = atol
     if name == "gmres":
-        options["restart"] = int(kept[:-1]) if kept else None
+        options["restart"] = int(restart[:-1]) if restart else None
     b = b.astype(np.result_type(matrix.dtype, b.dtype), copy=False)
     options["M"] = preconditioned(matrix, m, name, b.dtype)
     x = np.zeros_like(b)
     for k in range(b.shape[1]):
         with np.errstate(all="ignore"):  # what diverges is seen by its residual
-            found, _ = getattr(linalg, name)(matrix, b[:, k], **options)
+            solution, _ = getattr(linalg, name)(matrix, b[:, k], **options)
             tolerance = max(rtol * float(np.linalg.norm(b[:, k])), atol)
-        _check(name, matrix, b[:, k], found, tolerance)
-        x[:, k] = found
+        _check(name, matrix, b[:, k], solution, tolerance)
+        x[:, k] = solution
     return x
 
 
@@ -114,18 +114,18 @@ def _check(method: str, matrix: Any, b: Array, x: Array, tolerance: float) -> No
     What the routines say is not enough: of a singular matrix gmres may report a solution.
     """
     with np.errstate(all="ignore"):
-        left, whole = float(np.linalg.norm(b - matrix @ x)), float(np.linalg.norm(b))
-    if left <= 10 * tolerance + 100 * float(np.finfo(x.dtype).eps) * whole:
+        residual_norm, b_norm = float(np.linalg.norm(b - matrix @ x)), float(np.linalg.norm(b))
+    if residual_norm <= 10 * tolerance + 100 * float(np.finfo(x.dtype).eps) * b_norm:
         return
-    if not left <= whole:
+    if not residual_norm <= b_norm:
         raise LinearAlgebraError(
             method,
             "a",
-            got=f"a residual of norm {left:.1e} for b of norm {whole:.1e}",
+            got=f"a residual of norm {residual_norm:.1e} for b of norm {b_norm:.1e}",
             expected="a matrix with an inverse, of the kind that the method is for",
             remedy="try gmres with M='ilu', or spsolve",
         )
-    warn(f"{method}: stopped where the residual is {left / whole:.1e} of b", ConvergenceWarning)
+    warn(f"{method}: stopped where the residual is {residual_norm / b_norm:.1e} of b", ConvergenceWarning)
 
 
 def iterative_solve(a: Array, b: Array, *, method: str, **options: Any) -> Array:
@@ -151,8 +151,8 @@ def of_sparse(op: Op, values: Values, params: Params) -> Any:
 
 def hermitian_part(a: Any) -> Any:
     """(A + A^H) / 2 of an array or a SciPy matrix, along the last two axes."""
-    turned = a.conj().swapaxes(-1, -2) if is_strided(a) else a.conj().T
-    return (a + turned) * 0.5
+    adjoint = a.conj().swapaxes(-1, -2) if is_strided(a) else a.conj().T
+    return (a + adjoint) * 0.5
 
 
 def eigenpairs(matrix: Any, *, k: int, which: str, method: str) -> tuple[Array, Array]:
@@ -190,11 +190,11 @@ def eigenpairs(matrix: Any, *, k: int, which: str, method: str) -> tuple[Array, 
 def eigsh(a: Array, **options: Any) -> tuple[Array, Array]:
     """The body on strided operands."""
     a = hermitian_part(a)
-    found = [eigenpairs(a[i], **options) for i in np.ndindex(*a.shape[:-2])]
+    pairs = [eigenpairs(a[i], **options) for i in np.ndindex(*a.shape[:-2])]
     real, k = a.real.dtype, options["k"]
-    w = np.empty((len(found), k), real)
-    v = np.empty((len(found), a.shape[-1], k), a.dtype)
-    for i, (values, vectors) in enumerate(found):
+    w = np.empty((len(pairs), k), real)
+    v = np.empty((len(pairs), a.shape[-1], k), a.dtype)
+    for i, (values, vectors) in enumerate(pairs):
         w[i], v[i] = values, vectors
     return w.reshape(*a.shape[:-2], k), v.reshape(*a.shape[:-1], k)
 
@@ -213,26 +213,26 @@ def bordered_solve(a: Array, w: Array, v: Array, g: Array, h: Array) -> tuple[Ar
     """The body on strided operands: by LU factors of the bordered matrix of each column."""
     a, dtype = hermitian_part(a), np.result_type(a, v, g, h)
     n, k = v.shape[-2:]
-    whole = np.zeros((*v.shape[:-2], k, n + 1, n + 1), dtype)
+    bordered = np.zeros((*v.shape[:-2], k, n + 1, n + 1), dtype)
     columns = v.swapaxes(-1, -2)
-    whole[..., :n, :n] = a[..., None, :, :] - w[..., None, None] * np.eye(n)
-    whole[..., :n, n] = -columns
-    whole[..., n, :n] = -columns.conj()
-    right = np.concatenate([g.swapaxes(-1, -2), h[..., None]], -1)[..., None]
+    bordered[..., :n, :n] = a[..., None, :, :] - w[..., None, None] * np.eye(n)
+    bordered[..., :n, n] = -columns
+    bordered[..., n, :n] = -columns.conj()
+    rhs = np.concatenate([g.swapaxes(-1, -2), h[..., None]], -1)[..., None]
     try:
-        found = np.linalg.solve(whole, right)[..., 0]
+        solutions = np.linalg.solve(bordered, rhs)[..., 0]
     except np.linalg.LinAlgError:  # an eigenvalue that is there twice
-        found = np.full(right.shape[:-1], np.nan, dtype)
-    x = np.ascontiguousarray(found[..., :n].swapaxes(-1, -2))
-    return _without_noise(x, g, h, np.linalg.norm(a, axis=(-2, -1))), np.ascontiguousarray(found[..., n])
+        solutions = np.full(rhs.shape[:-1], np.nan, dtype)
+    x = np.ascontiguousarray(solutions[..., :n].swapaxes(-1, -2))
+    return _without_noise(x, g, h, np.linalg.norm(a, axis=(-2, -1))), np.ascontiguousarray(solutions[..., n])
 
 
 def _without_noise(x: Array, g: Array, h: Array, size: Any) -> Array:
     """x, nan in columns that were divided by rounding: by no more than a few eps of the matrix's norm."""
     size = np.asarray(size)[..., None]
     limit = 4 * x.shape[-2] * float(np.finfo(x.dtype).eps) * size
-    of_x, given = np.linalg.norm(x, axis=-2), np.linalg.norm(g, axis=-2) + np.abs(h) * size
-    return np.where(((of_x * limit >= given) & (of_x > 0))[..., None, :], np.nan, x)
+    x_norm, rhs_norm = np.linalg.norm(x, axis=-2), np.linalg.norm(g, axis=-2) + np.abs(h) * size
+    return np.where(((x_norm * limit >= rhs_norm) & (x_norm > 0))[..., None, :], np.nan, x)
 
 
 @sparse("bordered_solve")
@@ -252,12 +252,12 @@ def bordered_of_sparse(op: Op, values: Values, params: Params) -> Any:
     for i in range(k):
         column = v[:, i : i + 1]
         shifted = matrix - w[i] * scipy.sparse.eye_array(n)
-        whole = scipy.sparse.block_array([[shifted, -column], [-column.conj().T, None]], format="csc")
+        bordered = scipy.sparse.block_array([[shifted, -column], [-column.conj().T, None]], format="csc")
         try:
-            found = splu(whole.astype(dtype)).solve(np.append(g[:, i], h[i]).astype(dtype))
+            solution = splu(bordered.astype(dtype)).solve(np.append(g[:, i], h[i]).astype(dtype))
         except RuntimeError:  # an eigenvalue that is there twice
             continue
-        x[:, i], m[i] = found[:n], found[n]
+        x[:, i], m[i] = solution[:n], solution[n]
     return _without_noise(x, g, h, np.linalg.norm(matrix.data)), m
 
 

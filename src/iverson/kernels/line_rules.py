@@ -79,10 +79,10 @@ def _position(largest: bool) -> Callable[[StoredLines, Entries, Params], Entries
         """The first place of the extremum: of a stored entry, or the first that is not stored if it is 0."""
         N, top = lines.N, lines.extreme(entries, largest)
         extremum = lines.each(top)
-        attained = N.equal(entries, extremum)
+        is_extreme = N.equal(entries, extremum)
         if entries.dtype.kind in "fc":
-            attained = N.logical_or(attained, N.logical_and(N.isnan(entries), N.isnan(extremum)))
-        place = lines.combined(N.where(attained, lines.position, lines.length), "min")
+            is_extreme = N.logical_or(is_extreme, N.logical_and(N.isnan(entries), N.isnan(extremum)))
+        place = lines.combined(N.where(is_extreme, lines.position, lines.length), "min")
         return lines.where_full(place, N.where(N.equal(top, 0), N.minimum(place, lines.gap), place))
 
     return rule
@@ -130,9 +130,9 @@ def shifted_logsumexp(lines: StoredLines, entries: Entries) -> tuple[Entries, En
     """The logarithm of the sum of exponentials of a line's entries less its largest, and that largest."""
     N, top = lines.N, lines.extreme(entries, largest=True)
     top = N.where(N.isinf(top), 0, top)
-    stored = lines.summed(N.exp(N.subtract(entries, lines.each(top))))
-    others = N.multiply(lines.missing(), N.exp(N.negative(top)))
-    return N.log(N.add(stored, lines.where_full(0, others))), top
+    stored_sum = lines.summed(N.exp(N.subtract(entries, lines.each(top))))
+    missing_sum = N.multiply(lines.missing(), N.exp(N.negative(top)))
+    return N.log(N.add(stored_sum, lines.where_full(0, missing_sum))), top
 
 
 def _logsumexp(lines: StoredLines, entries: Entries, _params: Params) -> Entries:

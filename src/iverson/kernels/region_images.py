@@ -51,8 +51,8 @@ def squeezed(region: Region, _shape: Shape, *, axis: Shape) -> Region:
 
 
 def summed(region: Region, _shape: Shape, *, axis: Shape, keepdims: bool) -> Region:
-    kept = _without(region, axis)
-    return expanded(kept, (), axis=axis) if keepdims else kept
+    reduced = _without(region, axis)
+    return expanded(reduced, (), axis=axis) if keepdims else reduced
 
 
 def broadcast(region: Region, old: Shape, *, shape: Shape) -> Region:
@@ -125,8 +125,8 @@ def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Reg
     where = np.logical_and.reduce(np.broadcast_arrays(*inside))
     if not where.any():
         return None
-    rest = _without(region, axes)
-    return _of([*map(_span, np.argwhere(where).T), *zip(rest.start, rest.stop, strict=True)])
+    remaining = _without(region, axes)
+    return _of([*map(_span, np.argwhere(where).T), *zip(remaining.start, remaining.stop, strict=True)])
 
 
 def scattered(
@@ -134,10 +134,14 @@ def scattered(
 ) -> Region:
     """Of what is added at index arrays: from the first to the last place that is added to."""
     lead = len(region.start) - (len(shape) - len(axes))
-    own = Region(region.start[:lead], region.stop[:lead])
-    rest = iter(zip(region.start[lead:], region.stop[lead:], strict=True))
-    used = {k: n[own.slices] for k, n in zip(axes, np.broadcast_arrays(*indices), strict=True)}
-    return _of([_span(used[k]) if k in used else next(rest) for k in range(len(shape))])
+    lead_region = Region(region.start[:lead], region.stop[:lead])
+    intervals = iter(zip(region.start[lead:], region.stop[lead:], strict=True))
+    indices_by_axis = {
+        k: n[lead_region.slices] for k, n in zip(axes, np.broadcast_arrays(*indices), strict=True)
+    }
+    return _of(
+        [_span(indices_by_axis[k]) if k in indices_by_axis else next(intervals) for k in range(len(shape))]
+    )
 
 
 def _span(indices: Array) -> Interval:
@@ -150,9 +154,13 @@ def groups(old: Shape, new: Shape) -> list[tuple[Axes, Axes]]:
     >>> groups((4, 6, 5), (2, 2, 30))
     [(range(0, 1), range(0, 2)), (range(1, 3), range(2, 3))]
     """
-    left, right = (list(accumulate(shape, mul, initial=1)) for shape in (old, new))
-    inner = sorted(set(left[:-1]) & set(right[:-1]) - {1})
-    cuts = [(0, 0), *((left.index(n), right.index(n)) for n in inner if n != left[-1]), (len(old), len(new))]
+    old_sizes, new_sizes = (list(accumulate(shape, mul, initial=1)) for shape in (old, new))
+    inner = sorted(set(old_sizes[:-1]) & set(new_sizes[:-1]) - {1})
+    cuts = [
+        (0, 0),
+        *((old_sizes.index(n), new_sizes.index(n)) for n in inner if n != old_sizes[-1]),
+        (len(old), len(new)),
+    ]
     return [(range(i, k), range(j, m)) for (i, j), (k, m) in pairwise(cuts)]
 
 
@@ -177,16 +185,16 @@ def _runs(region: Region, shape: Shape) -> tuple[Array, int]:
         first, length = region.start[axis] * length, region.shape[axis] * length
     else:
         first = 0
-    own = Region(region.start[:axis], region.stop[:axis])
-    return first + addresses(own, shape[:axis]) * prod(shape[axis:]), length
+    lead_region = Region(region.start[:axis], region.stop[:axis])
+    return first + addresses(lead_region, shape[:axis]) * prod(shape[axis:]), length
 
 
 def addresses(region: Region, shape: Shape) -> Array:
     """The row-major addresses of a region's entries, in order."""
-    found = np.zeros((1,), np.int64)
+    keys = np.zeros((1,), np.int64)
     for a, b, n in zip(region.start, region.stop, shape, strict=True):
-        found = np.add.outer(found * n, np.arange(a, b)).ravel()
-    return found
+        keys = np.add.outer(keys * n, np.arange(a, b)).ravel()
+    return keys
 
 
 def _digits(starts: Array, length: int, shape: Shape) -> Iterator[Interval]:

@@ -25,14 +25,14 @@ def segment_max(x: Array, ids: Array, *, count: int) -> Array:
         np.maximum.at(out, ids, x)
     elif len(x):
         first = starts[:-1]
-        held = first < starts[1:]
-        out[held] = np.maximum.reduceat(x, first[held])
+        nonempty = first < starts[1:]
+        out[nonempty] = np.maximum.reduceat(x, first[nonempty])
     return out
 
 
 def _sums(x: Array, ids: Array, count: int) -> Array:
-    added: Array = scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
-    return added
+    sums: Array = scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
+    return sums
 
 
 def segment_softmax(x: Array, ids: Array, *, count: int) -> Array:

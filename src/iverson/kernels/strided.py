@@ -57,10 +57,10 @@ def embed(g: Array, key: Key, shape: Shape, held: bool = False) -> Any:
         spaced = np.zeros(region.shape, g.dtype)
         spaced[tuple([slice(None, None, step) for step in steps])] = inner
         inner = spaced
-    found = inner if region.covers(shape) else Box(shape, region, inner)
+    result = inner if region.covers(shape) else Box(shape, region, inner)
     if dense or not held:
-        return found
-    return Bracket(found, lambda: embed(np.ones(g.shape, bool), key, shape), is_made=True)
+        return result
+    return Bracket(result, lambda: embed(np.ones(g.shape, bool), key, shape), is_made=True)
 
 
 _ALL, _SLICES, _step = slice(None), frozenset((slice,)), attrgetter("step")
@@ -76,9 +76,9 @@ def bracket(condition: Any, x: Any, *, negated: bool) -> Bracket:
 
 def overwritten(x: Array, *, key: Key) -> Bracket:
     """x but for the entries that a key reads."""
-    left = np.ones(x.shape, bool)
-    left[key] = False
-    return Bracket(x, left)
+    mask = np.ones(x.shape, bool)
+    mask[key] = False
+    return Bracket(x, mask)
 
 
 def index_put(x: Array, v: Array, key: Key) -> Array:
@@ -103,15 +103,15 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool
     held : all other entries are left out (a bracket), and not zeros.
     """
     if held:
-        added = scatter_add(g, *indices, axes=axes, shape=shape)
-        return Bracket(added, lambda: _read_at(indices, axes, shape), is_made=True)
+        sums = scatter_add(g, *indices, axes=axes, shape=shape)
+        return Bracket(sums, lambda: _read_at(indices, axes, shape), is_made=True)
     if len(shape) == 1 == len(indices) and g.ndim == 1 and sparse_loops.compiled_for_segments(g):
         starts = segment_starts(indices[0], shape[0])
         if starts is not None:
             return sparse_loops.segment_sum(starts, g)
     lead = tuple(shape[k] for k in axes)
-    rest = tuple(n for k, n in enumerate(shape) if k not in axes)
-    rows, width = prod(lead), prod(rest)
+    remaining_shape = tuple(n for k, n in enumerate(shape) if k not in axes)
+    rows, width = prod(lead), prod(remaining_shape)
     if not indices or not g.size:
         result = np.zeros((rows, width), g.dtype)
     else:
@@ -121,7 +121,7 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool
             result = sparse_loops.rows_at(addresses, terms, rows)
         else:
             result = counting_sorts.added_rows(rows, addresses, terms)
-    return np.moveaxis(result.reshape(lead + rest), range(len(axes)), axes)
+    return np.moveaxis(result.reshape(lead + remaining_shape), range(len(axes)), axes)
 
 
 def _read_at(indices: tuple[Array, ...], axes: Shape, shape: Shape) -> Array:

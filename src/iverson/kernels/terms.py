@@ -19,28 +19,28 @@ def by_terms(product: Array, a: Array, b: Array, there_a: Array, there_b: Array)
         a nan that is there has a part; the others are made here.
     """
     nan = _counts(np.isnan(a) & there_a, there_b) + _counts(there_a, np.isnan(b) & there_b)
-    wanted = ~np.isfinite(product) & (nan == 0)
+    recompute = ~np.isfinite(product) & (nan == 0)
     out = product.copy()
-    for *batch, row in np.argwhere(wanted.any(axis=-1)):
-        columns = np.flatnonzero(wanted[(*batch, row)])
+    for *batch, row in np.argwhere(recompute.any(axis=-1)):
+        columns = np.flatnonzero(recompute[(*batch, row)])
         at_a, at_b = (tuple(k if n > 1 else 0 for k, n in _aligned(batch, x.shape[:-2])) for x in (a, b))
-        left, there_left = (x[at_a][row, :, None] for x in (a, there_a))
-        right, there_right = (x[at_b][:, columns] for x in (b, there_b))
-        there = there_left & there_right
-        terms = np.multiply(left, right, out=np.zeros(there.shape, product.dtype), where=there)
+        lhs, there_lhs = (x[at_a][row, :, None] for x in (a, there_a))
+        rhs, there_rhs = (x[at_b][:, columns] for x in (b, there_b))
+        there = there_lhs & there_rhs
+        terms = np.multiply(lhs, rhs, out=np.zeros(there.shape, product.dtype), where=there)
         out[(*batch, row, columns)] = terms.sum(axis=0)
     return out
 
 
-def _aligned(batch: Any, own: tuple[int, ...]) -> Any:
+def _aligned(batch: Any, shape: tuple[int, ...]) -> Any:
     """The indices of a batch on the axes that a factor has of it, with their extents."""
-    return zip(batch[len(batch) - len(own) :], own, strict=True)
+    return zip(batch[len(batch) - len(shape) :], shape, strict=True)
 
 
 def _counts(a: Array, b: Array) -> Array:
     """Number of terms, in each entry of a product of boolean matrices, whose factors are both true."""
-    found: Array = np.matmul(a.astype(np.float32), b.astype(np.float32))
-    return found
+    counts: Array = np.matmul(a.astype(np.float32), b.astype(np.float32))
+    return counts
 
 
 __all__ = ["by_terms"]

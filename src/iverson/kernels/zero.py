@@ -16,14 +16,14 @@ from iverson.layouts import Zero, is_strided
 @register("subtract", Zero)
 def add(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """zero + x and x - zero are x itself; zero - x is -x; each broadcast and cast to the result."""
-    kept = 1 if type(values[0]) is Zero else 0
-    x = values[kept]
+    position = 1 if type(values[0]) is Zero else 0
+    x = values[position]
     result = zeros_like_result(op, values, params)
     if getattr(x, "shape", None) != result.shape or x.dtype != result.dtype:
         if not is_strided(x) and not np.isscalar(x):
             return NotImplemented
         x = np.broadcast_to(np.asarray(x, result.dtype), result.shape)
-    if kept == 0 or op.name == "add":
+    if position == 0 or op.name == "add":
         return x
     # 0 - x, not -x: they differ in the sign of zeros, which decides on which side of a branch cut one is.
     return np.subtract(np.zeros((), result.dtype), x) if is_strided(x) else NotImplemented
@@ -39,20 +39,20 @@ def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if not is_strided(x) and not np.isscalar(x):
         return NotImplemented
     zero = b if type(b) is Zero else a
-    chosen = condition if zero is b else np.logical_not(condition)
+    mask = condition if zero is b else np.logical_not(condition)
     plain = is_strided(x) and x.shape == condition.shape and x.dtype == zero.dtype
     if plain and zero.shape == ():
-        return keep_where(chosen, x)
+        return keep_where(mask, x)
     result = zeros_like_result(op, values, params)
-    out = keep_where(chosen, np.asarray(x, result.dtype))
+    out = keep_where(mask, np.asarray(x, result.dtype))
     return out if out.shape == result.shape else np.broadcast_to(out, result.shape).copy()
 
 
 @register("add_n", Zero)
 def add_n(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """A sum drops its zero terms; their dtypes count."""
-    rest = tuple(v for v in values if type(v) is not Zero)
-    if len(rest) > 1 and any(not is_strided(v) for v in rest):
+    terms = tuple(v for v in values if type(v) is not Zero)
+    if len(terms) > 1 and any(not is_strided(v) for v in terms):
         return NotImplemented
     dtype = np.result_type(*(v.dtype for v in values))
-    return in_dtype(rest[0] if len(rest) == 1 else op.forward(*rest), dtype)
+    return in_dtype(terms[0] if len(terms) == 1 else op.forward(*terms), dtype)

@@ -63,8 +63,8 @@ class ArrayNamespace(Namespace):
         if _PLAIN.issuperset(map(type, values)):
             out = op.forward(*values, **params)
         else:  # of rank 0, NumPy computes numbers
-            given = tuple([np.asarray(v) if isinstance(v, np.generic) else v for v in values])
-            out = run(op, given, dict(params))
+            operands = tuple([np.asarray(v) if isinstance(v, np.generic) else v for v in values])
+            out = run(op, operands, dict(params))
         return np.asarray(out) if isinstance(out, np.generic) else out
 
     def aval(self, op: Op, values: Values, params: Params) -> Any:
@@ -88,10 +88,10 @@ class ArrayNamespace(Namespace):
         return type(x) is Zero
 
     def cut(self, x: Value, region: Region) -> Value:
-        own = region.projected(x.shape)
+        x_region = region.projected(x.shape)
         if isinstance(x, Sparse):
-            return _read_sparse(x, own)
-        return x if own.covers(x.shape) else x[own.slices]
+            return _read_sparse(x, x_region)
+        return x if x_region.covers(x.shape) else x[x_region.slices]
 
     def embedded(self, x: Value, region: Region, shape: Shape) -> Value:
         out = np.zeros(shape, x.dtype)
@@ -165,8 +165,8 @@ class ArrayNamespace(Namespace):
         boxes = [x for x in terms if type(x) is Box and x.inner.size]
         if not arrays and not boxes:
             return Zero(shape, dtype)
-        if not arrays and (joined := _joined(boxes)) is not None:
-            region, inner = joined
+        if not arrays and (adjacent := _joined(boxes)) is not None:
+            region, inner = adjacent
             return boxed(shape, region, inner.astype(dtype, copy=False))
         if arrays:
             region = Region.full(shape)
@@ -185,13 +185,13 @@ class ArrayNamespace(Namespace):
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
         """The product of what is selected. Where it is not finite, its terms are added one by one: an inf or
         nan across from a zero that stands for what is left out may be why."""
-        given = select(a), select(b)
+        factors = select(a), select(b)
         with np.errstate(invalid="ignore"):  # of inf and nan across from what is left out
-            out = self.bind(op, given, params)
+            out = self.bind(op, factors, params)
         # One pass; where only the squares overflow, it costs a closer look.
         if is_strided(out) and not is_finite(out):
-            left, right = map(to_strided, given)
-            out = by_terms(out, left, right, self._present(a), self._present(b))
+            lhs, rhs = map(to_strided, factors)
+            out = by_terms(out, lhs, rhs, self._present(a), self._present(b))
         return out, True if is_strided(out) else None
 
     def _present(self, x: Value) -> Array:
@@ -218,12 +218,12 @@ class ArrayNamespace(Namespace):
             terms, values, is_made = [values, *terms], values.values, False
         if not isinstance(values, Sparse):
             return super().under(values, terms, is_made)
-        own = [t.without_values() for t in terms]
+        conditions = [t.without_values() for t in terms]
 
         def there() -> Array:
-            return reduce(np.logical_and, (to_strided(self.there(t)) for t in own))
+            return reduce(np.logical_and, (to_strided(self.there(t)) for t in conditions))
 
-        parts = (read_at_pattern(to_strided(self.there(t)), values.pattern, values.shape) for t in own)
+        parts = (read_at_pattern(to_strided(self.there(t)), values.pattern, values.shape) for t in conditions)
         return stored_selection(reduce(np.logical_and, parts), values, there)
 
 
@@ -237,13 +237,13 @@ def _reshaped(inner: Array, region: Region, shapes: tuple[Shape, Shape], image: 
     old, new = shapes
     at = np.zeros((1,), np.int64)
     for source, target in region_images.groups(old, new):
-        own, part = region.permuted(tuple(source)), image.permuted(tuple(target))
-        numbers = region_images.addresses(own, tuple(old[k] for k in source))
+        source_part, target_part = region.permuted(tuple(source)), image.permuted(tuple(target))
+        numbers = region_images.addresses(source_part, tuple(old[k] for k in source))
         places = np.zeros((1,), np.int64)
         digits = np.unravel_index(numbers, tuple(new[k] for k in target))
-        for n, start, extent in zip(digits, part.start, part.shape, strict=True):
+        for n, start, extent in zip(digits, target_part.start, target_part.shape, strict=True):
             places = places * extent + (n - start)
-        at = np.add.outer(at * part.size, places).ravel()
+        at = np.add.outer(at * target_part.size, places).ravel()
     out = np.zeros(image.size, inner.dtype)
     out[at] = inner.ravel()
     return out.reshape(image.shape)
@@ -282,8 +282,8 @@ def _read_sparse(value: Sparse, region: Region) -> Array:
     keys = addresses(at[:, inside] - start, region.shape[:k])
     out = counting_sorts.added_rows(prod(region.shape[:k]), keys, value.entries[inside])
     out = out.reshape(*region.shape[:k], *value.dense_shape)
-    found: Array = out[(slice(None),) * k + region.slices[k:]]
-    return found
+    result: Array = out[(slice(None),) * k + region.slices[k:]]
+    return result
 
 
 def stored_selection(kept: Array, x: Sparse, there: Callable[[], Array]) -> Any:
@@ -291,22 +291,22 @@ def stored_selection(kept: Array, x: Sparse, there: Callable[[], Array]) -> Any:
 
     there : gives the condition at all entries: what is not stored may be a zero like any other.
     """
-    own, before, chosen = x.pattern, x.there, there
+    pattern, before, condition = x.pattern, x.there, there
     if before is not None:
-        there = lambda: np.logical_and(chosen(), before())
-    made = None
+        there = lambda: np.logical_and(condition(), before())
+    result = None
     if kept.all():
-        made = own.value(x.entries)  # not x itself: that says that the op is the identity
-    elif kept.size == own.count and own.distinct:
+        result = pattern.value(x.entries)  # not x itself: that says that the op is the identity
+    elif kept.size == pattern.count and pattern.distinct:
         at = np.flatnonzero(kept)
-        if len(own.stored_shape) == 1 and (part := own.part(at)).count == at.size:
-            made = part.value(x.entries[at])
-        elif own.blocksize:  # of blocks, parts are no blocks
-            made = CooPattern(own.shape, own.coordinates[:, at], True).value(x.entries[at])
-    if made is None:
-        return Bracket(to_strided(own.value(keep_where(kept, x.entries))), there(), is_made=True)
-    made.there = there
-    return made
+        if len(pattern.stored_shape) == 1 and (part := pattern.part(at)).count == at.size:
+            result = part.value(x.entries[at])
+        elif pattern.blocksize:  # of blocks, parts are no blocks
+            result = CooPattern(pattern.shape, pattern.coordinates[:, at], True).value(x.entries[at])
+    if result is None:
+        return Bracket(to_strided(pattern.value(keep_where(kept, x.entries))), there(), is_made=True)
+    result.there = there
+    return result
 
 
 ARRAYS = ArrayNamespace()

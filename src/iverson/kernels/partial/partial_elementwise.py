@@ -40,11 +40,11 @@ def elementwise(N: Namespace, op: Op, values: Values, params: Params, need: Entr
     if type(need) is not Boxed and not _any_bounds(N, values):
         return _on_entries(N, op, _beside_selections(N, op, values), params) if selects else NotImplemented
     if selects and not all(map(N.is_carried, values)):
-        given = _beside_selections(N, op, values)
+        operands = _beside_selections(N, op, values)
         under = _under_conditions(
-            N, op, [everything(N, x) if type(x) is Bracket else x for x in given], params
+            N, op, [everything(N, x) if type(x) is Bracket else x for x in operands], params
         )
-        return N.bind(op, [N.select(x) for x in given], params) if under is None else under
+        return N.bind(op, [N.select(x) for x in operands], params) if under is None else under
     out = N.aval(op, values, params)
     region = result_region(N, op, values, out.shape).intersect(region_read(need, out.shape))
     if region.covers(out.shape) and not selects:
@@ -127,22 +127,22 @@ def _under_conditions(N: Namespace, op: Op, values: Values, params: Params) -> V
     free: set[int] = set()
     terms: list[Bracket] = []
     for group in groups:
-        own = [stretched(N, values[k], shape) for k in group if type(values[k]) is Bracket]
-        if all(N.same(own[0], x) for x in own[1:]):
+        selections = [stretched(N, values[k], shape) for k in group if type(values[k]) is Bracket]
+        if all(N.same(selections[0], x) for x in selections[1:]):
             free.update(group)
-            terms.append(own[0])
+            terms.append(selections[0])
         else:
-            terms.append(_of_any(N, own))
+            terms.append(_of_any(N, selections))
     is_sum = len(groups[0]) == count
-    given = [x.values if k in free and type(x) is Bracket else N.select(x) for k, x in enumerate(values)]
-    out = N.bind(op, given, params)
+    operands = [x.values if k in free and type(x) is Bracket else N.select(x) for k, x in enumerate(values)]
+    out = N.bind(op, operands, params)
     return N.under(out, terms, is_sum and all(x.is_made for x in values if type(x) is Bracket))
 
 
 def _of_any(N: Namespace, terms: Sequence[Bracket]) -> Bracket:
     """The condition that any of several selections holds a value, as that of a selection."""
-    own = [x.without_values() for x in terms]
-    condition = N.later(lambda: reduce(N.ops.logical_or, map(N.there, own)))
+    conditions = [x.without_values() for x in terms]
+    condition = N.later(lambda: reduce(N.ops.logical_or, map(N.there, conditions)))
     return Bracket(terms[0].values, condition, is_made=True)
 
 
@@ -178,18 +178,18 @@ def added(N: Namespace, op: Op, values: Values, params: Params, need: Entries = 
         return elementwise(N, op, values, params)
     dtype = N.aval(op, values, params).dtype
     terms = [x for x in values if not N.is_zero(x)]
-    wanted = region_read(need, shape)
-    regions = [region_of(x).intersect(wanted) for x in terms]
-    around = reduce(Region.hull, regions) if terms else wanted
+    need_region = region_read(need, shape)
+    regions = [region_of(x).intersect(need_region) for x in terms]
+    around = reduce(Region.hull, regions) if terms else need_region
     if not terms or not around.size:
         return N.zero(shape, dtype)
     if around.covers(shape) and len(terms) == len(values) and all(map(is_plain, values)):
         return NotImplemented
-    joined = _side_by_side(N, terms, regions, around)
-    if joined is not None:
-        return placed(N, shape, around, in_dtype(N, joined, dtype))
+    concatenation = _side_by_side(N, terms, regions, around)
+    if concatenation is not None:
+        return placed(N, shape, around, in_dtype(N, concatenation, dtype))
     parts = _beside_selections(N, TABLE["add_n"], terms)
-    inner = [read(N, x, around) for x, own in zip(parts, regions, strict=True) if own.size]
+    inner = [read(N, x, around) for x, region in zip(parts, regions, strict=True) if region.size]
     inner[0] = in_dtype(N, inner[0], dtype, inner[1:])
     return placed(N, shape, around, inner[0] if len(inner) == 1 else _on_entries(N, op, inner, params))
 

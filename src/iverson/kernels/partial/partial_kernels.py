@@ -75,27 +75,29 @@ def bracket_of_stored(op: Op, values: Values, params: Params) -> Any:
     if x.shape != shape:
         return run(op, (condition, run(TABLE["broadcast_to"], (x,), {"shape": shape})), params)
     if isinstance(condition, Sparse) and isinstance(x, Sparse):
-        kept = np.broadcast_to(read(condition, x.pattern, shape), x.entries.shape) != negated
-        return stored_selection(kept, x, lambda: np.broadcast_to(to_strided(condition), shape) != negated)
-    chosen = np.broadcast_to(np.asarray(to_strided(condition), bool), shape)
+        entry_mask = np.broadcast_to(read(condition, x.pattern, shape), x.entries.shape) != negated
+        return stored_selection(
+            entry_mask, x, lambda: np.broadcast_to(to_strided(condition), shape) != negated
+        )
+    mask = np.broadcast_to(np.asarray(to_strided(condition), bool), shape)
     if negated:
-        chosen = np.logical_not(chosen)
+        mask = np.logical_not(mask)
     if isinstance(x, Sparse):
-        return stored_selection(read(chosen, x.pattern, shape), x, lambda: chosen)
-    kept = chosen[x.mask]
-    return Packed(x.mask, x.values) if kept.all() else Packed(x.mask & chosen, x.values[kept])
+        return stored_selection(read(mask, x.pattern, shape), x, lambda: mask)
+    entry_mask = mask[x.mask]
+    return Packed(x.mask, x.values) if entry_mask.all() else Packed(x.mask & mask, x.values[entry_mask])
 
 
 @register("values_at", Bracket)
 def values_at(op: Op, values: Values, params: Params) -> Any:
     """Entries of a selection at a pattern, and where they are held."""
     (x,) = values
-    own, out = x.without_values(), run(op, (x.values,), params)
+    condition, out = x.without_values(), run(op, (x.values,), params)
 
     def there() -> Any:
-        return to_strided(select(run(op, (ARRAYS.there(own),), params)))
+        return to_strided(select(run(op, (ARRAYS.there(condition),), params)))
 
-    return ARRAYS.under(out, [ARRAYS.held(own, there, x.is_made)], x.is_made)
+    return ARRAYS.under(out, [ARRAYS.held(condition, there, x.is_made)], x.is_made)
 
 
 @register("from_values", Bracket)
@@ -103,8 +105,8 @@ def from_values(_op: Op, values: Values, params: Params) -> Any:
     """Of a selection among entries, those alone are stored, and nothing but these is held."""
     (x,) = values
     pattern = params["pattern"]
-    kept, chosen = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
-    return stored_selection(kept.entries, chosen, lambda: to_strided(kept))
+    condition, selection = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
+    return stored_selection(condition.entries, selection, lambda: to_strided(condition))
 
 
 @register("overwritten", Sparse)
@@ -119,8 +121,8 @@ def in_notation(op: Op, values: Values, params: Params) -> Any:
     """A derivative in index notation that is linear in the selection, as it is carried out eagerly."""
     from iverson.te.ops.operator import expression_of
 
-    own = expression_of(op)
-    if own is None or not own.linear or type(values[0]) not in (Bracket, Box):
+    expression = expression_of(op)
+    if expression is None or not expression.linear or type(values[0]) not in (Bracket, Box):
         return NotImplemented
-    made = own.applied(tuple(map(make_handle, (values[0], *map(select, values[1:])))), params)
-    return tuple(map(value_of, made)) if op.multiple else value_of(made)
+    results = expression.applied(tuple(map(make_handle, (values[0], *map(select, values[1:])))), params)
+    return tuple(map(value_of, results)) if op.multiple else value_of(results)

@@ -106,14 +106,14 @@ def moved(N: Namespace, op: Op, values: Values, params: Params, _need: Entries =
     if image is None or not image.size:
         return N.zero(out.shape, out.dtype)
     inside = INSIDE.get(op.name)
-    own = inside(region, x.shape, image, **params) if inside is not None else None
-    wanted, within = own or (Region.full(x.shape), params)
-    if wanted is region:
+    restriction = inside(region, x.shape, image, **params) if inside is not None else None
+    source_region, within = restriction or (Region.full(x.shape), params)
+    if source_region is region:
         inner = inner_of(x)
-    elif region.intersect(wanted) == wanted:
-        inner = read(N, x, wanted)
+    elif region.intersect(source_region) == source_region:
+        inner = read(N, x, source_region)
     else:
-        return placed(N, out.shape, image, N.around(op, x, wanted, within or {}, image))
+        return placed(N, out.shape, image, N.around(op, x, source_region, within or {}, image))
     return placed(N, out.shape, image, inner if within is None else through(N, op, (inner,), within))
 
 
@@ -136,8 +136,8 @@ def summed(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
 def _added_up(N: Namespace, op: Op, x: Value, params: Params) -> Value:
     if type(x) is not Bracket:
         return N.bind(op, (x,), params)
-    own = x.without_values()
-    there = N.later(lambda: N.ops.any(N.there(own), **params))
+    condition = x.without_values()
+    there = N.later(lambda: N.ops.any(N.there(condition), **params))
     return Bracket(N.bind(op, (N.select(x),), params), there, is_made=True)
 
 
@@ -156,16 +156,18 @@ def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Ent
     )
 
 
-def _counted(N: Namespace, op: Op, x: Value, others: Values, params: Params) -> Value:
+def _counted(N: Namespace, op: Op, x: Value, indices: Values, params: Params) -> Value:
     """Sums of what is held of a value in no box; held where the op, of ones, counts any term."""
-    own = x.without_values() if type(x) is Bracket else None
+    selection = x.without_values() if type(x) is Bracket else None
     shape = x.shape
 
     def there() -> Value:
-        ones = N.true(shape) if own is None else N.everywhere(own)
-        return N.ops.greater(N.bind(op, (N.ops.astype(ones, dtype=np.dtype(np.float32)), *others), params), 0)
+        mask = N.true(shape) if selection is None else N.everywhere(selection)
+        return N.ops.greater(
+            N.bind(op, (N.ops.astype(mask, dtype=np.dtype(np.float32)), *indices), params), 0
+        )
 
-    return Bracket(N.bind(op, (N.select(x), *others), params), N.later(there), is_made=True)
+    return Bracket(N.bind(op, (N.select(x), *indices), params), N.later(there), is_made=True)
 
 
 def scattered(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
@@ -270,10 +272,10 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
         return NotImplemented
     out = N.aval(op, values, params)
     places: Any = op.entry_map
-    wanted = region_read(need, out.shape)
+    need_region = region_read(need, out.shape)
     spans = [places.image_of(Region.full(x.shape), k, params) for k, x in enumerate(values)]
     regions = [
-        (places.image_of(region_of(x), k, params) if is_partial(x) else span).intersect(wanted)
+        (places.image_of(region_of(x), k, params) if is_partial(x) else span).intersect(need_region)
         for k, (x, span) in enumerate(zip(values, spans, strict=True))
     ]
     read_of = [k for k, x in enumerate(values) if regions[k].size and not N.is_zero(x)]
@@ -285,10 +287,10 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
     selects = Bracket in map(type, values)
     pieces = []
     for k in range(read_of[0], read_of[-1] + 1):
-        x, own = values[k], places.origin(spans[k].intersect(around), k, params)
+        x, source_region = values[k], places.origin(spans[k].intersect(around), k, params)
         if selects:
             x = N.as_selection(x)  # what is outside of a box is not held
-        pieces.append(read(N, x, own))
+        pieces.append(read(N, x, source_region))
     pieces[0] = in_dtype(N, pieces[0], out.dtype, pieces[1:])
     if len(pieces) == 1:
         return placed(N, out.shape, around, _in_shape(N, pieces[0], around.shape))
@@ -304,13 +306,13 @@ def end_to_end(N: Namespace, op: Op, pieces: Values, params: Params) -> Value:
     out = N.bind(op, [x.values if type(x) is Bracket else x for x in entries], params)
     if Bracket not in map(type, pieces):
         return out
-    own = [_everywhere(N, x) for x in pieces]
+    conditions = [_everywhere(N, x) for x in pieces]
 
     def there() -> Value:
-        return N.bind(op, [condition() for condition in own], params)
+        return N.bind(op, [condition() for condition in conditions], params)
 
-    made = [x.is_made for x in pieces if type(x) is Bracket]
-    return N.held(out, there, False if False in made else None if None in made else True)
+    made_flags = [x.is_made for x in pieces if type(x) is Bracket]
+    return N.held(out, there, False if False in made_flags else None if None in made_flags else True)
 
 
 def _everywhere(N: Namespace, x: Value) -> Callable[[], Value]:

@@ -35,8 +35,8 @@ def product(N: Namespace, op: Op, values: Values, params: Params, need: Entries 
         a, b = (everything(N, x) if type(x) is Bracket else x for x in values)
         return _multiplied(N, op, a, b, params)
     out = N.aval(op, values, params)
-    wanted = region_read(need, out.shape)
-    region, of_a, of_b = factors(region_of(a), region_of(b), (a.shape, b.shape), out.shape, wanted)
+    need_region = region_read(need, out.shape)
+    region, of_a, of_b = factors(region_of(a), region_of(b), (a.shape, b.shape), out.shape, need_region)
     if not region.size or not of_a.size:
         return N.zero(out.shape, out.dtype)
     inner = _multiplied(N, op, read(N, a, of_a), read(N, b, of_b), params)
@@ -50,8 +50,8 @@ def _multiplied(N: Namespace, op: Op, a: Value, b: Value, params: Params) -> Val
     out, is_made = N.product(op, a, b, params)
     if is_made is None:
         return out
-    own = [x.without_values() if type(x) is Bracket else x for x in (a, b)]
-    return Bracket(out, N.later(lambda: _with_terms(N, own[0], own[1], out.shape)), is_made=is_made)
+    operands = [x.without_values() if type(x) is Bracket else x for x in (a, b)]
+    return Bracket(out, N.later(lambda: _with_terms(N, operands[0], operands[1], out.shape)), is_made=is_made)
 
 
 def _with_terms(N: Namespace, a: Value, b: Value, shape: Shape) -> Value:
@@ -75,11 +75,11 @@ def sampled(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
     if Bracket not in map(type, pair) or any(len(x.shape) != 2 for x in pair):
         return NotImplemented
     out = N.bind(op, [N.select(x) for x in values], params)
-    own = {k: x.without_values() for k, x in enumerate(pair) if type(x) is Bracket}
+    selections = {k: x.without_values() for k, x in enumerate(pair) if type(x) is Bracket}
 
     def there() -> Value:
         lines = []
-        for k, x in own.items():
+        for k, x in selections.items():
             line = N.ops.any(N.everywhere(everything(N, x)), axis=(1 - k,), keepdims=False)
             lines.append(N.ops.gather(line, at[k] if at else N.along(params["pattern"], k), axes=(0,)))
         return N.ops.reshape(reduce(N.ops.logical_and, lines), shape=out.shape)
@@ -95,8 +95,8 @@ def factors(
     rows = max(of_a.start[-2], wanted.start[-2]), min(of_a.stop[-2], wanted.stop[-2])
     columns = max(of_b.start[-1], wanted.start[-1]), min(of_b.stop[-1], wanted.stop[-1])
     batch = Region(wanted.start[:-2], wanted.stop[:-2])
-    for own, shape in zip((of_a, of_b), shapes, strict=True):
-        lead = Region(own.start[:-2], own.stop[:-2])
+    for region, shape in zip((of_a, of_b), shapes, strict=True):
+        lead = Region(region.start[:-2], region.stop[:-2])
         batch = batch.intersect(lead.broadcast(shape[:-2], out[:-2]))
 
     def matrices(lead: Region, first: tuple[int, int], second: tuple[int, int]) -> Region:

@@ -39,18 +39,18 @@ def bracket(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
     if not is_partial(x):
         return _among(N, Bracket(x, N.fitted(N.plain(condition), x.shape), negated), x)
     region, inner = region_of(x), inner_of(x)
-    chosen = N.fitted(N.plain(read(N, condition, region)), region.shape)
-    return placed(N, x.shape, region, _among(N, Bracket(inner, chosen, negated), inner))
+    mask = N.fitted(N.plain(read(N, condition, region)), region.shape)
+    return placed(N, x.shape, region, _among(N, Bracket(inner, mask, negated), inner))
 
 
-def _among(N: Namespace, chosen: Bracket, x: Value) -> Value:
+def _among(N: Namespace, selection: Bracket, x: Value) -> Value:
     """A selection of a plain value, or among what another selection of the same shape leaves."""
     if type(x) is not Bracket:
-        return N.under(x, [chosen], False)
+        return N.under(x, [selection], False)
     if x.is_lazy and x.is_made is not False:  # a select costs less than the condition
-        values = N.select(Bracket(N.select(x), chosen.condition, chosen.negated))
-        return N.under(values, [x, chosen], True)
-    return N.under(x.values, [x, chosen], False)
+        values = N.select(Bracket(N.select(x), selection.condition, selection.negated))
+        return N.under(values, [x, selection], True)
+    return N.under(x.values, [x, selection], False)
 
 
 def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
@@ -74,15 +74,15 @@ def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: En
 
 def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
     """Entries of a selection that a mask, or a pattern, picks; a zero that the op fills in counts as held."""
-    x, *others = values[0], *map(N.plain, values[1:])
+    x, *masks = values[0], *map(N.plain, values[1:])
     x = everything(N, N.as_selection(x))
     if type(x) is not Bracket:
         return NotImplemented
 
     def move(there: Value) -> Value:
-        return N.ops.logical_not(N.bind(op, (N.ops.logical_not(there), *others), params))
+        return N.ops.logical_not(N.bind(op, (N.ops.logical_not(there), *masks), params))
 
-    return N.moved(x, N.bind(op, (x.values, *others), params), move)
+    return N.moved(x, N.bind(op, (x.values, *masks), params), move)
 
 
 def unpacked(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:

@@ -162,10 +162,10 @@ class Namespace(ABC):
         """Values under the conditions of several selections."""
         if not is_made and all(t.is_lazy and t.is_made is not False for t in terms):
             is_made = None
-        first, *others = own = terms if is_made is False else [t.without_values() for t in terms]
-        if all(self.same(first, t) for t in others):
+        first, *remaining = selections = terms if is_made is False else [t.without_values() for t in terms]
+        if all(self.same(first, t) for t in remaining):
             return first.of(values, is_made)
-        return self.held(values, lambda: reduce(self.ops.logical_and, map(self.there, own)), is_made)
+        return self.held(values, lambda: reduce(self.ops.logical_and, map(self.there, selections)), is_made)
 
     def held(self, values: Value, there: Callable[[], Value], is_made: bool | None) -> Bracket:
         """Values where a condition holds, which may wait until somebody asks if nothing is to be selected."""
@@ -173,8 +173,8 @@ class Namespace(ABC):
 
     def moved(self, x: Bracket, values: Value, move: Callable[[Value], Value]) -> Bracket:
         """Values that were moved, and their condition, as it is for each entry, moved along."""
-        own = x.without_values()
-        return self.held(values, lambda: move(self.everywhere(own)), x.is_made)
+        condition = x.without_values()
+        return self.held(values, lambda: move(self.everywhere(condition)), x.is_made)
 
 
 def is_partial(x: Value) -> bool:
@@ -218,9 +218,9 @@ def placed(N: Namespace, shape: Shape, region: Region, inner: Value) -> Value:
     if region.covers(shape):
         return inner
     if type(inner) is Bracket:
-        whole = inner.mapped(Box(shape, region, values), lambda c: Box(shape, region, c))
-        whole.turned = inner.turned
-        return whole
+        result = inner.mapped(Box(shape, region, values), lambda c: Box(shape, region, c))
+        result.turned = inner.turned
+        return result
     return Box(shape, region, inner)
 
 
@@ -233,13 +233,13 @@ def part_of(N: Namespace, x: Value, wanted: Region) -> Value:
     """A value in a region of it: plain, a selection, or zero."""
     if N.is_zero(x):
         return N.zero(wanted.shape, x.dtype)
-    own = region_of(x)
-    if own == wanted and is_partial(x):
+    x_region = region_of(x)
+    if x_region == wanted and is_partial(x):
         return inner_of(x)
-    common = own.intersect(wanted)
+    common = x_region.intersect(wanted)
     if not common.size:
         return N.zero(wanted.shape, x.dtype)
-    inner = _cut(N, inner_of(x), common.within(own))
+    inner = _cut(N, inner_of(x), common.within(x_region))
     return inner if common == wanted else _embedded(N, inner, common.within(wanted), wanted.shape)
 
 
@@ -274,19 +274,19 @@ def in_dtype(N: Namespace, x: Value, dtype: Any, others: Values = ()) -> Value:
 
 def through(N: Namespace, op: Op, values: Values, params: Params) -> Value:
     """An op that moves entries of its first operand, which is in no box: its condition moves along."""
-    x, *others = values
+    x, *arguments = values
     if op.name == "index_basic" and reads_everything(params["key"], x.shape):
         return x
     if type(x) is not Bracket:
         return N.bind(op, values, params)
     if op.name == "broadcast_to":
         return stretched(N, x, params["shape"])
-    out = N.bind(op, (x.values, *others), params)
+    out = N.bind(op, (x.values, *arguments), params)
     if op.name == "permute_dims":
-        turned = x.mapped(out, lambda condition: N.bind(op, (condition,), params))
-        turned.turned = None if x.is_made else (x, tuple(params["axes"]))
-        return turned
-    return N.moved(x, out, lambda there: N.bind(op, (there, *others), params))
+        transposed = x.mapped(out, lambda condition: N.bind(op, (condition,), params))
+        transposed.turned = None if x.is_made else (x, tuple(params["axes"]))
+        return transposed
+    return N.moved(x, out, lambda there: N.bind(op, (there, *arguments), params))
 
 
 def stretched(N: Namespace, x: Bracket, shape: Shape) -> Bracket:
