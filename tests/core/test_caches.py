@@ -76,7 +76,7 @@ COVERED: dict[str, str] = {
     "shapes, strides and dtypes of views": "codegen.programs.step_builders._products",
     # --- of types and structures ---
     "the name and family of the op and the types of its operands, forgotten when a kernel is registered": """
-        kernels.kernel_registry._found""",
+        kernels.kernel_registry._kernels_by_types""",
     "the op, types and dtypes of its operands, and numbers with types and signs": """
         kernels.sparse.sparse_elementwise._known_bounding""",
     "structures whose keys are names, of which equal ones are the same": """
@@ -85,7 +85,7 @@ COVERED: dict[str, str] = {
     "entries of index arrays": """
         transforms.jacobians.sparse_jacobian._plans""",
     # --- of objects ---
-    "the array itself, while it lives, where nobody can write to it": "layouts.segment_numbers._known",
+    "the array itself, while it lives, where nobody can write to it": "layouts.segment_numbers._starts_by_id",
     "the name of a pattern that was pickled, which no other has, while it lives": "layouts.pattern._by_name",
     "what follows from a pattern, which never changes: by all else, and other patterns themselves": """
         layouts.coo.CooPattern layouts.pattern.Pattern""",

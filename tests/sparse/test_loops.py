@@ -162,7 +162,7 @@ def test_where_segments_start_is_kept_for_numbers_that_nobody_writes_to():
     kept = segment_starts(ids, 5)
     assert segment_starts(ids, 5) is kept
     assert kept.tolist() == [0, 1, 2, 3, 4, 4]
-    known, key = segment_numbers._known, id(ids)
+    known, key = segment_numbers._starts_by_id, id(ids)
     assert key in known
     del ids
     assert key not in known

@@ -22,16 +22,16 @@ def diagonal(pattern: Pattern) -> Pattern:
     """The matrices of a batch along the diagonal of one, of shape (batch * rows, batch * columns)."""
     if pattern.ndim == 2:
         return pattern
-    found: Pattern = pattern.once("diagonal", lambda: _diagonal(pattern))
-    return found
+    matrix: Pattern = pattern.once("diagonal", lambda: _diagonal(pattern))
+    return matrix
 
 
 def stacked(pattern: Pattern) -> Pattern:
     """The matrices of a batch below each other, of shape (batch * rows, columns)."""
     if pattern.ndim == 2:
         return pattern
-    found: Pattern = pattern.once("stacked", lambda: _stacked(pattern))
-    return found
+    matrix: Pattern = pattern.once("stacked", lambda: _stacked(pattern))
+    return matrix
 
 
 def from_diagonal(pattern: CompressedPattern, shape: Shape) -> CompressedPattern:
@@ -42,59 +42,59 @@ def from_diagonal(pattern: CompressedPattern, shape: Shape) -> CompressedPattern
 
 def of_all(pattern: Pattern, size: int) -> Pattern:
     """A pattern for each of some examples, along a new first axis: in COO, example after example."""
-    found: Pattern = pattern.once(("of_all", size), lambda: _of_all(pattern, size))
-    return found
+    batch: Pattern = pattern.once(("of_all", size), lambda: _of_all(pattern, size))
+    return batch
 
 
 def _of_all(pattern: Pattern, size: int) -> Pattern:
-    own = pattern.coordinates
+    coordinates = pattern.coordinates
     dtype = index_dtype(size, *pattern.shape)
-    indices = np.empty((1 + len(own), size, pattern.count), dtype)
+    indices = np.empty((1 + len(coordinates), size, pattern.count), dtype)
     indices[0] = np.arange(size, dtype=dtype)[:, None]
-    indices[1:] = own[:, None]
+    indices[1:] = coordinates[:, None]
     return CooPattern((size, *pattern.shape), indices.reshape(len(indices), -1), pattern.distinct or None)
 
 
 def each(pattern: Pattern) -> Pattern | None:
     """The pattern that all examples along the first axis are stored on, in the layout of theirs where that
     suits it; None where they differ, or entries are stored twice."""
-    found: tuple[Pattern | None] = pattern.once("each", lambda: (_each(pattern),))
-    return found[0]
+    result: tuple[Pattern | None] = pattern.once("each", lambda: (_each(pattern),))
+    return result[0]
 
 
 def _each(pattern: Pattern) -> Pattern | None:
-    size, *own = pattern.shape
-    if not own or not size or pattern.count % size or not pattern.distinct:
+    size, *shape = pattern.shape
+    if not shape or not size or pattern.count % size or not pattern.distinct:
         return None
-    keys = pattern.sorted[0].reshape(size, -1) - np.arange(size)[:, None] * prod(own)
-    if bool((keys != keys[0]).any()) or bool((keys[0] < 0).any()) or bool((keys[0] >= prod(own)).any()):
+    keys = pattern.sorted[0].reshape(size, -1) - np.arange(size)[:, None] * prod(shape)
+    if bool((keys != keys[0]).any()) or bool((keys[0] < 0).any()) or bool((keys[0] >= prod(shape)).any()):
         return None
-    made = CooPattern.of_keys(keys[0], tuple(own), pattern.index_dtype)
-    return conversion.like(made.value(np.zeros(made.count, bool)), pattern).pattern  # type: ignore[no-any-return]
+    example = CooPattern.of_keys(keys[0], tuple(shape), pattern.index_dtype)
+    return conversion.like(example.value(np.zeros(example.count, bool)), pattern).pattern  # type: ignore[no-any-return]
 
 
 def entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
     """The pattern of all entries, slice after slice, of slices of these extents that a pattern stores."""
     if not dense:
         return pattern
-    found = follows(("entries of slices", dense), partial(_entries_of_slices, dense=dense), pattern)
-    assert found is not None
-    return found
+    result = follows(("entries of slices", dense), partial(_entries_of_slices, dense=dense), pattern)
+    assert result is not None
+    return result
 
 
 def _entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
     def make() -> Pattern:
-        held = pattern.value(np.ones((pattern.count, *dense), bool))
-        return conversion.with_sparse_axes(held, len(held.shape)).pattern  # type: ignore[no-any-return]
+        value = pattern.value(np.ones((pattern.count, *dense), bool))
+        return conversion.with_sparse_axes(value, len(value.shape)).pattern  # type: ignore[no-any-return]
 
-    found: Pattern = pattern.once(("entries of slices", dense), make)
-    return found
+    result: Pattern = pattern.once(("entries of slices", dense), make)
+    return result
 
 
 def in_layout(pattern: Pattern, like: Pattern) -> tuple[Pattern, Array | None]:
     """A COO pattern in the layout of another, if that suits it, and the order its entries have there."""
-    made = conversion.like(pattern.value(np.arange(pattern.count)), like)
-    return made.pattern, None if made.pattern is pattern else made.entries
+    value = conversion.like(pattern.value(np.arange(pattern.count)), like)
+    return value.pattern, None if value.pattern is pattern else value.entries
 
 
 def _diagonal(pattern: Pattern) -> Pattern:

@@ -39,17 +39,17 @@ def convert(value: Any, layout: str, blocksize: Blocks = None, dense_dim: int | 
         dense_dim = dense_axes(value.pattern, value.shape, layout) if isinstance(value, Sparse) else 0
     axes = rank - dense_dim
     if unfit := target.unfit(value.shape[:axes], blocksize):  # loops over entries trust what they are given
-        got = f"shape {value.shape[:axes]}" + (f", then {dense_dim} dense axes," if dense_dim else "")
-        raise ShapeError("to_layout", "x", got=f"{got} for layout '{layout}'", expected=unfit)
+        description = f"shape {value.shape[:axes]}" + (f", then {dense_dim} dense axes," if dense_dim else "")
+        raise ShapeError("to_layout", "x", got=f"{description} for layout '{layout}'", expected=unfit)
     if target.kind is np.ndarray:
         return strided_of(value)
-    held: Sparse = value if isinstance(value, Sparse) else to_coo(value)
-    held = with_dense_axes(coalesced(with_sparse_axes(held, axes)), axes)
-    if type(held) is target.kind and held.pattern.blocksize == blocksize:
-        return held
+    sparse_value: Sparse = value if isinstance(value, Sparse) else to_coo(value)
+    sparse_value = with_dense_axes(coalesced(with_sparse_axes(sparse_value, axes)), axes)
+    if type(sparse_value) is target.kind and sparse_value.pattern.blocksize == blocksize:
+        return sparse_value
     from_coo = target.from_coo
     assert from_coo is not None
-    return from_coo(held if isinstance(from_coo, ByPattern) else to_coo(held), blocksize)
+    return from_coo(sparse_value if isinstance(from_coo, ByPattern) else to_coo(sparse_value), blocksize)
 
 
 def to_coo(value: Any) -> Any:
@@ -59,13 +59,13 @@ def to_coo(value: Any) -> Any:
         return layout.to_coo(value)
     if isinstance(value, Sparse):
         return converted(value.pattern, "coo")[0].value(value.entries)
-    found = layout.stored(value)
-    if found is None or not value.shape:
+    parts = layout.stored(value)
+    if parts is None or not value.shape:
         return of_nonzeros(layout.to_strided(value))
-    index = np.nonzero(found[0]) if isinstance(found[0], np.ndarray) else found[0]
+    index = np.nonzero(parts[0]) if isinstance(parts[0], np.ndarray) else parts[0]
     if any(isinstance(i, slice) for i in index):
         return of_nonzeros(layout.to_strided(value))
-    return CooPattern.of_indices(index, value.shape[: len(index)]).value(found[1])
+    return CooPattern.of_indices(index, value.shape[: len(index)]).value(parts[1])
 
 
 def dense_axes(pattern: Pattern, shape: Shape, layout: str) -> int:
@@ -88,8 +88,8 @@ def with_dense_axes(value: Sparse, count: int) -> Any:
     keys, at = np.unique(slices, return_inverse=True)
     entries = np.zeros((keys.size, prod(inner), *value.dense_shape), value.dtype)
     entries[at, within] = value.entries
-    made = CooPattern.of_keys(keys, lead, pattern.index_dtype)
-    return made.value(entries.reshape(keys.size, *inner, *value.dense_shape))
+    coo = CooPattern.of_keys(keys, lead, pattern.index_dtype)
+    return coo.value(entries.reshape(keys.size, *inner, *value.dense_shape))
 
 
 def with_sparse_axes(value: Sparse, count: int) -> Any:
@@ -143,8 +143,8 @@ def nonzero_indices(value: Any) -> tuple[Array, ...]:
         return np.nonzero(strided_of(value))
     value = coalesced(with_sparse_axes(value, len(value.shape)))
     keys, order = value.pattern.sorted
-    found = coordinates_of(keys[value.entries[order] != 0], value.shape)
-    return tuple(found)
+    indices = coordinates_of(keys[value.entries[order] != 0], value.shape)
+    return tuple(indices)
 
 
 def from_strided(x: Array, layout: str, blocks: Blocks = None, sparse_axes: int | None = None) -> Any:

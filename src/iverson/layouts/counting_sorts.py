@@ -47,10 +47,10 @@ def _wide(args: Any, half: Any) -> Any:
     return [a.astype(np.float32) if getattr(a, "dtype", None) == half else a for a in args]
 
 
-def _narrowed(found: Any, half: Any) -> Any:
-    if type(found) is tuple:
-        return tuple([_narrowed(x, half) for x in found])
-    return found.astype(half) if getattr(found, "dtype", None) == np.float32 else found
+def _narrowed(result: Any, half: Any) -> Any:
+    if type(result) is tuple:
+        return tuple([_narrowed(x, half) for x in result])
+    return result.astype(half) if getattr(result, "dtype", None) == np.float32 else result
 
 
 def taken(entries: Array, at: Any) -> Array:
@@ -59,8 +59,8 @@ def taken(entries: Array, at: Any) -> Array:
     What is not in order in memory ``take`` would copy first, all of it.
     """
     indexed = entries.ndim == 1 or isinstance(at, slice) or not entries.flags.c_contiguous
-    found: Array = entries[at] if indexed else entries.take(at, axis=0)
-    return found
+    result: Array = entries[at] if indexed else entries.take(at, axis=0)
+    return result
 
 
 def worth_counting(count: int, *extents: int) -> bool:
@@ -78,12 +78,12 @@ def in_order(keys: Array) -> tuple[Array, Array]:
     if not keys.size or int(keys.max()) >> (63 - bits):
         order = np.argsort(keys, kind="stable")
         return keys[order], order
-    both = np.left_shift(keys, bits, dtype=np.int64)
-    both |= np.arange(keys.size)
-    both.sort()
-    order = both & ((1 << bits) - 1)
-    both >>= bits
-    return both, order
+    combined = np.left_shift(keys, bits, dtype=np.int64)
+    combined |= np.arange(keys.size)
+    combined.sort()
+    order = combined & ((1 << bits) - 1)
+    combined >>= bits
+    return combined, order
 
 
 #: A pass that moves entries with their indices: ``take(indptr, indices, entries)``.
@@ -101,8 +101,8 @@ def carried(
     if entries.ndim > 1:
         starts, along, at = take(indptr, indices, np.arange(indices.size))
         return starts, along, entries.take(at, axis=0), lambda: at
-    found = take(indptr, indices, np.ascontiguousarray(entries))
-    return *found, cache(lambda: take(indptr, indices, np.arange(indices.size))[2])
+    arrays = take(indptr, indices, np.ascontiguousarray(entries))
+    return *arrays, cache(lambda: take(indptr, indices, np.arange(indices.size))[2])
 
 
 def turned(n: int, m: int, indptr: Array, indices: Array, entries: Array) -> tuple[Array, Array, Array]:
@@ -120,8 +120,8 @@ def in_blocks(
     count = loops().csr_count_blocks(n, m, r, c, indptr, indices)
     starts, along = np.empty(n // r + 1, indptr.dtype), np.empty(count, indices.dtype)
     out = np.zeros((count, r, c), entries.dtype)
-    given = indptr, indices, np.ascontiguousarray(entries)
-    loops().csr_tobsr(n, m, r, c, *given, starts, along, out.ravel())
+    rows = indptr, indices, np.ascontiguousarray(entries)
+    loops().csr_tobsr(n, m, r, c, *rows, starts, along, out.ravel())
     loops().bsr_sort_indices(n // r, m // c, r, c, starts, along, out.ravel())
     return starts, along, out
 
@@ -141,26 +141,26 @@ def compressed(n: int, m: int, across: Array, along: Array) -> tuple[Array, Arra
     order = np.empty(across.size, np.int64)
     across, along = np.ascontiguousarray(across), np.ascontiguousarray(along)
     loops().coo_tocsr(m, n, across.size, along, across, np.arange(across.size), starts, lines, order)
-    made = np.empty(n + 1, across.dtype), np.empty_like(across), np.empty_like(order)
-    loops().csr_tocsc(m, n, starts, lines, order, *made)
-    return made
+    result = np.empty(n + 1, across.dtype), np.empty_like(across), np.empty_like(order)
+    loops().csr_tocsc(m, n, starts, lines, order, *result)
+    return result
 
 
 def starts_of(lines: Array, count: int) -> Array:
     """The start of each of ``count`` lines; ``lines`` : the line of each entry, in increasing order."""
-    found = np.zeros(count + 1, lines.dtype)
-    np.cumsum(np.bincount(lines, minlength=count), out=found[1:])
-    return found
+    starts = np.zeros(count + 1, lines.dtype)
+    np.cumsum(np.bincount(lines, minlength=count), out=starts[1:])
+    return starts
 
 
 def starts_at(lines: Array, changed: Array, count: int) -> Array:
     """See `starts_of`; ``changed`` : a mask of the entries whose next entry is of another line."""
-    found = np.zeros(count + 1, lines.dtype)
+    starts = np.zeros(count + 1, lines.dtype)
     last = np.flatnonzero(changed)
-    found[lines[last] + 1] = last + 1
+    starts[lines[last] + 1] = last + 1
     if lines.size:
-        found[int(lines[-1]) + 1 :] = lines.size
-    return np.maximum.accumulate(found, out=found)
+        starts[int(lines[-1]) + 1 :] = lines.size
+    return np.maximum.accumulate(starts, out=starts)
 
 
 def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
@@ -174,14 +174,14 @@ def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array
         np.empty(size, first[1].dtype),
         np.empty(size, np.int8),
     )
-    own = np.empty(first[1].size, np.int8), np.empty(second[1].size, np.int8)
-    own[0].fill(1)
-    own[1].fill(2)
-    loops().csr_plus_csr(n, m, *first, own[0], *second, own[1], starts, indices, code)
-    held = int(starts[-1])
+    codes = np.empty(first[1].size, np.int8), np.empty(second[1].size, np.int8)
+    codes[0].fill(1)
+    codes[1].fill(2)
+    loops().csr_plus_csr(n, m, *first, codes[0], *second, codes[1], starts, indices, code)
+    count = int(starts[-1])
     # A copy where much would be held in vain.
-    indices = indices[:held] if 4 * held > 3 * size else indices[:held].copy()
-    return starts, indices, code[:held]
+    indices = indices[:count] if 4 * count > 3 * size else indices[:count].copy()
+    return starts, indices, code[:count]
 
 
 def met(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
@@ -192,29 +192,29 @@ def met(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
     size = min(first[1].size, second[1].size)
     # Half the memory to move, wherever it holds the positions.
     dtype = np.int32 if first[1].size < 2**31 - 1 else np.int64
-    made = np.empty(n + 1, first[0].dtype), np.empty(size, first[1].dtype), np.empty(size, dtype)
+    result = np.empty(n + 1, first[0].dtype), np.empty(size, first[1].dtype), np.empty(size, dtype)
     # Entries of a product: SciPy leaves out those that are 0.
-    given = (*first, np.arange(1, first[1].size + 1, dtype=dtype), *second, np.ones(second[1].size, dtype))
-    loops().csr_elmul_csr(n, m, *given, *made)
-    starts, indices, at = made
-    held = int(starts[-1])
-    return starts, indices[:held].copy(), at[:held] - np.int64(1)
+    operands = (*first, np.arange(1, first[1].size + 1, dtype=dtype), *second, np.ones(second[1].size, dtype))
+    loops().csr_elmul_csr(n, m, *operands, *result)
+    starts, indices, at = result
+    count = int(starts[-1])
+    return starts, indices[:count].copy(), at[:count] - np.int64(1)
 
 
 def box(
     n: int, m: int, indptr: Array, indices: Array, entries: Array, ends: tuple[int, int, int, int]
 ) -> tuple[Array, Array, Array]:
     """Of n lines with indices below m, the lines from one to another and the indices from one to another."""
-    found: tuple[Array, Array, Array] = loops().get_csr_submatrix(n, m, indptr, indices, entries, *ends)
-    return found
+    result: tuple[Array, Array, Array] = loops().get_csr_submatrix(n, m, indptr, indices, entries, *ends)
+    return result
 
 
 @lru_cache(maxsize=4)
 def numbered(count: int, dtype: Any) -> Array:
     """1, 2, ... count, for loops that carry the positions of entries: most calls are of few sizes."""
-    found = np.arange(1, count + 1, dtype=dtype)
-    found.flags.writeable = False
-    return found
+    numbers = np.arange(1, count + 1, dtype=dtype)
+    numbers.flags.writeable = False
+    return numbers
 
 
 @_in_single
@@ -241,12 +241,12 @@ def chosen_across(n: int, m: int, indptr: Array, indices: Array, chosen: Array) 
     The third is the position of each: the pass and the sort take longer than to read the entries then.
     """
     starts, ends = np.empty_like(indptr), np.zeros(m, indptr.dtype)
-    wanted = chosen.astype(indices.dtype)
-    loops().csr_column_index1(wanted.size, wanted, n, m, indptr, indices, ends, starts)
+    selection = chosen.astype(indices.dtype)
+    loops().csr_column_index1(selection.size, selection, n, m, indptr, indices, ends, starts)
     along, at = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], np.int64)
     order = in_order(chosen)[1].astype(indices.dtype, copy=False)
     loops().csr_column_index2(order, ends, indices.size, indices, numbered(indices.size, at.dtype), along, at)
-    if bool((wanted[1:] < wanted[:-1]).any()):
+    if bool((selection[1:] < selection[:-1]).any()):
         loops().csr_sort_indices(n, starts, along, at)
     at -= 1
     return starts, along, at
@@ -255,19 +255,19 @@ def chosen_across(n: int, m: int, indptr: Array, indices: Array, chosen: Array) 
 @_in_single
 def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array, at: Any) -> Array:
     """The entries of lines at given lines and indices; 0 where there is none."""
-    found = np.zeros(at[0].size, values.dtype)
+    result = np.zeros(at[0].size, values.dtype)
     lines, along = (np.ascontiguousarray(a, indptr.dtype) for a in at)
-    given = indptr, indices, np.ascontiguousarray(values), lines.size, lines, along, found
-    loops().csr_sample_values(*shape, *given)
-    return found
+    arguments = indptr, indices, np.ascontiguousarray(values), lines.size, lines, along, result
+    loops().csr_sample_values(*shape, *arguments)
+    return result
 
 
 def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Array:
     """Positions, from 1, of the entries on a diagonal of n lines with indices below m; 0 if not stored."""
     dtype = np.int32 if indices.size < 2**31 - 1 else np.int64
-    found = np.zeros(max(min(n + min(offset, 0), m - max(offset, 0)), 0), dtype)
-    loops().csr_diagonal(offset, n, m, indptr, indices, numbered(indices.size, dtype), found)
-    return found
+    positions = np.zeros(max(min(n + min(offset, 0), m - max(offset, 0)), 0), dtype)
+    loops().csr_diagonal(offset, n, m, indptr, indices, numbered(indices.size, dtype), positions)
+    return positions
 
 
 @_in_single
@@ -313,17 +313,17 @@ def added_rows(count: int, rows: Array, entries: Array) -> Array:
     width = prod(entries.shape[1:])
     out = np.zeros((count, width), entries.dtype)
     at = np.arange(rows.size + 1), rows.astype(np.int64, copy=False)
-    given = *at, np.ones(rows.size, out.dtype), np.ascontiguousarray(entries).ravel(), out.ravel()
+    operands = *at, np.ones(rows.size, out.dtype), np.ascontiguousarray(entries).ravel(), out.ravel()
     if width == 1:
-        loops().csc_matvec(count, rows.size, *given)
+        loops().csc_matvec(count, rows.size, *operands)
     elif width:
-        loops().csc_matvecs(count, rows.size, width, *given)
+        loops().csc_matvecs(count, rows.size, width, *operands)
     return out.reshape(count, *entries.shape[1:])
 
 
 def places(n: int, m: int, indptr: Array, indices: Array, lines: Array, along: Array) -> Array:
     """Positions of the entries at given indices of n lines, which are in order; -1 if not stored."""
-    found = np.empty(lines.size, indptr.dtype)
-    given = lines.astype(indptr.dtype, copy=False), along.astype(indptr.dtype, copy=False)
-    loops().csr_sample_offsets(n, m, indptr, indices, lines.size, *given, found)
-    return found.astype(np.int64)
+    positions = np.empty(lines.size, indptr.dtype)
+    queries = lines.astype(indptr.dtype, copy=False), along.astype(indptr.dtype, copy=False)
+    loops().csr_sample_offsets(n, m, indptr, indices, lines.size, *queries, positions)
+    return positions.astype(np.int64)

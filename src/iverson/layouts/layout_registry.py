@@ -121,8 +121,8 @@ def support_pattern(value: Any) -> Any:
 def stored(value: Any) -> tuple[Any, np.ndarray[Any, Any]]:
     """The stored entries of ``value``: an index into an array of its shape, and the entries there."""
     layout = layout_of(value)
-    found = layout.stored(value)
-    return ((), layout.to_strided(value)) if found is None else found
+    result = layout.stored(value)
+    return ((), layout.to_strided(value)) if result is None else result
 
 
 def entries(value: Any) -> int:
@@ -145,13 +145,13 @@ def _arrays(value: Any) -> tuple[np.ndarray[Any, Any], ...]:
 def new_bytes(result: Any, operands: Iterable[Any], structures: Iterable[Any] = ()) -> int:
     """The bytes of a result, with the places of its entries, that it does not share with operands, nor with
     other arrays that say where entries are."""
-    known = {id(_owner(array)) for value in operands for array in _arrays(value)}
-    known.update(id(_owner(array)) for array in structures)
+    owner_ids = {id(_owner(array)) for value in operands for array in _arrays(value)}
+    owner_ids.update(id(_owner(array)) for array in structures)
     total = 0
     for array in _arrays(result):
         owner = _owner(array)
-        if id(owner) not in known:
-            known.add(id(owner))
+        if id(owner) not in owner_ids:
+            owner_ids.add(id(owner))
             total += min(array.nbytes, owner.nbytes)
     return total
 

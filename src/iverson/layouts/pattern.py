@@ -57,10 +57,10 @@ class Pattern(ABC):
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """The fact that follows from the pattern and is kept on it under ``key``, made at the first call."""
-        found = self._facts.get(key)
-        if found is None:
-            found = self._facts.setdefault(key, make())  # of two threads, the first one's stands
-        return found
+        fact = self._facts.get(key)
+        if fact is None:
+            fact = self._facts.setdefault(key, make())  # of two threads, the first one's stands
+        return fact
 
     def _pickled(self, *args: Any) -> tuple[Any, ...]:
         """The result of ``__reduce__`` for a pattern that is made of these arguments."""
@@ -92,30 +92,30 @@ class Pattern(ABC):
     @property
     def coordinates(self) -> Array:
         """The index of each stored entry: shape (sparse axes, count)."""
-        found: Array = self.once("coordinates", self._coordinates)
-        return found
+        result: Array = self.once("coordinates", self._coordinates)
+        return result
 
     def along(self, axis: int) -> Array:
         """The index of each stored entry along an axis."""
-        found: Array = self.coordinates[axis]
-        return found
+        indices: Array = self.coordinates[axis]
+        return indices
 
     def index_array(self, axis: int) -> Array:
         """See `along`; contiguous, and the same array each time, for programs that read it."""
-        found: Array = self.once(("index array", axis), lambda: np.ascontiguousarray(self.along(axis)))
-        return found
+        indices: Array = self.once(("index array", axis), lambda: np.ascontiguousarray(self.along(axis)))
+        return indices
 
     @property
     def keys(self) -> Array:
         """The row-major address of each stored entry."""
-        found: Array = self.once("keys", lambda: addresses(self.coordinates, self.shape))
-        return found
+        result: Array = self.once("keys", lambda: addresses(self.coordinates, self.shape))
+        return result
 
     @property
     def sorted(self) -> tuple[Array, Array | slice]:
         """The addresses in increasing order, and the order of the entries that gives it."""
-        found: tuple[Array, Array | slice] = self.once("sorted", self._sorted)
-        return found
+        result: tuple[Array, Array | slice] = self.once("sorted", self._sorted)
+        return result
 
     def _sorted(self) -> tuple[Array, Array | slice]:
         lines = self.lines_along(0)
@@ -135,11 +135,11 @@ class Pattern(ABC):
 
     def find(self, keys: Array) -> tuple[Array, Array]:
         """Positions of entries by their addresses, and a mask of the stored ones (no duplicates here)."""
-        own, order = self.sorted
-        at = np.searchsorted(own, keys)
-        at[at == own.size] = 0
-        there = own[at] == keys if own.size else np.zeros(keys.shape, bool)
-        return (at if isinstance(order, slice) else order[at] if own.size else at), there
+        stored_keys, order = self.sorted
+        at = np.searchsorted(stored_keys, keys)
+        at[at == stored_keys.size] = 0
+        there = stored_keys[at] == keys if stored_keys.size else np.zeros(keys.shape, bool)
+        return (at if isinstance(order, slice) else order[at] if stored_keys.size else at), there
 
     def subset(self, at: Array) -> Pattern:
         """A pattern of at least the entries (of a pattern of blocks, blocks) at increasing positions."""
@@ -165,23 +165,23 @@ class Pattern(ABC):
 
     def met_with(self, other: Pattern) -> Pattern:
         """A pattern of at least the entries that another pattern over the same axes stores too."""
-        known = self._facts.get("placements", {}).get(other)
-        if known is not None:  # one of them is part of the other
-            return other if known.put else self
+        placement = self._facts.get("placements", {}).get(other)
+        if placement is not None:  # one of them is part of the other
+            return other if placement.put else self
         return self._where(other.find(self.keys)[1])
 
-    def _where(self, kept: Array) -> Pattern:
-        stored = kept.reshape(self.stored_shape)
-        return self.part(np.flatnonzero(stored.any(axis=tuple(range(1, stored.ndim)))))
+    def _where(self, mask: Array) -> Pattern:
+        by_position = mask.reshape(self.stored_shape)
+        return self.part(np.flatnonzero(by_position.any(axis=tuple(range(1, by_position.ndim)))))
 
     def part(self, at: Array) -> Pattern:
         """See `subset`; the result remembers which patterns it is a part of."""
         if at.size == self.stored_shape[0]:
             return self
-        found = self.subset(at)
-        if found is not self:
-            found.part_of = (ref(self), at), *((whole, places[at]) for whole, places in self.part_of)
-        return found
+        pattern = self.subset(at)
+        if pattern is not self:
+            pattern.part_of = (ref(self), at), *((source, places[at]) for source, places in self.part_of)
+        return pattern
 
     def whole(self) -> Pattern:
         """The same entries, as a part of no other pattern."""
@@ -220,11 +220,11 @@ def _named(pattern: Pattern) -> tuple[bytes, int]:
 
 
 def _restored(name: tuple[bytes, int], kind: type[Pattern], args: tuple[Any, ...]) -> Pattern:
-    found = _by_name.get(name)
-    if found is None:
-        found = _by_name.setdefault(name, kind(*args))
-        found.once("name", lambda: name)
-    return found
+    pattern = _by_name.get(name)
+    if pattern is None:
+        pattern = _by_name.setdefault(name, kind(*args))
+        pattern.once("name", lambda: name)
+    return pattern
 
 
 class Sparse:
@@ -266,10 +266,10 @@ def frozen(indices: Array) -> Array:
 
     Loops over stored entries trust a pattern's indices, which were checked when it was made.
     """
-    held: Any = indices
-    while isinstance(held, np.ndarray) and not held.flags.writeable:
-        held = held.base
-    return indices if held is None else read_only(np.array(indices, order="C"))
+    owner: Any = indices
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    return indices if owner is None else read_only(np.array(indices, order="C"))
 
 
 def read_only(indices: Array) -> Array:
@@ -290,14 +290,16 @@ def addresses(coordinates: Array, shape: Shape) -> Array:
 
 def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
     """The inverse of `addresses`."""
-    found: Array = np.empty((len(shape), keys.size), dtype)
+    coordinates: Array = np.empty((len(shape), keys.size), dtype)
     for k in range(len(shape) - 1, 0, -1):
-        rest = keys // max(shape[k], 1)  # a product takes the remainder in less time than another division
-        found[k] = keys - rest * shape[k]
-        keys = rest
+        quotients = keys // max(
+            shape[k], 1
+        )  # a product takes the remainder in less time than another division
+        coordinates[k] = keys - quotients * shape[k]
+        keys = quotients
     if shape:
-        found[0] = keys
-    return found
+        coordinates[0] = keys
+    return coordinates
 
 
 def matches(a: Array, b: Array) -> tuple[Array, Array]:
@@ -305,9 +307,9 @@ def matches(a: Array, b: Array) -> tuple[Array, Array]:
     keys, order = counting_sorts.in_order(b)
     first = np.searchsorted(keys, a, side="left")
     counts = np.searchsorted(keys, a, side="right") - first
-    left = np.repeat(np.arange(a.size), counts)
+    positions = np.repeat(np.arange(a.size), counts)
     skipped = np.repeat(first - np.cumsum(counts) + counts, counts)
-    return left, order[np.arange(left.size) + skipped]
+    return positions, order[np.arange(positions.size) + skipped]
 
 
 def to_strided(value: Sparse) -> Array:

@@ -28,47 +28,47 @@ Ends = tuple[tuple[int, int], tuple[int, int]]
 
 def parts(pattern: Pattern) -> StillUsed[Any]:
     """The boxes, by their ends, and lines, by their numbers, of a pattern that are still in use."""
-    found: StillUsed[Any] = pattern.once("parts", StillUsed)
-    return found
+    table: StillUsed[Any] = pattern.once("parts", StillUsed)
+    return table
 
 
 def part(x: Sparse, ends: Ends) -> Any:
     """The entries of a matrix in a box, of the box's shape; on the same pattern while that lives."""
-    known = parts(x.pattern).get(ends)
-    if known is not None:
-        return known.value(placements(known)[x.pattern].read(x.values, known.count))
-    found, values, at = _cut(x.pattern, ends, x.values)
-    belongs(found, x.pattern, ends, at)
-    return found.value(values)
+    cached = parts(x.pattern).get(ends)
+    if cached is not None:
+        return cached.value(placements(cached)[x.pattern].read(x.values, cached.count))
+    piece, values, at = _cut(x.pattern, ends, x.values)
+    belongs(piece, x.pattern, ends, at)
+    return piece.value(values)
 
 
 def line(x: Sparse, k: int) -> Any:
     """A whole line of a matrix, as a vector; on the same pattern while that lives."""
     pattern: Any = x.pattern
     first, last = pattern.indptr[k:][:2].tolist()
-    found = parts(pattern).get(k)
-    if found is None:
+    piece = parts(pattern).get(k)
+    if piece is None:
         indices = pattern.indices[None, first:last]
-        found = parts(pattern)[k] = CooPattern((x.shape[1 - pattern.axis],), indices, True)
-        found._facts["line of"] = ref(pattern)
-    return found.value(x.values[first:last])
+        piece = parts(pattern)[k] = CooPattern((x.shape[1 - pattern.axis],), indices, True)
+        piece._facts["line of"] = ref(pattern)
+    return piece.value(x.values[first:last])
 
 
 def is_line_of(piece: Pattern) -> CompressedPattern | None:
     """The matrix that a pattern was cut out of as a line, while it lives."""
-    found: Callable[[], CompressedPattern | None] | None = piece._facts.get("line of")
-    return None if found is None else found()
+    reference: Callable[[], CompressedPattern | None] | None = piece._facts.get("line of")
+    return None if reference is None else reference()
 
 
 def line_put_back(piece: Pattern, k: int, whole: CompressedPattern) -> CooPattern:
     """A matrix with line ``k`` of ``whole`` alone; kept on the pattern of the line."""
-    found: CooPattern = piece.once(("put back", k), lambda: _line_put_back(piece, k, whole))
-    if parts(whole).get(k) is piece and found not in placements(whole):
+    matrix: CooPattern = piece.once(("put back", k), lambda: _line_put_back(piece, k, whole))
+    if parts(whole).get(k) is piece and matrix not in placements(whole):
         first, last = whole.indptr[k:][:2].tolist()
         at = partial(_itself, slice(first, last))
-        placements(whole)[found] = Placement(None, at, put=True)
-        placements(found)[whole] = Placement(None, at, put=False)
-    return found
+        placements(whole)[matrix] = Placement(None, at, put=True)
+        placements(matrix)[whole] = Placement(None, at, put=False)
+    return matrix
 
 
 def _line_put_back(piece: Pattern, k: int, whole: CompressedPattern) -> CooPattern:
@@ -90,29 +90,36 @@ def _cut(
 ) -> tuple[CompressedPattern, Array, Callable[[], Array | slice]]:
     """The pattern of a box, the values there, and what finds where they come from."""
     (first, last), (low, high) = ends if pattern.axis == 0 else ends[::-1]
-    (top, bottom), (left, right) = ends
-    shape = bottom - top, right - left
+    (row_start, row_stop), (column_start, column_stop) = ends
+    shape = row_stop - row_start, column_stop - column_start
     n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     if (low, high) == (0, m):
         starts = pattern.indptr[first : last + 1]
         at = slice(int(starts[0]), int(starts[-1]))
-        made = CompressedPattern(shape, starts - starts[0], pattern.indices[at], pattern.axis)
-        return made, values[at], lambda: at
+        result = CompressedPattern(shape, starts - starts[0], pattern.indices[at], pattern.axis)
+        return result, values[at], lambda: at
     take = partial(counting_sorts.box, n, m, ends=(first, last, low, high))
-    starts, indices, found, positions = counting_sorts.carried(take, pattern.indptr, pattern.indices, values)
-    return CompressedPattern(shape, starts, indices, pattern.axis), found, positions
+    starts, indices, entries, positions = counting_sorts.carried(
+        take, pattern.indptr, pattern.indices, values
+    )
+    return CompressedPattern(shape, starts, indices, pattern.axis), entries, positions
 
 
 def put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedPattern:
     """A pattern of a larger shape that stores a box's entries where the box lies; kept on that of the box."""
-    found: CompressedPattern = piece.once(("put back", ends, shape), lambda: _put_back(piece, ends, shape))
-    whole, own = piece._facts.get("whole", (lambda: None, None))
-    source = whole()
-    if own == ends and source is not None and source.shape == shape and found not in placements(source):
+    result: CompressedPattern = piece.once(("put back", ends, shape), lambda: _put_back(piece, ends, shape))
+    reference, whole_ends = piece._facts.get("whole", (lambda: None, None))
+    source = reference()
+    if (
+        whole_ends == ends
+        and source is not None
+        and source.shape == shape
+        and result not in placements(source)
+    ):
         at = placements(source)[piece].at
-        placements(source)[found] = Placement(None, at, put=True)
-        placements(found)[source] = Placement(None, at, put=False)
-    return found
+        placements(source)[result] = Placement(None, at, put=True)
+        placements(result)[source] = Placement(None, at, put=False)
+    return result
 
 
 def _put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedPattern:
@@ -128,18 +135,18 @@ def joined(patterns: list[CompressedPattern], axis: int, shape: Shape) -> tuple[
 
     Kept on the first for as long as the others live, so that a cotangent is on the pattern of the result.
     """
-    first, *others = patterns
-    known: dict[Any, Any] = first.once(("joined", axis), dict)
-    key = tuple(map(id, others))
-    held = known.get(key)
-    if held is not None and all(r() is p for r, p in zip(held[0], others, strict=True)):
-        found: tuple[CompressedPattern, list[Any]] = held[1]
-        return found
-    for stale in [k for k, (refs, _) in list(known.items()) if any(r() is None for r in refs)]:
-        del known[stale]
-    made = _joined(patterns, axis, shape)
-    known[key] = tuple(map(ref, others)), made
-    return made
+    first, *remaining = patterns
+    table: dict[Any, Any] = first.once(("joined", axis), dict)
+    key = tuple(map(id, remaining))
+    cached = table.get(key)
+    if cached is not None and all(r() is p for r, p in zip(cached[0], remaining, strict=True)):
+        result: tuple[CompressedPattern, list[Any]] = cached[1]
+        return result
+    for stale in [k for k, (refs, _) in list(table.items()) if any(r() is None for r in refs)]:
+        del table[stale]
+    joint = _joined(patterns, axis, shape)
+    table[key] = tuple(map(ref, remaining)), joint
+    return joint
 
 
 def _itself(at: Array | slice) -> Array | slice:
@@ -154,10 +161,10 @@ def _joined(
     dtype = np.result_type(*(p.index_dtype for p in patterns))
     if axis == across:
         counts = np.cumsum([0, *(p.count for p in patterns)]).tolist()
-        each = [p.indptr[k > 0 :].astype(dtype) + counts[k] for k, p in enumerate(patterns)]
-        made = CompressedPattern(
+        line_starts = [p.indptr[k > 0 :].astype(dtype) + counts[k] for k, p in enumerate(patterns)]
+        result = CompressedPattern(
             shape,
-            np.concatenate(each, dtype=dtype),
+            np.concatenate(line_starts, dtype=dtype),
             np.concatenate([p.indices for p in patterns], dtype=dtype),
             across,
         )
@@ -172,9 +179,9 @@ def _joined(
             at.append(np.repeat(before - p.indptr[:-1], lengths) + np.arange(p.count))
             indices[at[-1]] = p.indices + offset if offset else p.indices
             before += lengths
-        made = CompressedPattern(shape, starts, indices, across)
+        result = CompressedPattern(shape, starts, indices, across)
     for p, where, first, last in zip(patterns, at, offsets, offsets[1:], strict=False):
         other = 0, shape[1 - axis]
-        own = (first, last), other
-        belongs(p, made, own if axis == 0 else own[::-1], partial(_itself, where))
-    return made, at
+        piece_ends = (first, last), other
+        belongs(p, result, piece_ends if axis == 0 else piece_ends[::-1], partial(_itself, where))
+    return result, at

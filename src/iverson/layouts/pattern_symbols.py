@@ -52,11 +52,11 @@ class PatternRead(GraphError):
 def _guarded(name: str) -> Any:
     how = getattr(int, name)
 
-    def operate(self: int, *others: Any) -> Any:
+    def operate(self: int, *operands: Any) -> Any:
         if is_of_users():
             raise PatternRead
-        found = how(self, *others)
-        return StandIn(found) if name in _KEPT and type(found) is int else found
+        result = how(self, *operands)
+        return StandIn(result) if name in _KEPT and type(result) is int else result
 
     return operate
 
@@ -129,12 +129,12 @@ def capacity(count: int) -> int:
 
     At most a quarter of them is beyond the count, but for small ones.
     """
-    found = 64
-    while found < count:
-        found += 1 << max(found.bit_length() - 3, 0)
-    while not all(found % k for k in range(2, isqrt(found) + 1)):
-        found += 1
-    return found
+    result = 64
+    while result < count:
+        result += 1 << max(result.bit_length() - 3, 0)
+    while not all(result % k for k in range(2, isqrt(result) + 1)):
+        result += 1
+    return result
 
 
 class PatternSymbol(Pattern):
@@ -175,12 +175,12 @@ class PatternSymbol(Pattern):
 
     def at(self, binding: Binding) -> Pattern:
         """The pattern that this symbol stands for. Raises PatternRead where a binding does not give it."""
-        found = binding.get(self)
-        if found is None:
+        pattern = binding.get(self)
+        if pattern is None:
             if self._how is None:
                 raise PatternRead
-            found = binding[self] = self._how(*[actual(p, binding) for p in self.sources])
-        return found
+            pattern = binding[self] = self._how(*[actual(p, binding) for p in self.sources])
+        return pattern
 
     def with_capacity(
         self, count: int, counts: Counts | None = None, now: Callable[[Pattern], Pattern] | None = None
@@ -197,10 +197,10 @@ class PatternSymbol(Pattern):
     @property
     def sources(self) -> list[Pattern]:
         """The patterns that this one follows from. Raises PatternRead where one of them is gone."""
-        found = [p() for p in self._sources]
-        if None in found:
+        patterns = [p() for p in self._sources]
+        if None in patterns:
             raise PatternRead
-        return found  # type: ignore[return-value]
+        return patterns  # type: ignore[return-value]
 
     @property
     def follows(self) -> bool:
@@ -217,8 +217,8 @@ class PatternSymbol(Pattern):
     @property
     def known_from(self) -> PatternSymbol | None:
         """The only source, if that is a symbol whose pattern follows from this one's; else None."""
-        found = self._sources[0]() if self._back is not None else None
-        return found if isinstance(found, PatternSymbol) else None
+        source = self._sources[0]() if self._back is not None else None
+        return source if isinstance(source, PatternSymbol) else None
 
     @property
     def extents(self) -> tuple[int, int]:
@@ -246,33 +246,33 @@ class PatternSymbol(Pattern):
         if axes == tuple(range(self.ndim)):
             return self
         back = tuple(int(k) for k in np.argsort(axes))
-        known = self._facts.get(("back", axes))
-        if known is not None and (source := known()) is not None:
+        reference = self._facts.get(("back", axes))
+        if reference is not None and (source := reference()) is not None:
             return source  # type: ignore[no-any-return]
 
         def make() -> PatternSymbol:
-            turned = self.model.permuted(axes)
-            made = PatternSymbol(
-                turned,
-                self.count // prod(turned.stored_shape[1:]),
+            model = self.model.permuted(axes)
+            symbol = PatternSymbol(
+                model,
+                self.count // prod(model.stored_shape[1:]),
                 (partial(_held, self),),
                 lambda p: p.permuted(axes),
                 lambda p: p.permuted(back),
                 capacity=self.capacity,
                 counts=self.counts,
             )
-            made._facts["back", back] = ref(self)
-            return made
+            symbol._facts["back", back] = ref(self)
+            return symbol
 
         return self._followed_by(("permuted", axes), make)
 
     def _followed_by(self, key: Any, make: Callable[[], PatternSymbol]) -> PatternSymbol:
         """The symbol that follows from this one alone; the same as long as it is used, and keeps this one."""
-        known = _known((self,))
-        found = known.get(key)
-        if found is None:
-            found = known[key] = make()
-        return found
+        table = _known((self,))
+        symbol = table.get(key)
+        if symbol is None:
+            symbol = table[key] = make()
+        return symbol
 
     def of_entries(self, dense: Shape) -> Pattern:
         """See `Pattern.of_entries`."""
@@ -296,17 +296,17 @@ class PatternSymbol(Pattern):
         """See `Pattern.within`."""
         if region.covers((*self.shape, *region.stop[self.ndim :])):
             return self
-        found = follows(("within", region), lambda p: p.within(region), self)
-        assert found is not None
-        return found
+        pattern = follows(("within", region), lambda p: p.within(region), self)
+        assert pattern is not None
+        return pattern
 
     def met_with(self, other: Pattern) -> Pattern:
         """See `Pattern.met_with`."""
         if other is self:
             return self
-        found = follows(("met with",), lambda p, q: p.met_with(q), self, other)
-        assert found is not None
-        return found
+        pattern = follows(("met with",), lambda p, q: p.met_with(q), self, other)
+        assert pattern is not None
+        return pattern
 
     def _unknown(self, *_: Any) -> NoReturn:
         raise PatternRead
@@ -367,8 +367,8 @@ def examples(binding: Binding) -> Iterator[None]:
     """A block in which symbols that follow from these are made: the patterns of a call, of which new symbols
     learn their layout, and how many entries there are about."""
     outer = _examples.get() or {}
-    found: Binding = {**outer, **{s: actual(p, outer) for s, p in binding.items()}}
-    before = _examples.set(found)
+    patterns: Binding = {**outer, **{s: actual(p, outer) for s, p in binding.items()}}
+    before = _examples.set(patterns)
     try:
         yield
     finally:
@@ -383,13 +383,13 @@ def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
     """
     if PatternSymbol not in map(type, sources):
         return make(*sources)
-    known = _known(sources).get((key, tuple(map(id, sources))))
-    if known is not None:
-        return known
-    given = _examples.get()
-    if given is None:
+    symbol = _known(sources).get((key, tuple(map(id, sources))))
+    if symbol is not None:
+        return symbol
+    binding = _examples.get()
+    if binding is None:
         raise PatternRead
-    example = make(*[actual(p, given) for p in sources])
+    example = make(*[actual(p, binding) for p in sources])
     if example is None:
         return None
     model = _model_of(example)
@@ -401,8 +401,8 @@ def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
 def _known(sources: Sequence[Pattern]) -> StillUsed[PatternSymbol]:
     """The table of symbols in use that follow from patterns, of which one is a symbol."""
     first = next(p for p in sources if isinstance(p, PatternSymbol))
-    found: StillUsed[PatternSymbol] = first.once("followed by", StillUsed)
-    return found
+    table: StillUsed[PatternSymbol] = first.once("followed by", StillUsed)
+    return table
 
 
 def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) -> Pattern:
@@ -410,14 +410,14 @@ def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) ->
     if 0 in model.shape:
         return model
     full = key, tuple(map(id, sources))
-    found = _known(sources).get(full)
-    if found is None:
-        given = _examples.get()
-        if given is None:
+    symbol = _known(sources).get(full)
+    if symbol is None:
+        binding = _examples.get()
+        if binding is None:
             raise PatternRead
-        example = _followed(key, make, model, *[actual(p, given) for p in sources])
+        example = _followed(key, make, model, *[actual(p, binding) for p in sources])
         counts = next(p.counts for p in sources if isinstance(p, PatternSymbol))
-        found = _known(sources)[full] = PatternSymbol(
+        symbol = _known(sources)[full] = PatternSymbol(
             model,
             counts.of(example.stored_shape),
             [partial(_held, p) for p in sources],
@@ -425,7 +425,7 @@ def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) ->
             capacity=True,
             counts=counts,
         )
-    return found
+    return symbol
 
 
 def _held(pattern: Pattern) -> Pattern:
@@ -439,29 +439,29 @@ def _followed(key: Any, make: Make, model: Pattern, *sources: Pattern) -> Patter
     like = model.layout, model.blocksize, len(sources)
 
     def make_like() -> Callable[[], Pattern | None]:
-        made = _like(make(*sources), model)
-        itself = any(made is p for p in sources)  # a pattern does not keep itself
-        return ref(made) if itself else partial(_held, made)
+        pattern = _like(make(*sources), model)
+        itself = any(pattern is p for p in sources)  # a pattern does not keep itself
+        return ref(pattern) if itself else partial(_held, pattern)
 
     return kept(("followed by", key, like), sources, make_like)()  # type: ignore[no-any-return]
 
 
 def kept(key: Any, patterns: Sequence[Pattern], make: Callable[[], Any]) -> Any:
     """The fact that follows from patterns under a key, made at the first call and kept while all live."""
-    first, *others = patterns
-    if not others:
+    first, *remaining = patterns
+    if not remaining:
         return first.once(key, make)
     table: ForOthers[Any] = first.once(key, ForOthers)
-    for p in others[:-1]:
+    for p in remaining[:-1]:
         inner: ForOthers[Any] | None = table.get(p)
         if inner is None:
             inner = table[p] = ForOthers()
         table = inner
-    found = table.get(others[-1])
-    if found is None:
-        made = make()
-        found = table[others[-1]] = (made,)
-    return found[0]
+    entry = table.get(remaining[-1])
+    if entry is None:
+        fact = make()
+        entry = table[remaining[-1]] = (fact,)
+    return entry[0]
 
 
 def _like(pattern: Pattern | None, model: Pattern) -> Pattern:
@@ -471,8 +471,8 @@ def _like(pattern: Pattern | None, model: Pattern) -> Pattern:
         pattern = CooPattern(model.shape, coordinates_of(keys, model.shape, model.index_dtype), True)
     if not pattern.distinct:
         pattern = pattern.coalescing()[0]  # type: ignore[attr-defined]
-    made = converted(pattern, model.layout, model.blocksize)[0]
-    return made if made.index_dtype == model.index_dtype else _with_indices_as(made, model)
+    result = converted(pattern, model.layout, model.blocksize)[0]
+    return result if result.index_dtype == model.index_dtype else _with_indices_as(result, model)
 
 
 def _with_indices_as(pattern: Any, model: Any) -> Pattern:
@@ -493,18 +493,18 @@ def actual(pattern: Pattern, binding: Binding) -> Pattern:
 def widened(counts: dict[PatternSymbol, int], taken: Counts) -> dict[PatternSymbol, PatternSymbol]:
     """New symbols for some that follow from others, for patterns of so many entries, or blocks; they follow
     from each other as those do."""
-    found: dict[Pattern, PatternSymbol] = {}
+    symbols: dict[Pattern, PatternSymbol] = {}
 
     def now(p: Pattern) -> Pattern:
-        if p in found or not isinstance(p, PatternSymbol) or not p.follows:
-            return found.get(p, p)
+        if p in symbols or not isinstance(p, PatternSymbol) or not p.follows:
+            return symbols.get(p, p)
         sources = list(map(now, p.sources))
         if p in counts:
             count = taken.of((counts[p], *p.stored_shape[1:]))
-            found[p] = p.with_capacity(count, taken, now)
+            symbols[p] = p.with_capacity(count, taken, now)
         elif any(a is not b for a, b in zip(sources, p.sources, strict=True)):
-            found[p] = p.with_capacity(p.stored_shape[0], taken, now)
-        return found.get(p, p)
+            symbols[p] = p.with_capacity(p.stored_shape[0], taken, now)
+        return symbols.get(p, p)
 
     return {s: now(s) for s in counts}  # type: ignore[misc]
 
@@ -516,8 +516,8 @@ def bound(params: Any, binding: Binding) -> dict[str, Any]:
 
 def kind_key(pattern: Pattern) -> Any:
     """A key that is equal for patterns whose symbols differ in the number of entries alone."""
-    own = pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape[1:]
-    return type(pattern), *own, pattern.by_rows
+    traits = pattern.layout, pattern.shape, pattern.index_dtype, pattern.stored_shape[1:]
+    return type(pattern), *traits, pattern.by_rows
 
 
 __all__ = [

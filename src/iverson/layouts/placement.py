@@ -48,22 +48,25 @@ class ByPattern:
     def __call__(self, value: Sparse, blocks: Blocks) -> Any:
         pattern = value.pattern
         key = "converted", self.layout, blocks
-        if key not in pattern._facts and (carried := self.carry(pattern, blocks, value.entries)) is not None:
-            made, entries, source = carried
-            pattern.once(key, lambda: _with_placements(pattern, made, source))
-            return made.value(entries)
-        made, order = self.converted(pattern, blocks)
-        return made.value(reordered(value.entries, order))
+        if (
+            key not in pattern._facts
+            and (arrangement := self.carry(pattern, blocks, value.entries)) is not None
+        ):
+            target, entries, source = arrangement
+            pattern.once(key, lambda: _with_placements(pattern, target, source))
+            return target.value(entries)
+        target, order = self.converted(pattern, blocks)
+        return target.value(reordered(value.entries, order))
 
     def converted(self, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Source]:
         """A pattern in the layout, made at the first call, and where its entries come from."""
         if pattern.layout == self.layout and pattern.blocksize == blocks:
             return pattern, None
-        made, source = pattern.once(
+        target, source = pattern.once(
             ("converted", self.layout, blocks),
             lambda: _with_placements(pattern, *self.arrange(pattern, blocks)),
         )
-        return made, source() if callable(source) else source
+        return target, source() if callable(source) else source
 
 
 def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
@@ -78,34 +81,34 @@ def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pat
 def rows(pattern: Pattern) -> tuple[Array, ...]:
     """Entries of a distinct pattern of matrices by rows: where each row starts, in which column each entry is
     and, unless they are stored so, which entries these are. Lines of blocks are left as they are."""
-    found: tuple[Array, ...] = pattern.once("by rows", lambda: _rows(pattern))
-    return found
+    result: tuple[Array, ...] = pattern.once("by rows", lambda: _rows(pattern))
+    return result
 
 
 def _rows(pattern: Pattern) -> tuple[Array, ...]:
-    made: Any
-    made, source = (pattern, None) if pattern.layout == "bsr" else converted(pattern, "csr")
+    target: Any
+    target, source = (pattern, None) if pattern.layout == "bsr" else converted(pattern, "csr")
     assert not isinstance(source, Padded)  # rows hold any entries
-    parts = [made.indptr, made.indices]
+    parts = [target.indptr, target.indices]
     if not pattern.by_rows:
         every = np.arange(pattern.count)
         parts.append(every if source is None else every[source] if isinstance(source, slice) else source)
     return tuple(x.astype(pattern.index_dtype, copy=False) for x in parts)
 
 
-def _with_placements(pattern: Pattern, made: Pattern, source: Any) -> tuple[Pattern, Any]:
+def _with_placements(pattern: Pattern, target: Pattern, source: Any) -> tuple[Pattern, Any]:
     """Note where a pattern's entries are in a converted one: a `Source`, or what finds one."""
 
     def at() -> Any:
-        found = source() if callable(source) else source
-        if isinstance(found, Padded):
-            return found.at
-        return slice(None) if found is None else found
+        order = source() if callable(source) else source
+        if isinstance(order, Padded):
+            return order.at
+        return slice(None) if order is None else order
 
-    is_padded = made.count != pattern.count
-    placements(made)[pattern] = Placement(None, at, put=is_padded)
-    placements(pattern)[made] = Placement(None, at, put=not is_padded)
-    return made, source
+    is_padded = target.count != pattern.count
+    placements(target)[pattern] = Placement(None, at, put=is_padded)
+    placements(pattern)[target] = Placement(None, at, put=not is_padded)
+    return target, source
 
 
 def reordered(entries: Array, source: Source) -> Array:
@@ -148,8 +151,8 @@ class Placement:
 
 def placements(pattern: Pattern) -> ForOthers[Placement]:
     """The known placements at this pattern, by the patterns whose values they read."""
-    found: ForOthers[Placement] | None = pattern._facts.get("placements")
-    return pattern.once("placements", ForOthers) if found is None else found
+    table: ForOthers[Placement] | None = pattern._facts.get("placements")
+    return pattern.once("placements", ForOthers) if table is None else table
 
 
 def subset(pattern: Pattern, at: Array) -> Pattern:
@@ -157,8 +160,8 @@ def subset(pattern: Pattern, at: Array) -> Pattern:
     kept."""
     if at.size == pattern.count or len(pattern.stored_shape) > 1:
         return pattern
-    made = pattern.subset(at)
-    if made.stored_shape == at.shape and pattern.distinct:
-        placements(made)[pattern] = Placement(None, lambda: at, put=False)
-        placements(pattern)[made] = Placement(None, lambda: at, put=True)
-    return made
+    part = pattern.subset(at)
+    if part.stored_shape == at.shape and pattern.distinct:
+        placements(part)[pattern] = Placement(None, lambda: at, put=False)
+        placements(pattern)[part] = Placement(None, lambda: at, put=True)
+    return part

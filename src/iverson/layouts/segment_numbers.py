@@ -15,13 +15,13 @@ from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.pattern import Array, Pattern, frozen
 
 #: By the identity of an array that lives: it, a number of segments, and where these start.
-_known: dict[int, tuple[ref[Any], int, Array | None]] = {}
+_starts_by_id: dict[int, tuple[ref[Any], int, Array | None]] = {}
 
 
 def row_numbers(pattern: Pattern) -> Array:
     """The row of each stored entry, the same array each time."""
-    found: Array = pattern.once("rows", lambda: _rows(pattern))
-    return found
+    rows: Array = pattern.once("rows", lambda: _rows(pattern))
+    return rows
 
 
 def _rows(pattern: Pattern) -> Array:
@@ -34,21 +34,21 @@ def _rows(pattern: Pattern) -> Array:
 
 def starts(ids: Array, count: int) -> Array | None:
     """The start of each of ``count`` segments, then the number of slices; None if ``ids`` are unsorted."""
-    held = _known.get(id(ids))
-    if held is not None and held[0]() is ids and held[1] == count:
-        return held[2]
-    found = None if (ids[1:] < ids[:-1]).any() else _starts(ids, count)
+    cached = _starts_by_id.get(id(ids))
+    if cached is not None and cached[0]() is ids and cached[1] == count:
+        return cached[2]
+    offsets = None if (ids[1:] < ids[:-1]).any() else _starts(ids, count)
     if not ids.flags.writeable:
-        _remember(ids, count, found)
-    return found
+        _remember(ids, count, offsets)
+    return offsets
 
 
-def _remember(ids: Array, count: int, found: Array | None) -> None:
+def _remember(ids: Array, count: int, offsets: Array | None) -> None:
     key = id(ids)
-    _known[key] = (ref(ids, lambda _: _known.pop(key, None)), count, found)
+    _starts_by_id[key] = (ref(ids, lambda _: _starts_by_id.pop(key, None)), count, offsets)
 
 
 def _starts(ids: Array, count: int) -> Array:
-    found = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(ids, minlength=count), out=found[1:])
-    return found
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(ids, minlength=count), out=offsets[1:])
+    return offsets

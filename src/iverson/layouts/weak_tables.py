@@ -37,8 +37,8 @@ class ForOthers(Generic[V]):
 
     def get(self, other: Any) -> V | None:
         """The value for a pattern; None where there is none."""
-        found = self._held.get(id(other))
-        return None if found is None else found[1]
+        item = self._held.get(id(other))
+        return None if item is None else item[1]
 
     def __getitem__(self, other: Any) -> V:
         return self._held[id(other)][1]
@@ -70,14 +70,14 @@ class StillUsed(Generic[V]):
 
     def get(self, key: Any) -> V | None:
         """The object of a key, if it is in use; else None."""
-        found = self._held.get(key)
-        return None if found is None else found()
+        item = self._held.get(key)
+        return None if item is None else item()
 
-    def __setitem__(self, key: Any, made: V) -> None:
+    def __setitem__(self, key: Any, value: V) -> None:
         if len(self._held) >= self._room:
             self._held = {k: r for k, r in list(self._held.items()) if r() is not None}
             self._room = 2 * len(self._held) + 8
-        self._held[key] = ref(made)
+        self._held[key] = ref(value)
 
 
 __all__ = ["ForOthers", "StillUsed"]

@@ -38,22 +38,22 @@ def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Patter
         )
     if factors:
         first = factors[0]
-        known: Any = pattern.once(("stretched", own, out), ForOthers)
-        found = known.get(first)
-        if found is None:
+        products: Any = pattern.once(("stretched", own, out), ForOthers)
+        product = products.get(first)
+        if product is None:
             dense = own[pattern.ndim :]
-            ones = (
+            operands = (
                 pattern.value(np.ones((pattern.count, *dense), bool)),
                 first.value(np.ones(first.count, bool)),
             )
-            found = known[first] = run_in_layouts(TABLE["multiply"], ones, {}).pattern
-        return stretched(found, found.shape, out)
+            product = products[first] = run_in_layouts(TABLE["multiply"], operands, {}).pattern
+        return stretched(product, product.shape, out)
     if 2 * extent(pattern, own, out) > prod(sparse):
         return None
-    made: Pattern = pattern.once(
+    result: Pattern = pattern.once(
         ("stretched", sparse), lambda: broadcast(pattern.value(np.ones(pattern.count, bool)), sparse).pattern
     )
-    return made
+    return result
 
 
 __all__ = ["extent", "stretched"]

@@ -109,12 +109,12 @@ class Rows:
 
     def compiled(self, name: str, buffers: tuple[Buffer, ...], *phases: Stmt) -> CompiledKernel:
         """The kernel of these phases on row starts, columns if they are read, and the buffers."""
-        read = [e for s in statements(phases) for x in expressions(s) for e in subexpressions(x)]
-        held = {e.buffer for e in read if isinstance(e, Load)}
-        own = tuple(b for b in (self.rows, self.columns) if b in held)
-        sizes = {e.name for e in read if isinstance(e, Size)}
-        sizes |= {n for b in (*own, *buffers) for n in b.shape if isinstance(n, str)}
-        return compile_kernel(Kernel(name, (*own, *buffers), phases, tuple(sorted(sizes))))
+        nodes = [e for s in statements(phases) for x in expressions(s) for e in subexpressions(x)]
+        buffers_read = {e.buffer for e in nodes if isinstance(e, Load)}
+        row_buffers = tuple(b for b in (self.rows, self.columns) if b in buffers_read)
+        sizes = {e.name for e in nodes if isinstance(e, Size)}
+        sizes |= {n for b in (*row_buffers, *buffers) for n in b.shape if isinstance(n, str)}
+        return compile_kernel(Kernel(name, (*row_buffers, *buffers), phases, tuple(sorted(sizes))))
 
 
 def _int64(load: Load) -> Expr:
@@ -124,12 +124,12 @@ def _int64(load: Load) -> Expr:
 # --- products -------------------------------------------------------------------------------------
 
 
-def _in_notation(name: str, made: te.Compute, *inputs: te.Placeholder) -> CompiledKernel:
+def _in_notation(name: str, definition: te.Compute, *inputs: te.Placeholder) -> CompiledKernel:
     """The kernel of a definition in index notation, of arrays for the inputs and for the result."""
-    lowered = lower(te.eliminate(te.program_of([made], inputs)))
-    (step,) = lowered.steps
+    program = lower(te.eliminate(te.program_of([definition], inputs)))
+    (step,) = program.steps
     assert isinstance(step, Run)
-    order = [lowered.buffers[t].name for t in (*lowered.program.inputs, *lowered.program.outputs)]
+    order = [program.buffers[t].name for t in (*program.program.inputs, *program.program.outputs)]
     buffers = {b.name: b for b in step.kernel.buffers}
     return compile_kernel(replace(step.kernel, name=name, buffers=tuple([buffers[b] for b in order])))
 
@@ -142,16 +142,19 @@ def _starts(index: Any) -> te.Placeholder:
 @cache
 def spmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
     """out[i, j] = sum over p of values[p] b[column p, j]."""
-    rows, stored = _starts(index), te.var("stored")
-    columns, values = te.placeholder((stored,), index, "columns"), te.placeholder((stored,), dtype, "values")
+    rows, entry_count = _starts(index), te.var("stored")
+    columns, values = (
+        te.placeholder((entry_count,), index, "columns"),
+        te.placeholder((entry_count,), dtype, "values"),
+    )
     b = te.placeholder((te.var("m"), width), dtype, "b")
 
     def entry(i: Any, j: Any) -> Any:
         p = te.reduce_axis((rows[i], rows[i + 1]))
         return te.sum(values[p] * b[columns[p], j], p)
 
-    made = te.compute((rows.shape[0] - 1, width), entry, "out")
-    return _in_notation("spmm", made, rows, columns, values, b)
+    definition = te.compute((rows.shape[0] - 1, width), entry, "out")
+    return _in_notation("spmm", definition, rows, columns, values, b)
 
 
 @cache
@@ -271,18 +274,18 @@ def on_union(name: str, dtype: Any) -> CompiledKernel:
     code, out = Buffer("code", np.dtype(np.int8), ("n",)), Buffer("out", dtype, ("n",), "out")
     before: list[Stmt] = [Let("here", _int64(Load(code, (P,))))]
     after: list[Stmt] = []
-    found: list[Expr] = []
+    operands: list[Expr] = []
     for v, bit in (("x", 1), ("y", 2)):
         at = Local(f"at_{v}", INT64)
         last = Apply("subtract", (Size(f"{v}_count"), Const(1)), INT64)
         there = Load(Buffer(v, dtype, (f"{v}_count",)), (Apply("minimum", (at, last), INT64),))
-        stored = Apply("bitwise_and", (Local("here", INT64), Const(bit)), INT64)
-        is_stored = Apply("not_equal", (stored, Const(0)), BOOL)
+        masked = Apply("bitwise_and", (Local("here", INT64), Const(bit)), INT64)
+        is_stored = Apply("not_equal", (masked, Const(0)), BOOL)
         before.append(Let(f"next_{v}", there))
-        found.append(Select(is_stored, Local(f"next_{v}", dtype), Const(0.0, dtype)))
+        operands.append(Select(is_stored, Local(f"next_{v}", dtype), Const(0.0, dtype)))
         after.append(Update(at.name, "sum", Cast(is_stored, INT64)))
-    each = Store(out, (P,), Apply(name, tuple(found), dtype))
-    loop = Loop("p", Const(0), Size("n"), (*before, each, *after))
+    store = Store(out, (P,), Apply(name, tuple(operands), dtype))
+    loop = Loop("p", Const(0), Size("n"), (*before, store, *after))
     counters = (Declare(f"at_{v}", INT64, Const(0)) for v in "xy")
     once = Loop("once", Const(0), Const(1), (*counters, loop))
     buffers = code, *(Buffer(v, dtype, (f"{v}_count",)) for v in "xy"), out
@@ -318,6 +321,6 @@ def softmax_pullback(dtype: Any, index: Any) -> CompiledKernel:
     of = Rows(dtype, index)
     y, g, out = of.along_entries("y"), of.along_entries("g"), of.along_entries("out", "out")
     terms = of.entries(Update("acc", "sum", of.mul(Load(y, (P,)), Load(g, (P,)))), mark="vector")
-    each = of.mul(Load(y, (P,)), of.f("subtract", Load(g, (P,)), of.total("mean")))
-    body = (of.zero(), terms, Let("mean", of.total()), of.entries(Store(out, (P,), each), mark="vector"))
+    entry = of.mul(Load(y, (P,)), of.f("subtract", Load(g, (P,)), of.total("mean")))
+    body = (of.zero(), terms, Let("mean", of.total()), of.entries(Store(out, (P,), entry), mark="vector"))
     return of.compiled("softmax_pullback", (y, g, out), of.each(*body))

@@ -33,27 +33,27 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
         return placement.read(value.entries, pattern.count)
     if value.pattern.count < pattern.count and pattern.distinct:
         at, there = pattern.find(value.pattern.keys)
-        found = np.zeros((pattern.count, *value.dense_shape), value.dtype)
-        found[at[there]] = value.entries[there]
-        return found
+        result = np.zeros((pattern.count, *value.dense_shape), value.dtype)
+        result[at[there]] = value.entries[there]
+        return result
     if not value.pattern.count:
         return np.zeros((pattern.count, *value.dense_shape), value.dtype)
     at, there = value.pattern.find(pattern.keys)
-    found = counting_sorts.taken(value.entries, at)
+    result = counting_sorts.taken(value.entries, at)
     if not there.all():
-        found[~there] = 0
-    return found
+        result[~there] = 0
+    return result
 
 
 def _placement(source: Pattern, target: Pattern) -> Placement | None:
     """The placement that reads values on one pattern at another, if it follows from known placements: from
     that of their transposes, which store the same entries in the same order, or otherwise."""
-    found = None
+    placement = None
     if source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
-        found = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
-    if found is None and isinstance(target, CooPattern) and _is_coalesced(source, target):
-        found = placements(target)[source] = _of_repeats(target)
-    return _across(source, target) if found is None else found
+        placement = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
+    if placement is None and isinstance(target, CooPattern) and _is_coalesced(source, target):
+        placement = placements(target)[source] = _of_repeats(target)
+    return _across(source, target) if placement is None else placement
 
 
 def _is_coalesced(source: Pattern, target: CooPattern) -> bool:
@@ -72,25 +72,27 @@ def _of_repeats(pattern: CooPattern) -> Placement:
 
 def _across(source: Pattern, target: Pattern) -> Placement | None:
     """The placement from a known union of the two patterns: its code says which entries are in both."""
-    for whole in list(placements(target)):
-        own, other = (placements(whole).get(x) for x in (target, source))
-        if own is None or other is None:
+    for common in list(placements(target)):
+        target_placement, source_placement = (placements(common).get(x) for x in (target, source))
+        if target_placement is None or source_placement is None:
             continue
-        at, there = own.at, other.at
+        at, there = target_placement.at, source_placement.at
         if type(at) is type(there) is Marked and at.code is there.code:
-            return _met(source, target, _shared(own.source, at), _shared(other.source, there))
+            return _met(
+                source, target, _shared(target_placement.source, at), _shared(source_placement.source, there)
+            )
     return None
 
 
-def _met(source: Pattern, target: Pattern, put: Array, taken: Array) -> Placement:
-    found = placements(target)[source] = Placement(taken, lambda: put, put=True)
-    return found
+def _met(source: Pattern, target: Pattern, positions: Array, order: Array) -> Placement:
+    placement = placements(target)[source] = Placement(order, lambda: positions, put=True)
+    return placement
 
 
 def _shared(source: Source, at: Marked) -> Array:
     """Positions, in one of two patterns, of the entries that both store."""
-    both = np.flatnonzero(at.code[at()] == 3)
-    return source[both] if isinstance(source, np.ndarray) else both
+    positions = np.flatnonzero(at.code[at()] == 3)
+    return source[positions] if isinstance(source, np.ndarray) else positions
 
 
 def union(patterns: list[Pattern], model: Pattern) -> Pattern:
@@ -101,11 +103,11 @@ def union(patterns: list[Pattern], model: Pattern) -> Pattern:
     apart = list(dict.fromkeys(patterns))
     if len(apart) == 1 or PatternSymbol not in map(type, apart):
         return _folded(patterns, model, "union")
-    held = model.model if isinstance(model, PatternSymbol) else model
-    key = "union", held.layout, held.blocksize
-    found = follows(key, lambda *own: _folded(list(own), held, "union"), *apart)
-    assert found is not None
-    return found
+    layout_model = model.model if isinstance(model, PatternSymbol) else model
+    key = "union", layout_model.layout, layout_model.blocksize
+    pattern = follows(key, lambda *members: _folded(list(members), layout_model, "union"), *apart)
+    assert pattern is not None
+    return pattern
 
 
 def intersection(patterns: list[Pattern], model: Pattern) -> Pattern:
@@ -123,13 +125,15 @@ def _folded(patterns: list[Pattern], model: Pattern, name: str) -> Pattern:
 
 
 def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
-    known: ForOthers[Any] = p.once((name, model.layout, model.blocksize), ForOthers)
-    found = known.get(q)
-    if found is None:
-        made = _meeting(p, q, model, name)
-        known[q] = ref(made) if made is p or made is q else lambda: made  # a pattern does not keep itself
-        return made
-    result: Pattern = found()
+    meetings: ForOthers[Any] = p.once((name, model.layout, model.blocksize), ForOthers)
+    reference = meetings.get(q)
+    if reference is None:
+        pattern = _meeting(p, q, model, name)
+        meetings[q] = (
+            ref(pattern) if pattern is p or pattern is q else lambda: pattern
+        )  # a pattern does not keep itself
+        return pattern
+    result: Pattern = reference()
     return result
 
 
@@ -144,25 +148,25 @@ def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
         starts, indices, code = counting_sorts.merged(n, m, *pair)
         at: tuple[Callable[[], Array], ...] = Marked(code, 1), Marked(code, 2)
     else:
-        starts, indices, left = counting_sorts.met(n, m, *pair)
-        at = (lambda: left), cache(lambda: _places(n, m, pair[1], (starts, indices)))
-    made = None
+        starts, indices, first_positions = counting_sorts.met(n, m, *pair)
+        at = (lambda: first_positions), cache(lambda: _places(n, m, pair[1], (starts, indices)))
+    pattern = None
     for x, (_, _, source) in ((p, first), (q, second)):
         if (
-            made is None
+            pattern is None
             and x.count == indices.size
             and x.layout == layout
             and not isinstance(source, np.ndarray)
         ):
-            made = x
-    if made is None and layout != "coo":
-        made = CompressedPattern(p.shape, starts, indices, _AXES[layout])
-    elif made is None:
-        made = CooPattern.of_keys(indices, p.shape, np.result_type(p.index_dtype, q.index_dtype))
+            pattern = x
+    if pattern is None and layout != "coo":
+        pattern = CompressedPattern(p.shape, starts, indices, _AXES[layout])
+    elif pattern is None:
+        pattern = CooPattern.of_keys(indices, p.shape, np.result_type(p.index_dtype, q.index_dtype))
     for x, (_, _, source), positions in zip((p, q), (first, second), at, strict=True):
-        if x is not made:
-            _place(x, made, source, positions, put=name == "union")
-    return made if layout == model.layout else from_keys(made.keys, made.shape, model)
+        if x is not pattern:
+            _place(x, pattern, source, positions, put=name == "union")
+    return pattern if layout == model.layout else from_keys(pattern.keys, pattern.shape, model)
 
 
 _AXES = {"csr": 0, "csc": 1}
@@ -173,18 +177,18 @@ def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
     if layout == "coo":
         keys, order = x.sorted
         return np.array([0, keys.size]), keys, order
-    made, source = converted(x, layout)
-    assert isinstance(made, CompressedPattern)
-    return made.indptr, made.indices, source
+    pattern, source = converted(x, layout)
+    assert isinstance(pattern, CompressedPattern)
+    return pattern.indptr, pattern.indices, source
 
 
-def _places(n: int, m: int, stored: tuple[Array, Array], wanted: tuple[Array, Array]) -> Array:
-    """Positions of some of the stored entries: a search for few, one pass over all entries for many."""
-    starts, indices = wanted
-    if 8 * indices.size > stored[1].size or n == 1:
-        return counting_sorts.met(n, m, stored, wanted)[2]
+def _places(n: int, m: int, source: tuple[Array, Array], target: tuple[Array, Array]) -> Array:
+    """Positions in ``source`` of the entries of ``target``: a search for few, one pass over all for many."""
+    starts, indices = target
+    if 8 * indices.size > source[1].size or n == 1:
+        return counting_sorts.met(n, m, source, target)[2]
     lines = np.repeat(np.arange(n, dtype=starts.dtype), np.diff(starts))
-    return counting_sorts.places(n, m, *stored, lines, indices)
+    return counting_sorts.places(n, m, *source, lines, indices)
 
 
 class Marked:
@@ -217,8 +221,8 @@ def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
         return None
     if not a.pattern.count or not b.pattern.count:  # the pass reads an entry of each at every step
         return None
-    known = placements(pattern)
-    x, y = known.get(a.pattern), known.get(b.pattern)
+    by_pattern = placements(pattern)
+    x, y = by_pattern.get(a.pattern), by_pattern.get(b.pattern)
     if x is None or y is None or a.dense_shape:
         return None
     first, second = x.at, y.at
@@ -227,12 +231,12 @@ def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
     from iverson.kernels.sparse import entry_loops
 
     out = np.empty(pattern.count, a.dtype)
-    given = (np.ascontiguousarray(reordered(v.entries, p.source)) for v, p in ((a, x), (b, y)))
-    entry_loops.on_union(name, a.dtype)(first.code, *given, out)
+    operands = (np.ascontiguousarray(reordered(v.entries, p.source)) for v, p in ((a, x), (b, y)))
+    entry_loops.on_union(name, a.dtype)(first.code, *operands, out)
     return out if isfinite(np.dot(out, out)) else None
 
 
-def _place(x: Pattern, made: Pattern, source: Source, at: Callable[[], Array], *, put: bool) -> None:
-    placements(made)[x] = Placement(source, at, put)
+def _place(x: Pattern, target: Pattern, source: Source, at: Callable[[], Array], *, put: bool) -> None:
+    placements(target)[x] = Placement(source, at, put)
     if not isinstance(source, np.ndarray):
-        placements(x)[made] = Placement(None, at, not put)
+        placements(x)[target] = Placement(None, at, not put)

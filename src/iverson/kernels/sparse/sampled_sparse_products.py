@@ -39,17 +39,17 @@ class Operand:
         return self.pattern.layout == layout or ("converted", layout, None) in self.pattern._facts
 
     def lines(self, along: str) -> tuple[CompressedPattern, Any]:
-        found, source = converted(self.pattern, _LAYOUTS[self.axes.index(along)])
-        assert isinstance(found, CompressedPattern)
-        return found, source
+        pattern, source = converted(self.pattern, _LAYOUTS[self.axes.index(along)])
+        assert isinstance(pattern, CompressedPattern)
+        return pattern, source
 
     def counts(self, along: str) -> Array:
         """Number of entries of each line along an axis."""
         if self.has_lines(along):
             return np.diff(self.lines(along)[0].indptr)
         axis = self.axes.index(along)
-        found: Array = self.pattern.once(("counts", axis), lambda: self._counted(axis))
-        return found
+        result: Array = self.pattern.once(("counts", axis), lambda: self._counted(axis))
+        return result
 
     def _counted(self, axis: int) -> Array:
         return np.bincount(self.pattern.coordinates[axis], minlength=self.pattern.shape[axis])
@@ -79,10 +79,10 @@ def chosen(three: tuple[Operand, Operand, Operand]) -> tuple[int, str]:
     """Number of steps of the shortest walk, and its u, s and w: those that transpose the fewest entries."""
     entries = sum(x.pattern.count for x in three)
     steps: dict[str, int] = {}
-    for shared in sorted("ijk", key=lambda s: sum(not x.has_lines(s) for x in three if s in x.axes)):
-        first, second = (x.counts(shared) for x in three if shared in x.axes)
-        steps[shared] = int(np.dot(first.astype(np.int64), second))
-        if steps[shared] <= entries:  # counting those of others may take as long
+    for axis in sorted("ijk", key=lambda s: sum(not x.has_lines(s) for x in three if s in x.axes)):
+        first, second = (x.counts(axis) for x in three if axis in x.axes)
+        steps[axis] = int(np.dot(first.astype(np.int64), second))
+        if steps[axis] <= entries:  # counting those of others may take as long
             break
     least = min(steps.values())
     walks = [walk for walk in map("".join, permutations("ijk")) if steps.get(walk[1]) == least]
@@ -109,20 +109,20 @@ def walked(three: tuple[Operand, Operand, Operand], walk: str, dtype: Any) -> Ar
     lines = [x.lines(along) for x, along in roles]
     index = np.result_type(*(p.indices for p, _ in lines))
     arrays: list[Array] = []
-    for (x, _), (found, source) in zip(roles, lines, strict=True):
-        held = np.zeros(found.count, dtype) if x.entries is None else reordered(x.entries, source)
-        starts = (a.astype(index, copy=False) for a in (found.indptr, found.indices))
-        arrays += [*starts, np.ascontiguousarray(held)]
+    for (x, _), (pattern, source) in zip(roles, lines, strict=True):
+        entries = np.zeros(pattern.count, dtype) if x.entries is None else reordered(x.entries, source)
+        starts = (a.astype(index, copy=False) for a in (pattern.indptr, pattern.indices))
+        arrays += [*starts, np.ascontiguousarray(entries)]
     result = next(n for n, (x, _) in enumerate(roles) if x.entries is None)
     kernel = entry_loops.sampled(dtype, index, "WVL"[result])
     kernel(*arrays, np.zeros(extent[w], dtype), n=extent[u])
     return _in_order(arrays[3 * result + 2], lines[result][1])
 
 
-def _in_order(found: Array, source: Any) -> Array:
+def _in_order(entries: Array, source: Any) -> Array:
     """The entries of a result in its own pattern's order, from those in the order of its lines."""
     if source is None or isinstance(source, slice):
-        return found
-    out = np.empty_like(found)
-    out[source] = found
+        return entries
+    out = np.empty_like(entries)
+    out[source] = entries
     return out

@@ -31,9 +31,9 @@ def is_read(coordinates: Iterable[Any], key: Key, shape: Shape) -> Any:
     axes = (item for item in key if item is not None)
     for item, at, extent in zip(axes, coordinates, shape, strict=False):
         if isinstance(item, slice):
-            chosen = range(*item.indices(extent))
-            position, rest = (at - chosen.start) // chosen.step, (at - chosen.start) % chosen.step
-            inside = inside & (rest == 0) & (position >= 0) & (position < len(chosen))
+            indices = range(*item.indices(extent))
+            position, remainder = (at - indices.start) // indices.step, (at - indices.start) % indices.step
+            inside = inside & (remainder == 0) & (position >= 0) & (position < len(indices))
         else:
             inside = inside & (at == item)
     return inside
@@ -67,12 +67,12 @@ def gather_put(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     x = coalesced(sparse_only(x))
     at = np.broadcast_arrays(*indices)
-    rest = tuple(k for k in range(len(x.shape)) if k not in axes)
-    new = _written(v, (*at[0].shape, *(x.shape[k] for k in rest)), x)
+    remaining_axes = tuple(k for k in range(len(x.shape)) if k not in axes)
+    new = _written(v, (*at[0].shape, *(x.shape[k] for k in remaining_axes)), x)
     if new is NotImplemented:
         return NotImplemented
     places = places_on(axes, list(at), x.shape)
-    own = places_on(axes, list(x.pattern.coordinates[list(axes)]), x.shape)
+    x_places = places_on(axes, list(x.pattern.coordinates[list(axes)]), x.shape)
     lead = at[0].ndim
     if isinstance(new, Sparse):
         new = coalesced(sparse_only(new))
@@ -80,14 +80,14 @@ def gather_put(op: Op, values: Values, params: Params) -> Any:
         writer = addresses(coordinates[:lead], at[0].shape) if lead else np.zeros(new.pattern.count, int)
         entries = new.entries
     else:
-        coordinates = np.zeros((lead + len(rest), new.size), np.int64)
+        coordinates = np.zeros((lead + len(remaining_axes), new.size), np.int64)
         writer, entries = np.zeros(new.size, np.int64), new
-    found = np.empty((len(x.shape), writer.size), np.int64)
+    positions = np.empty((len(x.shape), writer.size), np.int64)
     for k, i in zip(axes, at, strict=True):
-        found[k] = i.ravel()[writer]
-    found[list(rest)] = coordinates[lead:]
+        positions[k] = i.ravel()[writer]
+    positions[list(remaining_axes)] = coordinates[lead:]
     last = _last_writer(places)[writer]
-    return _reembedded(x, np.isin(own, places), found[:, last], entries[last])
+    return _reembedded(x, np.isin(x_places, places), positions[:, last], entries[last])
 
 
 def _last_writer(places: Array) -> Array:
@@ -105,8 +105,8 @@ def _written(v: Any, shape: Shape, x: Sparse) -> Any:
     if type(v) is Zero or (not hasattr(v, "shape") and v == 0) or not prod(shape):
         return np.zeros(0, x.dtype)
     if is_sparse(v):
-        found = coalesced(sparse_only(broadcast(v, shape)))
-        return found.pattern.value(found.entries.astype(x.dtype, copy=False))
+        stretched = coalesced(sparse_only(broadcast(v, shape)))
+        return stretched.pattern.value(stretched.entries.astype(x.dtype, copy=False))
     if 2 * prod(shape) > prod(x.shape) and prod(shape) > 1:
         return NotImplemented
     array = np.asarray(to_strided(v) if hasattr(v, "shape") else v).astype(x.dtype)
@@ -116,13 +116,13 @@ def _written(v: Any, shape: Shape, x: Sparse) -> Any:
     return CooPattern(shape, places, True).value(np.broadcast_to(array, shape).ravel())
 
 
-def _reembedded(x: Sparse, gone: Array, at: Array, entries: Array) -> Any:
+def _reembedded(x: Sparse, is_overwritten: Array, at: Array, entries: Array) -> Any:
     """x without some of its stored entries, and with others."""
     dtype = np.result_type(x.pattern.index_dtype, index_dtype(*x.shape))
-    kept = ~gone
-    indices = np.concatenate([x.pattern.coordinates[:, kept], at], axis=1).astype(dtype)
-    made = CooPattern(x.shape, indices, True).value(np.concatenate([x.entries[kept], entries]))
-    return like(made, x.pattern)
+    keep = ~is_overwritten
+    indices = np.concatenate([x.pattern.coordinates[:, keep], at], axis=1).astype(dtype)
+    result = CooPattern(x.shape, indices, True).value(np.concatenate([x.entries[keep], entries]))
+    return like(result, x.pattern)
 
 
 def places_on(axes: Shape, indices: list[Any], shape: Shape) -> Array:
@@ -140,9 +140,9 @@ def places_read(x: Pattern | None, v: Pattern | None, region: Any, key: Key, sha
     the key, and all entries of a region, as far as they are given."""
     patterns = [] if x is None else [x]
     if v is not None:
-        put = follows(("put", repr(key), shape), partial(_put, key, shape), v)
-        assert put is not None
-        patterns.append(put)
+        put_pattern = follows(("put", repr(key), shape), partial(_put, key, shape), v)
+        assert put_pattern is not None
+        patterns.append(put_pattern)
     if region is not None:
         inside = np.indices(region.shape).reshape(len(shape), -1) + np.array(region.start)[:, None]
         patterns.append(CooPattern(shape, inside, True))

@@ -42,16 +42,16 @@ def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array], *, stack:
         return product(s, b)
     n, (m, width) = s.shape[-2], b.shape[-2:]
     batch = broadcast_shapes("matmul", s.shape[:-2], b.shape[:-2])
-    own = (1,) * (len(batch) - len(s.shape) + 2) + s.shape[:-2]
-    beside = [k for k, extent in enumerate(own) if extent != batch[k]]
+    s_batch = (1,) * (len(batch) - len(s.shape) + 2) + s.shape[:-2]
+    beside = [k for k, extent in enumerate(s_batch) if extent != batch[k]]
     if stack and prod(b.shape[:-2]) == 1 and not beside:
         return product(below_each_other(s), b.reshape(m, width)).reshape(*batch, n, width)
-    kept = [k for k in range(len(batch)) if k not in beside]
-    order = (*kept, len(batch), *beside, len(batch) + 1)
-    moved = np.broadcast_to(b, (*batch, m, width)).transpose(order)
-    lead, rest = moved.shape[: len(kept)], moved.shape[len(kept) + 1 :]
-    flat = product(on_diagonal(s), moved.reshape(prod(lead) * m, prod(rest)))
-    return flat.reshape(*lead, n, *rest).transpose(np.argsort(order))
+    shared_axes = [k for k in range(len(batch)) if k not in beside]
+    order = (*shared_axes, len(batch), *beside, len(batch) + 1)
+    transposed = np.broadcast_to(b, (*batch, m, width)).transpose(order)
+    lead, trailing = transposed.shape[: len(shared_axes)], transposed.shape[len(shared_axes) + 1 :]
+    flat = product(on_diagonal(s), transposed.reshape(prod(lead) * m, prod(trailing)))
+    return flat.reshape(*lead, n, *trailing).transpose(np.argsort(order))
 
 
 def between(a: Sparse, b: Sparse, product: Callable[[Any, Any], Any]) -> Any:

@@ -54,36 +54,36 @@ def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
     """The entries at a pattern, 0 where x stores none. With ``held`` they are a selection that leaves these
     zeros out; entries that x leaves out, as a stored selection, are always left out."""
-    (x,), pattern, own = values, params["pattern"], values[0].pattern
-    if own is pattern:
+    (x,), pattern, source = values, params["pattern"], values[0].pattern
+    if source is pattern:
         return x.values
     is_held, dense = params.get("held", False), x.dense_shape
-    at = pattern.places_in(own)
+    at = pattern.places_in(source)
     if at is not None:
         return x.values.take(at, axis=0)
-    at = own.places_in(pattern)
+    at = source.places_in(pattern)
     if at is not None and (is_held or x.there is None):
         return _placed(x.values, at, (*pattern.stored_shape, *dense), is_held)
     entries, there = _entries_at(x, pattern), None
     if is_held:
-        there = kept(("there", dense), (own, pattern), lambda: _there(own, dense, pattern))
+        there = kept(("there", dense), (source, pattern), lambda: _there(source, dense, pattern))
     elif x.there is not None:
         there = values_at(x.there(), pattern=pattern)
     return entries if there is None else Bracket(entries, there, is_made=True)
 
 
-def _there(own: Pattern, dense: Shape, pattern: Pattern) -> Array | None:
-    """A mask of the entries (with dense axes, slices) of ``pattern`` that ``own`` stores; None for all."""
-    there = _entries_at(own.value(np.ones((own.count, *dense), bool)), pattern)
+def _there(source: Pattern, dense: Shape, pattern: Pattern) -> Array | None:
+    """A mask of the entries (with dense axes, slices) of ``pattern`` that ``source`` stores; None for all."""
+    there = _entries_at(source.value(np.ones((source.count, *dense), bool)), pattern)
     return None if there.all() else there
 
 
 def _entries_at(x: Sparse, pattern: Any) -> Array:
     """The entries of a sparse value on another pattern, in the shape of its values."""
-    own = x.pattern
-    if type(own) is CooPattern and own.ndim == 2 and not own.is_known_distinct and is_plain(pattern):
+    source = x.pattern
+    if type(source) is CooPattern and source.ndim == 2 and not source.is_known_distinct and is_plain(pattern):
         return _added(x, pattern)
-    if own.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
+    if source.ndim > pattern.ndim:  # its trailing axes are dense in the result: of the size of the values
         return _slices(coalesced(x), pattern)
     entries = read(x, pattern, x.shape)
     return np.asarray(entries.reshape(pattern.stored_shape + entries.shape[1:]))
@@ -92,9 +92,9 @@ def _entries_at(x: Sparse, pattern: Any) -> Array:
 def _added(x: Sparse, pattern: CompressedPattern) -> Array:
     """The entries at a pattern in CSR or CSC, of a COO value in any order and with repeats; sorts neither."""
     at = pattern.find_coordinates(x.pattern.indices)
-    stored = at >= 0
-    if not stored.all():
-        at, entries = at[stored], x.entries[stored]
+    is_stored = at >= 0
+    if not is_stored.all():
+        at, entries = at[is_stored], x.entries[is_stored]
     else:
         entries = x.entries
     return counting_sorts.added_rows(pattern.count, at, entries)
@@ -109,8 +109,8 @@ def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
     if not at.size:
         return Zero(shape, values.dtype)
     first, last = int(at[0]), int(at[-1]) + 1
-    rest = (0,) * (len(shape) - 1)
-    region = Region((first, *rest), (last, *shape[1:]))
+    zeros = (0,) * (len(shape) - 1)
+    region = Region((first, *zeros), (last, *shape[1:]))
     inner, there = np.zeros(region.shape, values.dtype), np.zeros(region.shape, bool)
     inner[at - first], there[at - first] = values, True
     return Bracket(boxed(shape, region, inner), boxed(shape, region, there), is_made=True)
@@ -139,8 +139,8 @@ def _slices(x: Any, pattern: Pattern) -> Array:
 def values_of_box(op: Op, values: Values, params: Params) -> Any:
     """The entries at a pattern, as a selection: those inside of the box are held."""
     x, pattern = values[0], params["pattern"]
-    ones = Box(x.shape, x.region, np.ones(x.region.shape, bool))
-    out, there = (read(v, pattern, x.shape) for v in (x, ones))
+    inside = Box(x.shape, x.region, np.ones(x.region.shape, bool))
+    out, there = (read(v, pattern, x.shape) for v in (x, inside))
     shape = pattern.stored_shape + out.shape[1:]
     return Bracket(out.reshape(shape), there.reshape(shape), is_made=True)
 

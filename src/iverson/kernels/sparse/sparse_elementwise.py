@@ -77,13 +77,13 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     first, on_one = _alike(op, values)
     bounding = _bounding(op, values, params)
     if on_one and first is not None and bounding:
-        found = op.forward(*[v.values if isinstance(v, Sparse) else v for v in values], **params)
-        if getattr(found, "shape", None) == first.values.shape:
-            return type(first)(first.pattern, found)
+        result = op.forward(*[v.values if isinstance(v, Sparse) else v for v in values], **params)
+        if getattr(result, "shape", None) == first.values.shape:
+            return type(first)(first.pattern, result)
     shape = _result_shape(op, values, params) if first is None else first.shape
-    kept = _only_term(op, values, params) if Zero in map(type, values) else None
-    if kept is not None:
-        return kept
+    term = _only_term(op, values, params) if Zero in map(type, values) else None
+    if term is not None:
+        return term
     if op.linear_in == _PRODUCT and all(map(is_sparse, values)) and values[0].shape != values[1].shape:
         return _product(op, values, shape, params)
     if not bounding:
@@ -109,20 +109,20 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
     """A kernel's result for operands of which some are stored selections, with its condition."""
     plain = [v.made() if isinstance(v, Sparse) else v for v in values]
-    found = kernel(op, tuple(plain), params)
-    if isinstance(found, Sparse):
-        found.there = _there(op, values, found.shape)
-    return found
+    result = kernel(op, tuple(plain), params)
+    if isinstance(result, Sparse):
+        result.there = _there(op, values, result.shape)
+    return result
 
 
 def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
     """The condition (see `Sparse.there`) of an op's result for stored selections; None if not known."""
-    known = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
-    zeros = {*known, *(k for k, v in enumerate(values) if type(v) is Zero)}
+    conditions = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
+    zeros = {*conditions, *(k for k, v in enumerate(values) if type(v) is Zero)}
     groups = [g for g in op.groups(len(values)) if zeros.issuperset(g)]
     if len(zeros) == len(values):
         groups.append(tuple(range(len(values))))
-    terms = [[known[k] for k in g if k in known] for g in groups]
+    terms = [[conditions[k] for k in g if k in conditions] for g in groups]
     if not terms or [] in terms:
         return None
 
@@ -171,12 +171,12 @@ def _bounding(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
         return _bounding_of(op, values, params)
     # It follows from the numbers among the operands, and from the types of the others.
     key = op, *[(type(v), v.dtype) if hasattr(v, "dtype") else exact(v) for v in values]
-    found = _known_bounding.get(key)
-    if found is None:
+    groups = _known_bounding.get(key)
+    if groups is None:
         if len(_known_bounding) >= _MANY:
             _known_bounding.clear()
-        found = _known_bounding[key] = _bounding_of(op, values, params)
-    return found
+        groups = _known_bounding[key] = _bounding_of(op, values, params)
+    return groups
 
 
 #: What was found before, for as many calls as are kept; then it starts afresh.
@@ -209,20 +209,20 @@ def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
     """A product of operands that are stretched to each other: of the pairs of entries that meet alone."""
     a, b = (coalesced(sparse_only(v)) for v in values)
     at = [_stretched_coordinates(v, shape) for v in (a, b)]
-    held = [_axes_held(v, shape) for v in (a, b)]
-    shared = [k for k in range(len(shape)) if k in held[0] and k in held[1]]
-    extents = tuple(shape[k] for k in shared)
-    if shared:
-        left, right = matches(*(addresses(c[shared], extents) for c in at))
+    stored_axes = [_axes_held(v, shape) for v in (a, b)]
+    common_axes = [k for k in range(len(shape)) if k in stored_axes[0] and k in stored_axes[1]]
+    extents = tuple(shape[k] for k in common_axes)
+    if common_axes:
+        a_positions, b_positions = matches(*(addresses(c[common_axes], extents) for c in at))
     else:  # every pair
-        left = repeat(np.arange(a.pattern.count), b.pattern.count)
-        right = tile(np.arange(b.pattern.count), a.pattern.count)
+        a_positions = repeat(np.arange(a.pattern.count), b.pattern.count)
+        b_positions = tile(np.arange(b.pattern.count), a.pattern.count)
     dtype = np.result_type(a.pattern.index_dtype, b.pattern.index_dtype, index_dtype(*shape))
-    found = np.empty((len(shape), left.size), dtype)
+    indices = np.empty((len(shape), a_positions.size), dtype)
     for k in range(len(shape)):
-        found[k] = at[0][k, left] if k in held[0] else at[1][k, right]
-    entries = np.asarray(op.forward(a.entries[left], b.entries[right], **params))
-    return like(CooPattern(shape, found, True).value(entries), a.pattern)
+        indices[k] = at[0][k, a_positions] if k in stored_axes[0] else at[1][k, b_positions]
+    entries = np.asarray(op.forward(a.entries[a_positions], b.entries[b_positions], **params))
+    return like(CooPattern(shape, indices, True).value(entries), a.pattern)
 
 
 def _axes_held(v: Sparse, shape: Shape) -> set[int]:
@@ -232,8 +232,10 @@ def _axes_held(v: Sparse, shape: Shape) -> set[int]:
 
 
 def _stretched_coordinates(v: Sparse, shape: Shape) -> Any:
-    own = v.pattern.coordinates
-    return np.concatenate([np.zeros((len(shape) - len(own), own.shape[1]), own.dtype), own])
+    coordinates = v.pattern.coordinates
+    return np.concatenate(
+        [np.zeros((len(shape) - len(coordinates), coordinates.shape[1]), coordinates.dtype), coordinates]
+    )
 
 
 def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
@@ -276,8 +278,8 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
         return NotImplemented
     if not boxes and all(entries_in_memory(v) < v.size for v in arrays):  # which says what is made dense
         return NotImplemented
-    whole = tuple([None if _may_be_zero(v) else to_strided(v) for v in values])
-    total = _of_terms(op, whole, params)
+    dense_terms = tuple([None if _may_be_zero(v) else to_strided(v) for v in values])
+    total = _of_terms(op, dense_terms, params)
     total = total.astype(result.dtype, copy=False)
     for k, v in enumerate(values):
         if isinstance(v, Sparse):

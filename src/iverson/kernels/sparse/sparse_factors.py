@@ -38,10 +38,10 @@ class Factors:
         """x with A x = b, A^T x = b or A^H x = b, for a matrix of columns b."""
         if b.dtype.kind == "c" and self.entries.dtype.kind != "c":
             k = b.shape[1]
-            both = self.lu.solve(np.concatenate([b.real, b.imag], axis=1, dtype=self.entries.dtype), how)
-            found = np.empty(b.shape, b.dtype)
-            found.real, found.imag = both[:, :k], both[:, k:]
-            return found
+            parts = self.lu.solve(np.concatenate([b.real, b.imag], axis=1, dtype=self.entries.dtype), how)
+            solution = np.empty(b.shape, b.dtype)
+            solution.real, solution.imag = parts[:, :k], parts[:, k:]
+            return solution
         solved: Array = self.lu.solve(b.astype(self.entries.dtype), how)
         return solved.astype(b.dtype, copy=False)
 
@@ -64,8 +64,8 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def _known(pattern: Pattern) -> _Known:
-    found: _Known = pattern.once("factors", _Known)
-    return found
+    table: _Known = pattern.once("factors", _Known)
+    return table
 
 
 def factors_of(
@@ -78,27 +78,29 @@ def factors_of(
     Raises LinearAlgebraError for a singular matrix.
     """
     entries = x.entries.astype(_own(x.dtype, dtype), copy=False)
-    own, pattern = _known(x.pattern), x.pattern
-    found = own.find(entries)
-    if found is not None:
-        return found, PLAIN
+    table, pattern = _known(x.pattern), x.pattern
+    factors = table.find(entries)
+    if factors is not None:
+        return factors, PLAIN
     own_axes = tuple(range(pattern.ndim))
-    turned = _known(pattern.permuted((*own_axes[:-2], own_axes[-1], own_axes[-2])))
+    transposed_table = _known(pattern.permuted((*own_axes[:-2], own_axes[-1], own_axes[-2])))
     if pattern.blocksize:
         entries = np.ascontiguousarray(x.values.swapaxes(1, 2)).reshape(-1).astype(entries.dtype, copy=False)
-    for how, seen in ((TRANSPOSED, entries), (ADJOINT, np.conj(entries))):
-        found = turned.find(seen)
-        if found is not None:
-            return found, how
-    made = Factors(np.array(x.entries, entries.dtype), _factorised(as_csc().astype(entries.dtype), operation))
-    own.held.add(made)
-    own.last = made
-    return made, PLAIN
+    for how, candidate in ((TRANSPOSED, entries), (ADJOINT, np.conj(entries))):
+        factors = transposed_table.find(candidate)
+        if factors is not None:
+            return factors, how
+    new_factors = Factors(
+        np.array(x.entries, entries.dtype), _factorised(as_csc().astype(entries.dtype), operation)
+    )
+    table.held.add(new_factors)
+    table.last = new_factors
+    return new_factors, PLAIN
 
 
-def _own(dtype: Any, wanted: Any) -> Any:
+def _own(dtype: Any, result_dtype: Any) -> Any:
     """A matrix's dtype in the precision of a result: a real one stays real, whatever is on the right."""
-    precision = np.zeros((), wanted).real.dtype
+    precision = np.zeros((), result_dtype).real.dtype
     return np.result_type(precision, np.complex64) if dtype.kind == "c" else precision
 
 

@@ -64,9 +64,9 @@ def kron(op: Op, values: Values, params: Params) -> Any:
     """The products of stored entries; of an operand that is strided, all are."""
     a, b = (coalesced(sparse_only(v)) if is_sparse(v) else to_strided(v) for v in values)
     p, q = operands(*(getattr(v, "pattern", v.shape) for v in (a, b)))
-    found = pairs(p, q)
-    products = found.put(read(a, p, a.shape), read(b, q, b.shape), np.result_type(a.dtype, b.dtype))
-    return found.pattern.value(products)
+    kron_pairs = pairs(p, q)
+    products = kron_pairs.put(read(a, p, a.shape), read(b, q, b.shape), np.result_type(a.dtype, b.dtype))
+    return kron_pairs.pattern.value(products)
 
 
 def kron_sampled(g: Any, other: Any, *, pattern: Pattern, of: int) -> Array:
@@ -74,10 +74,10 @@ def kron_sampled(g: Any, other: Any, *, pattern: Pattern, of: int) -> Array:
     other = coalesced(sparse_only(other)) if is_sparse(other) else to_strided(other)
     factor = getattr(other, "pattern", other.shape)
     p, q = operands(*((pattern, factor) if of == 0 else (factor, pattern)))
-    found = pairs(p, q)
-    terms = found.taken(read(g, found.pattern, g.shape))
-    own = read(other, (q, p)[of], other.shape)
-    sums: Array = terms @ own if of == 0 else own @ terms
+    kron_pairs = pairs(p, q)
+    terms = kron_pairs.taken(read(g, kron_pairs.pattern, g.shape))
+    other_entries = read(other, (q, p)[of], other.shape)
+    sums: Array = terms @ other_entries if of == 0 else other_entries @ terms
     return sums.reshape(pattern.stored_shape)
 
 
@@ -115,11 +115,11 @@ def _layout(pattern: Pattern) -> str:
 
 def pairs(p: Pattern, q: Pattern) -> Pairs:
     """The `Pairs` of two patterns, each of distinct entries; kept while both patterns live."""
-    known: ForOthers[Pairs] = p.once("kron", ForOthers)
-    found = known.get(q)
-    if found is None:
-        found = known[q] = _pairs(p, q)
-    return found
+    table: ForOthers[Pairs] = p.once("kron", ForOthers)
+    result = table.get(q)
+    if result is None:
+        result = table[q] = _pairs(p, q)
+    return result
 
 
 def _pairs(p: Pattern, q: Pattern) -> Pairs:
@@ -136,8 +136,8 @@ def _pairs(p: Pattern, q: Pattern) -> Pairs:
 
 
 def _coordinates(p: Pattern, q: Pattern, dtype: Any) -> Any:
-    own, within = (x.coordinates.astype(dtype, copy=False) for x in (p, q))
-    return zip(own, q.shape, within, strict=True)
+    outer, within = (x.coordinates.astype(dtype, copy=False) for x in (p, q))
+    return zip(outer, q.shape, within, strict=True)
 
 
 def _of_lines(a: Any, b: Any, source: Source, shape: Shape, dtype: Any) -> Pairs:

@@ -32,8 +32,8 @@ def compiled_for_product(count: int, width: int, *dtypes: Any) -> bool:
 def compiled_for_segments(*arrays: Array) -> bool:
     """True if vectors of entries take the compiled loop over segments."""
     first = arrays[0]
-    same = all(a.ndim == 1 and a.dtype == first.dtype for a in arrays)
-    return first.size >= WORTHWHILE_ENTRIES and first.dtype.kind == "f" and same
+    alike = all(a.ndim == 1 and a.dtype == first.dtype for a in arrays)
+    return first.size >= WORTHWHILE_ENTRIES and first.dtype.kind == "f" and alike
 
 
 def compiled_for_rows(g: Array) -> bool:

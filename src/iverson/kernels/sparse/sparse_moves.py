@@ -52,15 +52,15 @@ def permute_dims(op: Op, values: Values, params: Params) -> Any:
         return x
     k = x.pattern.ndim
     if axes == (1, 0) and type(x.pattern) is CompressedPattern and not x.pattern.blocks:
-        turned = x.pattern.permuted(axes)
-        return turned.kind(turned, x.values)
+        transposed = x.pattern.permuted(axes)
+        return transposed.kind(transposed, x.values)
     if any(a >= k for a in axes[:k]):
         x = sparse_only(x)
         k = x.pattern.ndim
     pattern = x.pattern.permuted(axes[:k])
     if pattern.layout == "coo":
-        rest = x.entries.transpose((0, *(a - k + 1 for a in axes[k:])))
-        return like(pattern.value(rest), x.pattern)
+        entries = x.entries.transpose((0, *(a - k + 1 for a in axes[k:])))
+        return like(pattern.value(entries), x.pattern)
     lead = len(pattern.stored_shape)
     dense = tuple(a - k + lead for a in axes[k:])
     if pattern.blocksize and pattern is not x.pattern:
@@ -84,24 +84,24 @@ def reshape(op: Op, values: Values, params: Params) -> Any:
     source = x.pattern._facts.get(("reshaped from", shape), lambda: None)()
     if source is not None:
         return source.value(x.entries)
-    made, order = x.pattern.once(("reshaped", shape), lambda: _reshaped(x, shape))
-    return made.value(reordered(x.entries, order))
+    pattern, order = x.pattern.once(("reshaped", shape), lambda: _reshaped(x, shape))
+    return pattern.value(reordered(x.entries, order))
 
 
 def _reshaped(x: Sparse, shape: Shape) -> tuple[Pattern, Array | None]:
     """The pattern of another shape, and the order of entries on it: None, and known to be, where it stays."""
     if x.pattern.layout in ("csr", "coo") and isinstance(x.pattern.sorted[1], slice):  # row after row
         coo = CooPattern.of_keys(x.pattern.keys, shape, _index_dtype(x, shape))
-        made = like(coo.value(x.entries), x.pattern).pattern
-        made._facts["reshaped from", x.shape] = ref(x.pattern)
-        return made, None
+        pattern = like(coo.value(x.entries), x.pattern).pattern
+        pattern._facts["reshaped from", x.shape] = ref(x.pattern)
+        return pattern, None
     positions = np.arange(x.pattern.count)
     indices = coordinates_of(x.pattern.keys, shape, _index_dtype(x, shape))
-    found = moved(x.pattern.value(positions), shape, indices)
-    if not np.array_equal(found.entries, positions):
-        return found.pattern, found.entries
-    found.pattern._facts["reshaped from", x.shape] = ref(x.pattern)
-    return found.pattern, None
+    value = moved(x.pattern.value(positions), shape, indices)
+    if not np.array_equal(value.entries, positions):
+        return value.pattern, value.entries
+    value.pattern._facts["reshaped from", x.shape] = ref(x.pattern)
+    return value.pattern, None
 
 
 def _index_dtype(x: Sparse, shape: Shape) -> Any:
@@ -148,10 +148,10 @@ def flip(op: Op, values: Values, params: Params) -> Any:
     x, axis = values[0], params["axis"]
     k = x.pattern.ndim
     indices = x.pattern.coordinates
-    turned = [a for a in axis if a < k]
-    if turned:
+    sparse_axes = [a for a in axis if a < k]
+    if sparse_axes:
         indices = indices.copy()
-    for a in turned:
+    for a in sparse_axes:
         indices[a] = x.shape[a] - 1 - indices[a]
     entries = np.flip(x.entries, tuple(a - k + 1 for a in axis if a >= k))
     return moved(x, x.shape, indices, entries)
@@ -205,8 +205,8 @@ def diagonal(op: Op, values: Values, params: Params) -> Any:
 @sparse("diag_embed")
 def diag_embed(op: Op, values: Values, params: Params) -> Any:
     x = sparse_only(values[0])
-    made = sparse_slices.embedded(x.pattern, params["offset"], params["shape"])
-    return like(made.value(x.entries), x.pattern)
+    pattern = sparse_slices.embedded(x.pattern, params["offset"], params["shape"])
+    return like(pattern.value(x.entries), x.pattern)
 
 
 @sparse("sum")
@@ -250,10 +250,10 @@ def sum_of_stored(op: Op, values: Values, params: Params) -> Any:
     """A sum of a cotangent: of lines that store no entry, nothing is held."""
     (x,), axis = values, params["axis"]
     total = sum(op, values, params)
-    kept = tuple(k for k in range(x.pattern.ndim) if k not in axis)
-    if not is_strided(total) or x.dense_shape or not kept:
+    line_axes = tuple(k for k in range(x.pattern.ndim) if k not in axis)
+    if not is_strided(total) or x.dense_shape or not line_axes:
         return total
-    there = lines_with_entries(x.pattern, kept)
+    there = lines_with_entries(x.pattern, line_axes)
     return total if there is None else Bracket(total, there.reshape(total.shape), is_made=True)
 
 
@@ -311,9 +311,9 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
             inner.append(item)
         elif isinstance(item, slice):
             at = x.pattern.coordinates[axis].astype(np.int64)
-            chosen = range(*item.indices(x.shape[axis]))
-            position, rest = np.divmod(at - chosen.start, chosen.step)
-            keep &= (rest == 0) & (position >= 0) & (position < len(chosen))
+            span = range(*item.indices(x.shape[axis]))
+            position, remainder = np.divmod(at - span.start, span.step)
+            keep &= (remainder == 0) & (position >= 0) & (position < len(span))
             rows.append(position)
         else:
             keep &= x.pattern.coordinates[axis] == item
@@ -342,16 +342,16 @@ def embedded(g: Sparse, key: Any, shape: Shape) -> Any:
     if part is not NotImplemented:
         return part
     g = sparse_only(g)
-    rows, axis, own = [], 0, 0
+    rows, axis, source_axis = [], 0, 0
     indices = g.pattern.coordinates.astype(_index_dtype(g, shape), copy=False)
     for item in key:
         if item is None:
-            own += 1
+            source_axis += 1
             continue
         if isinstance(item, slice):
-            chosen = range(*item.indices(shape[axis]))
-            rows.append(indices[own] * chosen.step + chosen.start)
-            own += 1
+            span = range(*item.indices(shape[axis]))
+            rows.append(indices[source_axis] * span.step + span.start)
+            source_axis += 1
         else:
             rows.append(np.full(g.pattern.count, item, indices.dtype))
         axis += 1
@@ -373,8 +373,8 @@ def gather(op: Op, values: Values, params: Params) -> Any:
     if axes == tuple(range(k)):
         if sparse_slices.plain(x):
             return sparse_slices.entries_at(x, [i.ravel() for i in at]).reshape(at[0].shape)
-        wanted = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
-        return read(x, wanted, x.shape).reshape(at[0].shape + x.dense_shape)
+        pattern = CooPattern(x.pattern.shape, np.stack([i.ravel() for i in at]))
+        return read(x, pattern, x.shape).reshape(at[0].shape + x.dense_shape)
     if len(at) == 1 and at[0].ndim == 1 and sparse_slices.is_plain(x.pattern):
         return sparse_slices.lines(x, at[0], axes[0])
     return _selected(x, at, axes) if at and at[0].ndim else NotImplemented
@@ -384,10 +384,10 @@ def _selected(x: Sparse, at: Sequence[Array], axes: Shape) -> Any:
     """The slices at index arrays of one shape for some axes; the axes of the arrays come first."""
     lead = at[0].shape
     extents = tuple(x.shape[k] for k in axes)
-    wanted = addresses(np.stack([i.ravel() for i in at]), extents)
-    position, source = matches(wanted, addresses(x.pattern.coordinates[list(axes)], extents))
-    rest = np.delete(x.pattern.coordinates, axes, axis=0)[:, source]
-    indices = np.concatenate([coordinates_of(position, lead, rest.dtype), rest])
+    keys = addresses(np.stack([i.ravel() for i in at]), extents)
+    position, source = matches(keys, addresses(x.pattern.coordinates[list(axes)], extents))
+    remaining = np.delete(x.pattern.coordinates, axes, axis=0)[:, source]
+    indices = np.concatenate([coordinates_of(position, lead, remaining.dtype), remaining])
     shape = (*lead, *(n for a, n in enumerate(x.shape) if a not in axes))
     return moved(x, shape, indices, x.entries[source])
 
@@ -400,14 +400,14 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
     if not is_sparse(g) or len(axes) != 1 or not is_strided(indices[0]) or indices[0].ndim != 1:
         return NotImplemented
     if sparse_slices.is_plain(g.pattern):
-        put = sparse_slices.put_lines(g, indices[0], axes[0], shape, params.get("held", False))
-        if put is not NotImplemented:
-            return put
+        result = sparse_slices.put_lines(g, indices[0], axes[0], shape, params.get("held", False))
+        if result is not NotImplemented:
+            return result
     g = with_sparse_axes(g, axes[0] + 1)
     dtype = _index_dtype(g, shape)
-    first, *rest = g.pattern.coordinates
-    rest.insert(axes[0], indices[0][first].astype(dtype))
-    return moved(g, shape, np.stack(rest).astype(dtype, copy=False), distinct=False)
+    first, *rows = g.pattern.coordinates
+    rows.insert(axes[0], indices[0][first].astype(dtype))
+    return moved(g, shape, np.stack(rows).astype(dtype, copy=False), distinct=False)
 
 
 @sparse("concat")
@@ -449,5 +449,5 @@ def _joined(op: Op, values: Values, params: Params, place_rows: Any, axes: int) 
     model = parts[0][1].pattern
     distinct = all(v.pattern.distinct for _, v in parts)
     fitting = indices.astype(_index_dtype(parts[0][1], result.shape))
-    made = CooPattern(result.shape[: len(indices)], fitting, distinct or None)
-    return like(made.value(entries), model)
+    pattern = CooPattern(result.shape[: len(indices)], fitting, distinct or None)
+    return like(pattern.value(entries), model)

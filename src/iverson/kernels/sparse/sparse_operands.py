@@ -47,8 +47,8 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
     Scalars and arrays of rank 0 stay as they are. What is not stored reads as 0.
     """
     if isinstance(value, Sparse):
-        own = value.pattern
-        if value.shape == shape and (own is pattern or (own.ndim == pattern.ndim and own.distinct)):
+        source = value.pattern
+        if value.shape == shape and (source is pattern or (source.ndim == pattern.ndim and source.distinct)):
             return read_at(value, pattern)
         return _read_sparse(value, pattern, shape)
     if not hasattr(value, "shape"):
@@ -60,16 +60,16 @@ def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
     array = to_strided(value)
     if not array.ndim:
         return array
-    found: Array
+    entries: Array
     if array.shape != shape and pattern.ndim == len(shape):  # where it is stretched, its only entry is read
         lead = len(shape) - array.ndim
-        kept = [k for k, n in enumerate(array.shape) if n != 1]
-        held = array.reshape([array.shape[k] for k in kept])
-        found = held[tuple([pattern.along(lead + k) for k in kept])]
-        return found
+        axes = [k for k, n in enumerate(array.shape) if n != 1]
+        compact = array.reshape([array.shape[k] for k in axes])
+        entries = compact[tuple([pattern.along(lead + k) for k in axes])]
+        return entries
     array = array if array.shape == shape else np.broadcast_to(array, shape)
-    found = array[tuple(pattern.coordinates)]
-    return found
+    entries = array[tuple(pattern.coordinates)]
+    return entries
 
 
 def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
@@ -89,17 +89,17 @@ def _read_box(x: Box, pattern: Pattern) -> Array:
     inside = ((pattern.coordinates >= start) & (pattern.coordinates < stop)).all(axis=0)
     out = np.zeros((pattern.count, *x.shape[k:]), x.dtype)
     part = np.zeros((int(inside.sum()), *x.shape[k:]), x.dtype)
-    rest = tuple(slice(a, b) for a, b in zip(x.region.start[k:], x.region.stop[k:], strict=True))
-    part[(slice(None), *rest)] = x.inner[tuple(pattern.coordinates[:, inside] - start)]
+    dense_slices = tuple(slice(a, b) for a, b in zip(x.region.start[k:], x.region.stop[k:], strict=True))
+    part[(slice(None), *dense_slices)] = x.inner[tuple(pattern.coordinates[:, inside] - start)]
     out[inside] = part
     return out
 
 
-def _projected(own: Shape, pattern: Pattern) -> Array:
+def _projected(shape: Shape, pattern: Pattern) -> Array:
     """For each entry of a pattern, the address of the entry that an operand of a shape is stretched from."""
-    at = pattern.coordinates[pattern.ndim - len(own) :]
-    kept = [k for k, n in enumerate(own) if n != 1]
-    return addresses(at[kept], tuple(own[k] for k in kept))
+    at = pattern.coordinates[pattern.ndim - len(shape) :]
+    axes = [k for k, n in enumerate(shape) if n != 1]
+    return addresses(at[axes], tuple(shape[k] for k in axes))
 
 
 def _found(value: Sparse, keys: Array, *within: Array) -> Array:
@@ -107,10 +107,10 @@ def _found(value: Sparse, keys: Array, *within: Array) -> Array:
     if not value.pattern.count:
         return np.zeros((keys.size, *value.dense_shape[len(within) :]), value.dtype)
     at, there = value.pattern.find(keys)
-    found: Array = value.entries[(at, *within)]
+    entries: Array = value.entries[(at, *within)]
     if not there.all():
-        found[~there] = 0
-    return found
+        entries[~there] = 0
+    return entries
 
 
 def broadcast(value: Sparse, shape: Shape) -> Any:
@@ -118,15 +118,15 @@ def broadcast(value: Sparse, shape: Shape) -> Any:
     if value.shape == shape:
         return value
     lead = len(shape) - len(value.shape)
-    own = (1,) * lead + value.shape
+    padded_shape = (1,) * lead + value.shape
     k = lead + value.pattern.ndim
     old = value.pattern.coordinates
     indices = np.concatenate([np.zeros((lead, old.shape[1]), old.dtype), old])
     entries = value.entries
-    entries = entries.reshape(entries.shape[:1] + own[k:])
+    entries = entries.reshape(entries.shape[:1] + padded_shape[k:])
     entries = np.broadcast_to(entries, entries.shape[:1] + shape[k:])
     for axis in range(k):
-        if own[axis] == 1 and shape[axis] != 1:
+        if padded_shape[axis] == 1 and shape[axis] != 1:
             n, count = shape[axis], indices.shape[1]
             indices = repeat(indices, n, axis=1)
             indices[axis] = tile(np.arange(n, dtype=indices.dtype), count)
@@ -151,6 +151,6 @@ def moved(
         return value.pattern.value(entries)
     if not k:
         return entries.sum(axis=0, dtype=entries.dtype).reshape(shape)
-    known = value.pattern.distinct if distinct else None
-    made = CooPattern(shape[:k], indices, known or None).value(entries)
-    return like(made, value.pattern)
+    is_distinct = value.pattern.distinct if distinct else None
+    result = CooPattern(shape[:k], indices, is_distinct or None).value(entries)
+    return like(result, value.pattern)

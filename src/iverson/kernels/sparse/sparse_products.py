@@ -50,26 +50,26 @@ def to_scipy(x: Sparse, layout: str = "csr") -> Any:
     """A SciPy sparse array in CSR or CSC on x's own buffers where its layout allows."""
     pattern, source = converted_csr(x, layout)
     # SciPy's checks of the structure are made once per pattern; each call gets its own array on it.
-    found = copy(pattern.once("scipy", lambda: _structure(pattern, layout)))
-    found.data = np.ascontiguousarray(reordered(coalesced(x).entries, source))
-    return found
+    matrix = copy(pattern.once("scipy", lambda: _structure(pattern, layout)))
+    matrix.data = np.ascontiguousarray(reordered(coalesced(x).entries, source))
+    return matrix
 
 
 def _structure(pattern: CompressedPattern, layout: str) -> Any:
     import scipy.sparse
 
     make = scipy.sparse.csr_array if layout == "csr" else scipy.sparse.csc_array
-    made = make((np.zeros(pattern.count, np.int8), pattern.indices, pattern.indptr), shape=pattern.shape)
-    made.has_canonical_format = True
-    return made
+    matrix = make((np.zeros(pattern.count, np.int8), pattern.indices, pattern.indptr), shape=pattern.shape)
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
     if x.pattern.layout == layout:  # most are, and a call costs as much as a small product
         return x.pattern, None
-    found, source = converted(coalesced(x).pattern, layout)
-    assert isinstance(found, CompressedPattern)
-    return found, source
+    pattern, source = converted(coalesced(x).pattern, layout)
+    assert isinstance(pattern, CompressedPattern)
+    return pattern, source
 
 
 @sparse("matmul")
@@ -108,68 +108,68 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
     def product(a: Sparse, b: Sparse) -> Any:
         if a.shape[1] > 4 * (a.pattern.count + b.pattern.count) + 1024:
             a, b = _meeting(coalesced(a), coalesced(b))
-        left, right = to_scipy(a), to_scipy(b)
+        lhs, rhs = to_scipy(a), to_scipy(b)
         if work.active.count:
-            work.sparse_product(int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)))
-        starts, columns, entries = _csr_product(left, right)
-        pattern = CompressedPattern((left.shape[0], right.shape[1]), starts, columns, 0)
+            work.sparse_product(int(np.diff(rhs.indptr)[lhs.indices].sum(dtype=np.int64)))
+        starts, columns, entries = _csr_product(lhs, rhs)
+        pattern = CompressedPattern((lhs.shape[0], rhs.shape[1]), starts, columns, 0)
         return pattern.value(entries.astype(dtype, copy=False))
 
     return sparse_batches.between(a, b, product)
 
 
-def _csr_product(left: Any, right: Any) -> tuple[Array, Array, Array]:
+def _csr_product(lhs: Any, rhs: Any) -> tuple[Array, Array, Array]:
     """The row starts, columns and entries of a product of two SciPy matrices in CSR, rows in order.
 
     SciPy's loop leaves out entries whose terms add up to 0. Here they are stored: which entries a product has
     follows from patterns, as that of all other ops does.
     """
-    loops, (m, n) = counting_sorts.loops(), (left.shape[0], right.shape[1])
-    held = left.indptr, left.indices, right.indptr, right.indices
-    dtype = np.result_type(*held)
-    most = loops.csr_matmat_maxnnz(m, n, *(x.astype(dtype, copy=False) for x in held))
-    dtype = np.promote_types(dtype, index_dtype(most))
-    starts, columns, *rest = (x.astype(dtype, copy=False) for x in held)
+    loops, (m, n) = counting_sorts.loops(), (lhs.shape[0], rhs.shape[1])
+    structure = lhs.indptr, lhs.indices, rhs.indptr, rhs.indices
+    dtype = np.result_type(*structure)
+    capacity = loops.csr_matmat_maxnnz(m, n, *(x.astype(dtype, copy=False) for x in structure))
+    dtype = np.promote_types(dtype, index_dtype(capacity))
+    starts, columns, *rhs_structure = (x.astype(dtype, copy=False) for x in structure)
 
     def product(a: Array, b: Array) -> tuple[Array, Array, Array]:
-        made = np.empty(m + 1, dtype), np.empty(most, dtype), np.empty(most, np.result_type(a, b))
-        loops.csr_matmat(m, n, starts, columns, a, *rest, b, *made)
-        made = made[0], made[1][: made[0][-1]], made[2][: made[0][-1]]
-        loops.csr_sort_indices(m, *made)
-        return made
+        result = np.empty(m + 1, dtype), np.empty(capacity, dtype), np.empty(capacity, np.result_type(a, b))
+        loops.csr_matmat(m, n, starts, columns, a, *rhs_structure, b, *result)
+        result = result[0], result[1][: result[0][-1]], result[2][: result[0][-1]]
+        loops.csr_sort_indices(m, *result)
+        return result
 
-    found = product(left.data, right.data)
-    if found[1].size == most:
-        return found
-    ones = product(*(np.ones(x.data.size, np.float32) for x in (left, right)))
-    entries = np.zeros(most, found[2].dtype)
-    lines = (np.repeat(np.arange(m), np.diff(x[0])) for x in (ones, found))
-    whole, some = (rows * n + x[1] for rows, x in zip(lines, (ones, found), strict=True))
-    entries[np.searchsorted(whole, some)] = found[2]
-    return ones[0], ones[1], entries
+    nonzeros = product(lhs.data, rhs.data)
+    if nonzeros[1].size == capacity:
+        return nonzeros
+    structural = product(*(np.ones(x.data.size, np.float32) for x in (lhs, rhs)))
+    entries = np.zeros(capacity, nonzeros[2].dtype)
+    lines = (np.repeat(np.arange(m), np.diff(x[0])) for x in (structural, nonzeros))
+    all_keys, nonzero_keys = (rows * n + x[1] for rows, x in zip(lines, (structural, nonzeros), strict=True))
+    entries[np.searchsorted(all_keys, nonzero_keys)] = nonzeros[2]
+    return structural[0], structural[1], entries
 
 
 def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:
     """Two matrices with the same product and no more columns (rows) than the second has rows with entries: of
     others there may be far more than entries."""
     (rows, across), (along, columns) = a.pattern.coordinates, b.pattern.coordinates
-    held, numbers = np.unique(along, return_inverse=True)
-    at = np.searchsorted(held, across)
-    at[at == held.size] = 0
-    kept = np.flatnonzero(held[at] == across) if held.size else np.zeros(0, np.int64)
-    left = CooPattern.of_indices((rows[kept], at[kept]), (a.shape[0], held.size))
-    right = CooPattern.of_indices((numbers, columns), (held.size, b.shape[1]))
-    return left.value(a.entries[kept]), right.value(b.entries)
+    occupied, numbers = np.unique(along, return_inverse=True)
+    at = np.searchsorted(occupied, across)
+    at[at == occupied.size] = 0
+    positions = np.flatnonzero(occupied[at] == across) if occupied.size else np.zeros(0, np.int64)
+    lhs = CooPattern.of_indices((rows[positions], at[positions]), (a.shape[0], occupied.size))
+    rhs = CooPattern.of_indices((numbers, columns), (occupied.size, b.shape[1]))
+    return lhs.value(a.entries[positions]), rhs.value(b.entries)
 
 
 def product_pattern(p: Pattern, q: Pattern) -> Pattern:
     """The pattern of a product of matrices with patterns p and q; kept on p for as long as q lives."""
-    known: ForOthers[Pattern] = p.once("products", ForOthers)
-    found = known.get(q)
-    if found is None:
+    products: ForOthers[Pattern] = p.once("products", ForOthers)
+    pattern = products.get(q)
+    if pattern is None:
         a, b = (x.value(np.ones(x.count, np.float32)) for x in (p, q))
-        found = known[q] = _sparse_times(a, b, np.dtype(np.float32)).pattern
-    return found
+        pattern = products[q] = _sparse_times(a, b, np.dtype(np.float32)).pattern
+    return pattern
 
 
 def _turned(x: Sparse) -> Any:
@@ -246,11 +246,11 @@ def _is_first(pattern: CooPattern) -> bool:
     return ("converted", "csr", None) not in pattern._facts and not _is_again(pattern, "multiplied")
 
 
-def _is_again(pattern: Pattern, what: str) -> bool:
-    """True from the second call with the same pattern and ``what`` on."""
-    again = what in pattern._facts
-    pattern._facts[what] = True
-    return again
+def _is_again(pattern: Pattern, fact: str) -> bool:
+    """True from the second call with the same pattern and ``fact`` on."""
+    is_repeat = fact in pattern._facts
+    pattern._facts[fact] = True
+    return is_repeat
 
 
 def _times_unsorted(s: Sparse, b: Array) -> Array:
@@ -294,11 +294,11 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
         csr, source = converted(pattern, "csr")
         assert isinstance(csr, CompressedPattern)
         assert not isinstance(source, Padded)  # rows hold any entries
-        found = sparse_loops.products_at_entries(csr.indptr, csr.indices, a, rows)
+        entries = sparse_loops.products_at_entries(csr.indptr, csr.indices, a, rows)
         if source is None:
-            return found.reshape(pattern.stored_shape)
-        out = np.empty_like(found)
-        out[source] = found
+            return entries.reshape(pattern.stored_shape)
+        out = np.empty_like(entries)
+        out[source] = entries
         return out.reshape(pattern.stored_shape)
     first, second = pattern.coordinates
     out = np.empty(pattern.count, a.dtype if a.dtype == b.dtype else np.result_type(a, b))
@@ -320,7 +320,7 @@ def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
     a: Any
     b: Any
     a, b = (sparse_only(x) if is_sparse(x) else to_strided(x) for x in values)
-    whole = pattern = params["pattern"]
+    full_pattern = pattern = params["pattern"]
     if is_sparse(a) and is_sparse(b):
         return _read_product(a, b, pattern).reshape(pattern.stored_shape)
     if pattern.ndim > 2:
@@ -332,33 +332,33 @@ def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
             entries = entries.reshape(pattern.permuted((1, 0)).stored_shape).swapaxes(1, 2)
     else:
         entries = sampled_product(a, b, pattern=pattern)
-    return np.ascontiguousarray(entries).reshape(whole.stored_shape)
+    return np.ascontiguousarray(entries).reshape(full_pattern.stored_shape)
 
 
 def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
     """The entries of a product of sparse matrices at a pattern."""
     batch = pattern.shape[:-2]
     a, b = (coalesced(sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:])))) for x in (a, b))
-    wanted = diagonal(pattern)
-    found = sampled_sparse_products.product_at(a, b, wanted)
-    return _rows_read(a, b, wanted) if found is NotImplemented else found
+    flat_pattern = diagonal(pattern)
+    entries = sampled_sparse_products.product_at(a, b, flat_pattern)
+    return _rows_read(a, b, flat_pattern) if entries is NotImplemented else entries
 
 
-def _rows_read(a: Sparse, b: Sparse, wanted: Pattern) -> Array:
+def _rows_read(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
     """The entries of a sparse product at a pattern, read from SciPy's products of some rows at a time."""
-    left, right = to_scipy(a), to_scipy(b)
-    m, n = wanted.shape
-    out = np.zeros(wanted.count, np.result_type(a.dtype, b.dtype))
-    keys, order = wanted.sorted
+    lhs, rhs = to_scipy(a), to_scipy(b)
+    m, n = pattern.shape
+    out = np.zeros(pattern.count, np.result_type(a.dtype, b.dtype))
+    keys, order = pattern.sorted
     # A chunk of rows ends before it has more than so many terms.
-    ends = np.concatenate([[0], np.cumsum(np.diff(right.indptr)[left.indices], dtype=np.int64)])[left.indptr]
+    ends = np.concatenate([[0], np.cumsum(np.diff(rhs.indptr)[lhs.indices], dtype=np.int64)])[lhs.indptr]
     row = 0
     while row < m:
         stop = max(int(np.searchsorted(ends, ends[row] + (_CHUNK << 2), "right")) - 1, row + 1)
         first, last = np.searchsorted(keys, np.array([row, stop], np.int64) * n)
         if first < last:
             _report(int(ends[stop] - ends[row]))
-            part = (left if stop - row == m else left[row:stop]) @ right
+            part = (lhs if stop - row == m else lhs[row:stop]) @ rhs
             at = slice(first, last) if isinstance(order, slice) else order[first:last]
             out[at] = _read_csr(part, keys[first:last] - row * n)
         row = stop
@@ -368,8 +368,8 @@ def _rows_read(a: Sparse, b: Sparse, wanted: Pattern) -> Array:
 def _read_csr(m: Any, keys: Array) -> Array:
     """The entries of a SciPy CSR array at row-major addresses."""
     if m.shape[0] * m.shape[1] <= max(_CHUNK, 4 * m.nnz):
-        found: Array = m.toarray().reshape(-1)[keys]
-        return found
+        entries: Array = m.toarray().reshape(-1)[keys]
+        return entries
     m.sort_indices()
     at, there = CompressedPattern(m.shape, m.indptr, m.indices, 0).find(keys)
     return np.where(there, m.data[at], 0) if m.nnz else np.zeros(keys.size, m.dtype)
@@ -403,9 +403,9 @@ def solved(op: Op, values: Values, params: Params, each: Callable[[Any], Callabl
     result = zeros_like_result(op, values, params)
     if not prod(result.shape):
         return np.zeros(result.shape, result.dtype)
-    right = to_strided(b).astype(result.dtype, copy=False)
+    rhs = to_strided(b).astype(result.dtype, copy=False)
     a = coalesced(sparse_only(a))
-    return sparse_batches.times(a, right, each(a), stack=False)
+    return sparse_batches.times(a, rhs, each(a), stack=False)
 
 
 @sparse("solve")
@@ -483,9 +483,9 @@ def _substituted(a: Array, b: Array, x: Array, lower: bool) -> Array:
     """The triangular solve of many small matrices: row after row of all of them at once."""
     n = a.shape[-1]
     for i in range(n) if lower else reversed(range(n)):
-        known = slice(0, i) if lower else slice(i + 1, n)
-        done = (a[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
-        x[..., i, :] = (b[..., i, :] - done) / a[..., i, i, None]
+        solved_rows = slice(0, i) if lower else slice(i + 1, n)
+        sums = (a[..., i : i + 1, solved_rows] @ x[..., solved_rows, :])[..., 0, :]
+        x[..., i, :] = (b[..., i, :] - sums) / a[..., i, i, None]
     return x
 
 
@@ -496,22 +496,22 @@ def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
     result = zeros_like_result(op, values, params)
     if not is_sparse(a) or len(result.shape) != 2:
         return NotImplemented
-    right = np.ascontiguousarray(to_strided(b), result.dtype)
-    if not right.size:
+    rhs = np.ascontiguousarray(to_strided(b), result.dtype)
+    if not rhs.size:
         return np.zeros(result.shape, result.dtype)
     import scipy.sparse
     from scipy.sparse.linalg import spsolve_triangular
 
     a = coalesced(sparse_only(a))
-    whole = to_scipy(a).astype(result.dtype, copy=False)
-    part = whole
+    matrix = to_scipy(a).astype(result.dtype, copy=False)
+    triangle = matrix
     if not _is_triangular(a.pattern, params["lower"]):
-        part = (scipy.sparse.tril if params["lower"] else scipy.sparse.triu)(whole, format="csr")
+        triangle = (scipy.sparse.tril if params["lower"] else scipy.sparse.triu)(matrix, format="csr")
     try:
-        return np.asarray(spsolve_triangular(part, right, lower=params["lower"]))
+        return np.asarray(spsolve_triangular(triangle, rhs, lower=params["lower"]))
     except np.linalg.LinAlgError as error:
         if not params["check"]:
-            return solve_triangular(to_strided(a), right, **params)
+            return solve_triangular(to_strided(a), rhs, **params)
         raise _singular(str(error)) from None
 
 

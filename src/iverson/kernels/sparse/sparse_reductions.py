@@ -55,8 +55,8 @@ class Lines:
     @property
     def full(self) -> Array:
         """A mask of the lines that store all of their entries."""
-        found: Array = self.counts == self.length
-        return found
+        is_full: Array = self.counts == self.length
+        return is_full
 
     def reduced(self, ufunc: Any, entries: Array) -> Array:
         """Entries, in order, combined by line."""
@@ -66,8 +66,8 @@ class Lines:
 
     def repeated(self, by_line: Array) -> Array:
         """For each entry, in order, the value of its line."""
-        found: Array = np.repeat(by_line, self.counts)
-        return found
+        values: Array = np.repeat(by_line, self.counts)
+        return values
 
     @property
     def gaps(self) -> Array:
@@ -78,22 +78,22 @@ class Lines:
 
 def lines_of(pattern: Pattern, axis: Shape) -> Lines:
     """The lines along axes of a pattern of distinct entries."""
-    found: Lines = pattern.once(("lines", axis), lambda: _lines_of(pattern, axis))
-    return found
+    lines: Lines = pattern.once(("lines", axis), lambda: _lines_of(pattern, axis))
+    return lines
 
 
 def _lines_of(pattern: Pattern, axis: Shape) -> Lines:
-    kept = tuple(k for k in range(pattern.ndim) if k not in axis)
-    extents = tuple(pattern.shape[k] for k in kept)
+    line_axes = tuple(k for k in range(pattern.ndim) if k not in axis)
+    extents = tuple(pattern.shape[k] for k in line_axes)
     length = prod(pattern.shape[k] for k in axis)
-    compressed = pattern.lines_along(kept[0]) if pattern.ndim == 2 and len(kept) == 1 else None
+    compressed = pattern.lines_along(line_axes[0]) if pattern.ndim == 2 and len(line_axes) == 1 else None
     if compressed is not None:
         indptr, position, order = compressed
         counts = np.diff(indptr)
         ids = np.flatnonzero(counts)
-        return Lines(order, ids, indptr[ids], counts[ids], position, kept, extents, length)
-    keys = addresses(pattern.coordinates[[*kept, *axis]], (*extents, *(pattern.shape[k] for k in axis)))
-    return _of_keys(keys, length, kept, extents)
+        return Lines(order, ids, indptr[ids], counts[ids], position, line_axes, extents, length)
+    keys = addresses(pattern.coordinates[[*line_axes, *axis]], (*extents, *(pattern.shape[k] for k in axis)))
+    return _of_keys(keys, length, line_axes, extents)
 
 
 def _of_keys(keys: Array, length: int, axes: Shape, extents: Shape) -> Lines:
@@ -116,15 +116,15 @@ def _prepared(x: Sparse, axis: Shape) -> tuple[Lines, Array]:
     return lines, x.entries[lines.order]
 
 
-def _by_line(x: Sparse, lines: Lines, found: Array, shape: Shape, empty: float) -> Any:
+def _by_line(x: Sparse, lines: Lines, results: Array, shape: Shape, empty: float) -> Any:
     """A result per line, ``empty`` for lines without entries: strided, unless most of very many are 0."""
     count = prod(lines.extents)
     if empty or count <= max(FEW_LINES, 4 * lines.ids.size):
-        out = np.full(count, empty, found.dtype) if empty else np.zeros(count, found.dtype)
-        out[lines.ids] = found
+        out = np.full(count, empty, results.dtype) if empty else np.zeros(count, results.dtype)
+        out[lines.ids] = results
         return out.reshape(shape)
-    made = CooPattern.of_keys(lines.ids, shape, np.int64)  # extents of 1 leave addresses as they are
-    return made.value(found)
+    pattern = CooPattern.of_keys(lines.ids, shape, np.int64)  # extents of 1 leave addresses as they are
+    return pattern.value(results)
 
 
 N = ArrayOps()
@@ -184,8 +184,8 @@ def of_lines(op: Op, values: Values, params: Params) -> Any:
     if 0 in x.shape:
         return op.forward(np.zeros(x.shape, x.dtype), **params)
     lines, entries = _prepared(x, axis)
-    found = rule(LinesOfEntries(lines, _in_real(x.dtype)), entries, params).astype(result.dtype, copy=False)
-    return _by_line(x, lines, found, result.shape, 0 if empty is None else empty(lines.length))
+    results = rule(LinesOfEntries(lines, _in_real(x.dtype)), entries, params).astype(result.dtype, copy=False)
+    return _by_line(x, lines, results, result.shape, 0 if empty is None else empty(lines.length))
 
 
 @sparse("cross_entropy")
@@ -210,8 +210,10 @@ def segment_max(op: Op, values: Values, params: Params) -> Any:
     if not is_strided(ids) or x.dtype.kind != "f":
         return NotImplemented
     x, shape = coalesced(sparse_only(x)), (params["count"], *x.shape[1:])
-    first, *others = x.pattern.coordinates
-    lines = _of_keys(addresses(np.stack([ids[first], *others]), shape), 1, tuple(range(len(shape))), shape)
+    first, *other_axes = x.pattern.coordinates
+    lines = _of_keys(
+        addresses(np.stack([ids[first], *other_axes]), shape), 1, tuple(range(len(shape))), shape
+    )
     sizes = np.bincount(ids, minlength=shape[0])
     out = np.zeros(shape, x.dtype)
     out[sizes == 0] = -np.inf
@@ -231,17 +233,17 @@ def extremum_shares(op: Op, values: Values, params: Params) -> Any:
         return _dense_shares(op, x, params)
     of_zeros = np.ones(count, bool)
     of_zeros[lines.ids] = (top == 0) & ~lines.full
-    whole = np.flatnonzero(of_zeros)
-    if not whole.size:
+    zero_lines = np.flatnonzero(of_zeros)
+    if not zero_lines.size:
         return x.pattern.value(_of_entries(x, lines, top, of_lines))
-    if whole.size * lines.length > WHOLE_LINES * x.pattern.count:
+    if zero_lines.size * lines.length > WHOLE_LINES * x.pattern.count:
         return _dense_shares(op, x, params)
-    place = np.empty((x.pattern.ndim, whole.size * lines.length), np.int64)
-    place[list(lines.axes)] = coordinates_of(repeat(whole, lines.length), lines.extents)
+    place = np.empty((x.pattern.ndim, zero_lines.size * lines.length), np.int64)
+    place[list(lines.axes)] = coordinates_of(repeat(zero_lines, lines.length), lines.extents)
     along = tuple(x.shape[k] for k in axis)
-    place[list(axis)] = coordinates_of(tile(np.arange(lines.length), whole.size), along)
-    added = CooPattern(x.shape, place, True)
-    pattern = union([x.pattern, added], x.pattern)
+    place[list(axis)] = coordinates_of(tile(np.arange(lines.length), zero_lines.size), along)
+    zero_pattern = CooPattern(x.shape, place, True)
+    pattern = union([x.pattern, zero_pattern], x.pattern)
     return pattern.value(_at(x, lines, top, of_lines, pattern))
 
 
@@ -256,8 +258,8 @@ def _dense_shares(op: Op, x: Sparse, params: Params) -> Array:
         "of it; reduce masked_tensor(x) if those entries are not meant",
         DensifyWarning,
     )
-    found: Array = op.forward(to_strided(x), **params)
-    return found
+    result: Array = op.forward(to_strided(x), **params)
+    return result
 
 
 @sparse("extremum_shares_at")

@@ -46,16 +46,16 @@ def ends_of(key: Key) -> Ends | None:
 def _of_sparse_axes(key: Key, dense: Shape) -> Key | None:
     """The part of a key for sparse axes, if it reads all of the dense axes after them."""
     lead = len(key) - len(dense)
-    whole = all(a == slice(0, n, 1) for a, n in zip(key[lead:], dense, strict=True))
-    return key[:lead] if whole else None
+    is_full = all(a == slice(0, n, 1) for a, n in zip(key[lead:], dense, strict=True))
+    return key[:lead] if is_full else None
 
 
 def cut(x: Sparse, key: Key) -> Any:
     """x[key] for a box, and for one whole line; NotImplemented for others."""
-    own = _of_sparse_axes(key, x.dense_shape)
-    if own is None or not is_plain(x.pattern):
+    sparse_key = _of_sparse_axes(key, x.dense_shape)
+    if sparse_key is None or not is_plain(x.pattern):
         return NotImplemented
-    key, pattern = own, x.pattern
+    key, pattern = sparse_key, x.pattern
     ends = ends_of(key)
     if ends is not None:
         if ends == ((0, x.shape[0]), (0, x.shape[1])):
@@ -75,13 +75,13 @@ def _line(key: Key, pattern: CompressedPattern) -> int | None:
 
 def embed(g: Sparse, key: Key, shape: Shape) -> Any:
     """The adjoint of `cut`; NotImplemented for keys that are not of a box, nor of the line that this is."""
-    own = _of_sparse_axes(key, g.dense_shape)
-    if own is None:
+    sparse_key = _of_sparse_axes(key, g.dense_shape)
+    if sparse_key is None:
         return NotImplemented
-    key, shape = own, shape[: len(shape) - len(g.dense_shape)]
-    whole = is_line_of(g.pattern)
-    if whole is not None and whole.shape == shape and (k := _line(key, whole)) is not None:
-        return line_put_back(g.pattern, k, whole).value(g.values)
+    key, shape = sparse_key, shape[: len(shape) - len(g.dense_shape)]
+    matrix = is_line_of(g.pattern)
+    if matrix is not None and matrix.shape == shape and (k := _line(key, matrix)) is not None:
+        return line_put_back(g.pattern, k, matrix).value(g.values)
     if not is_plain(g.pattern):
         return NotImplemented
     ends = ends_of(key) if len(shape) == 2 else None
@@ -102,11 +102,11 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
     ):
         return NotImplemented
     dense = values[0].dense_shape
-    made, at = joined(patterns, axis, shape[:2])
-    entries = np.empty((made.count, *dense), dtype)
+    pattern, at = joined(patterns, axis, shape[:2])
+    entries = np.empty((pattern.count, *dense), dtype)
     for x, where in zip(values, at, strict=True):
         entries[where] = x.values
-    return made.value(entries)
+    return pattern.value(entries)
 
 
 def lines(x: Sparse, chosen: Array, axis: int) -> Any:
@@ -114,14 +114,14 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
     the same pattern while that lives."""
     pattern: Any = x.pattern
     key = axis, chosen.size, hash(chosen.tobytes())
-    known: StillUsed[Any] = pattern.once("chosen lines", StillUsed)
+    table: StillUsed[Any] = pattern.once("chosen lines", StillUsed)
     across = axis != pattern.axis
-    found = known.get(key)
-    if found is not None:
-        made = found.permuted((1, 0)) if across else found
-        _, own, _, at = made.lines_of
-        if np.array_equal(own, chosen):
-            return made.value(counting_sorts.taken(x.values, at()))
+    cached = table.get(key)
+    if cached is not None:
+        result = cached.permuted((1, 0)) if across else cached
+        _, numbers, _, at = result.lines_of
+        if np.array_equal(numbers, chosen):
+            return result.value(counting_sorts.taken(x.values, at()))
     if across:
         n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
         starts, indices, where = counting_sorts.chosen_across(n, m, pattern.indptr, pattern.indices, chosen)
@@ -129,10 +129,10 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
     else:
         take = partial(counting_sorts.chosen_lines, chosen=chosen)
         starts, indices, values, at = counting_sorts.carried(take, pattern.indptr, pattern.indices, x.values)
-    made = CompressedPattern((chosen.size, x.shape[1 - axis]), starts, indices, int(across))
-    made.lines_of = ref(pattern), chosen, axis, at
-    known[key] = made.permuted((1, 0)) if across else made  # what indexing makes of it
-    return made.value(values)
+    result = CompressedPattern((chosen.size, x.shape[1 - axis]), starts, indices, int(across))
+    result.lines_of = ref(pattern), chosen, axis, at
+    table[key] = result.permuted((1, 0)) if across else result  # what indexing makes of it
+    return result.value(values)
 
 
 def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = False) -> Any:
@@ -141,49 +141,56 @@ def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = Fa
     other patterns."""
     if g.pattern.lines_of is None:
         return NotImplemented
-    found, own, of, at = g.pattern.lines_of
-    whole = found()
-    if whole is None or whole.shape + g.dense_shape != shape or of != axis or not np.array_equal(own, chosen):
+    reference, numbers, of, at = g.pattern.lines_of
+    source = reference()
+    if (
+        source is None
+        or source.shape + g.dense_shape != shape
+        or of != axis
+        or not np.array_equal(numbers, chosen)
+    ):
         return NotImplemented
-    entries = counting_sorts.added_rows(whole.count, at(), g.entries)
+    entries = counting_sorts.added_rows(source.count, at(), g.entries)
     if not held:
-        return whole.value(entries)
-    taken = g.pattern.once("taken from", lambda: np.flatnonzero(np.bincount(at(), minlength=whole.count)))
-    return whole.part(taken).value(entries[taken])
+        return source.value(entries)
+    positions = g.pattern.once(
+        "taken from", lambda: np.flatnonzero(np.bincount(at(), minlength=source.count))
+    )
+    return source.part(positions).value(entries[positions])
 
 
 def diagonal(x: Sparse, offset: int) -> Any:
     """The stored entries of a diagonal, which is looked for in each line; where they are is kept."""
-    made, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, offset))
-    return made.value(x.values[at])
+    pattern, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, offset))
+    return pattern.value(x.values[at])
 
 
 def _diagonal(pattern: Any, offset: int) -> tuple[CooPattern, Array]:
     n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     at = counting_sorts.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
-    kept = (at != 0).nonzero()[0]  # of flags, many times as fast as of numbers
-    made = CooPattern(at.shape, kept.astype(pattern.index_dtype)[None], True)
-    places = at[kept] - np.int64(1)
-    made._facts["diagonal of"] = ref(pattern), offset, places
-    return made, places
+    indices = (at != 0).nonzero()[0]  # of flags, many times as fast as of numbers
+    result = CooPattern(at.shape, indices.astype(pattern.index_dtype)[None], True)
+    places = at[indices] - np.int64(1)
+    result._facts["diagonal of"] = ref(pattern), offset, places
+    return result, places
 
 
 def embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
     """The pattern of matrices with entries on a diagonal, as the last axis of a pattern says; kept on it."""
-    found: CooPattern = pattern.once(("embedded", offset, shape), lambda: _embedded(pattern, offset, shape))
-    return found
+    result: CooPattern = pattern.once(("embedded", offset, shape), lambda: _embedded(pattern, offset, shape))
+    return result
 
 
 def _embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
     dtype = np.result_type(pattern.index_dtype, index_dtype(*shape))
     *lead, along = pattern.coordinates.astype(dtype, copy=False)
     ends = [along + max(-offset, 0), along + max(offset, 0)]
-    made = CooPattern(shape, np.stack([*lead, *ends]), pattern.distinct)
+    result = CooPattern(shape, np.stack([*lead, *ends]), pattern.distinct)
     of, at, places = pattern._facts.get("diagonal of", (lambda: None, 0, None))
-    whole = of()
-    if whole is not None and at == offset and whole.shape == shape:
-        placements(whole)[made] = Placement(None, lambda: places, put=True)
-    return made
+    source = of()
+    if source is not None and at == offset and source.shape == shape:
+        placements(source)[result] = Placement(None, lambda: places, put=True)
+    return result
 
 
 def entries_at(x: Sparse, at: list[Array]) -> Array:

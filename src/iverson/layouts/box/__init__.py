@@ -69,9 +69,9 @@ def _check(value: Box) -> None:
 
 def _to_coo(value: Box) -> Any:
     """The entries that are not 0, at their places in the whole."""
-    held = of_nonzeros(value.inner)
+    inner = of_nonzeros(value.inner)
     start = np.array(value.region.start, np.int64)[:, None]
-    return CooPattern.of_indices(held.pattern.indices + start, value.shape).value(held.entries)
+    return CooPattern.of_indices(inner.pattern.indices + start, value.shape).value(inner.entries)
 
 
 register(

@@ -76,9 +76,9 @@ class Bracket:
     def without_values(self) -> Bracket:
         """The condition alone, for a later use of it: that does not keep a cotangent in memory."""
         x = self.values
-        own: Any = Zero(x.region.shape if type(x) is Box else x.shape, x.dtype)
-        own = Box(x.shape, x.region, own) if type(x) is Box else own
-        return Bracket(own, self._condition, self.negated)
+        zero: Any = Zero(x.region.shape if type(x) is Box else x.shape, x.dtype)
+        zero = Box(x.shape, x.region, zero) if type(x) is Box else zero
+        return Bracket(zero, self._condition, self.negated)
 
     def of(self, values: Values, is_made: bool | None) -> Bracket:
         """Other values under the same condition, however long that waits."""
@@ -88,8 +88,8 @@ class Bracket:
         """Other values under a function of the condition, which is carried out if somebody asks."""
         if not self.is_lazy:
             return Bracket(values, move(self.condition), self.negated, is_made=self.is_made)
-        own = self.without_values()
-        return Bracket(values, lambda: move(own.condition), self.negated, is_made=self.is_made)
+        bare = self.without_values()
+        return Bracket(values, lambda: move(bare.condition), self.negated, is_made=self.is_made)
 
     @property
     def condition(self) -> Any:
@@ -156,10 +156,10 @@ def by_line(f: Any, *conditions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if 0 not in conditions[0].strides:
         return np.asarray(f(*conditions))
     shape = conditions[0].shape
-    same = [not any(c.strides[k] for c in conditions) and n > 1 for k, n in enumerate(shape)]
-    if not any(same):
+    is_constant = [not any(c.strides[k] for c in conditions) and n > 1 for k, n in enumerate(shape)]
+    if not any(is_constant):
         return np.asarray(f(*conditions))
-    once = tuple(slice(1) if s else slice(None) for s in same)
+    once = tuple(slice(1) if s else slice(None) for s in is_constant)
     return np.broadcast_to(f(*(c[once] for c in conditions)), shape)
 
 

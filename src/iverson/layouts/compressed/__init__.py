@@ -86,18 +86,18 @@ class CompressedPattern(Pattern):
     @property
     def lines(self) -> Array:
         """The line that each entry or block is in."""
-        found: Array = self.once("lines", self._lines)
-        return found
+        numbers: Array = self.once("lines", self._lines)
+        return numbers
 
     def _lines(self) -> Array:
         return counting_sorts.lines_of(self.indptr, np.empty_like(self.indices))
 
     def _coordinates(self) -> Array:
         if self.ndim == 2 and self.blocks is None:
-            found = np.empty((2, self.count), self.index_dtype)
-            counting_sorts.lines_of(self.indptr, found[self.axis])
-            found[1 - self.axis] = self.indices
-            return found
+            coordinates = np.empty((2, self.count), self.index_dtype)
+            counting_sorts.lines_of(self.indptr, coordinates[self.axis])
+            coordinates[1 - self.axis] = self.indices
+            return coordinates
         batch, lines = self.shape[:-2], self.lines
         first: list[Array] = []
         if batch:
@@ -109,8 +109,8 @@ class CompressedPattern(Pattern):
         r, c = self.blocks
         rows = rows[:, None, None] * r + np.arange(r, dtype=self.index_dtype)[:, None]
         columns = columns[:, None, None] * c + np.arange(c, dtype=self.index_dtype)
-        each = [*(k[:, None, None] for k in first), rows, columns]
-        return np.stack([np.broadcast_to(k, self.stored_shape).ravel() for k in each])
+        parts = [*(k[:, None, None] for k in first), rows, columns]
+        return np.stack([np.broadcast_to(k, self.stored_shape).ravel() for k in parts])
 
     def along(self, axis: int) -> Array:
         """See `Pattern.along`; indices that are stored for each entry need no coordinates."""
@@ -144,14 +144,14 @@ class CompressedPattern(Pattern):
             return None
         if axis == self.axis:
             return self.indptr, self.indices, slice(None)
-        found: tuple[Array, Array, Array] = self.once("turned", lambda: self._turned(axis))
-        return found
+        lines: tuple[Array, Array, Array] = self.once("turned", lambda: self._turned(axis))
+        return lines
 
     def _turned(self, axis: int) -> tuple[Array, Array, Array]:
-        known = self._facts.get(("converted", NAMES[axis, False], None))
-        if known is not None:  # found with the entries of a value
-            made, source = known
-            return made.indptr, made.indices, source() if callable(source) else source
+        conversion = self._facts.get(("converted", NAMES[axis, False], None))
+        if conversion is not None:  # found with the entries of a value
+            pattern, source = conversion
+            return pattern.indptr, pattern.indices, source() if callable(source) else source
         n, m = self.grid[self.axis], self.grid[axis]
         return counting_sorts.turned(n, m, self.indptr, self.indices, np.arange(self.count))
 
@@ -172,8 +172,8 @@ class CompressedPattern(Pattern):
     @property
     def in_coo(self) -> CooPattern:
         """The same entries in the same order, in COO."""
-        found: CooPattern = self.once("coo", lambda: CooPattern(self.shape, self.coordinates, True))
-        return found
+        coo: CooPattern = self.once("coo", lambda: CooPattern(self.shape, self.coordinates, True))
+        return coo
 
     def of_entries(self, dense: Shape) -> Pattern:
         """See `Pattern.of_entries`; with dense axes, the result is in COO."""
@@ -181,22 +181,22 @@ class CompressedPattern(Pattern):
 
     def permuted(self, axes: Shape) -> Pattern:
         """See `Pattern.permuted`; compressed where rows and columns change places, else in COO."""
-        own = tuple(range(self.ndim))
-        if axes == own:
+        identity = tuple(range(self.ndim))
+        if axes == identity:
             return self
-        if axes != (*own[:-2], own[-1], own[-2]):
+        if axes != (*identity[:-2], identity[-1], identity[-2]):
             return self.in_coo.permuted(axes)
         source = None if self._source is None else self._source()
-        found: Pattern = self.once("transposed", self._transposed) if source is None else source
-        return found
+        transposed: Pattern = self.once("transposed", self._transposed) if source is None else source
+        return transposed
 
     def _transposed(self) -> CompressedPattern:
         blocks = self.blocks[::-1] if self.blocks else None
         *batch, rows, columns = self.shape
-        made = CompressedPattern((*batch, columns, rows), self.indptr, self.indices, 1 - self.axis, blocks)
-        made._source = ref(self)
-        made.lines_of, made._lines_of_transposed = self._lines_of_transposed, self.lines_of
-        return made
+        result = CompressedPattern((*batch, columns, rows), self.indptr, self.indices, 1 - self.axis, blocks)
+        result._source = ref(self)
+        result.lines_of, result._lines_of_transposed = self._lines_of_transposed, self.lines_of
+        return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._pickled(self.shape, self.indptr, self.indices, self.axis, self.blocks)

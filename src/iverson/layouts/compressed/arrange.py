@@ -22,16 +22,16 @@ def arranged(axis: int, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Sour
     """The entries of a pattern by rows (axis 0) or columns (1), single or in blocks."""
     if blocks is not None:
         return _blocked(pattern, axis, blocks)
-    found = pattern.lines_along(axis)
-    if found is not None:
-        return CompressedPattern(pattern.shape, *found[:2], axis), found[2]
+    compressed = pattern.lines_along(axis)
+    if compressed is not None:
+        return CompressedPattern(pattern.shape, *compressed[:2], axis), compressed[2]
     coordinates = pattern.coordinates
     order: Source
     if axis == 0:
         order = pattern.sorted[1]
     else:
-        turned = addresses(coordinates[_turned(range(pattern.ndim))], tuple(_turned(pattern.shape)))
-        order = counting_sorts.in_order(turned)[1] if (turned[1:] < turned[:-1]).any() else slice(None)
+        keys = addresses(coordinates[_turned(range(pattern.ndim))], tuple(_turned(pattern.shape)))
+        order = counting_sorts.in_order(keys)[1] if (keys[1:] < keys[:-1]).any() else slice(None)
     *batch, rows, columns = coordinates
     across, along = (rows, columns) if axis == 0 else (columns, rows)
     lines = across
@@ -65,21 +65,21 @@ def carried(axis: int, pattern: Pattern, blocks: Blocks, entries: Array) -> With
 
 def _rows_in_blocks(pattern: CompressedPattern, blocks: tuple[int, int], entries: Array) -> WithEntries:
     """Rows as rows of blocks, which are found as entries are met and sorted then."""
-    put = partial(counting_sorts.in_blocks, pattern.shape, blocks, pattern.indptr, pattern.indices)
-    starts, indices, held = put(entries)
-    made = CompressedPattern(pattern.shape, starts, indices, 0, blocks)
+    to_blocks = partial(counting_sorts.in_blocks, pattern.shape, blocks, pattern.indptr, pattern.indices)
+    starts, indices, values = to_blocks(entries)
+    result = CompressedPattern(pattern.shape, starts, indices, 0, blocks)
 
     @cache
     def source() -> Source:
-        numbers = put(counting_sorts.numbered(pattern.count, np.dtype(np.int64)))[2].ravel()
-        if made.count == pattern.count:
+        numbers = to_blocks(counting_sorts.numbered(pattern.count, np.dtype(np.int64)))[2].ravel()
+        if result.count == pattern.count:
             return numbers - 1
         at = np.empty(pattern.count, np.int64)
-        stored = np.flatnonzero(numbers)
-        at[numbers[stored] - 1] = stored
-        return Padded(at, made.count)
+        slots = np.flatnonzero(numbers)
+        at[numbers[slots] - 1] = slots
+        return Padded(at, result.count)
 
-    return made, held.reshape(made.count), source
+    return result, values.reshape(result.count), source
 
 
 def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:
@@ -93,19 +93,19 @@ def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Patt
     block = keys // (r * c)
     first = np.ones(keys.size, bool)
     first[1:] = block[1:] != block[:-1]
-    stored, extent = block[first], max(grid[1 - axis], 1)
-    lines = stored // extent
-    indices = stored - lines * extent
+    block_keys, extent = block[first], max(grid[1 - axis], 1)
+    lines = block_keys // extent
+    indices = block_keys - lines * extent
     block -= np.cumsum(first)
     block += 1
     block *= r * c
     keys -= block
-    made = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
-    if made.count == keys.size:
-        return made, order
+    result = _compress(pattern.shape, lines, indices, axis, blocks, pattern.index_dtype)
+    if result.count == keys.size:
+        return result, order
     at = np.empty_like(keys)
     at[order] = keys
-    return made, Padded(at, made.count)
+    return result, Padded(at, result.count)
 
 
 def _by_block(pattern: Pattern, axis: int, blocks: tuple[int, int], grid: tuple[int, int]) -> Array:
@@ -136,14 +136,14 @@ def _compress(
 
 def unfit(blocked: bool, shape: Shape, blocks: Blocks) -> str:
     """The shapes that fit (of matrices, of whole blocks), in words; "" for a shape that fits."""
-    whole = blocks is None or all(n % b == 0 for n, b in zip(shape[-2:], blocks, strict=False))
-    if len(shape) >= 2 and whole:
+    divides = blocks is None or all(n % b == 0 for n, b in zip(shape[-2:], blocks, strict=False))
+    if len(shape) >= 2 and divides:
         return ""
     return "a matrix, or a batch of them" + (", of whole blocks" if blocked else "")
 
 
 def _register(name: str, kind: type[Sparse]) -> None:
-    axis, blocked = next(key for key, own in NAMES.items() if own == name)
+    axis, blocked = next(key for key, layout in NAMES.items() if layout == name)
     register(
         Layout(
             name=name,

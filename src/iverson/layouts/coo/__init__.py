@@ -50,9 +50,9 @@ class CooPattern(Pattern):
     @staticmethod
     def of_keys(keys: Array, shape: Shape, dtype: Any = np.int64) -> CooPattern:
         """The pattern of increasing addresses."""
-        made = CooPattern(shape, coordinates_of(keys, shape, dtype), True)
-        made._facts |= {"keys": keys, "sorted": (keys, slice(None))}
-        return made
+        pattern = CooPattern(shape, coordinates_of(keys, shape, dtype), True)
+        pattern._facts |= {"keys": keys, "sorted": (keys, slice(None))}
+        return pattern
 
     @staticmethod
     def of_indices(indices: Sequence[Array], shape: Shape) -> CooPattern:
@@ -92,13 +92,13 @@ class CooPattern(Pattern):
     def of_entries(self, dense: Shape) -> CooPattern:
         if not dense:
             return self
-        found: CooPattern = self.once(("of entries", dense), lambda: self._of_entries(dense))
-        return found
+        pattern: CooPattern = self.once(("of entries", dense), lambda: self._of_entries(dense))
+        return pattern
 
     def _of_entries(self, dense: Shape) -> CooPattern:
         shape = (*self.shape, *dense)
-        each = np.indices(dense).reshape(len(dense), -1)
-        rows = [*repeat(self.indices, each.shape[1], axis=1), *tile(each, self.count)]
+        within = np.indices(dense).reshape(len(dense), -1)
+        rows = [*repeat(self.indices, within.shape[1], axis=1), *tile(within, self.count)]
         indices = np.array(rows, np.result_type(self.index_dtype, index_dtype(*shape)))
         return CooPattern(shape, indices.reshape(len(shape), -1), self._distinct)
 
@@ -108,9 +108,9 @@ class CooPattern(Pattern):
     def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
         if self.ndim != 2:
             return None
-        found: tuple[Array, Array, Array | slice] | None
-        found = self.once(("lines", axis), lambda: self._lines_along(axis))
-        return found
+        lines: tuple[Array, Array, Array | slice] | None
+        lines = self.once(("lines", axis), lambda: self._lines_along(axis))
+        return lines
 
     def _lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
         across, along = self.indices[axis], self.indices[1 - axis]
@@ -120,15 +120,15 @@ class CooPattern(Pattern):
         if axis == 0 and isinstance(self._facts.get("sorted", (None, None))[1], slice):
             return counting_sorts.starts_of(across, n), along, slice(None)
         before, after = across[:-1], across[1:]
-        changed = before < after
-        if bool((changed | ((before == after) & (along[:-1] <= along[1:]))).all()):
-            return counting_sorts.starts_at(across, changed, n), along, slice(None)
+        line_ends = before < after
+        if bool((line_ends | ((before == after) & (along[:-1] <= along[1:]))).all()):
+            return counting_sorts.starts_at(across, line_ends, n), along, slice(None)
         return counting_sorts.compressed(n, m, across, along)
 
     def coalescing(self) -> tuple[CooPattern, Array]:
         """The coalesced pattern, and where each run of equal addresses starts in sorted order."""
-        found: tuple[CooPattern, Array] = self.once("coalescing", self._coalescing)
-        return found
+        result: tuple[CooPattern, Array] = self.once("coalescing", self._coalescing)
+        return result
 
     def _coalescing(self) -> tuple[CooPattern, Array]:
         keys = self.sorted[0]
@@ -147,14 +147,14 @@ class CooPattern(Pattern):
             source = self._source[0]()
             if source is not None:
                 return source  # type: ignore[no-any-return]
-        found: CooPattern = self.once(("permuted", axes), lambda: self._permuted(axes))
-        return found
+        pattern: CooPattern = self.once(("permuted", axes), lambda: self._permuted(axes))
+        return pattern
 
     def _permuted(self, axes: Shape) -> CooPattern:
         shape = tuple(self.shape[k] for k in axes)
-        made = CooPattern(shape, self.indices[list(axes)], self._distinct)
-        made._source = ref(self), tuple(int(k) for k in np.argsort(axes))
-        return made
+        pattern = CooPattern(shape, self.indices[list(axes)], self._distinct)
+        pattern._source = ref(self), tuple(int(k) for k in np.argsort(axes))
+        return pattern
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._pickled(self.shape, self.indices, self._distinct)
@@ -202,8 +202,8 @@ def of_nonzeros(x: Array, sparse_axes: int | None = None) -> Coo:
         return Coo(CooPattern((), np.zeros((0, values.size), index_dtype()), True), values)
     if k < x.ndim:
         occupied = occupied.any(axis=tuple(range(k, x.ndim)))
-    found = np.nonzero(occupied)
-    return Coo(CooPattern.of_indices(found, x.shape[:k]), x[found])
+    indices = np.nonzero(occupied)
+    return Coo(CooPattern.of_indices(indices, x.shape[:k]), x[indices])
 
 
 register(

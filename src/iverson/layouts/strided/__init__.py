@@ -70,8 +70,8 @@ def _references(array: np.ndarray[Any, Any]) -> int:
 
 def _references_of_one_owner() -> int:
     owner = [np.empty(0)]
-    held = owner[0]
-    return _references(held)
+    array = owner[0]
+    return _references(array)
 
 
 #: What a count taken one call deep gives for an array with one owner besides the caller's local name.
@@ -89,12 +89,12 @@ def holds_alone(x: Any) -> bool:
 
     An aligned array is the only view of a raw buffer: then nobody else may hold that either.
     """
-    held: Any = value_of(x, None)
-    if type(held) is not np.ndarray or not held.flags.writeable or not has_one_owner(held):
+    array: Any = value_of(x, None)
+    if type(array) is not np.ndarray or not array.flags.writeable or not has_one_owner(array):
         return False
-    base: Any = held.base
+    base: Any = array.base
     if base is None:
-        return held.flags.owndata
+        return array.flags.owndata
     return type(base) is np.ndarray and base.base is None and base.flags.owndata and has_one_owner(base)
 
 
