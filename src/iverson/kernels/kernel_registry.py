@@ -155,7 +155,7 @@ def _widened(op: Op, values: tuple[Any, ...], kinds: frozenset[type]) -> tuple[A
 def _narrowed(op: Op, values: tuple[Any, ...], params: dict[str, Any], wide: tuple[Any, ...]) -> Any:
     """The op on operands in float32, its results rounded to the dtypes that they have for the given ones.
 
-    What is one of the operands is that operand itself, so that it stays known for it.
+    A result that is one of the operands in float32 becomes the given operand itself: the identity is kept.
     """
     facts = _facts(op, values, params)
     out = run(op, wide, params)

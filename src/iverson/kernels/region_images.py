@@ -107,17 +107,17 @@ def on_diagonal(region: Region, _shape: Shape, *, offset: int, shape: Shape) -> 
 
 
 def read(region: Region, shape: Shape, *, key: Key) -> Region | None:
-    """Of x[key]."""
+    """The image under x[key]."""
     return region_through_key(region, key, shape)
 
 
 def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape, held: bool = False) -> Region:
-    """Of the adjoint of x[key]."""
+    """The image under the adjoint of x[key]."""
     return key_region(cut(key, region), shape)
 
 
 def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Region | None:
-    """Of x at index arrays: where all of them point into the region."""
+    """The image under a read at index arrays: the span of the places at which all point into the region."""
     inside = [
         (n >= region.start[k]) & (n < region.stop[k])
         for n, k in zip(map(np.asarray, indices), axes, strict=True)
@@ -132,7 +132,7 @@ def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Reg
 def scattered(
     region: Region, _shape: Shape, *indices: Array, axes: Shape, shape: Shape, held: bool = False
 ) -> Region:
-    """Of what is added at index arrays: from the first to the last place that is added to."""
+    """The image under an addition at index arrays: from the first to the last place that is added to."""
     lead = len(region.start) - (len(shape) - len(axes))
     lead_region = Region(region.start[:lead], region.stop[:lead])
     intervals = iter(zip(region.start[lead:], region.stop[lead:], strict=True))

@@ -142,11 +142,11 @@ class PatternSymbol(Pattern):
 
     model : a pattern of the same layout and shape that stores nothing, of which symbols learn their layout.
     count : how many entries are stored, or blocks.
-    capacity : whether that many is at most how many entries there are.
-    by_rows : as of patterns; what follows from another symbol is so where its layout says it.
-    sources : of one that follows from others, what gives these; None where one is gone.
-    how : gives its pattern, from theirs; ``back`` that of the only one, from its own.
-    counts : gives numbers of entries for symbols that follow from it.
+    capacity : whether ``count`` is an upper bound, and the number of entries may be less.
+    by_rows : see `Pattern.by_rows`; counts only where the layout does not imply it.
+    sources : functions that give the patterns that this one follows from; None where one is gone.
+    how : gives its pattern from those of its sources; ``back`` gives that of its only source from its own.
+    counts : gives numbers of entries for symbols that follow from this one.
     """
 
     is_symbol = True
@@ -187,7 +187,7 @@ class PatternSymbol(Pattern):
     ) -> PatternSymbol:
         """A new symbol for patterns like its own that store at most so many entries, or blocks.
 
-        now : gives what stands from now on for one that it follows from.
+        now : gives the pattern that takes the place of a source.
         """
         sources = self._sources if now is None else [partial(_held, now(p)) for p in self.sources]
         how = sources, self._how, self._back
@@ -347,7 +347,7 @@ def has_symbols(pattern: Pattern | None) -> bool:
 
 
 def _model_of(pattern: Pattern) -> Pattern | None:
-    """A pattern like one that stores nothing."""
+    """A pattern like the given one, without entries; None for a pattern that has no symbols."""
     if type(pattern) is CooPattern:
         return CooPattern(pattern.shape, np.zeros((pattern.ndim, 0), pattern.index_dtype), True)
     if type(pattern) is CompressedPattern:
@@ -364,8 +364,8 @@ _examples: ContextVar[Binding | None] = ContextVar("iverson_examples", default=N
 
 @contextmanager
 def examples(binding: Binding) -> Iterator[None]:
-    """A block in which symbols that follow from these are made: the patterns of a call, of which new symbols
-    learn their layout, and how many entries there are about."""
+    """A block in which new symbols may follow from those of a binding. From its patterns, which are those of
+    a call, the new symbols learn their layout, and about how many entries there are."""
     outer = _examples.get() or {}
     patterns: Binding = {**outer, **{s: actual(p, outer) for s, p in binding.items()}}
     before = _examples.set(patterns)
@@ -486,13 +486,13 @@ def _with_indices_as(pattern: Any, model: Any) -> Pattern:
 
 
 def actual(pattern: Pattern, binding: Binding) -> Pattern:
-    """The pattern itself, or what a symbol stands for."""
+    """The pattern itself, or the pattern that a symbol stands for."""
     return pattern.at(binding) if isinstance(pattern, PatternSymbol) else pattern
 
 
 def widened(counts: dict[PatternSymbol, int], taken: Counts) -> dict[PatternSymbol, PatternSymbol]:
-    """New symbols for some that follow from others, for patterns of so many entries, or blocks; they follow
-    from each other as those do."""
+    """New symbols in place of some that follow from others, for patterns of the given numbers of entries, or
+    blocks; the new ones follow from each other as the old ones do."""
     symbols: dict[Pattern, PatternSymbol] = {}
 
     def now(p: Pattern) -> Pattern:

@@ -97,7 +97,7 @@ def _rows(pattern: Pattern) -> tuple[Array, ...]:
 
 
 def _with_placements(pattern: Pattern, target: Pattern, source: Any) -> tuple[Pattern, Any]:
-    """Note where a pattern's entries are in a converted one: a `Source`, or what finds one."""
+    """Note the places of a pattern's entries in a converted one: a `Source`, or a function that finds one."""
 
     def at() -> Any:
         order = source() if callable(source) else source

@@ -183,8 +183,8 @@ class ArrayNamespace(Namespace):
         return boxed(shape, region, total)
 
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
-        """The product of what is selected. Where it is not finite, its terms are added one by one: an inf or
-        nan across from a zero that stands for what is left out may be why."""
+        """The product of the selected values. Where it is not finite, its terms are added one by one: the
+        cause may be an inf or nan times a zero that stands for an entry that is left out."""
         factors = select(a), select(b)
         with np.errstate(invalid="ignore"):  # of inf and nan across from what is left out
             out = self.bind(op, factors, params)
@@ -211,7 +211,7 @@ class ArrayNamespace(Namespace):
         return self.moved(inner, move(inner.values), move)
 
     def under(self, values: Value, terms: Sequence[Bracket], is_made: bool | None) -> Value:
-        """The selection; of stored entries, which a kernel may have given, those that are held."""
+        """The selection; of a sparse value, which some kernels give, one that stores held entries alone."""
         if type(values) is Zero:
             return values
         if type(values) is Bracket:  # a kernel left entries out by itself

@@ -167,7 +167,7 @@ def _choice(N: Namespace, op: Op, values: Values) -> Value | None:
 
 
 def added(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """A sum of terms of one shape, in the region around them; side by side where that is what they are."""
+    """A sum of terms of one shape, in the region around them; a concatenation if they lie side by side."""
     if (total := N.total(values)) is not None:
         return total
     shape = getattr(values[0], "shape", ())

@@ -47,7 +47,7 @@ for _name in ("elementwise", "concat", "stack"):
 
 @register(ANY_OP, Bracket)
 def of_selected(op: Op, values: Values, params: Params) -> Any:
-    """An op that no rule takes: of what is selected."""
+    """An op without a rule, on the selections made."""
     return run(op, tuple([select(of_packed(v)) for v in values]), params)
 
 
@@ -102,7 +102,7 @@ def values_at(op: Op, values: Values, params: Params) -> Any:
 
 @register("from_values", Bracket)
 def from_values(_op: Op, values: Values, params: Params) -> Any:
-    """Of a selection among entries, those alone are stored, and nothing but these is held."""
+    """The sparse value of a selection among entries: it stores and holds the selected entries alone."""
     (x,) = values
     pattern = params["pattern"]
     condition, selection = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))

@@ -72,8 +72,8 @@ def _of_repeats(pattern: CooPattern) -> Placement:
 
 def _across(source: Pattern, target: Pattern) -> Placement | None:
     """The placement from a known union of the two patterns: its code says which entries are in both."""
-    for common in list(placements(target)):
-        target_placement, source_placement = (placements(common).get(x) for x in (target, source))
+    for union_pattern in list(placements(target)):
+        target_placement, source_placement = (placements(union_pattern).get(x) for x in (target, source))
         if target_placement is None or source_placement is None:
             continue
         at, there = target_placement.at, source_placement.at
@@ -129,9 +129,8 @@ def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern
     reference = meetings.get(q)
     if reference is None:
         pattern = _meeting(p, q, model, name)
-        meetings[q] = (
-            ref(pattern) if pattern is p or pattern is q else lambda: pattern
-        )  # a pattern does not keep itself
+        # A pattern does not keep itself.
+        meetings[q] = ref(pattern) if pattern is p or pattern is q else lambda: pattern
         return pattern
     result: Pattern = reference()
     return result

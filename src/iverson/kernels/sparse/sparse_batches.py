@@ -35,8 +35,8 @@ def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array], *, stack:
     """Sparse matrices times strided ones, by the product of one with one.
 
     Along axes of the batch that s has, its matrices stand on a diagonal; along the others those of b stand
-    beside each other. Where b is one matrix, those of s stand below each other, if ``stack`` allows it: what
-    the product of matrices below each other is follows from theirs.
+    beside each other. Where b is one matrix, those of s stand below each other, if ``stack`` says that
+    ``product`` of matrices below each other gives their products below each other.
     """
     if len(s.shape) == b.ndim == 2:
         return product(s, b)

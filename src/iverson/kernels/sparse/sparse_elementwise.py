@@ -206,7 +206,7 @@ _PRODUCT = ((0,), (1,))
 
 
 def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
-    """A product of operands that are stretched to each other: of the pairs of entries that meet alone."""
+    """A product of operands that are stretched to each other: over the pairs of entries that meet."""
     a, b = (coalesced(sparse_only(v)) for v in values)
     at = [_stretched_coordinates(v, shape) for v in (a, b)]
     stored_axes = [_axes_held(v, shape) for v in (a, b)]
@@ -312,5 +312,5 @@ def _stored_or_boxed(shape: Shape, places: Sequence[Pattern | Region]) -> Array:
 
 
 def _stored_entries(value: Any) -> Any:
-    """A box of less than half of all entries as these, one by one."""
+    """A box of less than half of all entries in COO; any other value is itself."""
     return to_coo(value) if type(value) is Box and 2 * value.region.size < prod(value.shape) else value

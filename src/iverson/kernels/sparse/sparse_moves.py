@@ -181,7 +181,7 @@ def triangle(op: Op, values: Values, params: Params) -> Any:
 
 
 def _chosen(x: Sparse, keep: Array) -> Any:
-    """The entries of a value that are kept: on a part of its pattern, where that can hold those alone."""
+    """The entries of a value under a mask: on a part of its pattern, where that can hold those alone."""
     at = np.flatnonzero(keep)
     pattern = subset(x.pattern, at)
     if pattern.stored_shape == at.shape:
@@ -247,7 +247,7 @@ def sum(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("sum_of_stored")
 def sum_of_stored(op: Op, values: Values, params: Params) -> Any:
-    """A sum of a cotangent: of lines that store no entry, nothing is held."""
+    """A sum of a cotangent, as a selection that leaves out the lines that store no entry."""
     (x,), axis = values, params["axis"]
     total = sum(op, values, params)
     line_axes = tuple(k for k in range(x.pattern.ndim) if k not in axis)

@@ -74,7 +74,7 @@ def _line(key: Key, pattern: CompressedPattern) -> int | None:
 
 
 def embed(g: Sparse, key: Key, shape: Shape) -> Any:
-    """The adjoint of `cut`; NotImplemented for keys that are not of a box, nor of the line that this is."""
+    """The adjoint of `cut`; NotImplemented for keys of neither a box nor the line that g was cut from."""
     sparse_key = _of_sparse_axes(key, g.dense_shape)
     if sparse_key is None:
         return NotImplemented
@@ -136,8 +136,8 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
 
 
 def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = False) -> Any:
-    """The adjoint of `lines`, for entries on the pattern of its result: added up where they were taken from,
-    on the pattern they are of, or the part of it that they were taken from (``held``). NotImplemented for
+    """The adjoint of `lines`, for entries on the pattern of its result: added at the positions that they come
+    from, on the pattern that `lines` read, or (``held``) on the part of it that it read. NotImplemented for
     other patterns."""
     if g.pattern.lines_of is None:
         return NotImplemented
@@ -160,7 +160,7 @@ def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = Fa
 
 
 def diagonal(x: Sparse, offset: int) -> Any:
-    """The stored entries of a diagonal, which is looked for in each line; where they are is kept."""
+    """The stored entries of a diagonal, by a search in each line; their positions are kept on the pattern."""
     pattern, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, offset))
     return pattern.value(x.values[at])
 

@@ -28,7 +28,7 @@ Values = Any
 
 
 class Once:
-    """A function without arguments, carried out at the first call; then it is forgotten."""
+    """A function without arguments, called once; then its result is kept and the function forgotten."""
 
     __slots__ = ("_function", "_result")
 
@@ -51,8 +51,8 @@ class Bracket:
     is_made : whether the selection has been made: values are 0 where the condition does not hold; None if
         they are unless they are inf or nan there. Then the condition may be a function that gives it, called
         if somebody asks.
-    turned : the selection of which this is one with its axes in another order, and that order, in the box
-        that both are in. Made, it is a view of what that is made.
+    turned : the selection that this one is with its axes in another order, and that order, in the box that
+        both are in. The selected values of this one are a view of those of the other.
 
     In compiled graphs, values and conditions are values of the graph, and a condition has extent 1 along axes
     on which it does not vary (`iverson.kernels.partial`).
@@ -81,11 +81,11 @@ class Bracket:
         return Bracket(zero, self._condition, self.negated)
 
     def of(self, values: Values, is_made: bool | None) -> Bracket:
-        """Other values under the same condition, however long that waits."""
+        """Other values under the same condition, computed or not."""
         return Bracket(values, self._condition, self.negated, is_made=is_made)
 
     def mapped(self, values: Values, move: Callable[[Any], Any]) -> Bracket:
-        """Other values under a function of the condition, which is carried out if somebody asks."""
+        """Other values under a function of the condition, which is called if somebody asks for the result."""
         if not self.is_lazy:
             return Bracket(values, move(self.condition), self.negated, is_made=self.is_made)
         bare = self.without_values()

@@ -20,9 +20,9 @@ from iverson.layouts.pattern import index_dtype
 class Zero:
     """An array of structural zeros.
 
-    stored : what says which entries it would store if its zeros were numbers
-    (`iverson.kernels.deferred_patterns`), of
-        a product of a sparse tensor and a zero those of the sparse tensor; None where it would not be sparse.
+    stored : the pattern that it would have if its zeros were numbers, or the origin of that pattern
+        (`iverson.kernels.deferred_patterns`): of a product of a sparse tensor and a zero, the pattern of the
+        sparse tensor. None where it would not be sparse.
     """
 
     __slots__ = ("dtype", "shape", "stored")
