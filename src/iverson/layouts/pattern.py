@@ -292,9 +292,8 @@ def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
     """The inverse of `addresses`."""
     coordinates: Array = np.empty((len(shape), keys.size), dtype)
     for k in range(len(shape) - 1, 0, -1):
-        quotients = keys // max(
-            shape[k], 1
-        )  # a product takes the remainder in less time than another division
+        quotients = keys // max(shape[k], 1)
+        # A product takes the remainder in less time than another division.
         coordinates[k] = keys - quotients * shape[k]
         keys = quotients
     if shape:

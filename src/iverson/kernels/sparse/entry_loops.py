@@ -126,10 +126,13 @@ def _int64(load: Load) -> Expr:
 
 def _in_notation(name: str, definition: te.Compute, *inputs: te.Placeholder) -> CompiledKernel:
     """The kernel of a definition in index notation, of arrays for the inputs and for the result."""
-    program = lower(te.eliminate(te.program_of([definition], inputs)))
-    (step,) = program.steps
+    lowered_program = lower(te.eliminate(te.program_of([definition], inputs)))
+    (step,) = lowered_program.steps
     assert isinstance(step, Run)
-    order = [program.buffers[t].name for t in (*program.program.inputs, *program.program.outputs)]
+    order = [
+        lowered_program.buffers[t].name
+        for t in (*lowered_program.program.inputs, *lowered_program.program.outputs)
+    ]
     buffers = {b.name: b for b in step.kernel.buffers}
     return compile_kernel(replace(step.kernel, name=name, buffers=tuple([buffers[b] for b in order])))
 

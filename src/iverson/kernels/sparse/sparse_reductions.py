@@ -184,8 +184,10 @@ def of_lines(op: Op, values: Values, params: Params) -> Any:
     if 0 in x.shape:
         return op.forward(np.zeros(x.shape, x.dtype), **params)
     lines, entries = _prepared(x, axis)
-    results = rule(LinesOfEntries(lines, _in_real(x.dtype)), entries, params).astype(result.dtype, copy=False)
-    return _by_line(x, lines, results, result.shape, 0 if empty is None else empty(lines.length))
+    line_results = rule(LinesOfEntries(lines, _in_real(x.dtype)), entries, params).astype(
+        result.dtype, copy=False
+    )
+    return _by_line(x, lines, line_results, result.shape, 0 if empty is None else empty(lines.length))
 
 
 @sparse("cross_entropy")
@@ -210,9 +212,9 @@ def segment_max(op: Op, values: Values, params: Params) -> Any:
     if not is_strided(ids) or x.dtype.kind != "f":
         return NotImplemented
     x, shape = coalesced(sparse_only(x)), (params["count"], *x.shape[1:])
-    first, *other_axes = x.pattern.coordinates
+    first, *other_coordinates = x.pattern.coordinates
     lines = _of_keys(
-        addresses(np.stack([ids[first], *other_axes]), shape), 1, tuple(range(len(shape))), shape
+        addresses(np.stack([ids[first], *other_coordinates]), shape), 1, tuple(range(len(shape))), shape
     )
     sizes = np.bincount(ids, minlength=shape[0])
     out = np.zeros(shape, x.dtype)
