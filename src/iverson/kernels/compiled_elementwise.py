@@ -71,8 +71,8 @@ def function(
 
 
 def _flat(xs: tuple[Any, ...], large: Array) -> list[Array] | None:
-    """Operands as flat arrays without gaps: of ``large``'s shape and dtype, or of one number in that; the
-    first of three, a condition, of truth values. None where one is anything else."""
+    """Operands as flat arrays without gaps: of ``large``'s shape and dtype, or of one number of that dtype;
+    the first of three, a condition, of truth values. None where an operand is none of these."""
     operands = []
     for k, x in enumerate(xs):
         dtype = np.dtype(bool) if len(xs) == 3 and k == 0 else large.dtype

@@ -68,7 +68,7 @@ def region_through_key(region: Region, key: Key, shape: Shape) -> Region | None:
 
 
 def key_within(region: Region, key: Key, shape: Shape) -> Key:
-    """The key that reads from the box's inner array what ``key`` reads of the region."""
+    """The key that reads from a box's inner array the entries that ``key`` reads in the box's region."""
     result: list[Any] = []
     axis = 0
     for item in key:
@@ -90,7 +90,7 @@ def key_within(region: Region, key: Key, shape: Shape) -> Key:
 
 
 def cut(key: Key, region: Region) -> Key:
-    """The key that reads of x what ``x[key]`` has in a region that is not empty."""
+    """The key that reads from x the part of ``x[key]`` in a region that is not empty."""
     result: list[Any] = []
     axis = 0
     for item in key:

@@ -173,7 +173,7 @@ def in_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def entries_in_memory(array: np.ndarray[Any, Any]) -> int:
-    """The number of entries of an array in memory: what is repeated by a stride of 0 counts once."""
+    """The number of entries of an array in memory: entries repeated by a stride of 0 count once."""
     return prod(n for n, step in zip(array.shape, array.strides, strict=True) if step)
 
 

@@ -111,7 +111,7 @@ def iterated(matrix: Any, b: Array, *, method: str, rtol: float, atol: float, ma
 def _check(method: str, matrix: Any, b: Array, x: Array, tolerance: float) -> None:
     """Warn where iterations stopped early; raise where they led nowhere, as of a singular matrix.
 
-    What the routines say is not enough: of a singular matrix gmres may report a solution.
+    The reports of the routines are not enough: for a singular matrix gmres may report a solution.
     """
     with np.errstate(all="ignore"):
         residual_norm, b_norm = float(np.linalg.norm(b - matrix @ x)), float(np.linalg.norm(b))
@@ -142,7 +142,7 @@ def iterative_solve(a: Array, b: Array, *, method: str, **options: Any) -> Array
 
 @sparse("iterative_solve")
 def of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """The same with a sparse matrix."""
+    """The iterative solve with a sparse matrix."""
     return solved(op, values, params, lambda _: lambda s, b: iterated(to_scipy(s), b, **params))
 
 
@@ -201,7 +201,7 @@ def eigsh(a: Array, **options: Any) -> tuple[Array, Array]:
 
 @sparse("eigsh")
 def eigsh_of_sparse(_op: Op, values: Values, params: Params) -> Any:
-    """The same of one sparse matrix."""
+    """The eigenpairs of one sparse matrix."""
     (a,) = values
     if len(a.shape) != 2:
         return NotImplemented
@@ -237,7 +237,7 @@ def _without_noise(x: Array, g: Array, h: Array, size: Any) -> Array:
 
 @sparse("bordered_solve")
 def bordered_of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """The same with one sparse matrix, by SuperLU."""
+    """The bordered solve with one sparse matrix, by SuperLU."""
     import scipy.sparse
     from scipy.sparse.linalg import splu
 

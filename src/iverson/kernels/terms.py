@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 def by_terms(product: Array, a: Array, b: Array, there_a: Array, there_b: Array) -> Array:
     """A product of matrices, or batches of them, in which only terms of entries that are there count.
 
-    product : a @ b, with zeros for what is not there. Its finite entries are right, and so are those in which
-        a nan that is there has a part; the others are made here.
+    product : a @ b, with zeros for entries that are not there. Its finite entries are right, and so are those
+        with a term from a nan that is there; the others are computed here.
     """
     nan = _counts(np.isnan(a) & there_a, there_b) + _counts(there_a, np.isnan(b) & there_b)
     recompute = ~np.isfinite(product) & (nan == 0)

@@ -31,7 +31,7 @@ def convert(value: Any, layout: str, blocksize: Blocks = None, dense_dim: int | 
 
     dense_dim : how many trailing axes are dense; None for those of the value that the layout can have dense.
 
-    Raises what the layout's ``from_coo`` does where it cannot hold the entries.
+    Raises the error of the layout's ``from_coo`` where the layout cannot hold the entries.
     """
     target = layout_named(layout)
     rank = len(value.shape)

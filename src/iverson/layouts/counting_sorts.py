@@ -56,7 +56,7 @@ def _narrowed(result: Any, half: Any) -> Any:
 def taken(entries: Array, at: Any) -> Array:
     """Entries at positions: rows of several go faster through ``take``, numbers through indexing.
 
-    What is not in order in memory ``take`` would copy first, all of it.
+    An array that is not contiguous in memory is indexed too: ``take`` would first copy all of it.
     """
     indexed = entries.ndim == 1 or isinstance(at, slice) or not entries.flags.c_contiguous
     result: Array = entries[at] if indexed else entries.take(at, axis=0)

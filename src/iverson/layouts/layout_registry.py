@@ -31,10 +31,10 @@ class Layout:
     buffers : the NumPy arrays a value is made of (to count bytes and find shared memory); the last one holds
         the entries.
     structure : the arrays that say where entries are, which values may share (to count bytes).
-    stored : which entries a value stores, each once: an index into an array of its shape (slices, a boolean
-        array or a tuple of integer arrays) and what is there. None for all of them.
+    stored : the entries that a value stores, each once: an index into an array of its shape (slices, a
+        boolean array or a tuple of integer arrays) and the entries there. None if it stores all.
     rebuild : a value with the same structure on other buffers.
-    to_coo : what a value stores, as a value in COO; default: what `stored` says.
+    to_coo : the stored entries of a value, as a value in COO; by default from those of `stored`.
     from_coo : ``from_coo(value, blocksize)``: the value in this layout with the entries of one in COO, in
         which each entry is stored once, and whose sparse axes fit; no axis is dense, unless ``dense_axes``.
         It may add and leave out explicit zeros, and raises an ArgumentError where it cannot hold the other

@@ -188,7 +188,7 @@ class Pattern(ABC):
         return self.subset(np.arange(self.stored_shape[0]))
 
     def places_in(self, whole: Pattern) -> Array | None:
-        """The positions in ``whole`` of what this pattern stores, if it was made as a part of that one."""
+        """The positions in ``whole`` of this pattern's entries, if it was made as a part of ``whole``."""
         return next((at for of, at in self.part_of if of() is whole), None)
 
     def value(self, entries: Array) -> Any:
@@ -251,7 +251,7 @@ class Sparse:
         return self.values.reshape((self.pattern.count, *self.dense_shape))
 
     def made(self) -> Sparse:
-        """The selection made: what it does not store is a zero like any other."""
+        """The selection made: entries that it does not store are zeros like any other."""
         return self if self.there is None else type(self)(self.pattern, self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -262,7 +262,7 @@ class Sparse:
 
 
 def frozen(indices: Array) -> Array:
-    """Indices in memory that nobody can write: copied, unless that holds already.
+    """Indices in memory that cannot be written to: a copy, unless the given ones are such already.
 
     Loops over stored entries trust a pattern's indices, which were checked when it was made.
     """

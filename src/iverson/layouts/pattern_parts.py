@@ -88,7 +88,7 @@ def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Callable[[
 def _cut(
     pattern: CompressedPattern, ends: Ends, values: Array
 ) -> tuple[CompressedPattern, Array, Callable[[], Array | slice]]:
-    """The pattern of a box, the values there, and what finds where they come from."""
+    """The pattern of a box, the values there, and a function that gives their positions in the whole."""
     (first, last), (low, high) = ends if pattern.axis == 0 else ends[::-1]
     (row_start, row_stop), (column_start, column_stop) = ends
     shape = row_stop - row_start, column_stop - column_start

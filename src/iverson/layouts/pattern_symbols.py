@@ -138,7 +138,7 @@ def capacity(count: int) -> int:
 
 
 class PatternSymbol(Pattern):
-    """A pattern of which all is known but where its entries are.
+    """A pattern of which everything is known except the places of its entries.
 
     model : a pattern of the same layout and shape that stores nothing, of which symbols learn their layout.
     count : how many entries are stored, or blocks.
@@ -379,7 +379,7 @@ def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
     """The pattern that ``make`` gives for the sources. If a source is a symbol, the result is one, the same
     for as long as it is used, in the layout that ``make`` gives for the examples; None if that is None.
 
-    key : tells what ``make`` does. Raises PatternRead where there are no examples.
+    key : identifies ``make``. Raises PatternRead where there are no examples.
     """
     if PatternSymbol not in map(type, sources):
         return make(*sources)
@@ -476,8 +476,8 @@ def _like(pattern: Pattern | None, model: Pattern) -> Pattern:
 
 
 def _with_indices_as(pattern: Any, model: Any) -> Pattern:
-    """The entries of a pattern in the layout of a model, with indices of its dtype: of two patterns of which
-    one stores nothing, what follows may be the other, whose indices are narrower than those of both."""
+    """The entries of a pattern in the layout of a model, with indices of its dtype. (The union of two
+    patterns of which one stores nothing may be the other, whose indices are narrower than those of both.)"""
     dtype = model.index_dtype
     if type(pattern) is CooPattern:
         return CooPattern(pattern.shape, pattern.indices.astype(dtype), True)

@@ -60,7 +60,7 @@ class ForOthers(Generic[V]):
 
 
 class StillUsed(Generic[V]):
-    """Objects by key, each kept for as long as somebody uses it."""
+    """Objects by key, each in the table for as long as somebody uses it."""
 
     __slots__ = ("_held", "_room")
 

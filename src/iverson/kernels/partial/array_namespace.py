@@ -108,7 +108,7 @@ class ArrayNamespace(Namespace):
         return to_strided(select(x)) if hasattr(x, "shape") else np.asarray(x)
 
     def one_condition(self, a: Bracket, b: Bracket) -> bool:
-        """True if the conditions are one array, or the same view of one; none is computed for that."""
+        """True if the conditions are one array, or the same view of one; computes no condition."""
         if a.is_lazy or b.is_lazy:
             return a.waits_for(b)
         p, q = a.condition, b.condition

@@ -1,7 +1,7 @@
 """Elementwise ops, and sums of several terms, of partial values.
 
-An op is computed in the region outside of which its result is zero or nobody reads it. Where the result is
-zero because a selection is, the op is computed of all values and keeps the condition.
+An op is computed in the region outside of which its result is zero or is not read. Where the result is zero
+because a selection is, the op is computed on all values and its result gets the condition.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _broadcast_region(N: Namespace, x: Value, shape: Shape) -> Region:
 
 
 def _beside_selections(N: Namespace, op: Op, values: Values) -> Values:
-    """The terms of a sum: beside a selection, what is outside of a box is left out, unless some term holds
-    every entry."""
+    """The terms of a sum: beside a selection, a box becomes a selection too, which leaves out the entries
+    outside of it, unless some term holds every entry."""
     kinds = set(map(type, values))
     if (
         Bracket not in kinds

@@ -1,6 +1,6 @@
 """Kernels of boxes, brackets and packed values: the rules of partial values, run on arrays.
 
-What is particular to arrays stands here too: selections among stored entries, and index notation.
+Kernels for arrays alone are here too: selections among stored entries, and index notation.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def selected(_op: Op, values: Values, _params: Params) -> Any:
 @register("bracket", Sparse)
 @register("bracket", Packed)
 def bracket_of_stored(op: Op, values: Values, params: Params) -> Any:
-    """A selection among what is stored, or picked by a mask: fewer entries are."""
+    """A selection among the entries of a sparse or packed value, which then stores fewer entries."""
     condition, x = values
     if not isinstance(x, Sparse | Packed):
         return NotImplemented

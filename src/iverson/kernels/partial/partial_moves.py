@@ -1,7 +1,7 @@
 """Ops that move entries, and sums over axes or at places, of partial values.
 
-What is in a box goes to the op's image of the box. Conditions of selections move along with their values; a
-sum is held where any of its terms is.
+The entries of a box go to the op's image of the box. Conditions of selections move along with their values;
+a sum is held where any of its terms is.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _added_up(N: Namespace, op: Op, x: Value, params: Params) -> Value:
 
 
 def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Sums of what is held along an axis; held from the first term that is held on."""
+    """Running sums of the held entries along an axis; held from the first held term on."""
     (x,) = values
     if type(x) is not Bracket and not is_partial(x):
         return NotImplemented
@@ -157,7 +157,7 @@ def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Ent
 
 
 def _counted(N: Namespace, op: Op, x: Value, indices: Values, params: Params) -> Value:
-    """Sums of what is held of a value in no box; held where the op, of ones, counts any term."""
+    """Sums of the held entries of a value in no box; held where the op, applied to ones, counts any term."""
     selection = x.without_values() if type(x) is Bracket else None
     shape = x.shape
 
@@ -267,7 +267,7 @@ def _in_shape(N: Namespace, x: Value, shape: Shape) -> Value:
 
 
 def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """Operands side by side, in the region around what is not zero and is read of them."""
+    """Operands side by side, in the region around those of their entries that are nonzero and read."""
     if not all(map(N.is_carried, values)):
         return NotImplemented
     out = N.aval(op, values, params)

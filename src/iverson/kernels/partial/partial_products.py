@@ -26,7 +26,7 @@ from iverson.layouts import Bracket
 
 
 def product(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """Rows and columns of a product, of what both factors have of the contracted axis."""
+    """A product of the rows and columns that may be nonzero, over the common part of the contracted axis."""
     a, b = values
     bounded = type(need) is Boxed or is_partial(a) or is_partial(b)
     if not bounded or not N.is_carried(a) or not N.is_carried(b):
@@ -70,7 +70,7 @@ def _with_terms(N: Namespace, a: Value, b: Value, shape: Shape) -> Value:
 
 
 def sampled(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Entries of a product of matrices; held where anything of their lines is, in each selection."""
+    """Entries of a product of matrices; held where, in each selection, any entry of their line is held."""
     pair, at = values[:2], values[2:]
     if Bracket not in map(type, pair) or any(len(x.shape) != 2 for x in pair):
         return NotImplemented

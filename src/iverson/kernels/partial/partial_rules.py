@@ -1,7 +1,8 @@
 """The table of rules of partial values, by op.
 
-A rule is ``rule(N, op, values, params, need)``, written against a `Namespace`; ``need`` says what is read of
-the result. It gives the result, which may be partial, or NotImplemented where it needs its operands whole.
+A rule is ``rule(N, op, values, params, need)``, written against a `Namespace`; ``need`` gives the entries of
+the result that are read. A rule returns the result, which may be partial, or NotImplemented where it needs
+its operands whole.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from iverson.layouts import Bracket
 
 
 def bracket(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """A selection of a plain value, of what is in a box, or among what another selection leaves."""
+    """A selection of a plain value, of a box, or among the entries that another selection holds."""
     condition, x = values
     shape = getattr(x, "shape", None)
     if getattr(condition, "shape", ()) != shape:
@@ -44,7 +44,7 @@ def bracket(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
 
 
 def _among(N: Namespace, selection: Bracket, x: Value) -> Value:
-    """A selection of a plain value, or among what another selection of the same shape leaves."""
+    """A selection of a plain value, or among the entries that another selection of its shape holds."""
     if type(x) is not Bracket:
         return N.under(x, [selection], False)
     if x.is_lazy and x.is_made is not False:  # a select costs less than the condition

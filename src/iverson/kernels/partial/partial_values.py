@@ -1,4 +1,4 @@
-"""Partial values: boxes and selections over a namespace, and what of them lies in a region.
+"""Partial values: boxes and selections over a namespace, and the parts of them in a region.
 
 `Box` and `Bracket` (`iverson.layouts`) hold arrays, or values of a graph; a `Namespace` knows which. A value
 that is not partial is *plain*. Rules of ops on partial values are written once, against a namespace.
@@ -101,7 +101,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def later(self, condition: Callable[[], Value]) -> Any:
-        """A condition that is computed now, or a function that computes it if somebody asks."""
+        """A condition that is computed now, or a function that computes it when it is needed."""
 
     def every(self, _condition: Value) -> bool:
         """True if a condition is known to hold everywhere."""
@@ -168,7 +168,7 @@ class Namespace(ABC):
         return self.held(values, lambda: reduce(self.ops.logical_and, map(self.there, selections)), is_made)
 
     def held(self, values: Value, there: Callable[[], Value], is_made: bool | None) -> Bracket:
-        """Values where a condition holds, which may wait until somebody asks if nothing is to be selected."""
+        """Values where a condition holds; if no selection is to be made, it may be computed later."""
         return Bracket(values, there() if is_made is False else self.later(there), is_made=is_made)
 
     def moved(self, x: Bracket, values: Value, move: Callable[[Value], Value]) -> Bracket:

@@ -268,10 +268,10 @@ def sampled(dtype: Any, index: Any, result: str) -> CompiledKernel:
 def on_union(name: str, dtype: Any) -> CompiledKernel:
     """out[p] = f(x at p, y at p) of two vectors that are spread out over the union of their places.
 
-    code : for each place 1, 2 or 3: x has a number there, y has, both. What is not there is 0.
+    code : for each place 1, 2 or 3: x has a number there, y has, both have. An absent number is 0.
 
-    Without branches: which of two comes next is as good as random. Each is read at what comes next (its
-    last number, if nothing does), whether that is here or not.
+    There are no branches, as it is unpredictable which of the two vectors comes next. Each step reads the
+    next number of both (the last one, at the end), also if it is not of this place.
     """
     dtype = np.dtype(dtype)
     code, out = Buffer("code", np.dtype(np.int8), ("n",)), Buffer("out", dtype, ("n",), "out")

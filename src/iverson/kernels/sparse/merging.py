@@ -212,7 +212,7 @@ IN_ONE_PASS = frozenset(("add", "subtract", "maximum", "minimum"))
 
 def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
     """f of two values on a pattern that was made as the union of theirs, in one pass over both; None where
-    that does not pay. What is not finite is left to NumPy, which warns of it where that is new.
+    that does not pay. Results that are not finite are left to NumPy, which warns of new ones.
     """
     if pattern.count < WORTHWHILE or not (isinstance(a, Sparse) and isinstance(b, Sparse)):
         return None

@@ -41,7 +41,7 @@ def from_values(values: Array, *, pattern: Pattern) -> Any:
 def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
     """The entries of an array at a pattern, in the shape of its values.
 
-    held : whether those of a sparse value are a selection: what it does not store is left out.
+    held : whether the entries of a sparse value are a selection, which leaves out those that are not stored.
     """
     at = pattern.coordinates
     if not len(at):

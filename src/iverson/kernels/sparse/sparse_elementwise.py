@@ -166,7 +166,7 @@ def _result_shape(op: Op, values: Values, params: Params) -> Shape:
 
 
 def _bounding(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
-    """Groups of operands such that the result is 0 where all of one group are; none where that is unknown."""
+    """Groups of operands such that the result is 0 where all of one group are; empty if none is known."""
     if params:
         return _bounding_of(op, values, params)
     # It follows from the numbers among the operands, and from the types of the others.

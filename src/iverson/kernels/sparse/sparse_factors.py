@@ -99,7 +99,7 @@ def factors_of(
 
 
 def _own(dtype: Any, result_dtype: Any) -> Any:
-    """A matrix's dtype in the precision of a result: a real one stays real, whatever is on the right."""
+    """A matrix's dtype in the precision of a result: a real dtype stays real, also for a complex result."""
     precision = np.zeros((), result_dtype).real.dtype
     return np.result_type(precision, np.complex64) if dtype.kind == "c" else precision
 

@@ -111,7 +111,7 @@ def _index_dtype(x: Sparse, shape: Shape) -> Any:
 
 @sparse("broadcast_to")
 def broadcast_to(op: Op, values: Values, params: Params) -> Any:
-    """Entries repeated; of what is more than half stored, a strided view, which repeats nothing."""
+    """Entries repeated; for a value that stores more than half, a strided view, which repeats nothing."""
     x, shape = values[0], params["shape"]
     if x.shape != shape and 2 * x.pattern.count > prod(x.pattern.shape):
         return np.broadcast_to(to_strided(x), shape)

@@ -44,7 +44,7 @@ def is_sparse(value: Any) -> bool:
 def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
     """An operand's entries at the stored entries of a pattern of the result: (count, *dense axes).
 
-    Scalars and arrays of rank 0 stay as they are. What is not stored reads as 0.
+    Scalars and arrays of rank 0 stay as they are. Entries that are not stored are 0.
     """
     if isinstance(value, Sparse):
         source = value.pattern

@@ -150,8 +150,8 @@ def _csr_product(lhs: Any, rhs: Any) -> tuple[Array, Array, Array]:
 
 
 def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:
-    """Two matrices with the same product and no more columns (rows) than the second has rows with entries: of
-    others there may be far more than entries."""
+    """Two matrices with the same product, without the columns (rows) for which the second has an empty row:
+    there may be far more of these than entries."""
     (rows, across), (along, columns) = a.pattern.coordinates, b.pattern.coordinates
     occupied, numbers = np.unique(along, return_inverse=True)
     at = np.searchsorted(occupied, across)
@@ -461,7 +461,7 @@ def factors_for(a: Sparse, dtype: Any, operation: str = "solve") -> tuple[Factor
 def solve_triangular(a: Array, b: Array, *, lower: bool, check: bool) -> Array:
     """x with T x = b, for the lower or upper triangles T of matrices a.
 
-    BLAS divides by whatever stands on the diagonal. It takes matrices by columns: it is handed x^T T^T = b^T.
+    BLAS divides by the diagonal unchecked. It takes matrices by columns, so it solves x^T T^T = b^T.
     """
     x = np.empty(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
     if not b.size:

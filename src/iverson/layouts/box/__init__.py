@@ -48,7 +48,7 @@ class Box:
 
 
 def boxed(shape: Shape, region: Region, inner: np.ndarray[Any, Any]) -> Any:
-    """A box, or what it really is: zero where it is empty, strided where it is everything."""
+    """A box; `Zero` if the region is empty, the inner array if the region covers the shape."""
     if not region.size:
         return Zero(shape, inner.dtype)
     return inner if region.covers(shape) else Box(shape, region, inner)

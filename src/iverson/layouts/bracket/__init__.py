@@ -48,9 +48,9 @@ class Bracket:
     Both are strided, or boxes of one region: outside of that everything is zero. With ``negated`` the two
     sides of a selection share their condition, so that their sum is known to need a single select.
 
-    is_made : whether the selection has been made: values are 0 where the condition does not hold; None if
-        they are unless they are inf or nan there. Then the condition may be a function that gives it, called
-        if somebody asks.
+    is_made : whether the selection has been made: values are 0 where the condition does not hold. None if
+        they are 0 there or not finite. If not False, the condition may be a function that gives it, called
+        when it is needed.
     turned : the selection that this one is with its axes in another order, and that order, in the box that
         both are in. The selected values of this one are a view of those of the other.
 
@@ -135,7 +135,7 @@ def of_packed(value: Any) -> Any:
 
 
 def as_selection(value: Any) -> Any:
-    """Packed entries, or what is in a box, as a selection that is made; any other value is itself."""
+    """Packed entries, or the entries of a box, as a selection that is made; any other value is itself."""
     if type(value) is not Box:
         return of_packed(value)
     return Bracket(value, Box(value.shape, value.region, np.ones(value.region.shape, bool)), is_made=True)

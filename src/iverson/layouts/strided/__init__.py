@@ -40,7 +40,7 @@ def aligned_zeros(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A view that cannot be written to: what users get of a buffer that others may need."""
+    """A view that cannot be written to, for users of a buffer that others may need."""
     view = array.view()
     view.flags.writeable = False
     return view
