@@ -67,10 +67,10 @@ class Affine:
 
 def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
     """An affine form from a mapping of atoms to coefficients."""
-    kept = [(a, c) for a, c in terms.items() if c]
-    if len(kept) > 1:
-        kept.sort(key=lambda t: _order(t[0]))
-    return Affine(constant, tuple(kept))
+    nonzero = [(a, c) for a, c in terms.items() if c]
+    if len(nonzero) > 1:
+        nonzero.sort(key=lambda t: _order(t[0]))
+    return Affine(constant, tuple(nonzero))
 
 
 def known_form(e: Expr) -> Affine | None:
@@ -91,11 +91,11 @@ def single(e: Expr) -> Affine:
 
 
 def _order(atom: Expr) -> tuple[object, ...]:
-    """An order of atoms that does not depend on addresses: by age, of those that know it, then by name."""
+    """Sort key of an atom that does not depend on addresses: the serial numbers in it, then the names."""
     nodes = postorder([atom]) if atom.operands else [atom]
     ages = tuple(n.serial for n in nodes if hasattr(n, "serial"))
-    named = (n for n in nodes if not hasattr(n, "serial"))  # the others' names are a user's
-    names = ",".join(str(getattr(n, "name", getattr(n, "value", ""))) for n in named)
+    unnumbered = (n for n in nodes if not hasattr(n, "serial"))  # the others' names are a user's
+    names = ",".join(str(getattr(n, "name", getattr(n, "value", ""))) for n in unnumbered)
     return bool(atom.operands), ages, names
 
 
@@ -115,7 +115,7 @@ def linear(name: str, args: Sequence[Affine]) -> Affine | None:
 
 
 def difference(name: str, a: Affine, b: Affine) -> Affine | None:
-    """What is at least 0 where a comparison of integers holds (for "equal", is 0); None for "not_equal"."""
+    """Form that is at least 0 where a comparison of integers holds (0 for "equal"); None for "not_equal"."""
     if name in ("less", "less_equal"):
         a, b = b, a
     return None if name == "not_equal" else (a - b).shift(-1 if name in ("less", "greater") else 0)

@@ -42,9 +42,9 @@ def promote(operands: Sequence[Expr]) -> DType:
     weak = [o.dtype for o in operands if o.weak]
     if not strong:
         return np.result_type(*weak)
-    found = dtypes.result_type(*strong)
+    dtype = dtypes.result_type(*strong)
     kinds = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-    return dtypes.result_type(found, *(kinds[d.kind] for d in weak))
+    return dtypes.result_type(dtype, *(kinds[d.kind] for d in weak))
 
 
 def const(value: Any, dtype: DType) -> Expr:
@@ -112,8 +112,8 @@ def apply(name: str, *args: Any) -> Expr:
     else:
         dtype = promote(operands)
     if dtypes.kind_of(dtype) not in scalar.kinds:
-        *most, last = (words for kind, words in _KINDS.items() if kind in scalar.kinds)
-        expected = f"{', '.join(most)} or {last}" if most else last
+        *leading, last = (words for kind, words in _KINDS.items() if kind in scalar.kinds)
+        expected = f"{', '.join(leading)} or {last}" if leading else last
         raise DTypeError(
             f"te.{name}",
             got=f"{', '.join(map(text, operands))} of dtype {dtype}",
@@ -134,7 +134,7 @@ def apply(name: str, *args: Any) -> Expr:
 
 
 def _is_beyond(operand: Expr, dtype: DType) -> bool:
-    """Whether an operand is a number that integers of this dtype do not reach."""
+    """True if an operand is a number outside the range of this dtype of integers."""
     return dtype.kind in "iu" and isinstance(operand, Const) and not _fits(operand.value, dtype)
 
 
@@ -163,12 +163,12 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
     ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
     values = [a.value if isinstance(a, Const) else None for a in args]
-    known = sum(isinstance(a, Const) for a in args)
-    if known == len(args) and name not in ("floor_divide", "remainder"):
+    constants = sum(isinstance(a, Const) for a in args)
+    if constants == len(args) and name not in ("floor_divide", "remainder"):
         folded = _fold(name, args, dtype, weak)
         if folded is not None:
             return folded
-    if known == len(args) - 1 and sum(map(_is_constant_choice, args)) == 1:
+    if constants == len(args) - 1 and sum(map(_is_constant_choice, args)) == 1:
         return _inside_choice(name, args, dtype, weak)
     if len(args) == 2:
         (a, b), (x, y) = args, values
@@ -195,8 +195,8 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
             if dtype.kind in "iu" and y == 0:
                 raise ArgumentError(f"te.{name}", got="division by 0", expected="a positive constant")
             if x is not None and y is not None and dtype.kind in "iu":
-                found = x // y if name == "floor_divide" else x % y
-                return Const(found, dtype, weak)
+                number = x // y if name == "floor_divide" else x % y
+                return Const(number, dtype, weak)
             if name == "remainder" and y == 1 and dtype.kind in "iu":
                 return Const(0, dtype, weak)
         elif name == "logical_and":
@@ -234,7 +234,7 @@ def _inside_choice(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) 
 
 
 def is_guarded(e: Expr) -> bool:
-    """Whether ``e`` is something where a condition holds and 0 elsewhere."""
+    """True if ``e`` selects between a value where a condition holds and 0 elsewhere."""
     return isinstance(e, Select) and is_number(e.other, 0)
 
 

@@ -37,7 +37,7 @@ FEW = frozenset(
 
 
 def identity(combine: str, dtype: np.dtype[Any]) -> Any:
-    """What a combine starts from: 0, 1, or the lowest or highest value.
+    """Initial value of a combine: 0, 1, or the lowest or highest value.
 
     >>> identity("prod", np.dtype("int64")), identity("argmax", np.dtype("float32"))
     (1, -inf)

@@ -31,7 +31,7 @@ def of_form(form: Affine, of_atom: Callable[[Expr], Interval]) -> Interval:
 
 
 def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
-    """Of an integer that is not affine, from the intervals of its parts.
+    """Interval of an integer expression that is not affine, from the intervals of its parts.
 
     >>> from iverson.core import dtypes
     >>> i, three = Const(0, dtypes.int64), Const(3)
@@ -54,8 +54,8 @@ def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
         ends = [] if any(isinf(x) or isinf(y) for x, y in bounds) else [x * y for x, y in bounds]
         return (min(ends), max(ends)) if ends else EVERYTHING
     if e.name in ("floor_divide", "remainder"):
-        (low, high), (d, most) = parts
-        if not 0 < d == most:
+        (low, high), (d, d_high) = parts
+        if not 0 < d == d_high:
             return EVERYTHING
         first, last = _quotient(low, d), _quotient(high, d)
         if e.name == "floor_divide":

@@ -51,16 +51,16 @@ class _Interning(type):
     """Makes a node once per set of fields; nodes within a key stand for themselves by identity."""
 
     def __call__(cls, *args: Any) -> Any:
-        known = _defaults(cls)
-        if known is None:
+        defaults = _defaults(cls)
+        if defaults is None:
             return super().__call__(*args)
-        key = (cls, *map(_key_of, args), *known[len(args) :])
-        found = _interned.get(key)
-        if found is not None:
-            return found
-        made = super().__call__(*args)
+        key = (cls, *map(_key_of, args), *defaults[len(args) :])
+        node = _interned.get(key)
+        if node is not None:
+            return node
+        node = super().__call__(*args)
         with _lock:
-            return _interned.setdefault(key, made)
+            return _interned.setdefault(key, node)
 
 
 @cache
@@ -76,7 +76,7 @@ def _key_of(value: object) -> object:
 
 @cache
 def _key(kind: type) -> Callable[[Any], object]:
-    """What stands for a value of a type in a key."""
+    """Function from a value of a type to the value's part of a key."""
     if issubclass(kind, (Expr, Source)):
         return id
     if issubclass(kind, tuple):
@@ -102,7 +102,7 @@ class Source:
     __slots__ = ("__weakref__",)
 
     def as_scalar(self) -> Expr | None:
-        """What it is where a scalar is expected, if it can be one."""
+        """Expression to use where a scalar is expected; None if there is none."""
         return None
 
 
@@ -251,8 +251,8 @@ class Expr(metaclass=_Interning):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            known = in_notation(name, SCALARS) or "; its functions are those of te: te.exp(x)"
-            raise AttributeError(f"a tensor expression has no attribute '{name}'{known}")
+            hint = in_notation(name, SCALARS) or "; its functions are those of te: te.exp(x)"
+            raise AttributeError(f"a tensor expression has no attribute '{name}'{hint}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expr:
         """NumPy's elementwise functions are those of the op table: ``np.sin(A[i])`` is ``te.sin(A[i])``."""
@@ -362,7 +362,7 @@ class Cast(Expr):
 
 
 def same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
-    """Whether two sequences hold the same expressions."""
+    """True if two sequences hold the same expressions."""
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
@@ -371,7 +371,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def is_number(e: Expr, value: complex) -> bool:
-    """Whether ``e`` is the constant ``value``."""
+    """True if ``e`` is the constant ``value``."""
     return isinstance(e, Const) and bool(e.value == value)
 
 
@@ -389,41 +389,41 @@ _operands: Callable[[Expr], Sequence[Expr]] = attrgetter("operands")
 
 
 def producers_first(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) -> list[Item]:
-    """All that is reached from the roots by ``below``, once, each after all it depends on; no recursion."""
-    seen: dict[Item, None] = {}
-    opened: list[Item] = []  # each below the one before
-    left = [iter(roots)]  # of the roots, then of what is below each opened one
-    while left:
-        for node in left[-1]:
-            if node in seen:
+    """Items reachable from the roots by ``below``, each once and after all it depends on; no recursion."""
+    order: dict[Item, None] = {}
+    path: list[Item] = []  # each below the one before
+    iterators = [iter(roots)]  # over the roots, then over what is below each node of the path
+    while iterators:
+        for node in iterators[-1]:
+            if node in order:
                 continue
             if under := below(node):
-                opened.append(node)
-                left.append(iter(under))
+                path.append(node)
+                iterators.append(iter(under))
                 break
-            seen[node] = None
+            order[node] = None
         else:
-            left.pop()
-            if opened:
-                seen[opened.pop()] = None
-    return list(seen)
+            iterators.pop()
+            if path:
+                order[path.pop()] = None
+    return list(order)
 
 
 def subexpressions(e: Expr) -> Iterator[Expr]:
     """The expression and everything in it, each node once, outer ones first."""
-    stack, seen = [e], {e}
+    stack, visited = [e], {e}
     while stack:
         item = stack.pop()
         yield item
         for o in item.operands:
-            if o not in seen:
-                seen.add(o)
+            if o not in visited:
+                visited.add(o)
                 stack.append(o)
 
 
 def changed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """The expression with ``f`` of each node, once, innermost first."""
-    made: dict[Expr, Expr] = {}
+    """The expression rebuilt with ``f`` applied to each node once, innermost first."""
+    results: dict[Expr, Expr] = {}
     for node in postorder([e]):
-        made[node] = f(node.rebuilt([made[o] for o in node.operands]))
-    return made[e]
+        results[node] = f(node.rebuilt([results[o] for o in node.operands]))
+    return results[e]

@@ -24,14 +24,14 @@ _SHARED = 24
 
 def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG) -> str:
     """An expression as one reads it, at most about ``limit`` characters per operand."""
-    made: dict[Expr, tuple[str, int]] = {}
+    texts: dict[Expr, tuple[str, int]] = {}
     for node in postorder([root]):
         if names and node in names:
-            made[node] = names[node], _ATOM
+            texts[node] = names[node], _ATOM
             continue
-        found, level = _text_of(node, [made[o] for o in node.operands], exact=False)
-        made[node] = (found if len(found) <= limit else _cut(found, limit)), level
-    return made[root][0]
+        node_text, level = _text_of(node, [texts[o] for o in node.operands], exact=False)
+        texts[node] = (node_text if len(node_text) <= limit else _cut(node_text, limit)), level
+    return texts[root][0]
 
 
 def _cut(text: str, limit: int) -> str:
@@ -46,10 +46,10 @@ def exact_text(root: Expr) -> str:
     >>> exact_text(Cast(Const(2), dtypes.float32) * Const(0.5, dtypes.float32))
     'float32(2) * float32(0x1.0000000000000p-1)'
     """
-    made: dict[Expr, tuple[str, int]] = {}
+    texts: dict[Expr, tuple[str, int]] = {}
     for node in postorder([root]):
-        made[node] = _text_of(node, [made[o] for o in node.operands], exact=True)
-    return made[root][0]
+        texts[node] = _text_of(node, [texts[o] for o in node.operands], exact=True)
+    return texts[root][0]
 
 
 def exact_texts(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
@@ -65,15 +65,15 @@ def exact_texts(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
     nodes = list(postorder(roots))
     uses = Counter(o for node in nodes for o in node.operands)
     uses.update(roots)
-    made: dict[Expr, tuple[str, int]] = {}
+    texts: dict[Expr, tuple[str, int]] = {}
     lines: list[str] = []
     for node in nodes:
-        found, level = _text_of(node, [made[o] for o in node.operands], exact=True)
-        if uses[node] > 1 and len(found) > _SHARED:
-            lines.append(f"${len(lines)} = {found}")
-            found, level = f"${len(lines) - 1}", _ATOM
-        made[node] = found, level
-    return lines, [made[root][0] for root in roots]
+        node_text, level = _text_of(node, [texts[o] for o in node.operands], exact=True)
+        if uses[node] > 1 and len(node_text) > _SHARED:
+            lines.append(f"${len(lines)} = {node_text}")
+            node_text, level = f"${len(lines) - 1}", _ATOM
+        texts[node] = node_text, level
+    return lines, [texts[root][0] for root in roots]
 
 
 def _text_of(node: Expr, below: list[tuple[str, int]], *, exact: bool) -> tuple[str, int]:
@@ -84,9 +84,9 @@ def _text_of(node: Expr, below: list[tuple[str, int]], *, exact: bool) -> tuple[
     name = node.name if isinstance(node, Apply) else ""
     if name in _INFIX:
         symbol, level = _INFIX[name]
-        left = plain[0] if below[0][1] >= level else f"({plain[0]})"
-        right = plain[1] if below[1][1] > level else f"({plain[1]})"
-        return f"{left} {symbol} {right}", level
+        lhs = plain[0] if below[0][1] >= level else f"({plain[0]})"
+        rhs = plain[1] if below[1][1] > level else f"({plain[1]})"
+        return f"{lhs} {symbol} {rhs}", level
     if name == "negative":
         return f"-{plain[0] if below[0][1] >= _NEGATIVE else f'({plain[0]})'}", _NEGATIVE
     return node._text(plain), _ATOM

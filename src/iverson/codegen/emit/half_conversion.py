@@ -34,8 +34,8 @@ def widened(b: Builder, x: Value, dtype: DType) -> Value:
     # 2**112 brings the exponent from float16's bias to float's, and makes denormals normal.
     scaled = (size.bitcast("float") * 2.0**112).bitcast("i32")
     special = (bits & 0x7C00).eq(0x7C00)
-    found = b.select(special, size | 0x7F800000, scaled)
-    return (found | ((bits & 0x8000) << 16)).bitcast("float")
+    magnitude = b.select(special, size | 0x7F800000, scaled)
+    return (magnitude | ((bits & 0x8000) << 16)).bitcast("float")
 
 
 def narrowed(b: Builder, x: Value, dtype: DType) -> Value:
@@ -55,10 +55,10 @@ def narrowed(b: Builder, x: Value, dtype: DType) -> Value:
     normal = (size + (size.lshr(13) & 1) + (0xFFF - (112 << 23))).lshr(13)
     payload = size.lshr(13) & 0x3FF
     nan = b.select(payload.eq(0), b.const(1, payload.type), payload) | 0x7C00
-    found = b.select(size < 113 << 23, small, normal)
-    found = b.select(size < 143 << 23, found, b.const(0x7C00, found.type))
-    found = b.select(size > 255 << 23, nan, found)
-    return b.cast("trunc", found | (bits.lshr(16) & 0x8000), to)
+    magnitude = b.select(size < 113 << 23, small, normal)
+    magnitude = b.select(size < 143 << 23, magnitude, b.const(0x7C00, magnitude.type))
+    magnitude = b.select(size > 255 << 23, nan, magnitude)
+    return b.cast("trunc", magnitude | (bits.lshr(16) & 0x8000), to)
 
 
 def to_odd(b: Builder, x: Value) -> Value:

@@ -80,7 +80,7 @@ class Point:
 
 @dataclass
 class Machine:
-    """What evaluation needs besides a point: the builder, pointers, sizes, and what is known of accesses.
+    """Context of evaluation besides a point: the builder, pointers, sizes, and the plan of access checks.
 
     faults : points to the record that tested accesses write to (`codegen.nests.fault_reports`).
     """
@@ -106,14 +106,14 @@ class Machine:
         key: Any = e
         if p.chosen and self._reports(e):  # a test is carried out behind the choices around it
             key = e, tuple((condition.ref, holds) for condition, holds in p.chosen)
-        found = p.known.get(key)
-        if found is None:
+        value = p.known.get(key)
+        if value is None:
             if self._nested >= NESTED:
                 self._innermost_first(e, p)
             self._nested += 1
-            found = p.known[key] = self._value(e, p)
+            value = p.known[key] = self._value(e, p)
             self._nested -= 1
-        return found
+        return value
 
     def _innermost_first(self, e: Expr, p: Point) -> None:
         """Evaluate what an expression is made of: a long series is deeper than Python's stack."""
@@ -123,7 +123,7 @@ class Machine:
         self._nested = nested
 
     def _reports(self, e: Expr) -> bool:
-        """Whether an access in an expression is tested where it is carried out."""
+        """True if an access in the expression is tested at run time, where it is carried out."""
         if not self.plan.tested:
             return False
         for x in () if e in self._reporting else postorder([e]):
@@ -150,7 +150,7 @@ class Machine:
         if isinstance(e, Select):
             condition = self.value(e.condition, p)
             then, other = (
-                self.value(x, p.where(condition, chosen)) for x, chosen in ((e.then, True), (e.other, False))
+                self.value(x, p.where(condition, holds)) for x, holds in ((e.then, True), (e.other, False))
             )
             then, other = self.together(then, other)
             lanes = max(condition.type.lanes, then.type.lanes)
@@ -178,11 +178,11 @@ class Machine:
         return self.b.splat(self.value(e, p), p.lanes)
 
     def _name(self, name: str, p: Point) -> Value:
-        found = p.env[name]
-        if isinstance(found, Slot):
-            return self.b.get(found.pointer, found.type)
-        assert not isinstance(found, Wide), "an accumulator is read after its loop"
-        return self._spread(found, p.lanes) if isinstance(found, Lane) else found
+        binding = p.env[name]
+        if isinstance(binding, Slot):
+            return self.b.get(binding.pointer, binding.type)
+        assert not isinstance(binding, Wide), "an accumulator is read after its loop"
+        return self._spread(binding, p.lanes) if isinstance(binding, Lane) else binding
 
     def _spread(self, lane: Lane, lanes: int) -> Value:
         return self.b.splat(lane.base, lanes) + self.b.iota(lanes) * lane.step
@@ -191,9 +191,9 @@ class Machine:
 
     def linear(self, e: Expr, p: Point) -> Lane | None:
         """An int64 expression as base and step over the lanes, or None where it is neither."""
-        found = self._as_linear(e, p)
-        if found is not None:
-            return found
+        lane = self._as_linear(e, p)
+        if lane is not None:
+            return lane
         # Asked first: evaluating what then is not even would be evaluated again, at every level.
         if self._varies(e, p):
             return None
@@ -201,25 +201,25 @@ class Machine:
         return Lane(value, 0) if value.type.lanes == 1 else None
 
     def _varies(self, e: Expr, p: Point) -> bool:
-        """Whether an expression uses a name that lanes disagree on."""
+        """True if an expression uses a name whose value differs between lanes."""
         for x in subexpressions(e):
             if isinstance(x, (Var, Local)):
-                found = p.env[x.name]
-                if isinstance(found, Lane):
-                    if found.step:
+                binding = p.env[x.name]
+                if isinstance(binding, Lane):
+                    if binding.step:
                         return True
-                elif isinstance(found, Wide) or found.type.lanes > 1:
+                elif isinstance(binding, Wide) or binding.type.lanes > 1:
                     return True
         return False
 
     def _as_linear(self, e: Expr, p: Point) -> Lane | None:
         """The same for names and linear functions of such; None for all else."""
         if isinstance(e, (Var, Local)):
-            found = p.env[e.name]
-            if isinstance(found, Lane):
-                return found
-            if isinstance(found, Value) and found.type == I64:
-                return Lane(found, 0)
+            binding = p.env[e.name]
+            if isinstance(binding, Lane):
+                return binding
+            if isinstance(binding, Value) and binding.type == I64:
+                return Lane(binding, 0)
             return None
         if isinstance(e, Const):
             return Lane(self.b.const(e.value, I64), 0) if e.dtype == INT64 else None
@@ -230,14 +230,14 @@ class Machine:
         parts = [self.linear(a, p) for a in e.args]
         if any(x is None for x in parts):
             return None
-        known = [x for x in parts if x is not None]
+        terms = [x for x in parts if x is not None]
         if e.name == "negative":
-            return Lane(self.b.const(0, I64) - known[0].base, -known[0].step)
+            return Lane(self.b.const(0, I64) - terms[0].base, -terms[0].step)
         if e.name == "multiply":
             k = next(a.value for a in e.args if isinstance(a, Const))
-            x = known[1] if isinstance(e.args[0], Const) else known[0]
+            x = terms[1] if isinstance(e.args[0], Const) else terms[0]
             return Lane(x.base * int(k), x.step * int(k))
-        a, c = known
+        a, c = terms
         if e.name == "add":
             return Lane(a.base + c.base, a.step + c.step)
         return Lane(a.base - c.base, a.step - c.step)
@@ -267,7 +267,7 @@ class Machine:
         """
         if p.lanes == 1 or not e.indices or e.buffer.strides is not None:
             return None
-        index, rest = e.indices[-1], e.indices[:-1]
+        index, leading_indices = e.indices[-1], e.indices[:-1]
         if not (isinstance(index, Apply) and index.name in ("minimum", "maximum") and self._slow(index, p)):
             return None
         if not self._varies(index, p):
@@ -275,12 +275,12 @@ class Machine:
         reads = (x for x in subexpressions(e) if isinstance(x, Load))
         if any((id(x), axis) in self.plan.clamped for x in reads for axis in range(len(x.indices))):
             return None
-        if any((lane := self.linear(i, p)) is None or lane.step for i in rest):
+        if any((lane := self.linear(i, p)) is None or lane.step for i in leading_indices):
             return None
         return self.value(index, _at_lane(p, 0)), self.value(index, _at_lane(p, p.lanes - 1))
 
     def _slow(self, e: Expr, p: Point) -> bool:
-        """Whether an index surely grows by 0 or 1 from lane to lane."""
+        """True if an index provably grows by 0 or 1 from lane to lane."""
         if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
             return all(self._slow(a, p) for a in e.args)
         lane = self._as_linear(e, p)
@@ -296,15 +296,15 @@ class Machine:
             return self._load(along, inner) if is_even.const else self._load(e, p)
         even, edge, join = b.fresh("even"), b.fresh("edge"), b.fresh("join")
         slot = b.slot(type)
-        known = b.known
+        available = b.known
         b.br_if(is_even, even, edge)
-        b.start(even, known)
+        b.start(even, available)
         b.put(slot, self._load(along, inner))
         b.br(join)
-        b.start(edge, known)
+        b.start(edge, available)
         b.put(slot, self._load(e, replace(p, known=dict(p.known or {}))))  # of this block alone
         b.br(join)
-        b.start(join, known)
+        b.start(join, available)
         return b.get(slot, type)
 
     def _clamp(self, at: Address) -> Address:
@@ -319,7 +319,7 @@ class Machine:
         return replace(at, offset=self.b.select(self.b.any(at.mask), at.offset, zero), mask=None)
 
     def address(self, e: Load | Store, p: Point) -> Address:
-        """Where an access goes at a point. Its mask is the point's and what bounds could not prove."""
+        """Address of an access at a point. Its mask: the point's, and the tests of unproven indices."""
         b = self.b
         offset, coefficient = b.const(0, I64), 0
         spread: Value | None = None
@@ -350,8 +350,8 @@ class Machine:
         if varies and p.mask is not None:
             mask = p.mask if inside is None else self._both(p.mask, inside)
         type = vector_access.in_memory(as_type(e.buffer.dtype))
-        known = None if spread is not None else coefficient
-        return Address(self.pointers[e.buffer.name], type, offset, known, spread, mask)
+        lane_step = None if spread is not None else coefficient
+        return Address(self.pointers[e.buffer.name], type, offset, lane_step, spread, mask)
 
     def _inside(self, lane: Lane | None, index: Expr, extent: Value, p: Point) -> tuple[Value, Value]:
         """An index, and whether it is inside; scalars where no lane differs."""
@@ -398,13 +398,13 @@ class Machine:
         if buffer.strides is not None:
             s = buffer.strides[axis]
             return s if isinstance(s, int) else self.sizes[s]
-        known, unknown = 1, None
+        constant, symbolic = 1, None
         for n in buffer.shape[axis + 1 :]:
             if isinstance(n, int):
-                known *= n
+                constant *= n
             else:
-                unknown = self.sizes[n] if unknown is None else unknown * self.sizes[n]
-        return known if unknown is None else unknown * known
+                symbolic = self.sizes[n] if symbolic is None else symbolic * self.sizes[n]
+        return constant if symbolic is None else symbolic * constant
 
 
 _LINE = " line"  # a name no program has

@@ -60,7 +60,7 @@ class Type:
 
     @property
     def suffix(self) -> str:
-        """How intrinsics name this type."""
+        """Suffix for this type in the names of intrinsics."""
         short = {"float": "f32", "double": "f64", "ptr": "p0"}.get(self.elem, self.elem)
         return short if self.lanes == 1 else f"v{self.lanes}{short}"
 
@@ -151,8 +151,8 @@ class Value:
 
     def _bit(self, name: str, other: Any) -> Value:
         o = self._like(other)
-        found = _simplified(name, self, o)
-        return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type) if found is None else found
+        value = _simplified(name, self, o)
+        return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type) if value is None else value
 
     def __and__(self, other: Any) -> Value:
         return self._bit("and", other)
@@ -251,7 +251,7 @@ def _number(v: Value) -> Any:
 
 
 def _rounded(f: Callable[[Any, Any], Any], a: Value, c: Value) -> float:
-    """What an instruction on two float constants gives, rounded as the machine does."""
+    """Result of an instruction on two float constants, rounded as the machine rounds it."""
     with np.errstate(all="ignore"):
         return float(f(_number(a), _number(c)))
 
@@ -328,12 +328,12 @@ class Builder:
         One that ``reads`` the kernel's memory is repeated only after a write to it (`wrote`).
         """
         if reads:
-            found = self._read.get(rhs)
-            if found is None:
-                found = self._read[rhs] = self.emit(rhs, type, pure=False)
-            return found
-        if pure and (found := self._seen.get(rhs)) is not None:
-            return found
+            earlier = self._read.get(rhs)
+            if earlier is None:
+                earlier = self._read[rhs] = self.emit(rhs, type, pure=False)
+            return earlier
+        if pure and (earlier := self._seen.get(rhs)) is not None:
+            return earlier
         value = Value(self, f"%{self.fresh()}", type)
         self.lines.append(f"  {value.ref} = {rhs}")
         if pure:
@@ -424,9 +424,9 @@ class Builder:
             return self.const(x.const, wide)
         if isinstance(x, Pair):
             return x.map(lambda part: self.splat(part, lanes))
-        one = self.emit(f"insertelement {wide} poison, {x.type} {x.ref}, i64 0", wide)
+        first_lane = self.emit(f"insertelement {wide} poison, {x.type} {x.ref}, i64 0", wide)
         return self.emit(
-            f"shufflevector {wide} {one.ref}, {wide} poison, <{lanes} x i32> zeroinitializer", wide
+            f"shufflevector {wide} {first_lane.ref}, {wide} poison, <{lanes} x i32> zeroinitializer", wide
         )
 
     def lane(self, x: Value, k: int) -> Value:
@@ -445,7 +445,7 @@ class Builder:
         return Value(self, f"<{items}>" if lanes > 1 else "0", Type(elem, lanes))
 
     def any(self, mask: Value) -> Value:
-        """Whether any lane of a mask holds."""
+        """A Boolean value: true if any lane of a mask is true."""
         if mask.type.lanes == 1:
             return mask
         return self.call(f"llvm.vector.reduce.or.{mask.type.suffix}", I1, (mask,))
@@ -454,17 +454,17 @@ class Builder:
     def leaving(self, cond: Value, result: str = "void") -> Iterator[None]:
         """Instructions for where a condition holds, which is seldom, and then the end of the function."""
         yes, after = self.fresh("leave"), self.fresh("after")
-        seen, read = self._seen, self._read
+        pure_values, read_values = self._seen, self._read
         self.br_if_rarely(cond, yes, after)
         self.start(yes)
         yield
         self.do(f"ret {result}")
         self.start(after)
-        self._seen, self._read = seen, read  # what was known before stays known
+        self._seen, self._read = pure_values, read_values  # what was known before stays known
 
     @contextmanager
     def saving(self, now: bool = True) -> Iterator[None]:
-        """Where what is emitted runs seldom."""
+        """Context for code that runs seldom (if ``now``): it calls elementary functions, not inlined ones."""
         before, self.sparing = self.sparing, self.sparing or now
         yield
         self.sparing = before
@@ -478,16 +478,16 @@ class Builder:
         formal = [f"{a.type} %x{n}" for n, a in enumerate(args)]
         if name not in self.functions:
             inner = self.nested()
-            made = body(inner, *(Value(inner, f"%x{n}", a.type) for n, a in enumerate(args)))
-            inner.do(f"ret {made.type} {made.ref}")
-            text = function_text(inner, name, made.type, ", ".join(formal))
+            value = body(inner, *(Value(inner, f"%x{n}", a.type) for n, a in enumerate(args)))
+            inner.do(f"ret {value.type} {value.ref}")
+            text = function_text(inner, name, value.type, ", ".join(formal))
             self.functions[name] = text.replace("define", "define internal", 1).replace(
                 "#0 {", "#0 noinline willreturn memory(none) {", 1
             )
-            self.results[name] = made.type
-        given = ", ".join(f"{a.type} {a.ref}" for a in args)
+            self.results[name] = value.type
+        arguments = ", ".join(f"{a.type} {a.ref}" for a in args)
         result = self.results[name]
-        return self.emit(f"call {result} @{name}({given})", result)
+        return self.emit(f"call {result} @{name}({arguments})", result)
 
     # --- blocks and stack slots -------------------------------------------------------------------
 
@@ -544,8 +544,8 @@ class Builder:
             return Pair(self, self.slot(type.part, count), self.slot(type.part, count), PTR)
         name = f"%{self.fresh('s')}"
         self._slots[name] = type
-        many = f", i64 {count}" if count > 1 else ""
-        self.entry.append(f"  {name} = alloca {type}{many}, align 64")
+        array_size = f", i64 {count}" if count > 1 else ""
+        self.entry.append(f"  {name} = alloca {type}{array_size}, align 64")
         return Value(self, name, PTR)
 
     def slot_at(self, address: Value, type: Type) -> Value:

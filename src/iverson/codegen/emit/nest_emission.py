@@ -63,11 +63,11 @@ _WRITTEN_OUT = 5
 def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
     """The LLVM module of a verified kernel."""
     plan = plan or plan_of(kernel)
-    shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
-    works = Works("iverson_work", target, shared)
+    module_builder = Builder(has_fma=target.has_fma, has_half=target.has_half)
+    works = Works("iverson_work", target, module_builder)
     for k in range(len(kernel.phases)):
         works.share(kernel, k, plan)
-    return module_text(shared, works.texts, ATTRIBUTES)
+    return module_text(module_builder, works.texts, ATTRIBUTES)
 
 
 #: The kind of phases that are parts of others (`row_tiling.parts`): rows at hand are given to them.
@@ -131,7 +131,7 @@ def _key(kernel: Kernel, k: int, plan: Plan) -> object:
 
 
 def _outcome(phase: Stmt, plan: Plan) -> tuple[object, ...]:
-    """What is planned for the accesses of a phase, in their order."""
+    """Plan for each index of the accesses of a phase, in order: whether it is clamped, and its test."""
     if not (plan.clamped or plan.tested):
         return ()
     places = [(id(x), axis) for x in loads_and_stores(phase) for axis in range(len(x.indices))]
@@ -142,20 +142,20 @@ def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, 
     """It is a function of its own because parameters can be ``noalias``."""
     phase = kernel.phases[k]
     b.flags = "contract "
-    given = buffers_of(kernel, k) if kind == PART else arguments_of(kernel, k)
-    pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(given)}
+    buffers = buffers_of(kernel, k) if kind == PART else arguments_of(kernel, k)
+    pointers = {x.name: Value(b, f"%p{n}", PTR) for n, x in enumerate(buffers)}
     faults = Value(b, "%faults", PTR)
     sizes = {size: Value(b, f"%n{n}", I64) for n, size in enumerate(kernel.sizes)}
     emitter = _Emitter(Machine(b, pointers, sizes, faults, plan), works.target)
-    if own := parts(phase):
+    if phase_parts := parts(phase):
         assert isinstance(phase, Loop)
-        whole = replace(kernel, phases=tuple(p for p, _ in own))
+        parts_kernel = replace(kernel, phases=tuple(p for p, _ in phase_parts))
         emitter.parts(
             phase,
             [x for x in kernel.buffers if x.role == "row"],
             [
-                (works.function(whole, n, plan, PART), buffers_of(whole, n), size)
-                for n, (_, size) in enumerate(own)
+                (works.function(parts_kernel, n, plan, PART), buffers_of(parts_kernel, n), size)
+                for n, (_, size) in enumerate(phase_parts)
             ],
         )
     elif isinstance(phase, Loop) and phase.mark == "parallel":
@@ -264,7 +264,7 @@ class _Emitter:
         vector_access.write(b, at, value)
 
     def _over_lanes(self, s: Store, value: Value, p: Point) -> Value:
-        """What all lanes together contribute to one entry."""
+        """Combined value of all lanes for one entry; of an assignment, the first lane's value."""
         if p.lanes == 1 or s.combine == "assign":
             return self.b.lane(value, 0)
         dtype = s.buffer.dtype
@@ -283,13 +283,13 @@ class _Emitter:
 
     def _one_entry(self, s: Store, at: vector_access.Address, value: Value) -> None:
         b = self.b
-        done, known = None, None
+        after, available = None, None
         if at.mask is not None:  # an address that could not be proven: only where it is inside
-            inside, done = b.fresh("inside"), b.fresh("done")
+            inside, after = b.fresh("inside"), b.fresh("done")
             there = b.any(at.mask)
-            known = b.known
-            b.br_if(there, inside, done)
-            b.start(inside, known)
+            available = b.known
+            b.br_if(there, inside, after)
+            b.start(inside, available)
         at = replace(at, mask=None)
         if s.atomic:
             vector_access.add_atomically(b, at, value)
@@ -298,9 +298,9 @@ class _Emitter:
                 old = vector_access.read(b, at, as_type(s.buffer.dtype))
                 value = scalar_code.combine(b, s.combine, s.buffer.dtype, old, value)
             vector_access.write(b, at, value)
-        if done is not None:
-            b.br(done)
-            b.start(done, known)
+        if after is not None:
+            b.br(after)
+            b.start(after, available)
 
     # --- control ----------------------------------------------------------------------------------
 
@@ -317,13 +317,13 @@ class _Emitter:
             for p in points:
                 self.branch(s, [p])
             return
-        yes, done = self.b.fresh("then"), self.b.fresh("done")
-        known = self.b.known
-        self.b.br_if(conditions[0], yes, done)
-        self.b.start(yes, known)
+        yes, after = self.b.fresh("then"), self.b.fresh("done")
+        available = self.b.known
+        self.b.br_if(conditions[0], yes, after)
+        self.b.start(yes, available)
         self.block(s.body, [p.inner() for p in points])
-        self.b.br(done)
-        self.b.start(done, known)
+        self.b.br(after)
+        self.b.start(after, available)
 
     def loop(self, s: Loop, points: Points) -> None:
         around, self.scope = self.scope, replace(self.scope, loops=(*self.scope.loops, s))
@@ -380,12 +380,12 @@ class _Emitter:
         highs = [b.splat(v, p.lanes) for v, p in zip(upper, points, strict=True)]
         first, last = self._extreme(lows, points, "min"), self._extreme(highs, points, "max")
 
-        def body(i: Value, shown: Value) -> None:
+        def body(i: Value, variable: Value) -> None:
             inner = []
             for p, low, high in zip(points, lows, highs, strict=True):
                 at = b.splat(i, p.lanes)
-                own = (low <= at) & (at < high)
-                inner.append(p.inner(own if p.mask is None else own & p.mask, **{s.var: shown}))
+                inside = (low <= at) & (at < high)
+                inner.append(p.inner(inside if p.mask is None else inside & p.mask, **{s.var: variable}))
             self.block(s.body, inner)
 
         span = self._span(s)
@@ -393,16 +393,16 @@ class _Emitter:
             self.counted(first, last, 1, lambda i: body(i, i))
             return
         # Few values in all: written out, so that their masks do not change inside outer loops.
-        some, none = b.fresh("some"), b.fresh("none")
+        nonempty, after = b.fresh("some"), b.fresh("none")
         there = first < last
-        known = b.known
-        b.br_if(there, some, none)
-        b.start(some, known)
+        available = b.known
+        b.br_if(there, nonempty, after)
+        b.start(nonempty, available)
         for k in range(*span):
             here = b.const(k, I64)
             body(here, b.larger(b.smaller(here, last - 1), first))
-        b.br(none)
-        b.start(none, known)
+        b.br(after)
+        b.start(after, available)
 
     def _span(self, s: Loop) -> tuple[int, int] | None:
         """The range of all values a loop's variable can ever take, if it is small."""
@@ -424,21 +424,21 @@ class _Emitter:
     def counted(self, lower: Value, upper: Value, step: int, body: Callable[[Value], None]) -> None:
         """``for i in range(lower, upper, step): body(i)``."""
         b = self.b
-        head, inside, done = b.fresh("head"), b.fresh("loop"), b.fresh("done")
-        before, known = b.fresh("before"), b.known
+        head, inside, after = b.fresh("head"), b.fresh("loop"), b.fresh("done")
+        before, available = b.fresh("before"), b.known
         b.br(before)
         b.start(before)
         b.br(head)
         b.start(head)
         i = b.emit(f"phi i64 [{lower.ref}, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
-        b.br_if(i < upper, inside, done)
-        b.start(inside, known)
+        b.br_if(i < upper, inside, after)
+        b.start(inside, available)
         body(i)
         b.br(f"{head}.latch")
         b.start(f"{head}.latch")
         b.do(f"%{head}.next = add nsw i64 {i.ref}, {step}")
         b.br(head)
-        b.start(done, known)
+        b.start(after, available)
 
     def tile(self, s: Loop, lower: Value, upper: Value, points: Points) -> None:
         count = loop_facts.constant_extent(s)
@@ -450,14 +450,14 @@ class _Emitter:
         factor = s.factor if count is None else min(s.factor, max(count, 1))
         stride = factor * s.step
         if count is not None:
-            full, rest = divmod(count, factor)
+            full, remainder = divmod(count, factor)
             end = lower + full * stride
             if full == 1:
                 jammed(lower, factor)
             elif full:
                 self.counted(lower, end, stride, lambda i: jammed(i, factor))
-            if rest:
-                jammed(end, rest)
+            if remainder:
+                jammed(end, remainder)
             return
         # The last full group starts where factor - 1 further steps are still below upper.
         last = upper - (factor - 1) * s.step
@@ -466,7 +466,7 @@ class _Emitter:
         self.counted(lower + groups * stride, upper, s.step, lambda i: jammed(i, 1))
 
     def count_of(self, lower: Value, end: Value, stride: int) -> Value:
-        """How often range(lower, end, stride) runs."""
+        """Number of iterations of range(lower, end, stride)."""
         b = self.b
         length = end - lower + (stride - 1)
         length = b.select(length > 0, length, b.const(0, I64))
@@ -486,7 +486,7 @@ class _Emitter:
         )
 
     def parts(
-        self, s: Loop, by_row: Sequence[Buffer], own: Sequence[tuple[str, Sequence[Buffer], int]]
+        self, s: Loop, by_row: Sequence[Buffer], functions: Sequence[tuple[str, Sequence[Buffer], int]]
     ) -> None:
         """In iterations %first to %last, each part's function: its name, its buffers, and how many of its
         iterations are one of these.
@@ -504,9 +504,9 @@ class _Emitter:
             end = b.intrinsic("smin", begin + s.step, count)
             here = {x.name: b.element(rows[x.name], I8, (begin + lower) * -row_bytes(x)) for x in by_row}
             pointers = {**m.pointers, **here}
-            for name, buffers, size in own:
+            for name, buffers, size in functions:
                 span = (i, i + 1) if size == 1 else (begin, end)
-                given = (*span, *(pointers[x.name] for x in buffers), m.faults, *m.sizes.values())
-                b.do(f"call void @{name}({', '.join(f'{x.type} {x.ref}' for x in given)})")
+                arguments = (*span, *(pointers[x.name] for x in buffers), m.faults, *m.sizes.values())
+                b.do(f"call void @{name}({', '.join(f'{x.type} {x.ref}' for x in arguments)})")
 
         self.counted(Value(b, "%first", I64), Value(b, "%last", I64), 1, iteration)

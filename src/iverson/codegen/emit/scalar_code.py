@@ -25,7 +25,7 @@ INLINED = 16
 
 
 def supported(name: str, dtype: DType) -> bool:
-    """Whether a function on operands of this dtype can be compiled."""
+    """True if a function on operands of this dtype can be compiled."""
     if dtype.kind not in "biufc" or dtypes.is_half(dtype) or name not in SCALARS:
         return False
     if dtype.kind == "c":
@@ -58,7 +58,7 @@ def combine(b: Builder, how: str, dtype: DType, old: Value, new: Value) -> Value
 
 
 def better(b: Builder, how: str, dtype: DType, best: Value, value: Value) -> tuple[Value, Value]:
-    """Where ``value`` is better than ``best`` for an argmax or argmin, and where it is as good."""
+    """Two masks for an argmax or argmin: ``value`` is better than ``best``, and ``value`` is as good."""
     unsigned = dtype.kind in "ub"
     wins = value.compare("gt" if how == "argmax" else "lt", best, unsigned=unsigned)
     ties = value.eq(best)
@@ -70,7 +70,7 @@ def better(b: Builder, how: str, dtype: DType, best: Value, value: Value) -> tup
 
 
 def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
-    """As `iverson.core.scalars.converted`."""
+    """See `iverson.core.scalars.converted`."""
     to = llvm_builder.as_type(target, x.type.lanes)
     if source == target:
         return x
@@ -114,8 +114,8 @@ def _to_integer(b: Builder, x: Value, target: DType) -> Value:
         upper = x >= half
         low = _truncated(b, b.select(upper, x - half, x), wide)
         return low ^ b.select(upper, b.const(1 << 63, wide), b.const(0, wide))
-    found = _truncated(b, x, wide)
-    return found if wide == to else b.cast("trunc", found, to)
+    number = _truncated(b, x, wide)
+    return number if wide == to else b.cast("trunc", number, to)
 
 
 def _truncated(b: Builder, x: Value, to: llvm_builder.Type) -> Value:
@@ -123,8 +123,8 @@ def _truncated(b: Builder, x: Value, to: llvm_builder.Type) -> Value:
     # In single precision -edge is the last number above -edge - 1; in double there may be fractions between.
     above = x > -edge - 1 if to.bits == 32 and x.type.elem == "double" else x >= -edge
     inside = above & (x < edge)
-    whole = b.cast("fptosi", b.select(inside, x, b.const(0.0, x.type)), to)
-    return b.select(inside, whole, b.const(-(1 << (to.bits - 1)), to))
+    integer = b.cast("fptosi", b.select(inside, x, b.const(0.0, x.type)), to)
+    return b.select(inside, integer, b.const(-(1 << (to.bits - 1)), to))
 
 
 # --- helpers ----------------------------------------------------------------------------------------
@@ -207,10 +207,10 @@ def _in_double(function: Emitter) -> Emitter:
     """A function that computes in double precision."""
 
     def emitter(b: Builder, *args: Value) -> Value:
-        own, wide = args[0].type, args[0].type.of("double")
-        if own == wide:
+        operand_type, wide = args[0].type, args[0].type.of("double")
+        if operand_type == wide:
             return function(b, *args)
-        return b.cast("fptrunc", function(b, *(b.cast("fpext", x, wide) for x in args)), own)
+        return b.cast("fptrunc", function(b, *(b.cast("fpext", x, wide) for x in args)), operand_type)
 
     return emitter
 
@@ -219,10 +219,10 @@ def _digamma(b: Builder, x: Value) -> Value:
     """SciPy's; near the poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent."""
     part = x - b.intrinsic("rint", x)
     near = (x < 0.0) & (b.intrinsic("fabs", part) <= 0.25)
-    found = _scipy("psi")(b, b.select(near, 1.0 - x, x))
-    turned = found - math.pi / _universal("numpy", "tan")(b, part * math.pi)
-    pole = b.select(part.eq(0.0), b.const(math.nan, x.type), turned)
-    return b.select(near, pole, found)
+    value = _scipy("psi")(b, b.select(near, 1.0 - x, x))
+    reflected = value - math.pi / _universal("numpy", "tan")(b, part * math.pi)
+    pole = b.select(part.eq(0.0), b.const(math.nan, x.type), reflected)
+    return b.select(near, pole, value)
 
 
 def _zeta(b: Builder, x: Value, q: Value) -> Value:
@@ -234,26 +234,26 @@ def _polygamma(b: Builder, n: Value, x: Value) -> Value:
     s = n + 1.0
     odd = b.cast("fptosi", s, s.type.as_int) & 1
     sign = b.select(odd.eq(1), b.const(-1.0, s.type), b.const(1.0, s.type))
-    found = sign * _scipy("gamma")(b, s) * _scipy("_zeta")(b, s, x)
-    return b.select(n.eq(0.0), _scipy("psi")(b, x), found)
+    value = sign * _scipy("gamma")(b, s) * _scipy("_zeta")(b, s, x)
+    return b.select(n.eq(0.0), _scipy("psi")(b, x), value)
 
 
 def _spherical_j(b: Builder, n: Value, x: Value) -> Value:
     """SciPy's of abs(x); it is even or odd as n is."""
     order = b.cast("fptosi", n, n.type.of("i64"))
-    found = ufunc_calls.call(b, "special", "_spherical_jn", "ld->d", (order, b.intrinsic("fabs", x)))
-    return b.select((order & 1).eq(1) & (x < 0.0), -found, found)
+    value = ufunc_calls.call(b, "special", "_spherical_jn", "ld->d", (order, b.intrinsic("fabs", x)))
+    return b.select((order & 1).eq(1) & (x < 0.0), -value, value)
 
 
 def _exprel_order(b: Builder, k: Value, x: Value) -> Value:
-    """As of `iverson.core.scalars.scipy_functions`."""
+    """See `iverson.core.scalars.scipy_functions`."""
     within = b.select(x > 800.0, b.const(800.0, x.type), x)
-    found = _scipy("hyp1f1")(b, k + 1.0, k + 2.0, within) / (k + 1.0)
-    return b.select(x.eq(-math.inf), b.const(0.0, x.type), found)
+    value = _scipy("hyp1f1")(b, k + 1.0, k + 2.0, within) / (k + 1.0)
+    return b.select(x.eq(-math.inf), b.const(0.0, x.type), value)
 
 
 def _log1prel_order(b: Builder, k: Value, x: Value) -> Value:
-    """As of `iverson.core.scalars.scipy_functions`; for k > 4 and large x to the first order of 1 / x."""
+    """See `iverson.core.scalars.scipy_functions`; for k > 4 and large x, to the first order of 1 / x."""
     limit = b.select(k > 4.0, b.const(1e6, x.type), b.const(64.0, x.type))
     odd = (b.cast("fptosi", k, k.type.as_int) & 1).eq(1)
     sign = b.select(odd, b.const(-1.0, x.type), b.const(1.0, x.type))
@@ -261,10 +261,10 @@ def _log1prel_order(b: Builder, k: Value, x: Value) -> Value:
     near = _scipy("hyp2f1")(b, n, n, k + 2.0, -b.select(x > limit, limit, x)) / n
     near = b.select(x < -1.0, b.const(math.nan, x.type), near)
     sums = _scipy("psi")(b, n) + np.euler_gamma - k / (1.0 + x)
-    share, few = x / (1.0 + x), b.const(0.0, x.type)
+    share, short_sum = x / (1.0 + x), b.const(0.0, x.type)
     for j in range(4, 0, -1):
-        few = b.select(k < float(j), few, (few + 1 / j) * share)
-    sums = b.select(k > 4.0, sums, few)
+        short_sum = b.select(k < float(j), short_sum, (short_sum + 1 / j) * share)
+    sums = b.select(k > 4.0, sums, short_sum)
     far = (_vector("log1p")(b, x) - sums) / _vector("pow")(b, x, n)
     far = b.select(x.eq(math.inf), b.const(0.0, x.type), far)
     return sign * _scipy("gamma")(b, n) * b.select(x > limit, far, near)
@@ -298,7 +298,7 @@ def _floor_quotient(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _floor_remainder(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
-    """What is left of that, 0 for a divisor of 0."""
+    """Remainder of the floored division; 0 for a divisor of 0."""
     if dtype.kind == "i" and y.const is not None and y.const > 0:
         if _is_power(n := int(y.const)):
             return x & (n - 1)
@@ -308,7 +308,7 @@ def _floor_remainder(b: Builder, dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _is_power(n: int) -> bool:
-    """Whether a positive number is a power of two."""
+    """True if a positive number is a power of two."""
     return n & (n - 1) == 0
 
 
@@ -319,7 +319,7 @@ def _truncating(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _divided(b: Builder, dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
-    """Both, for any divisor."""
+    """Quotient and remainder of the floored division; both are 0 for a divisor of 0."""
     zero, one, nothing = y.eq(0), b.const(1, y.type), b.const(0, x.type)
     safe = b.select(zero, one, y)
     if dtype.kind == "u":
@@ -350,8 +350,8 @@ def _floor_divide_float(b: Builder, x: Value, y: Value) -> Value:
     near = b.intrinsic("rint", b.select(down, q - 1.0, q))
     exact = x / y
     infinite = (b.intrinsic("fabs", x).eq(math.inf)) | (b.intrinsic("fabs", y).eq(math.inf))
-    whole = b.select(near.eq(0.0), b.intrinsic("copysign", near, exact), near)
-    return b.select(y.eq(0.0) | infinite, exact, whole)
+    quotient = b.select(near.eq(0.0), b.intrinsic("copysign", near, exact), near)
+    return b.select(y.eq(0.0) | infinite, exact, quotient)
 
 
 def _shift(name: str) -> Emitter:
@@ -506,9 +506,9 @@ def _numpy(name: str) -> Callable[..., Pair]:
 
     def emitter(b: Builder, *args: Pair) -> Pair:
         letter = "F" if args[0].type.elem == "complex64" else "D"
-        found = ufunc_calls.call(b, "numpy", name, f"{letter * len(args)}->{letter}", args)
-        assert isinstance(found, Pair)
-        return found
+        result = ufunc_calls.call(b, "numpy", name, f"{letter * len(args)}->{letter}", args)
+        assert isinstance(result, Pair)
+        return result
 
     return emitter
 
@@ -549,7 +549,7 @@ def _tanh_of_complex(b: Builder, x: Pair) -> Value:
 
 
 def _exp2_of_complex(b: Builder, x: Pair) -> Value:
-    """As `core.scalars.exponential_functions.exp2`."""
+    """See `core.scalars.exponential_functions.exp2`."""
     last = b.const(2.0 * EXP2_HALVES[4 if x.type.elem == "complex64" else 8], x.re.type)
     near = b.select(x.re < -last, -last, b.select(x.re > last, last, x.re))
     n = b.intrinsic("rint", b.select(x.re.ne(x.re), b.const(0.0, x.re.type), near))
@@ -576,10 +576,10 @@ def _silu_of_complex(b: Builder, x: Pair) -> Value:
 
 
 def _sinc_of_complex(b: Builder, x: Pair) -> Value:
-    """As `core.scalars.bessel`."""
-    whole = b.intrinsic("rint", x.re)
-    sine = _numpy("sin")(b, b.pair((x.re - whole) * math.pi, x.im * math.pi))
-    odd = b.intrinsic("floor", whole * 0.5).ne(whole * 0.5)
+    """See `core.scalars.bessel`."""
+    nearest = b.intrinsic("rint", x.re)
+    sine = _numpy("sin")(b, b.pair((x.re - nearest) * math.pi, x.im * math.pi))
+    odd = b.intrinsic("floor", nearest * 0.5).ne(nearest * 0.5)
     zero, one = x.re.eq(0.0) & x.im.eq(0.0), b.const(1.0, x.re.type)
     below = b.pair(b.select(zero, one, x.re * math.pi), x.im * math.pi)
     y = _quotient(b, sine.map(lambda part: b.select(odd, -part, part)), below)

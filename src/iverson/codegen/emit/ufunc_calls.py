@@ -27,7 +27,7 @@ _SYMBOL = re.compile(rb"iverson\.(loop|data)\.(\w+)\.(\w+)\.(\w+)\.(\w)\b")
 
 
 class _Structure(ctypes.Structure):
-    """What follows an object's head."""
+    """Fields of a NumPy universal function after the head of the Python object."""
 
     _fields_ = (
         *((name, ctypes.c_int) for name in ("nin", "nout", "nargs", "identity")),
@@ -39,10 +39,12 @@ class _Structure(ctypes.Structure):
 def call(b: Builder, module: str, name: str, signature: str, args: Sequence[Value]) -> Value:
     """``name(*args)`` of a module's universal function by its loop of a signature (``"dd->d"``), all lanes at
     once; a vector of the signature's result."""
-    given, made = signature.split("->")
+    operand_letters, result_letter = signature.split("->")
     lanes = args[0].type.lanes
-    types = [*(a.type for a in args), _TYPES[made].wide(lanes)]
-    assert [t.elem for t in types] == [_TYPES[c].elem for c in given + made], f"{name} of {types}"
+    types = [*(a.type for a in args), _TYPES[result_letter].wide(lanes)]
+    assert [t.elem for t in types] == [_TYPES[c].elem for c in operand_letters + result_letter], (
+        f"{name} of {types}"
+    )
     slots = [b.slot(_in_memory(t)) for t in types]
     for slot, a in zip(slots, args, strict=False):
         b.put(slot, b.interleaved(a) if isinstance(a, Pair) else a)
@@ -52,16 +54,18 @@ def call(b: Builder, module: str, name: str, signature: str, args: Sequence[Valu
         b.store(at, slot, 8)
     counts = _numbers(b, [lanes])
     steps = _numbers(b, [t.bits // 8 for t in types])
-    loop, data = (f"iverson.{kind}.{module}.{name}.{given}.{made}" for kind in ("loop", "data"))
+    loop, data = (
+        f"iverson.{kind}.{module}.{name}.{operand_letters}.{result_letter}" for kind in ("loop", "data")
+    )
     b.declarations[loop] = f"declare void @{loop}(ptr, ptr, ptr, ptr)"
     b.declarations[data] = f"@{data} = external global i8"
     b.do(f"call void @{loop}(ptr {table.ref}, ptr {counts}, ptr {steps}, ptr @{data})")
-    found = b.get(slots[-1], _in_memory(types[-1]))
-    return b.parted(found) if types[-1].is_complex else found
+    result = b.get(slots[-1], _in_memory(types[-1]))
+    return b.parted(result) if types[-1].is_complex else result
 
 
 def _in_memory(type: Type) -> Type:
-    """What lies in memory for lanes of a type."""
+    """Type in memory of lanes of a type: a complex lane takes two real ones."""
     return type.part.wide(2 * type.lanes) if type.is_complex else type
 
 
@@ -76,23 +80,23 @@ def _numbers(b: Builder, values: Sequence[int]) -> str:
 
 
 def symbols(code: bytes) -> set[str]:
-    """Those that an object uses."""
-    return {found[0].decode() for found in _SYMBOL.finditer(code)}
+    """Symbols of universal functions that object code uses."""
+    return {occurrence[0].decode() for occurrence in _SYMBOL.finditer(code)}
 
 
 @functools.cache
 def address(symbol: str) -> int | None:
-    """Of what a symbol names, if it is one of these."""
-    found = _SYMBOL.fullmatch(symbol.encode())
-    if found is None:
+    """Address of the loop or the data of a universal function that a symbol names; None for other symbols."""
+    parts = _SYMBOL.fullmatch(symbol.encode())
+    if parts is None:
         return None
-    kind, module, name, given, made = (part.decode() for part in found.groups())
+    kind, module, name, operand_letters, result_letter = (part.decode() for part in parts.groups())
     function: Any = getattr(importlib.import_module(_MODULES[module]), name)
     assert isinstance(function, np.ufunc)
-    held = _Structure.from_address(id(function) + object.__basicsize__)
-    k = function.types.index(f"{given}->{made}")
-    loop: int | None = held.functions[k]
-    return loop if kind == "loop" else held.data[k] or loop
+    structure = _Structure.from_address(id(function) + object.__basicsize__)
+    k = function.types.index(f"{operand_letters}->{result_letter}")
+    loop: int | None = structure.functions[k]
+    return loop if kind == "loop" else structure.data[k] or loop
 
 
 __all__ = ["address", "call", "symbols"]

@@ -100,24 +100,24 @@ def add_atomically(b: Builder, at: Address, value: Value) -> None:
 
 
 def _parts(at: Address) -> tuple[Address, Address]:
-    """Where the real and the imaginary parts of complex entries are."""
-    own = replace(
+    """Addresses of the real and of the imaginary parts of complex entries."""
+    real = replace(
         at,
         type=at.type.part,
         offset=at.offset * 2,
         coefficient=None if at.coefficient is None else at.coefficient * 2,
         lanes=None if at.lanes is None else at.lanes * 2,
     )
-    return own, replace(own, offset=own.offset + 1)
+    return real, replace(real, offset=real.offset + 1)
 
 
 def _together(at: Address, lanes: int) -> bool:
-    """Whether complex entries are one piece of memory."""
+    """True if complex entries are one contiguous piece of memory."""
     return lanes == 1 or (at.coefficient == 1 and at.mask is None)
 
 
 def lane_of(b: Builder, at: Address, k: int) -> Address:
-    """Where one lane's entry is."""
+    """Address of one lane's entry."""
     offset = at.offset
     if at.lanes is not None:
         offset = offset + b.lane(at.lanes, k)

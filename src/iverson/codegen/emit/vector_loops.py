@@ -25,7 +25,7 @@ Points = list[Point]
 
 
 class Emitter(Protocol):
-    """What a vector loop asks of the emitter of statements."""
+    """Operations that a vector loop needs from the emitter of statements."""
 
     b: Builder
     target: Target
@@ -62,16 +62,16 @@ class Vectors:
         if self.lanes == 1:
             self.e.plain_loop(replace(self.s, mark=""), points)
             return
-        carried = self.is_open(points)
-        inner = points if carried else self.open(points)
+        already_open = self.is_open(points)
+        inner = points if already_open else self.open(points)
         # The points of a group: for each outer point, `factor` vectors with accumulators of their own.
         self.outer = [(p, k) for p in inner for k in range(self.factor)]
         self._groups()
-        if not carried:
+        if not already_open:
             self.close(points, inner)
 
     def is_open(self, points: Points) -> bool:
-        """Whether the accumulators already are vectors, of a loop further out."""
+        """True if the accumulators already are vectors, of a loop further out."""
         return any(isinstance(points[0].env.get(updated(u)), Wide) for u in self.updates)
 
     def open(self, points: Points) -> Points:
@@ -106,19 +106,19 @@ class Vectors:
             end = self.lower + full * group
             self.e.counted(self.lower, end, group, lambda i: self._group(i, self.factor))
         start = self.lower + full * group
-        left = vectors - full * self.factor + (1 if tail else 0)
-        if left:
+        remaining = vectors - full * self.factor + (1 if tail else 0)
+        if remaining:
             mask = None
             if tail:
                 bits = ", ".join(f"i1 {'true' if k < tail else 'false'}" for k in range(self.lanes))
                 mask = Value(b, f"<{bits}>", Type("i1", self.lanes))
             with b.saving(full > 0):
-                self._group(start, left, mask)
+                self._group(start, remaining, mask)
 
     def _rest(self, i: Value) -> Value:
         """The lanes below upper."""
-        left = self.upper - i
-        return self.b.iota(self.lanes) * self.s.step < self.b.splat(left, self.lanes)
+        distance = self.upper - i
+        return self.b.iota(self.lanes) * self.s.step < self.b.splat(distance, self.lanes)
 
     def _group(self, start: Value, size: int, mask: Value | None = None) -> None:
         """``size`` vectors from ``start``, the last of them masked."""
@@ -157,14 +157,14 @@ class Vectors:
         b = self.b
 
         def copies(name: str) -> list[Value]:
-            found = q.env[name]
-            assert isinstance(found, Wide)
-            return [b.get(slot.pointer, slot.type) for slot in found.copies]
+            accumulator = q.env[name]
+            assert isinstance(accumulator, Wide)
+            return [b.get(slot.pointer, slot.type) for slot in accumulator.copies]
 
         if isinstance(u, Update):
             slot = self.e.slot(u.name, p)
-            first, *rest = copies(u.name)
-            for other in rest:
+            first, *remaining = copies(u.name)
+            for other in remaining:
                 first = scalar_code.combine(b, u.combine, slot.dtype, first, other)
             total = self.e.across(first, u.combine, slot.dtype)
             old = b.get(slot.pointer, slot.type)

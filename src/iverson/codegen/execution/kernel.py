@@ -63,13 +63,13 @@ class CompiledKernel:
         self.run(arrays, _bind(self.kernel, arrays, sizes), threads)
 
     def run(self, arrays: Sequence[Array], sizes: Mapping[str, int], threads: int | None = None) -> None:
-        """As a call, on arrays that the caller made to fit; ``sizes`` gives every size of the kernel.
+        """Run on arrays that the caller made to fit; ``sizes`` gives every size of the kernel.
 
         Only indices are checked: an array that does not fit is read and written outside its memory.
         """
-        given = iter(arrays)
+        arguments = iter(arrays)
         by_name = {
-            b.name: _temporary(b, sizes) if b.role == "temp" else next(given)
+            b.name: _temporary(b, sizes) if b.role == "temp" else next(arguments)
             for b in self.kernel.buffers
             if b.role != "row"
         }
@@ -103,24 +103,24 @@ class CompiledKernel:
         return compile_kernel(self.kernel, careful=True, target=self.target)
 
     def _decided(self, arrays: Sequence[Array], sizes: Mapping[str, int]) -> bool:
-        """Whether it follows from sizes and ranges of index buffers that every access is inside."""
+        """True if sizes and ranges of index buffers prove that every access is inside."""
         if not self.plan.checks:
             return True
-        found: dict[str, Interval] = {name: (n, n) for name, n in sizes.items()}
+        ranges: dict[str, Interval] = {name: (n, n) for name, n in sizes.items()}
         by_name = {b.name: a for b, a in zip(self.kernel.arguments, arrays, strict=True)}
         for b in self._indices:
             a = by_name[b.name]
             # Nothing is loaded from an empty buffer.
-            found[f"[{b.name}]"] = (
+            ranges[f"[{b.name}]"] = (
                 (int(np.minimum.reduce(a, axis=None)), int(np.maximum.reduce(a, axis=None)))
                 if a.size
                 else (0, -1)
             )
-        key = "inside", frozenset(found.items())
+        key = "inside", frozenset(ranges.items())
         if key not in self.facts:
             if len(self.facts) > 1000:
                 self.facts.clear()
-            self.facts[key] = follows(self.plan, self.kernel, found)
+            self.facts[key] = follows(self.plan, self.kernel, ranges)
         return bool(self.facts[key])
 
     @cached_property
@@ -132,13 +132,13 @@ class CompiledKernel:
 # --- arguments --------------------------------------------------------------------------------------
 
 
-def _bind(kernel: Kernel, arrays: tuple[Array, ...], given: Mapping[str, int]) -> dict[str, int]:
+def _bind(kernel: Kernel, arrays: tuple[Array, ...], explicit_sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes, from shapes and strides, with every array checked against its buffer."""
     operation = f"codegen: kernel '{kernel.name}'"
     buffers = kernel.arguments
     if len(arrays) != len(buffers):
         raise ArgumentError(operation, got=f"{len(arrays)} arrays", expected=f"{len(buffers)}")
-    known = {name: int(n) for name, n in given.items()}
+    sizes = {name: int(n) for name, n in explicit_sizes.items()}
     for b, a in zip(buffers, arrays, strict=True):
         if type(a) is not np.ndarray:
             raise ArgumentTypeError(operation, b.name, got=type(a).__name__, expected="a NumPy array")
@@ -147,22 +147,22 @@ def _bind(kernel: Kernel, arrays: tuple[Array, ...], given: Mapping[str, int]) -
         if a.ndim != len(b.shape):
             raise ShapeError(operation, b.name, got=f"rank {a.ndim}", expected=f"rank {len(b.shape)}")
         for want, n in zip(b.shape, a.shape, strict=True):
-            if (known.setdefault(want, n) if isinstance(want, str) else want) != n:
-                expected = tuple(known.get(w, w) if isinstance(w, str) else w for w in b.shape)
+            if (sizes.setdefault(want, n) if isinstance(want, str) else want) != n:
+                expected = tuple(sizes.get(w, w) if isinstance(w, str) else w for w in b.shape)
                 raise ShapeError(operation, b.name, got=f"shape {a.shape}", expected=str(expected))
-        _bind_strides(operation, b, a, known)
+        _bind_strides(operation, b, a, sizes)
         if b.role != "in" and not a.flags.writeable:
             raise ArgumentError(operation, b.name, got="a read-only array", expected="one to write")
-    missing = [n for n in kernel.sizes if n not in known]
+    missing = [n for n in kernel.sizes if n not in sizes]
     if missing:
         raise ArgumentError(operation, missing[0], got="no value", expected="a size by keyword")
-    if any(n < 0 for k, n in given.items()):
-        raise ArgumentError(operation, got=str(dict(given)), expected="sizes of at least 0")
+    if any(n < 0 for k, n in explicit_sizes.items()):
+        raise ArgumentError(operation, got=str(dict(explicit_sizes)), expected="sizes of at least 0")
     _check_overlap(operation, buffers, arrays)
-    return known
+    return sizes
 
 
-def _bind_strides(operation: str, b: Buffer, a: Array, known: dict[str, int]) -> None:
+def _bind_strides(operation: str, b: Buffer, a: Array, sizes: dict[str, int]) -> None:
     if b.strides is None:
         if not (a.flags.c_contiguous and a.flags.aligned):
             raise ArgumentError(
@@ -177,7 +177,7 @@ def _bind_strides(operation: str, b: Buffer, a: Array, known: dict[str, int]) ->
         raise ArgumentError(operation, b.name, got="an unaligned array", expected="an aligned one")
     for want, s in zip(b.strides, a.strides, strict=True):
         steps = s // a.itemsize
-        if (known.setdefault(want, steps) if isinstance(want, str) else want) != steps:
+        if (sizes.setdefault(want, steps) if isinstance(want, str) else want) != steps:
             raise ArgumentError(operation, b.name, got=f"stride {steps}", expected=f"stride {want}")
     if b.role != "in" and 0 in [s for s, n in zip(a.strides, a.shape, strict=True) if n > 1]:
         raise ArgumentError(operation, b.name, got="a broadcast array", expected="one to write")
@@ -220,16 +220,16 @@ def compile_kernel(kernel: Kernel, *, careful: bool = False, target: Machine | N
     target = target or host()
     key = source, target
     with _lock:
-        found = _kernels.get(key)
-        if found is not None:
+        compiled = _kernels.get(key)
+        if compiled is not None:
             _kernels.move_to_end(key)
-            return found
-    made = _compile(verify(kernel), source, careful, target)
+            return compiled
+    compiled = _compile(verify(kernel), source, careful, target)
     with _lock:
-        _kernels[key] = made
+        _kernels[key] = compiled
         while len(_kernels) > _KEEP:
             _kernels.popitem(last=False)
-    return made
+    return compiled
 
 
 def forget() -> None:

@@ -71,7 +71,7 @@ def launch(
 
 
 def sharing(phase: Stmt) -> str:
-    """What keeps entries safe that several iterations of a phase without sizes write, in words."""
+    """Text: how entries that several iterations of a phase without sizes write are kept safe."""
     outputs = parallel_scatter.shared(phase)
     if not outputs or not isinstance(phase, Loop):
         return "each thread has entries of its own"
@@ -84,7 +84,7 @@ def sharing(phase: Stmt) -> str:
 
 
 def threads_of(phase: Stmt, sizes: Mapping[str, int]) -> int:
-    """How many threads share a phase if a call does not say."""
+    """Number of threads that share a phase if a call does not say."""
     total = iterations(phase, sizes)
     return _threads(phase, total, cost(phase, sizes) if total > 1 else 0.0, None)
 
@@ -144,14 +144,14 @@ class _Shared:
 
     def sorted(self) -> None:
         finder = self.variant("keys", parallel_scatter.keys)
-        known = {**self.sizes, parallel_scatter.COUNT: self.total}
+        sizes = {**self.sizes, parallel_scatter.COUNT: self.total}
         keys = np.empty(self.total, np.int64)
-        finder.run([*(self.by_name[b.name] for b in finder.kernel.buffers[:-1]), keys], known, self.count)
+        finder.run([*(self.by_name[b.name] for b in finder.kernel.buffers[:-1]), keys], sizes, self.count)
         order, ranges = parallel_scatter.order_of(keys, _first(self.phase, self.sizes), 4 * self.count)
         variant = self.variant("sorted", parallel_scatter.in_order)
         by_name = {**self.by_name, parallel_scatter.ORDER: order}
         with _reporting(variant, by_name) as record:
-            block = _block(variant.kernel, 0, by_name, known, record)
+            block = _block(variant.kernel, 0, by_name, sizes, record)
             work = [(first, last, ctypes.addressof(block)) for first, last in ranges]
             thread_pool.run(_function(variant, 0), work, self.count)
 
@@ -159,12 +159,14 @@ class _Shared:
         variant = self.variant("atomic", parallel_scatter.atomic)
         _run(variant, 0, self.by_name, self.sizes, self.total, self.count)
 
-    def variant(self, what: str, changed: Callable[[Kernel, Loop], Kernel]) -> Compiled:
+    def variant(self, kind: str, transform: Callable[[Kernel, Loop], Kernel]) -> Compiled:
         """A kernel that follows from this phase, compiled when it is first needed."""
-        found = self.compiled.facts.get((what, self.k))
-        if found is None:
-            found = self.compiled.facts[what, self.k] = self.make(changed(self.compiled.kernel, self.phase))
-        return found
+        kernel = self.compiled.facts.get((kind, self.k))
+        if kernel is None:
+            kernel = self.compiled.facts[kind, self.k] = self.make(
+                transform(self.compiled.kernel, self.phase)
+            )
+        return kernel
 
 
 # --- arguments and extents -----------------------------------------------------------
@@ -177,7 +179,7 @@ def _function(compiled: Compiled, k: int) -> Any:
 def _block(
     kernel: Kernel, k: int, by_name: Mapping[str, Array], sizes: Mapping[str, int], record: Array
 ) -> Any:
-    """What an entry point takes: addresses, the last that of the record of faults, then sizes."""
+    """Argument block of an entry point: addresses, the last that of the record of faults, then sizes."""
     arrays = [by_name[b.name] for b in arguments_of(kernel, k)]
     words = [address(a if a.size else _NOTHING) for a in arrays]
     words += [address(record), *map(sizes.__getitem__, kernel.sizes)]
@@ -198,13 +200,13 @@ def _reporting(compiled: Compiled, by_name: Mapping[str, Array]) -> Iterator[Arr
 
 
 def _work(compiled: Compiled, k: int, phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, float]:
-    """How many iterations the parallel loop has, and the units of work in the phase."""
+    """Number of iterations of the parallel loop, and the units of work in the phase."""
     key = ("work", k, *map(sizes.__getitem__, compiled.kernel.sizes))
-    found = compiled.facts.get(key)
-    if found is None:
+    work = compiled.facts.get(key)
+    if work is None:
         total = iterations(phase, sizes)
-        found = compiled.facts[key] = (total, cost(phase, sizes) if total > 1 else 0.0)
-    return found
+        work = compiled.facts[key] = (total, cost(phase, sizes) if total > 1 else 0.0)
+    return work
 
 
 def _ways(
@@ -214,22 +216,22 @@ def _ways(
     sizes: Mapping[str, int],
     work: tuple[int, float, int],
 ) -> dict[str, float]:
-    """What each way to share the phase's outputs costs; none where iterations share no entries."""
+    """Cost of each way to share the phase's outputs; empty if iterations share no entries."""
     total, units, count = work
     key = ("ways", k, count, *map(sizes.__getitem__, compiled.kernel.sizes))
-    found = compiled.facts.get(key)
-    if found is None:
-        phase, found = compiled.kernel.phases[k], {}
+    costs = compiled.facts.get(key)
+    if costs is None:
+        phase, costs = compiled.kernel.phases[k], {}
         outputs = parallel_scatter.shared(phase)
         if outputs and isinstance(phase, Loop):
             entries = sum(by_name[name].size for name in outputs)
-            found = parallel_scatter.estimates(phase, units, entries, total, sizes, count)
-        compiled.facts[key] = found
-    return found
+            costs = parallel_scatter.estimates(phase, units, entries, total, sizes, count)
+        compiled.facts[key] = costs
+    return costs
 
 
 def iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
-    """How many iterations the parallel loop of a phase has; 1 where it has none."""
+    """Number of iterations of a phase's parallel loop; 1 if it has none."""
     if not isinstance(phase, Loop) or phase.mark != "parallel":
         return 1
     scope = integer_bounds.Scope()

@@ -31,16 +31,16 @@ def optimize(text: str, machine: Machine) -> Any:
     """The verified and optimised LLVM module of an IR text (under `target.lock`)."""
     import llvmlite.binding as llvm
 
-    made = target.target_machine(machine)
+    llvm_machine = target.target_machine(machine)
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
-    module.data_layout = str(made.target_data)
+    module.data_layout = str(llvm_machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
     options.loop_interleaving = False
-    builder = llvm.create_pass_builder(made, options)
+    builder = llvm.create_pass_builder(llvm_machine, options)
     # Those of a module would run them twice, and what they know of calls between functions is said
     # (`llvm_builder.Builder.outlined`): see docs/decisions/0115.
     functions = builder.getFunctionPassManager()
@@ -75,11 +75,11 @@ def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
 
 
 def _address(symbol: str) -> int | None:
-    """Of what code calls that is not its own: universal functions, the C library, Python."""
-    found = ufunc_calls.address(symbol)
-    if found is None and hasattr(ctypes.pythonapi, symbol):
-        found = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value
-    return found
+    """Address of an external symbol: of universal functions, the C library or Python; else None."""
+    address = ufunc_calls.address(symbol)
+    if address is None and hasattr(ctypes.pythonapi, symbol):
+        address = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value
+    return address
 
 
 def _linked_by_llvm(code: bytes, names: tuple[str, ...]) -> tuple[Any, dict[str, int]]:

@@ -76,36 +76,36 @@ def expected(
     labels : what buffers are called, by name. (Expressions are shared between programs that are equal but for
         labels, and have those of any of them.)
     """
-    points, moved = _visited(phase, sizes)
+    points, byte_count = _visited(phase, sizes)
     flops = int(trips(phase, sizes, _flops))
     itemsize = max((s.buffer.dtype.itemsize for s in statements((phase,)) if isinstance(s, Store)), default=8)
     itemsize = min(max(itemsize, 4), 8)
     count = threads_of(phase, sizes)
-    best = at_peak(flops, moved, itemsize, peak)
+    best = at_peak(flops, byte_count, itemsize, peak)
     rate = peak.flops * 8 / itemsize / peak.threads / 2
     slow: dict[str, None] = {}
     lanes = host().vector_bytes // itemsize
     units = trips(phase, sizes, _Units(phase, lanes, slow, labels or {}))
-    return Expected(points, moved, flops, best, max(best, units / rate / count), count, tuple(slow))
+    return Expected(points, byte_count, flops, best, max(best, units / rate / count), count, tuple(slow))
 
 
 def _visited(phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, int]:
     """Points and bytes: counted, or estimated where that takes long or data has a say."""
-    own = list(statements((phase,)))
-    bounds = [e for s in own if isinstance(s, Loop) for e in (s.lower, s.upper)]
+    block = list(statements((phase,)))
+    bounds = [e for s in block if isinstance(s, Loop) for e in (s.lower, s.upper)]
     names = {x.name for e in bounds for x in subexpressions(e) if isinstance(x, Var)}
     on_data = any(isinstance(x, (Load, Local)) for e in bounds for x in subexpressions(e))
     bounding = trips(phase, sizes, lambda s: float(isinstance(s, Loop) and bool(s.var not in names)))
     if not on_data and (not names or bounding <= COUNTED):
         return visits(phase, sizes)
-    inner = {id(s.body[0]) for s in own if isinstance(s, (Loop, If)) and not _has_loops(s.body)}
+    inner = {id(s.body[0]) for s in block if isinstance(s, (Loop, If)) and not _has_loops(s.body)}
     points = int(trips(phase, sizes, lambda s: float(id(s) in inner)))
-    buffers = {x.buffer.name: x.buffer for x in _accesses(own)}
+    buffers = {x.buffer.name: x.buffer for x in _accesses(block)}
     return points, sum(size_of(b, sizes) for b in buffers.values())
 
 
-def _accesses(own: Iterable[Stmt]) -> Iterable[Load | Store]:
-    for s in own:
+def _accesses(block: Iterable[Stmt]) -> Iterable[Load | Store]:
+    for s in block:
         if isinstance(s, Store):
             yield s
         for e in expressions(s):
@@ -138,8 +138,8 @@ class _Units:
 
     def __init__(self, phase: Stmt, lanes: int, slow: dict[str, None], labels: Mapping[str, str]) -> None:
         self.lanes, self.slow = lanes, slow
-        stored = {s.buffer.name: s.buffer.label for s in statements((phase,)) if isinstance(s, Store)}
-        self.labels = {**stored, **labels}
+        output_labels = {s.buffer.name: s.buffer.label for s in statements((phase,)) if isinstance(s, Store)}
+        self.labels = {**output_labels, **labels}
         self.vector: dict[int, Loop | None] = {}
         self.inner: dict[int, Loop | None] = {}
         self._place(phase, None, None)
@@ -159,15 +159,15 @@ class _Units:
             return 0.0
         vector, inner = self.vector[id(s)], self.inner[id(s)]
         loop = inner if vector is None else vector
-        name, said = ("", "") if loop is None else (loop.var, loop.said)
+        name, loop_name = ("", "") if loop is None else (loop.var, loop.said)
         total, gathered = _flops(s) / 2, 0
         for x in _accesses([s]):
             how = motion(x, name)
             if how == 2 and vector is not None:
                 gathered += 1
                 buffer = self.labels.get(x.buffer.name) or x.buffer.name
-                self.slow[f"{buffer} is read or written entry by entry along {said}"] = None
+                self.slow[f"{buffer} is read or written entry by entry along {loop_name}"] = None
             total += STILL if how == 0 and not motion(x, inner.var if inner else "") else READ
         if vector is None and total >= 1:
-            self.slow[f"an entry at a time along {said}"] = None
+            self.slow[f"an entry at a time along {loop_name}"] = None
         return total * (self.lanes if vector is None else 1) + GATHERED * gathered * self.lanes

@@ -63,16 +63,16 @@ def verify(kernel: Kernel) -> Kernel:
             "a number's dtype",
         )
         for n in (*b.shape, *(b.strides or ())):
-            known = n in kernel.sizes if isinstance(n, str) else True
-            _require(known, kernel, b.name, str(n), "a name among the kernel's sizes")
+            is_declared = n in kernel.sizes if isinstance(n, str) else True
+            _require(is_declared, kernel, b.name, str(n), "a name among the kernel's sizes")
         rank = b.strides is None or len(b.strides) == len(b.shape)
         _require(rank, kernel, b.name, str(b.strides), "a stride per axis")
     by_row = {b.name for b in kernel.buffers if b.role == "row"}
     for phase in kernel.phases:
         _block(kernel, (phase,), _Scope(taken=frozenset((*names, *kernel.sizes))))
-        own = {x.buffer.name for x in loads_and_stores(phase)} & by_row
-        whole = sorted(own - held(phase, own))
-        _require(not whole, kernel, "buffers", f"rows of {whole}", "phases by rows that touch their own")
+        rows = {x.buffer.name for x in loads_and_stores(phase)} & by_row
+        unheld = sorted(rows - held(phase, rows))
+        _require(not unheld, kernel, "buffers", f"rows of {unheld}", "phases by rows that touch their own")
     return kernel
 
 
@@ -155,8 +155,8 @@ def _store(kernel: Kernel, s: Store) -> None:
     _require(
         not s.shared or s.combine in COMMUTING, kernel, name, f"a shared {s.combine}", f"one of {COMMUTING}"
     )
-    whole = not s.atomic or (s.shared and s.combine == "sum" and s.buffer.dtype.kind in "iuf")
-    _require(whole, kernel, name, f"an atomic {s.combine}", "a shared sum of numbers")
+    can_be_atomic = not s.atomic or (s.shared and s.combine == "sum" and s.buffer.dtype.kind in "iuf")
+    _require(can_be_atomic, kernel, name, f"an atomic {s.combine}", "a shared sum of numbers")
     single = s.combine == "assign" or not dtypes.is_half(s.buffer.dtype)
     _require(single, kernel, name, f"a {s.combine} in {s.buffer.dtype}", "one in float32")
     _indices(kernel, s)
@@ -186,11 +186,11 @@ def _node(kernel: Kernel, e: Expr, scope: _Scope) -> None:
     elif isinstance(e, Size):
         _require(e.name in kernel.sizes, kernel, e.name, "a use", "a size of the kernel")
     elif isinstance(e, Local):
-        known = scope.locals.get(e.name)
-        _require(known is not None, kernel, e.name, "a use", "a name declared before")
+        dtype = scope.locals.get(e.name)
+        _require(dtype is not None, kernel, e.name, "a use", "a name declared before")
         _require(e.name not in scope.outer, kernel, e.name, "a read in a marked loop", "updates only")
-        if known is not None:
-            _same(kernel, e.name, e.dtype, known)
+        if dtype is not None:
+            _same(kernel, e.name, e.dtype, dtype)
     elif isinstance(e, Load):
         _require(e.buffer in kernel.buffers, kernel, e.buffer.name, "an unknown buffer", "a known one")
         _indices(kernel, e)

@@ -103,13 +103,13 @@ def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
 
 
 def follows(plan: Plan, kernel: Kernel, ranges: Ranges) -> bool:
-    """Whether all that a call decides is inside, by its sizes and the entries of its index buffers."""
+    """True if these ranges of sizes and index buffers prove every access that is left to the call."""
     writable = {b.name for b in kernel.buffers if b.role != "in"}
     return all(inside(a, ranges) or inside(a, ranges, _facts(a.scope, writable)) for a in plan.checks)
 
 
 def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bool:
-    """Whether an access is inside its buffer for all calls with these ranges.
+    """True if an access is inside its buffer for all calls with these ranges.
 
     facts : forms that are not negative where the access is carried out.
     """
@@ -125,7 +125,7 @@ def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bo
 
 
 def is_inside(store: Store, scope: Scope) -> bool:
-    """Whether a store is inside its buffer for every call, in these loops and where these guards hold."""
+    """True if a store is inside its buffer for every call, in these loops and where these guards hold."""
     facts = _facts(scope, {store.buffer.name})
     places = enumerate(store.indices)
     return all(inside(Access(store, axis, affine(e, scope), scope), {}, facts) for axis, e in places)
@@ -167,7 +167,7 @@ def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
     A node behind many sets of choices is taken to stand behind what is common to them. Choices by conditions
     that say nothing of indices are not told apart.
     """
-    found: list[Access] = []
+    reads: list[Access] = []
     telling: dict[Expr, Expr] = {}
 
     def told(condition: Expr) -> Expr:
@@ -175,21 +175,21 @@ def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
             telling[condition] = condition if _compares(condition, scope) else _SOMETHING
         return telling[condition]
 
-    seen: dict[Expr, list[frozenset[tuple[Expr, bool]]]] = {}
+    choices_by_node: dict[Expr, list[frozenset[tuple[Expr, bool]]]] = {}
     pending = [(root, frozenset[tuple[Expr, bool]]())]
     while pending:
         e, behind = pending.pop()
-        known = seen.setdefault(e, [])
-        if len(known) >= MANY:
-            behind = behind.intersection(*known)
-        if behind in known:
+        node_choices = choices_by_node.setdefault(e, [])
+        if len(node_choices) >= MANY:
+            behind = behind.intersection(*node_choices)
+        if behind in node_choices:
             continue
-        known.append(behind)
+        node_choices.append(behind)
         if isinstance(e, Load):
-            chosen = behind.difference(scope.guards)  # as sets: == of expressions is an expression
-            inner = replace(scope, guards=(*scope.guards, *chosen)) if chosen else scope
+            new_guards = behind.difference(scope.guards)  # as sets: == of expressions is an expression
+            inner = replace(scope, guards=(*scope.guards, *new_guards)) if new_guards else scope
             for axis, index in enumerate(e.indices):
-                found.append(Access(e, axis, affine(index, inner), inner))
+                reads.append(Access(e, axis, affine(index, inner), inner))
         if isinstance(e, Select):
             condition = told(e.condition)
             pending.append((e.condition, behind))
@@ -197,7 +197,7 @@ def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
             pending.append((e.other, behind | {(condition, condition is _SOMETHING)}))
         else:
             pending += [(o, behind) for o in e.operands]
-    return reversed(found)
+    return reversed(reads)
 
 
 def _guarded(scope: Scope, condition: Expr, holds: bool) -> Scope:
@@ -209,7 +209,7 @@ _SOMETHING = Const(True, BOOL)
 
 
 def _compares(condition: Expr, scope: Scope) -> bool:
-    """Whether a condition says something of integers."""
+    """True if a condition contains a comparison of integers."""
     pending = [condition]
     while pending:
         e = pending.pop()
@@ -226,8 +226,8 @@ def _compares(condition: Expr, scope: Scope) -> bool:
 
 
 def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
-    """The forms that guards say are not negative; of what the kernel changes meanwhile they say nothing."""
-    found: list[Affine] = []
+    """Forms that guards prove not to be negative, without guards on values that the kernel changes."""
+    forms: list[Affine] = []
     pending = list(scope.guards)
     while pending:
         e, holds = pending.pop()
@@ -248,12 +248,12 @@ def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
             name = e.name if holds else NEGATED[e.name]
             form = difference(name, a, b)
             if form is not None:
-                found += [form, form.scaled(-1)] if name == "equal" else [form]
-    return tuple(found)
+                forms += [form, form.scaled(-1)] if name == "equal" else [form]
+    return tuple(forms)
 
 
 def _steady(e: Expr, scope: Scope, writable: set[str]) -> bool:
-    """Whether an expression has one value all through an iteration."""
+    """True if an expression has one value during a whole iteration."""
     return not any(
         x.buffer.name in writable
         if isinstance(x, Load)
@@ -278,7 +278,7 @@ class _Some(dict[str, Interval]):
 
 
 def _decidable(access: Access, writable: set[str]) -> bool:
-    """Whether sizes and ranges of index buffers, which a call brings, can decide."""
+    """True if a call's sizes and ranges of index buffers can decide that an access is inside."""
     scope = access.scope
     forms = [access.index]
     forms += [affine(e, scope) for loop in scope.loops for e in (loop.lower, loop.upper)]
@@ -292,7 +292,7 @@ def _decidable(access: Access, writable: set[str]) -> bool:
 
 
 def _asked(access: Access) -> Iterator[Expr]:
-    """What the interval of an index is computed from, that of what guards say of it included."""
+    """Expressions that the interval of an index depends on, with the bounds and guards around it."""
     node, scope = access.node, access.scope
     yield node.indices[access.axis]
     for loop in scope.loops:

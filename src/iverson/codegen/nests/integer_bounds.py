@@ -22,7 +22,7 @@ Ranges = Mapping[str, Interval]
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a statement stands: loops around it, guards and whether they hold, what names mean."""
+    """Context of a statement: loops around it, guards and whether they hold, and the values of names."""
 
     loops: tuple[Loop, ...] = ()
     guards: tuple[tuple[Expr, bool], ...] = ()
@@ -65,10 +65,10 @@ def _form(e: Expr, scope: Scope) -> Affine:
     if isinstance(e, Cast) and e.dtype == INT64 and e.operand.dtype.kind in "iu":
         # The same number: what int64 can't hold (of uint64) is below 0 and outside every buffer.
         return affine(e.operand, scope) if e.operand.dtype.itemsize < 8 else single(e)
-    found = None
+    form = None
     if isinstance(e, Apply) and e.name in LINEAR:
-        found = linear(e.name, [affine(a, scope) for a in e.args])
-    return single(e) if found is None else found
+        form = linear(e.name, [affine(a, scope) for a in e.args])
+    return single(e) if form is None else form
 
 
 def non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
@@ -76,7 +76,7 @@ def non_negative(form: Affine, scope: Scope, ranges: Ranges) -> bool:
 
 
 def never(scope: Scope, ranges: Ranges) -> bool:
-    """Whether a loop around is known to be empty."""
+    """True if a loop around the statement is known to be empty."""
     for k, loop in enumerate(scope.loops):
         around = replace(scope, loops=scope.loops[:k])
         length = affine(loop.upper, around) - affine(loop.lower, around)
@@ -94,14 +94,14 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
         term = next((t for t in form.terms if isinstance(t[0], Var) and t[0].name == loop.var), None)
         if term is None:
             continue
-        c, rest = term[1], form.without(term[0])
+        c, remaining_form = term[1], form.without(term[0])
         at_top = (c > 0) == upper
         side = loop.upper if at_top else loop.lower
-        found = []
+        bounds = []
         for candidate in _candidates(side, scope, "minimum" if at_top else "maximum"):
             value = _last(candidate, loop, scope) if at_top else candidate
-            found.append(_bound(rest + value.scaled(c), scope, ranges, depth, upper=upper))
-        return min(found) if upper else max(found)
+            bounds.append(_bound(remaining_form + value.scaled(c), scope, ranges, depth, upper=upper))
+        return min(bounds) if upper else max(bounds)
     return of_form(form, lambda e: _interval(e, scope, ranges))[upper]
 
 
@@ -139,8 +139,8 @@ def _without_quotients(form: Affine, scope: Scope) -> Affine:
         d = int(e.args[1].value)
         if d <= 0 or c % d:
             continue
-        rest = affine(e.args[0], scope) - single(Apply("remainder", e.args, INT64))
-        return _without_quotients(form.without(e) + rest.scaled(c // d), scope)
+        multiple = affine(e.args[0], scope) - single(Apply("remainder", e.args, INT64))
+        return _without_quotients(form.without(e) + multiple.scaled(c // d), scope)
     return form
 
 

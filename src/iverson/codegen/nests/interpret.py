@@ -119,8 +119,8 @@ def evaluate(e: Expr, env: Environment, memory: Mapping[str, Array]) -> Any:
     if isinstance(e, Load):
         return memory[e.buffer.name][_entry(e.buffer, e.indices, env, dict(memory))]
     if isinstance(e, Select):
-        chosen = e.then if evaluate(e.condition, env, memory) else e.other
-        return evaluate(chosen, env, memory)
+        branch = e.then if evaluate(e.condition, env, memory) else e.other
+        return evaluate(branch, env, memory)
     if isinstance(e, Cast):
         return converted(np.asarray(evaluate(e.operand, env, memory)), e.dtype)[()]
     assert isinstance(e, Apply)

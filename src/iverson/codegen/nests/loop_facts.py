@@ -28,7 +28,7 @@ SHORT = 4
 
 
 def constant_extent(s: Loop) -> int | None:
-    """How often a loop runs, where that does not depend on anything."""
+    """Number of iterations of a loop if it is constant, else None."""
     difference = affine(s.upper, Scope()) - affine(s.lower, Scope())
     if difference.terms:
         return None
@@ -45,27 +45,27 @@ def sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
 
 
 def most_iterations(s: Loop, around: Scope) -> float:
-    """How often a loop inside others runs at most: infinite where that is not known."""
+    """Largest number of iterations of a loop inside others; infinite if it is not known."""
     lows, highs = sides(s.lower, "maximum", around), sides(s.upper, "minimum", around)
-    most = min(extremes(h - low, around, {})[1] for h in highs for low in lows)
-    return most if isinf(most) else max(0, -(-most // s.step))
+    extent = min(extremes(h - low, around, {})[1] for h in highs for low in lows)
+    return extent if isinf(extent) else max(0, -(-extent // s.step))
 
 
 def is_short(s: Loop, around: Scope) -> bool:
-    """Whether a loop never runs more than a few times: lanes would be idle and their masks in the way."""
+    """True if a loop never runs more than a few times: lanes would be idle and their masks in the way."""
     return most_iterations(s, around) <= SHORT
 
 
 def accumulators(s: Loop) -> tuple[Update | UpdateArg, ...]:
     """One update for each variable from outside that the loop's body updates."""
     declared = {d.name for d in statements(s.body) if isinstance(d, Declare)}
-    found: dict[str, Update | UpdateArg] = {}
+    updates: dict[str, Update | UpdateArg] = {}
     for u in statements(s.body):
         if isinstance(u, Update) and u.name not in declared:
-            found[u.name] = u
+            updates[u.name] = u
         elif isinstance(u, UpdateArg) and u.best not in declared:
-            found[u.best] = u
-    return tuple(found.values())
+            updates[u.best] = u
+    return tuple(updates.values())
 
 
 def varying(s: Loop) -> frozenset[str]:
@@ -78,12 +78,12 @@ def varying(s: Loop) -> frozenset[str]:
 
 
 def depends(e: Expr, names: set[str] | frozenset[str]) -> bool:
-    """Whether an expression uses any of the names."""
+    """True if an expression uses any of the names."""
     return any(isinstance(x, (Var, Local)) and x.name in names for x in subexpressions(e))
 
 
 def vectorizable(s: Loop) -> bool:
-    """Whether the iterations of a loop marked "vector" can be lanes.
+    """True if the iterations of a loop marked "vector" can be lanes.
 
     Not where the bounds of an inner loop with a step differ between lanes, where lanes add to entries
     that may be the same (an address that depends on data), or where they would all assign one entry.
@@ -104,7 +104,7 @@ def _fits(item: Stmt, s: Loop, names: frozenset[str]) -> bool:
 
 
 def _even(e: Expr, names: frozenset[str]) -> bool:
-    """Whether an index surely grows evenly with the loop: a sum of its variable and what is the same."""
+    """True if an index provably grows evenly with the loop: a multiple of its variable plus fixed terms."""
     if not depends(e, names):
         return True
     if isinstance(e, Var):
@@ -113,23 +113,23 @@ def _even(e: Expr, names: frozenset[str]) -> bool:
         return all(_even(a, names) for a in e.args) and sum(depends(a, names) for a in e.args) == 1
     if isinstance(e, Apply) and e.name == "multiply":
         scale = [a for a in e.args if isinstance(a, Const)]
-        rest = [a for a in e.args if not isinstance(a, Const)]
-        return len(scale) == 1 == len(rest) and scale[0].value != 0 and _even(rest[0], names)
+        factors = [a for a in e.args if not isinstance(a, Const)]
+        return len(scale) == 1 == len(factors) and scale[0].value != 0 and _even(factors[0], names)
     return False
 
 
 def width(s: Loop, vector_bytes: int) -> int:
     """Lanes for a vector loop: a register of its widest floats, or of what it stores."""
-    floats, others = [1], [1]
+    floats, non_floats = [1], [1]
     for item in statements(s.body):
         for e in expressions(item):
             for x in subexpressions(e):
                 if isinstance(x, (Load, Local, Const)):
-                    (floats if dtypes.is_inexact(x.dtype) else others).append(_in_register(x.dtype))
+                    (floats if dtypes.is_inexact(x.dtype) else non_floats).append(_in_register(x.dtype))
         if isinstance(item, Store):
-            kind = floats if dtypes.is_inexact(item.buffer.dtype) else others
+            kind = floats if dtypes.is_inexact(item.buffer.dtype) else non_floats
             kind.append(_in_register(item.buffer.dtype))
-    widest = max(floats) if len(floats) > 1 else max(others)
+    widest = max(floats) if len(floats) > 1 else max(non_floats)
     lanes = min(vector_bytes // widest, 32)
     count = constant_extent(s)
     while count is not None and lanes > 1 and lanes // 2 >= count:
@@ -144,7 +144,7 @@ def _in_register(dtype: DType) -> int:
 
 
 def has_loop(body: tuple[Stmt, ...]) -> bool:
-    """Whether a block contains a loop."""
+    """True if a block contains a loop."""
     return any(isinstance(s, Loop) for s in statements(body))
 
 
@@ -159,7 +159,7 @@ def carried(s: Loop, vector_bytes: int) -> tuple[Loop, ...]:
     It must make all updates of variables from outside ``s``, so that nobody misses their lanes.
     """
     outside = {updated(u) for u in accumulators(s)}
-    found = [
+    loops = [
         v
         for v in statements(s.body)
         if isinstance(v, Loop)
@@ -169,9 +169,9 @@ def carried(s: Loop, vector_bytes: int) -> tuple[Loop, ...]:
         and _count(v, outside) == _count(s, outside)
         and vectorizable(v)
     ]
-    return tuple(found) if len(found) == 1 and width(found[0], vector_bytes) > 1 else ()
+    return tuple(loops) if len(loops) == 1 and width(loops[0], vector_bytes) > 1 else ()
 
 
 def _count(s: Loop, names: set[str]) -> int:
-    """How many updates of the names a loop's body holds."""
+    """Number of updates of the names in a loop's body."""
     return sum(updated(u) in names for u in statements(s.body) if isinstance(u, (Update, UpdateArg)))

@@ -157,7 +157,7 @@ class Loop:
 
     @property
     def said(self) -> str:
-        """What texts for users call its variable."""
+        """Name of the loop's variable in texts for users."""
         return self.label or self.var
 
 
@@ -220,7 +220,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where the task of a walk runs (`task`): values for the axes that have no loop of their own."""
+    """Place in a walk where its task runs (`task`): values for the axes that have no loop of their own."""
 
     at: Mapping[str, Expr]
 
@@ -247,10 +247,10 @@ class Kernel:
     @property
     def arguments(self) -> tuple[Buffer, ...]:
         """The buffers a call passes, in order."""
-        found: tuple[Buffer, ...] | None = self.once.get("arguments")
-        if found is None:
-            found = self.once["arguments"] = tuple(b for b in self.buffers if b.role not in ("temp", "row"))
-        return found
+        buffers: tuple[Buffer, ...] | None = self.once.get("arguments")
+        if buffers is None:
+            buffers = self.once["arguments"] = tuple(b for b in self.buffers if b.role not in ("temp", "row"))
+        return buffers
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
@@ -297,23 +297,23 @@ def buffers_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
     """The buffers that phase ``k`` loads from and stores to, in their order there."""
     key = f"buffers {k}"
     if key not in kernel.once:
-        own = {x.buffer.name: x.buffer for x in loads_and_stores(kernel.phases[k])}
-        kernel.once[key] = tuple(own.values())
-    found: tuple[Buffer, ...] = kernel.once[key]
-    return found
+        by_name = {x.buffer.name: x.buffer for x in loads_and_stores(kernel.phases[k])}
+        kernel.once[key] = tuple(by_name.values())
+    buffers: tuple[Buffer, ...] = kernel.once[key]
+    return buffers
 
 
 def arguments_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
-    """Those of them that phase ``k`` is called with: all but rows at hand."""
+    """Buffers that phase ``k`` is called with: those it uses, but for rows on the stack."""
     key = f"arguments {k}"
     if key not in kernel.once:
         kernel.once[key] = tuple(b for b in buffers_of(kernel, k) if b.role != "row")
-    found: tuple[Buffer, ...] = kernel.once[key]
-    return found
+    buffers: tuple[Buffer, ...] = kernel.once[key]
+    return buffers
 
 
 def alike(a: Stmt, b: Stmt) -> bool:
-    """Whether two are the same loop or guard, their bodies aside."""
+    """True if two statements are the same loop or guard, apart from their bodies."""
     if isinstance(a, If) and isinstance(b, If):
         return a.condition is b.condition
     plain = isinstance(a, Loop) and isinstance(b, Loop) and same(expressions(a), expressions(b))
@@ -358,8 +358,8 @@ def with_buffers(s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
     """The statement with other buffers of the same names, called as those were."""
 
     def of(b: Buffer) -> Buffer:
-        found = buffers[b.name]
-        return found if found.label == b.label else replace(found, label=b.label)
+        buffer = buffers[b.name]
+        return buffer if buffer.label == b.label else replace(buffer, label=b.label)
 
     def load(e: Expr) -> Expr:
         return Load(of(e.buffer), e.indices) if isinstance(e, Load) else e

@@ -30,24 +30,24 @@ def cost(phase: Stmt, sizes: Mapping[str, int]) -> float:
 
 
 def is_worth_threads(phase: Stmt, units: float) -> bool:
-    """Whether a phase of so much work is shared by threads: there is enough of it, or a user asks for it."""
+    """True if threads share a phase with this much work: there is enough of it, or a user asks for it."""
     return units >= WORTH_THREADS or (
         isinstance(phase, Loop) and phase.mark == "parallel" and phase.factor > 1
     )
 
 
 def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], float]) -> float:
-    """How often the wanted statements of a phase run, by their weights, counting what may be skipped."""
+    """Number of runs of a phase's statements, weighted by ``wanted``; guards are taken to hold."""
     ranges: Ranges = {name: (n, n) for name, n in sizes.items()}
 
     def total(s: Stmt, scope: Scope) -> float:
-        own = float(wanted(s))
+        weight = float(wanted(s))
         if isinstance(s, If):
-            return own + sum(total(item, scope) for item in s.body)
+            return weight + sum(total(item, scope) for item in s.body)
         if not isinstance(s, Loop):
-            return own
+            return weight
         inner = replace(scope, loops=(*scope.loops, s))
-        return own + _extent(s, scope, ranges) * sum(total(item, inner) for item in s.body)
+        return weight + _extent(s, scope, ranges) * sum(total(item, inner) for item in s.body)
 
     return total(phase, Scope())
 
@@ -60,23 +60,23 @@ def _extent(s: Loop, scope: Scope, ranges: Ranges) -> float:
 
 
 def _statement(s: Stmt, scope: Scope, ranges: Ranges, share: float) -> float:
-    own = share * sum(_expression(e) for e in expressions(s)) + share
+    units = share * sum(_expression(e) for e in expressions(s)) + share
     if isinstance(s, If):
-        return own + sum(_statement(item, scope, ranges, share) for item in s.body)
+        return units + sum(_statement(item, scope, ranges, share) for item in s.body)
     if not isinstance(s, Loop):
-        return own
+        return units
     inner = replace(scope, loops=(*scope.loops, s))
     share = share / 16 if s.mark == "vector" else share
     below = sum(_statement(item, inner, ranges, share) for item in s.body)
-    return own + _extent(s, scope, ranges) * below
+    return units + _extent(s, scope, ranges) * below
 
 
 def is_long(body: tuple[Stmt, ...]) -> bool:
-    """Whether a body without loops keeps the processor busy by itself: more of it at once gains nothing."""
-    found = tuple(statements(body))
-    if any(isinstance(s, Loop) for s in found):
+    """True if a body without loops keeps the processor busy by itself: more of it at once gains nothing."""
+    block = tuple(statements(body))
+    if any(isinstance(s, Loop) for s in block):
         return False
-    parts = [x for s in found for e in expressions(s) for x in subexpressions(e) if isinstance(x, Apply)]
+    parts = [x for s in block for e in expressions(s) for x in subexpressions(e) if isinstance(x, Apply)]
     return sum(1 if x.name in LIGHT or x.name in FEW else _INSTRUCTIONS for x in parts) > LONG
 
 

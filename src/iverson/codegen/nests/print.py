@@ -40,26 +40,26 @@ def _lines(kernel: Kernel) -> tuple[str, ...]:
 
 def _phases(kernel: Kernel) -> tuple[str, ...]:
     """The text of each phase."""
-    found: tuple[str, ...] | None = kernel.once.get("phases")
-    if found is None:
-        made = tuple("\n".join(_statement(phase, 1)) for phase in kernel.phases)
-        found = kernel.once["phases"] = made
-    return found
+    texts: tuple[str, ...] | None = kernel.once.get("phases")
+    if texts is None:
+        phase_texts = tuple("\n".join(_statement(phase, 1)) for phase in kernel.phases)
+        texts = kernel.once["phases"] = phase_texts
+    return texts
 
 
 def phase_text(kernel: Kernel, k: int) -> str:
     """A phase and the buffers it uses, names numbered: equal for those that do the same to other buffers."""
-    own = buffers_of(kernel, k)
-    text = "\n".join((*map(_buffer, own), _phases(kernel)[k]))
-    return _numbered(text, kernel.sizes, {*(b.name for b in own), *bound(kernel.phases[k])})
+    buffers = buffers_of(kernel, k)
+    text = "\n".join((*map(_buffer, buffers), _phases(kernel)[k]))
+    return _numbered(text, kernel.sizes, {*(b.name for b in buffers), *bound(kernel.phases[k])})
 
 
 def nameless_text(kernel: Kernel) -> str:
     """The whole kernel with names numbered in their order: equal for kernels that differ in names only."""
-    found: str | None = kernel.once.get("nameless_text")
-    if found is None:
-        found = kernel.once["nameless_text"] = _nameless_text(kernel)
-    return found
+    text: str | None = kernel.once.get("nameless_text")
+    if text is None:
+        text = kernel.once["nameless_text"] = _nameless_text(kernel)
+    return text
 
 
 def _nameless_text(kernel: Kernel) -> str:
@@ -75,8 +75,8 @@ def _numbered(text: str, sizes: Sequence[str], names: Set[str]) -> str:
     """A text with names numbered in their order, those of sizes in theirs."""
     numbers: dict[str, int] = {name: -1 - k for k, name in enumerate(sizes)}
 
-    def number(found: re.Match[str]) -> str:
-        word = found[0]
+    def number(match: re.Match[str]) -> str:
+        word = match[0]
         if word not in numbers and word not in names:
             return word
         return f"%{numbers.setdefault(word, len(numbers))}"

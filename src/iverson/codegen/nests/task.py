@@ -77,8 +77,8 @@ class Task:
     @property
     def loads(self) -> tuple[Load, ...]:
         """The distinct reads."""
-        found = (x for e in self.expressions for x in subexpressions(e) if isinstance(x, Load))
-        return tuple(dict.fromkeys(found))
+        reads = (x for e in self.expressions for x in subexpressions(e) if isinstance(x, Load))
+        return tuple(dict.fromkeys(reads))
 
     @property
     def owned(self) -> tuple[str, ...]:
@@ -90,12 +90,12 @@ class Task:
 
     @property
     def levers(self) -> dict[str, str]:
-        """What is asked for of the loop over an axis, by name."""
+        """The lever of each axis that has one, by name: a user's request for its loop."""
         return {a.name: a.lever for a in self.axes if a.lever}
 
     @property
     def reduces(self) -> bool:
-        """Whether an entry is a combination of several values."""
+        """True if an entry is a combination of several values."""
         return self.walk is not None or (bool(self.inner) and self.combine != "assign" and not self.apart)
 
     @property
@@ -105,16 +105,16 @@ class Task:
 
 
 def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
-    """How an access moves with an axis: 0 not at all, 1 to the next entry, 3 by two to four, 2 otherwise."""
+    """Motion of an access along an axis: 0 none, 1 to the next entry, 3 by two to four, 2 otherwise."""
     scope = Scope(lets={x.name: x.value for x in lets})
     moves = 0
     for axis, index in enumerate(access.indices):
         form = affine(index, scope)
-        own = form.coefficient(Var(name))
+        coefficient = form.coefficient(Var(name))
         atoms = [t for t in form.terms if not isinstance(t[0], Var) and depends(t[0], {name})]
-        held = len(atoms) == 1 and atoms[0][1] == 1 and is_held(atoms[0][0], name)
-        hidden = bool(atoms) and (not held or own != 0)
-        c = 1 if held else own
+        clamped = len(atoms) == 1 and atoms[0][1] == 1 and is_held(atoms[0][0], name)
+        hidden = bool(atoms) and (not clamped or coefficient != 0)
+        c = 1 if clamped else coefficient
         if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
             return 2
         if c:
@@ -123,7 +123,7 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
 
 
 def is_held(e: Expr, name: str) -> bool:
-    """Whether an expression is an axis plus constants, held between bounds: its reads are contiguous."""
+    """True if an expression is an axis plus constants, clamped between bounds: its reads are contiguous."""
     if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
         moving = [a for a in e.args if depends(a, {name})]
         return len(moving) == 1 and is_held(moving[0], name)

@@ -52,8 +52,8 @@ def _define(b: Builder) -> None:
     def item(array: str, type: Type) -> Value:
         return c.emit(f"getelementptr {type}, ptr %{array}, i64 {lane.ref}", PTR)
 
-    chosen = c.load(item("mask", Type("i8")), Type("i8"), 1)
-    c.br_if(chosen.ne(0), "large", "next")
+    lane_mask = c.load(item("mask", Type("i8")), Type("i8"), 1)
+    c.br_if(lane_mask.ne(0), "large", "next")
     c.start("large")
     r, n = _reduce_one(c, c.load(item("x", F64), F64, 8))
     c.store(item("r", F64), r, 8)
@@ -84,10 +84,10 @@ def _reduce_one(c: Builder, x: Value) -> tuple[Value, Value]:
     )
     product = c.cast("zext", m, _WIDE) * c.cast("zext", window, _WIDE)
     # The bit of weight 2 goes to the top.
-    turned = product << c.cast("zext", e - first + 62, _WIDE)
-    fraction = turned << 2
+    shifted = product << c.cast("zext", e - first + 62, _WIDE)
+    fraction = shifted << 2
     negative = fraction < 0
-    n = c.cast("trunc", turned.lshr(318), I64) + c.cast("zext", negative, I64)
+    n = c.cast("trunc", shifted.lshr(318), I64) + c.cast("zext", negative, I64)
     size = c.select(negative, c.const(0, _WIDE) - fraction, fraction)
     zeros = c.emit(f"call i320 @llvm.ctlz.i320(i320 {size.ref}, i1 false)", _WIDE)
     c.declarations["llvm.ctlz.i320"] = "declare i320 @llvm.ctlz.i320(i320, i1)"
@@ -99,8 +99,8 @@ def _reduce_one(c: Builder, x: Value) -> tuple[Value, Value]:
     low_bits = top & 0x3FF
     t = c.cast("sitofp", top ^ low_bits, F64)
     p, error = two_product(c, t, c.const(HALF_PI[0], F64))
-    rest = error + (t * HALF_PI[1] + c.cast("sitofp", low_bits, F64) * HALF_PI[0])
-    r = (p + rest) * unit
+    tail = error + (t * HALF_PI[1] + c.cast("sitofp", low_bits, F64) * HALF_PI[0])
+    r = (p + tail) * unit
     sign = c.cast("zext", negative, I64) ^ bits.lshr(63)
     n = c.select(bits < 0, c.const(0, I64) - n, n)
     r = (r.bitcast("i64") | (sign << 63)).bitcast("double")

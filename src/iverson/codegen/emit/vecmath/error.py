@@ -74,9 +74,9 @@ def gelu_derivative(b: Builder, x: Value) -> Value:
     the quotient that gelu is made of: beside it, it costs a product or two.
     """
     a = at_most(b, absolute(x), LAST_OF_GELU[x.type.elem])
-    y, rest = _quotient(b, a * math.sqrt(0.5))
-    left = b.fma(a, -1 / math.sqrt(2 * math.pi), y * 0.5)
-    part = scale(*_scaled(_normal(b, a), left, rest * 0.5))
+    y, tail = _quotient(b, a * math.sqrt(0.5))
+    head = b.fma(a, -1 / math.sqrt(2 * math.pi), y * 0.5)
+    part = scale(*_scaled(_normal(b, a), head, tail * 0.5))
     return b.select(x < 0.0, part, b.const(1.0, x.type) - part)
 
 
@@ -91,11 +91,11 @@ def _tail(b: Builder, high: Value, low: Value, a: Value) -> tuple[Value, Value]:
     return _scaled(reduce(b, high, low), *_quotient(b, a))
 
 
-def _scaled(power: tuple[Value, Value, Value], y: Value, rest: Value) -> tuple[Value, Value]:
+def _scaled(power: tuple[Value, Value, Value], y: Value, tail: Value) -> tuple[Value, Value]:
     """z and n with exp(v) (y + rest) = z 2^n, from what `reduce` gives of v."""
     b, (bits, r, q) = y.b, power
     e = r + 1.0
-    return b.fma(e, y, b.fma((r - (e - 1.0)) + q, y, rest * e)), bits
+    return b.fma(e, y, b.fma((r - (e - 1.0)) + q, y, tail * e)), bits
 
 
 def _quotient(b: Builder, a: Value) -> tuple[Value, Value]:

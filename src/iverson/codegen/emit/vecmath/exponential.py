@@ -32,12 +32,12 @@ def reduce(b: Builder, x: Value, low: Value | None = None) -> tuple[Value, Value
     n, bits = round_to_int(x * LOG2E)
     high = b.fma(n, -f.ln2_hi, x)
     r = b.fma(n, -f.ln2_lo, high)
-    rest = b.fma(n, -f.ln2_lo, high - r)
+    tail = b.fma(n, -f.ln2_lo, high - r)
     if low is not None:
         total = r + low
-        r, rest = total, rest + ((r - total) + low)
+        r, tail = total, tail + ((r - total) + low)
     p = estrin(b, r, EXP32 if x.type.elem == "float" else EXP64)
-    return bits, r, b.fma(r * r, p, rest)
+    return bits, r, b.fma(r * r, p, tail)
 
 
 def clamp(b: Builder, x: Value) -> Value:
@@ -120,10 +120,10 @@ def _over_one_plus(b: Builder, top: Value, e: Value) -> Value:
     # Divide by the exact sum 1 + e: one Newton step takes back the errors of the sum and the quotient.
     inverse = one / d
     y = top * inverse
-    lost = e - (d - 1.0)
+    rounding_error = e - (d - 1.0)
     if b.has_fma:
-        return b.fma(b.fma(-y, lost, b.fma(-y, d, top)), inverse, y)
-    return top / d - y * lost * inverse
+        return b.fma(b.fma(-y, rounding_error, b.fma(-y, d, top)), inverse, y)
+    return top / d - y * rounding_error * inverse
 
 
 def sinh(b: Builder, x: Value) -> Value:

@@ -86,12 +86,12 @@ def _log(b: Builder, a: Value) -> tuple[Value, Value]:
 
 def _signs(b: Builder, x: Value, y: Value, size: Value) -> Value:
     """The sign for negative x, nan for negative x to a fraction, and the cases that are always 1."""
-    whole = b.intrinsic("floor", y).eq(y)
+    is_integer = b.intrinsic("floor", y).eq(y)
     half = y * 0.5
-    odd = whole & b.intrinsic("floor", half).ne(half) & absolute(y).compare("lt", float("inf"))
+    odd = is_integer & b.intrinsic("floor", half).ne(half) & absolute(y).compare("lt", float("inf"))
     negative = x.bitcast(x.type.as_int.elem) < 0
     size = b.select(negative & odd, -size, size)
-    fraction = (x < 0.0) & (x > float("-inf")) & whole.compare("eq", 0)
+    fraction = (x < 0.0) & (x > float("-inf")) & is_integer.compare("eq", 0)
     size = b.select(fraction, b.const(float("nan"), x.type), size)
     # nan where either is nan (the clamps keep it), but for these two:
     return b.select(y.eq(0.0) | x.eq(1.0), b.const(1.0, x.type), size)
