@@ -163,12 +163,12 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
     ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
     values = [a.value if isinstance(a, Const) else None for a in args]
-    constants = sum(isinstance(a, Const) for a in args)
-    if constants == len(args) and name not in ("floor_divide", "remainder"):
+    constant_count = sum(isinstance(a, Const) for a in args)
+    if constant_count == len(args) and name not in ("floor_divide", "remainder"):
         folded = _fold(name, args, dtype, weak)
         if folded is not None:
             return folded
-    if constants == len(args) - 1 and sum(map(_is_constant_choice, args)) == 1:
+    if constant_count == len(args) - 1 and sum(map(_is_constant_choice, args)) == 1:
         return _inside_choice(name, args, dtype, weak)
     if len(args) == 2:
         (a, b), (x, y) = args, values

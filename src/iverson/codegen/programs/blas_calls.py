@@ -46,8 +46,8 @@ def scipy_table() -> Table:
     )
     module = _cython_blas()
     capsules = module.__pyx_capi__
-    wanted = [letter + "gemm" for letter in LETTERS.values()]
-    addresses = {n: pointer_of(capsules[n], name_of(capsules[n])) for n in wanted}
+    names = [letter + "gemm" for letter in LETTERS.values()]
+    addresses = {n: pointer_of(capsules[n], name_of(capsules[n])) for n in names}
     return Table("scipy", addresses, one_thread(module))
 
 
@@ -81,7 +81,7 @@ class Matrix:
 
 
 def matrix(v: View, *, by_rows: bool | None = None) -> Matrix | None:
-    """How the last two axes of a view lie, in the way wanted if given; None if BLAS cannot take it."""
+    """Memory order of a view's last two axes (``by_rows``: the one required); None if BLAS cannot take it."""
     (rows, columns), (row, column) = v.shape[-2:], v.strides[-2:]
     if by_rows is not False and (columns <= 1 or column == 1) and (rows <= 1 or row >= max(columns, 1)):
         return Matrix(True, row if rows > 1 else max(columns, 1))
@@ -105,27 +105,25 @@ class Call:
 def call(s: Product) -> Call | None:
     """The routine's arguments; None where the matrices do not lie as BLAS needs them.
 
-    Derivation: a matrix by rows is its transpose in Fortran's order. So ``out^T = right^T left^T`` is what is
-    asked for where out lies by rows, in which a factor by rows is not transposed.
+    Derivation: a matrix by rows is its transpose in Fortran's order. So where out lies by
+    rows, the call computes ``out^T = rhs^T lhs^T``, in which a factor by rows is not transposed.
     """
-    out, left, right, conjugate = s.out, s.left, s.right, s.conjugate
+    out, lhs, rhs, conjugate = s.out, s.left, s.right, s.conjugate
     if matrix(out, by_rows=True) is None:
-        out, left, right = out.transposed, right.transposed, left.transposed
+        out, lhs, rhs = out.transposed, rhs.transposed, lhs.transposed
         conjugate = conjugate[::-1]
     into = matrix(out, by_rows=True)
     # A conjugated factor must be transposed; of a matrix with one row or column both are true.
-    factors = [
-        matrix(v, by_rows=False if c else None) for v, c in ((right, conjugate[1]), (left, conjugate[0]))
-    ]
+    factors = [matrix(v, by_rows=False if c else None) for v, c in ((rhs, conjugate[1]), (lhs, conjugate[0]))]
     if into is None or factors[0] is None or factors[1] is None:
         return None
     rows, columns = out.shape[-2:]
     return Call(
-        right,
-        left,
+        rhs,
+        lhs,
         out,
         (_letter(factors[0], conjugate[1]), _letter(factors[1], conjugate[0])),
-        (columns, rows, left.shape[-1]),
+        (columns, rows, lhs.shape[-1]),
         (factors[0].leading, factors[1].leading, into.leading),
     )
 

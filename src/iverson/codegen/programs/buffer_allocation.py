@@ -53,12 +53,12 @@ def arena(program: Program) -> Arena:
     """Places for the temps: the largest first, each at the lowest place that is free while it lives."""
     lives = lifetimes(program)
     temps = [b for b in program.of("temp") if b.name in lives]
-    taken = _Taken(len(temps))
+    memory = _Taken(len(temps))
     places: dict[str, int] = {}
     for b in sorted(temps, key=lambda b: (-size(b) * b.dtype.itemsize, lives[b.name].first)):
         room = max(-(-size(b) * b.dtype.itemsize // ALIGN), 1) * ALIGN
-        places[b.name] = taken.take(lives[b.name], room)
-    return Arena(places, taken.bytes)
+        places[b.name] = memory.take(lives[b.name], room)
+    return Arena(places, memory.bytes)
 
 
 class _Taken:
@@ -147,11 +147,11 @@ class _Donation:
                 return
             self.steps[first] = merged
         self.keys[first] = sunk
-        both = replace(source, role="inout")
-        self.names[source] = self.names[out] = both
+        buffer = replace(source, role="inout")
+        self.names[source] = self.names[out] = buffer
         self.taken.append((source, out))
         for index in (self.uses, self.writes):
-            index[both] = [*index.pop(source, ()), *index.pop(out, ())]
+            index[buffer] = [*index.pop(source, ()), *index.pop(out, ())]
 
     def _may_sink(self, k: int, out: Buffer, last: int) -> bool:
         """True if a step that alone makes an output may stand behind another one: nothing between uses what
@@ -164,11 +164,11 @@ class _Donation:
         def is_between(places: Sequence[int]) -> bool:
             return any(start < self.keys[n] <= stop for n in places)
 
-        read, written = (
+        read_buffers, written_buffers = (
             {self.names.get(v.buffer, v.buffer) for v in views} for views in reads_and_writes(step)
         )
-        return not any(is_between(self.uses[b]) for b in written) and not any(
-            is_between(self.writes[b]) for b in read
+        return not any(is_between(self.uses[b]) for b in written_buffers) and not any(
+            is_between(self.writes[b]) for b in read_buffers
         )
 
     def program(self) -> Program:
@@ -176,15 +176,17 @@ class _Donation:
         if not self.taken:
             return self.given
         order = sorted(range(len(self.steps)), key=self.keys.__getitem__)
-        kept = [
+        steps = [
             s
             for s in map(self.steps.__getitem__, order)
             if not (isinstance(s, Nest) and is_nothing(s.kernel))
         ]
-        named = [mapped(s, lambda v: replace(v, buffer=self.names.get(v.buffer, v.buffer))) for s in kept]
+        renamed_steps = [
+            mapped(s, lambda v: replace(v, buffer=self.names.get(v.buffer, v.buffer))) for s in steps
+        ]
         outputs = {out for _, out in self.taken}
         buffers = tuple(self.names.get(b, b) for b in self.given.buffers if b not in outputs)
-        return replace(self.given, buffers=buffers, steps=tuple(named))
+        return replace(self.given, buffers=buffers, steps=tuple(renamed_steps))
 
 
 def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:
@@ -247,33 +249,33 @@ class _Uses:
             elif isinstance(s, Repeat):
                 self.repeat(s, block)
             else:
-                reads, written = reads_and_writes(s)
-                for v in reads:
+                read_views, written_views = reads_and_writes(s)
+                for v in read_views:
                     self.add(v.buffer.name, block)
-                for v in written:
+                for v in written_views:
                     self.add(v.buffer.name, block, v.whole)
 
     def repeat(self, s: Repeat, block: tuple[int, ...]) -> None:
         start, inside = self.at, (*block, self.at)
         swapped = [b.name for pair in s.swaps for b in pair]
-        read = swapped if s.when is None else [*swapped, s.when.buffer.name]
-        for name in read:
+        names = swapped if s.when is None else [*swapped, s.when.buffer.name]
+        for name in names:
             self.add(name, block)
         self.block(s.body, inside)
         self.at += 1
-        for name in read:
+        for name in names:
             self.add(name, inside)
         self.swaps += [(a.name, b.name) for a, b in s.swaps]
         self.loops[start] = (start, self.at)
 
 
 def lifetimes(program: Program) -> dict[str, Life]:
-    """When each buffer of a program is alive."""
-    found = _Uses()
-    found.block(program.steps, ())
-    lives = {name: _life(uses, found.loops) for name, uses in found.uses.items()}
-    for _ in found.swaps:  # what is exchanged may be in either place; chains of swaps share one life
-        for a, b in found.swaps:
+    """Lifetime of each buffer of a program."""
+    all_uses = _Uses()
+    all_uses.block(program.steps, ())
+    lives = {name: _life(uses, all_uses.loops) for name, uses in all_uses.uses.items()}
+    for _ in all_uses.swaps:  # what is exchanged may be in either place; chains of swaps share one life
+        for a, b in all_uses.swaps:
             first = min(lives[a].first, lives[b].first)
             last = max(lives[a].last, lives[b].last)
             lives[a] = lives[b] = Life(first, last, None)
@@ -319,12 +321,12 @@ class _InPlace:
         steps = tuple(
             mapped(s, lambda v: replace(v, buffer=self.names.get(v.buffer, v.buffer))) for s in steps
         )
-        kept = tuple(b for b in self.program.buffers if b not in self.names)
-        return replace(self.program, buffers=kept, steps=steps)
+        buffers = tuple(b for b in self.program.buffers if b not in self.names)
+        return replace(self.program, buffers=buffers, steps=steps)
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """The steps, numbered as in `_Uses`."""
-        made: list[Step] = []
+        new_steps: list[Step] = []
         for s in steps:
             self.at += 1
             if isinstance(s, Branch):
@@ -332,13 +334,13 @@ class _InPlace:
                 for body in (s.then, s.other):
                     self.at += 1
                     parts.append(self.block(body))
-                made.append(replace(s, then=parts[0], other=parts[1]))
+                new_steps.append(replace(s, then=parts[0], other=parts[1]))
             elif isinstance(s, Repeat):
-                made.append(replace(s, body=self.block(s.body)))
+                new_steps.append(replace(s, body=self.block(s.body)))
                 self.at += 1
             else:
-                made.append(self.nest(s) if isinstance(s, Nest) else s)
-        return tuple(s for s in made if not (isinstance(s, Nest) and is_nothing(s.kernel)))
+                new_steps.append(self.nest(s) if isinstance(s, Nest) else s)
+        return tuple(s for s in new_steps if not (isinstance(s, Nest) and is_nothing(s.kernel)))
 
     def nest(self, s: Nest) -> Nest:
         for n, v in enumerate(s.views):

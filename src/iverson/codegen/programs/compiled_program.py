@@ -43,7 +43,7 @@ _KEEP = 1024
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """What a call needs to know of a program besides its code: numbers that a file can hold.
+    """Facts about a program that a call needs besides its code: numbers that a file can hold.
 
     inputs : how many arrays it takes. outputs : the shapes and dtypes of those that it makes. constants : how
     many it holds. places : in the record of faults.
@@ -60,17 +60,17 @@ class Calling:
 
     @property
     def objects(self) -> int:
-        """How many arrays stand in the block: inputs, then outputs."""
+        """Number of arrays in the block: inputs, then outputs."""
         return self.inputs + len(self.outputs)
 
     @property
     def made(self) -> int:
-        """The bytes of what a call returns."""
+        """Bytes of the outputs of a call."""
         return sum(prod(shape) * dtype.itemsize for shape, dtype in self.outputs)
 
     @property
     def arena_at(self) -> int:
-        """Where the arena's address stands in the block."""
+        """Position of the arena's address in the block."""
         return self.objects + self.constants
 
     @property
@@ -86,21 +86,21 @@ class Calling:
 
     @classmethod
     def from_json(cls, held: Sequence[Any]) -> Calling:
-        inputs, outputs, constants, arena, places, routines, *shared = held
-        made = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
-        return cls(inputs, made, constants, arena, places, tuple(routines), *shared)
+        inputs, outputs, constants, arena, places, routines, *flags = held
+        output_specs = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
+        return cls(inputs, output_specs, constants, arena, places, tuple(routines), *flags)
 
 
-def _calling(program: Program, places: Arena, known: program_emission.Layout) -> Calling:
+def _calling(program: Program, places: Arena, layout: program_emission.Layout) -> Calling:
     return Calling(
         len(program.of("in", "inout")),
         tuple((extents(b), b.dtype) for b in program.of("out")),
-        len(known.constants),
+        len(layout.constants),
         places.bytes,
-        known.places,
-        known.routines,
-        known.shared_out,
-        known.shared_products,
+        layout.places,
+        layout.routines,
+        layout.shared_out,
+        layout.shared_products,
     )
 
 
@@ -114,25 +114,27 @@ class Planned:
 
 
 class _Frame:
-    """What a call has for itself: the block of arguments, the arena, and the record of faults."""
+    """Memory of one call: the block of arguments, the arena, and the record of faults."""
 
     __slots__ = ("address", "alone", "arena", "block", "record")
 
-    def __init__(self, made: CompiledProgram) -> None:
-        known = made.calling
-        self.block = (ctypes.c_int64 * known.length)()
+    def __init__(self, program: CompiledProgram) -> None:
+        calling = program.calling
+        self.block = (ctypes.c_int64 * calling.length)()
         self.address = ctypes.addressof(self.block)
-        self.record = np.zeros((max(known.places, 1), 2), np.int64)
-        workspaces.announce(known.made)
-        self.arena = np.empty(known.arena + 2 * ALIGN, np.uint8) if made.small else None
-        held = [a.ctypes.data for a in made.constants]
+        self.record = np.zeros((max(calling.places, 1), 2), np.int64)
+        workspaces.announce(calling.made)
+        self.arena = np.empty(calling.arena + 2 * ALIGN, np.uint8) if program.small else None
+        constants = [a.ctypes.data for a in program.constants]
         place = 0 if self.arena is None else _aligned(self.arena)
-        table = made.table or blas_calls.scipy_table() if known.routines else blas_calls.Table("none", {})
-        routines = [table.addresses[n] for n in known.routines]
+        table = (
+            program.table or blas_calls.scipy_table() if calling.routines else blas_calls.Table("none", {})
+        )
+        routines = [table.addresses[n] for n in calling.routines]
         #: What its products are shared out under; None where they are not.
-        self.alone = table.alone if known.shared_products else None
+        self.alone = table.alone if calling.shared_products else None
         team = (TEAM.address, TEAM.run, 1 if self.alone is None else TEAM.threads)
-        self.block[known.objects :] = [*held, place, self.record.ctypes.data, *team, *routines]
+        self.block[calling.objects :] = [*constants, place, self.record.ctypes.data, *team, *routines]
 
 
 def _dense(a: Array) -> Array:
@@ -177,7 +179,7 @@ class CompiledProgram:
         return self.run(arrays)
 
     def run(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """As a call, on arrays whose shapes and dtypes fit: others are read and written outside their memory.
+        """Run on arrays whose shapes and dtypes fit: others are read and written outside their memory.
 
         Inputs that are only read may lie in any order: a copy is made of those that the code cannot read.
         """
@@ -221,13 +223,13 @@ class CompiledProgram:
 
     def _raise(self, record: Array) -> None:
         for kernel, plan, start in self.layout.nests.values():
-            found = record[start : start + len(plan.reported)]
+            rows = record[start : start + len(plan.reported)]
             shapes = {b.name: extents(b) for b in kernel.buffers}
-            fault_reports.check(kernel.name, plan, found, shapes)
+            fault_reports.check(kernel.name, plan, rows, shapes)
 
     @cached_property
     def small(self) -> bool:
-        """Whether its arena stays with it."""
+        """True if the arena is so small that each frame keeps one."""
         return self.calling.arena <= SMALL
 
     @cached_property
@@ -254,12 +256,12 @@ class CompiledProgram:
 
     @property
     def arena(self) -> Arena:
-        """Where its temporaries live."""
+        """Places of the temporaries in memory."""
         return self._planned.arena
 
     @property
     def layout(self) -> program_emission.Layout:
-        """What is in the arguments."""
+        """Layout of the arguments."""
         return self._planned.layout
 
     @property
@@ -323,18 +325,16 @@ def compile_program(
     """
     target = target or host()
     program = by_rows(in_place(rolled(verify(program))))
-    planned = Planned(program, arena(program), program_emission.layout(program))
+    plan = Planned(program, arena(program), program_emission.layout(program))
     key = kernel_cache.digest(f"{data_offset()}\n{structure(program)}", target)
     library = _known(key)
     if library is None:
-        code = object_code.to_object(
-            program_emission.emit(program, planned.arena, planned.layout, target), target
-        )
+        code = object_code.to_object(program_emission.emit(program, plan.arena, plan.layout, target), target)
         kernel_cache.write(key, code)
         library = _loaded(key, code)
-    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in planned.layout.constants)
-    calling = _calling(program, planned.arena, planned.layout)
-    return CompiledProgram(calling, key, lambda: planned, library, target, table, constants)
+    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in plan.layout.constants)
+    calling = _calling(program, plan.arena, plan.layout)
+    return CompiledProgram(calling, key, lambda: plan, library, target, table, constants)
 
 
 def compiled_before(
@@ -347,8 +347,8 @@ def compiled_before(
     library = _known(key)
     if library is None:
         return None
-    held = tuple(map(np.ascontiguousarray, constants))
-    return CompiledProgram(calling, key, plan, library, host(), None, held)
+    arrays = tuple(map(np.ascontiguousarray, constants))
+    return CompiledProgram(calling, key, plan, library, host(), None, arrays)
 
 
 def _known(key: str) -> object_code.Library | None:

@@ -25,19 +25,19 @@ def over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
     key = f"over {source.name} {out.name}"
     if key not in kernel.once:
         kernel.once[key] = _madeover(kernel, source, out)
-    made: Kernel = kernel.once[key]
-    return made
+    result: Kernel = kernel.once[key]
+    return result
 
 
 def _madeover(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
-    both = replace(out, role="inout")
-    buffers = tuple(both if b is out else b for b in kernel.buffers if b is not source)
-    known = {b.name: b for b in kernel.buffers} | {source.name: both, out.name: both}
-    return replace(kernel, buffers=buffers, phases=tuple(with_buffers(p, known) for p in kernel.phases))
+    buffer = replace(out, role="inout")
+    buffers = tuple(buffer if b is out else b for b in kernel.buffers if b is not source)
+    by_name = {b.name: b for b in kernel.buffers} | {source.name: buffer, out.name: buffer}
+    return replace(kernel, buffers=buffers, phases=tuple(with_buffers(p, by_name) for p in kernel.phases))
 
 
 def is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
-    """Whether each entry of ``read`` is read only to make the entry of ``written`` at the same place, once,
+    """True if each entry of ``read`` is read only to make the entry of ``written`` at the same place, once,
     before it.
 
     Then both may be one buffer.
@@ -49,21 +49,21 @@ def is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
 
 
 def _is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
-    found = [
+    stores = [
         (k, s)
         for k, phase in enumerate(kernel.phases)
         for s in statements((phase,))
         if isinstance(s, Store) and s.buffer.name == written
     ]
-    if len(found) != 1:
+    if len(stores) != 1:
         return False
-    where, store = found[0]
+    where, store = stores[0]
     names = {i.name for i in store.indices if isinstance(i, Var)}
     fixed = sum(isinstance(i, Const) for i in store.indices)
     plain = store.combine == "assign" and not store.shared and len(names) + fixed == len(store.indices)
     if not plain or not _once(kernel.phases[where], store, names):
         return False
-    done = False
+    after_store = False
     for k, phase in enumerate(kernel.phases):
         for s in statements((phase,)):
             loads = [x for e in expressions(s) for x in subexpressions(e) if isinstance(x, Load)]
@@ -72,14 +72,14 @@ def _is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
             reads = [x for x in loads if x.buffer.name == read]
             if k == where and not all(same(x.indices, store.indices) for x in reads):
                 return False
-            if reads and (done or k > where):
+            if reads and (after_store or k > where):
                 return False
-            done = done or s is store
+            after_store = after_store or s is store
     return True
 
 
 def _once(s: Stmt, store: Store, names: set[str]) -> bool:
-    """Whether no two iterations of the loops around a store write one entry."""
+    """True if no two iterations of the loops around a store write one entry."""
     if s is store:
         return True
     inner = [x for x in getattr(s, "body", ()) if any(y is store for y in statements((x,)))]
@@ -93,7 +93,7 @@ def _once(s: Stmt, store: Store, names: set[str]) -> bool:
 
 
 def is_nothing(kernel: Kernel) -> bool:
-    """Whether a kernel writes into one buffer what is there."""
+    """True if a kernel only writes the entries of its one buffer to their own places."""
     if len(kernel.buffers) != 1:
         return False
     stores = [s for phase in kernel.phases for s in statements((phase,)) if isinstance(s, Store)]

@@ -72,12 +72,12 @@ def _repeat(s: Repeat, memory: dict[str, Array], at: dict[str, int]) -> None:
 
 
 def _product(s: Product, memory: dict[str, Array], at: dict[str, int]) -> None:
-    left, right = (
+    lhs, rhs = (
         _array(v, memory, at).conj() if c else _array(v, memory, at)
         for v, c in zip((s.left, s.right), s.conjugate, strict=True)
     )
     out = _array(s.out, memory, at)
-    result = np.matmul(left, right) * out.dtype.type(_scale(s.alpha, memory, at))
+    result = np.matmul(lhs, rhs) * out.dtype.type(_scale(s.alpha, memory, at))
     if not is_zero(s.beta):
         result = result + out * out.dtype.type(_scale(s.beta, memory, at))
     out[...] = result

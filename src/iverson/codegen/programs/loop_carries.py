@@ -49,26 +49,26 @@ class _Carries:
         return replace(self.program, buffers=buffers, steps=steps)
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        found: list[Step] = []
+        new_steps: list[Step] = []
         for s in steps:
             if isinstance(s, Branch):
                 s = replace(s, then=self.block(s.then), other=self.block(s.other))
             elif isinstance(s, Repeat):
                 s = self.repeat(replace(s, body=self.block(s.body)))
-            found.append(s)
-        return tuple(found)
+            new_steps.append(s)
+        return tuple(new_steps)
 
     def repeat(self, s: Repeat) -> Repeat:
         body, swaps = s.body, []
-        used = uses(body)
-        asked = None if s.when is None else s.when.buffer
+        use_counts = uses(body)
+        condition = None if s.when is None else s.when.buffer
         for x, y in s.swaps:
-            own = used[y] + 1 == self.used[y] and self.exchanged[x] == self.exchanged[y] == 1
-            made = _over_last(body, x, y) if own and asked not in (x, y) else None
-            if made is None:
+            is_private = use_counts[y] + 1 == self.used[y] and self.exchanged[x] == self.exchanged[y] == 1
+            new_body = _over_last(body, x, y) if is_private and condition not in (x, y) else None
+            if new_body is None:
                 swaps.append((x, y))
             else:
-                body = made
+                body = new_body
                 self.gone.add(y)
         return replace(s, body=body, swaps=tuple(swaps))
 
@@ -80,18 +80,18 @@ def _over_last(body: tuple[Step, ...], x: Buffer, y: Buffer) -> tuple[Step, ...]
         return None
     step = body[at]
     if isinstance(step, Nest):
-        made: Step | None = _nest(step, x, y)
+        new_step: Step | None = _nest(step, x, y)
     elif isinstance(step, Product) and is_zero(step.beta) and step.out.whole and uses((step,))[y] == 1:
-        made = None if uses((step,))[x] else step
+        new_step = None if uses((step,))[x] else step
     else:
-        made = None
-    if made is None:
+        new_step = None
+    if new_step is None:
         return None
 
     def instead(v: View) -> View:
         return replace(v, buffer=x) if v.buffer == y else v
 
-    return (*body[:at], *(mapped(s, instead) for s in (made, *body[at + 1 :])))
+    return (*body[:at], *(mapped(s, instead) for s in (new_step, *body[at + 1 :])))
 
 
 def _nest(s: Nest, x: Buffer, y: Buffer) -> Nest | None:

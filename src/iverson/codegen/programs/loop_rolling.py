@@ -53,20 +53,20 @@ def rolled(program: Program) -> Program:
         isinstance(s, Repeat | Branch) for s in program.steps
     ):
         return program
-    found = _Rolled(program)
-    steps = found.block(program.steps)
-    if found.count == 0:
+    rolling = _Rolled(program)
+    steps = rolling.block(program.steps)
+    if rolling.count == 0:
         return program
-    buffers = [b for b in program.buffers if b not in found.rows]
-    buffers += dict.fromkeys(one for one, _ in found.rows.values())
-    return replace(program, buffers=tuple(buffers), steps=tuple(with_views(s, found.moved) for s in steps))
+    buffers = [b for b in program.buffers if b not in rolling.rows]
+    buffers += dict.fromkeys(joint for joint, _ in rolling.rows.values())
+    return replace(program, buffers=tuple(buffers), steps=tuple(with_views(s, rolling.moved) for s in steps))
 
 
 class _Rolled:
     """The steps of a program, gone through in order.
 
-    temps : those that may be put into one. rows : of those that were, that one, and which row of it each is.
-    count : how many runs there are.
+    temps : buffers that may become rows of a joint buffer. rows : for each that did, the joint buffer and its
+    row. count : the number of runs.
     """
 
     def __init__(self, program: Program) -> None:
@@ -79,45 +79,45 @@ class _Rolled:
         """A view of a temp as one of the temp that it is a row of."""
         if v.buffer not in self.rows:
             return v
-        one, row = self.rows[v.buffer]
-        return replace(v, buffer=one, offset=v.offset + row * size(v.buffer))
+        joint, row = self.rows[v.buffer]
+        return replace(v, buffer=joint, offset=v.offset + row * size(v.buffer))
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """The steps, with runs of them as one."""
-        found: list[Step] = []
+        new_steps: list[Step] = []
         k = 0
         while k < len(steps):
             s = steps[k]
             k += 1
             if isinstance(s, Nest):
                 run = self.run(steps, k - 1)
-                made = self.nest(run) if len(run) >= FEW else None
-                found += run if made is None else [made]
+                rolled_run = self.nest(run) if len(run) >= FEW else None
+                new_steps += run if rolled_run is None else [rolled_run]
                 k += len(run) - 1
                 continue
             if isinstance(s, Repeat):
                 s = replace(s, body=self.block(s.body))
             elif isinstance(s, Branch):
                 s = replace(s, then=self.block(s.then), other=self.block(s.other))
-            found.append(s)
-        return tuple(found)
+            new_steps.append(s)
+        return tuple(new_steps)
 
     def run(self, steps: Sequence[Step], k: int) -> list[Nest]:
         """The steps from one on that run its kernel, at places that move by equal steps."""
-        found: list[Nest] = []
-        way: list[int | None] = []
+        nests: list[Nest] = []
+        strides: list[int | None] = []
         for s in steps[k:]:
-            if not isinstance(s, Nest) or (found and not _is_like(found[0], s)):
+            if not isinstance(s, Nest) or (nests and not _is_like(nests[0], s)):
                 break
-            if found:
-                pairs = zip(map(self.moved, found[-1].views), map(self.moved, s.views), strict=True)
-                own = [b.offset - a.offset if a.buffer == b.buffer else None for a, b in pairs]
-                if way and own != way:
+            if nests:
+                pairs = zip(map(self.moved, nests[-1].views), map(self.moved, s.views), strict=True)
+                new_strides = [b.offset - a.offset if a.buffer == b.buffer else None for a, b in pairs]
+                if strides and new_strides != strides:
                     break
-                way = own
-            found.append(s)
+                strides = new_strides
+            nests.append(s)
         # What ends an uneven pair may begin a run.
-        return found[:1] if len(found) == 2 else found
+        return nests[:1] if len(nests) == 2 else nests
 
     def nest(self, run: Sequence[Nest]) -> Nest | None:
         """A run as one step; None where one of it may touch what another writes, where its places do not lie
@@ -128,17 +128,17 @@ class _Rolled:
         views: list[View] = []
         rows: dict[Buffer, tuple[Buffer, int]] = {}
         for p, b in enumerate(kernel.buffers):
-            own = [self.moved(s.views[p]) for s in run]
-            apart = [v.buffer for v in own]
+            run_views = [self.moved(s.views[p]) for s in run]
+            apart = [v.buffer for v in run_views]
             if b.role == "out" and len(set(apart)) == len(run) and self.temps.issuperset(apart):
-                if not all(v.whole for v in own):
+                if not all(v.whole for v in run_views):
                     return None
                 like = apart[0]
-                one = Buffer(f"{like.name}_{len(run)}", like.dtype, (len(run), *extents(like)), "temp")
-                rows |= {temp: (one, n) for n, temp in enumerate(apart)}
-                own = [replace(v, buffer=one, offset=n * size(like)) for n, v in enumerate(own)]
-            view = _stacked(own)
-            if view is None or (b.role != "in" and (view is own[0] or not _is_injective(view))):
+                joint = Buffer(f"{like.name}_{len(run)}", like.dtype, (len(run), *extents(like)), "temp")
+                rows |= {temp: (joint, n) for n, temp in enumerate(apart)}
+                run_views = [replace(v, buffer=joint, offset=n * size(like)) for n, v in enumerate(run_views)]
+            view = _stacked(run_views)
+            if view is None or (b.role != "in" and (view is run_views[0] or not _is_injective(view))):
                 return None
             views.append(view)
         for n, (b, v) in enumerate(zip(kernel.buffers, views, strict=True)):
@@ -163,7 +163,7 @@ def _is_like(a: Nest, b: Nest) -> bool:
 
 
 def _is_plain(kernel: Kernel) -> bool:
-    """Whether no two iterations of its loops write one entry, and it has no buffers of its own."""
+    """True if a kernel has no sizes, and no two iterations of its loops write one entry."""
     stores = [s for s in statements(kernel.phases) if isinstance(s, Store)]
     return not kernel.sizes and not any(s.shared or s.atomic for s in stores)
 
@@ -182,7 +182,7 @@ def _stacked(views: Sequence[View]) -> View | None:
 
 
 def _is_injective(v: View) -> bool:
-    """Whether no two entries of a view are one of the buffer."""
+    """True if no two entries of a view are the same entry of the buffer."""
     reach = 0
     for by, n in sorted((abs(s), n) for s, n in zip(v.strides, v.shape, strict=True) if n > 1):
         if by <= reach:
@@ -192,7 +192,7 @@ def _is_injective(v: View) -> bool:
 
 
 def _meet(a: View, b: View) -> bool:
-    """Whether two views may have an entry in common."""
+    """True if two views may have an entry in common."""
     if a.buffer != b.buffer or 0 in a.shape or 0 in b.shape:
         return False
     (low, high), (first, last) = a.reach, b.reach
@@ -202,7 +202,7 @@ def _meet(a: View, b: View) -> bool:
 def _looped(kernel: Kernel, moving: dict[str, View], count: int) -> Kernel:
     """The kernel in a loop, with an axis more of the buffers that move with it."""
     row = Var(fresh("row", {name for phase in kernel.phases for name in bound(phase)}))
-    made = {
+    buffers = {
         b.name: replace(b, shape=v.shape, strides=None if v.contiguous else v.strides)
         if (v := moving.get(b.name))
         else b
@@ -212,7 +212,7 @@ def _looped(kernel: Kernel, moving: dict[str, View], count: int) -> Kernel:
     def load(e: Expr) -> Expr:
         if not isinstance(e, Load):
             return e
-        b = made[e.buffer.name]
+        b = buffers[e.buffer.name]
         return Load(b, (row, *e.indices) if b.name in moving else e.indices)
 
     def store(s: Stmt) -> Stmt:
@@ -220,14 +220,14 @@ def _looped(kernel: Kernel, moving: dict[str, View], count: int) -> Kernel:
             return replace(s, mark="", factor=1)
         if not isinstance(s, Store):
             return s
-        b = made[s.buffer.name]
+        b = buffers[s.buffer.name]
         return replace(s, buffer=b, indices=(row, *s.indices) if b.name in moving else s.indices)
 
     def phase(s: Stmt) -> Stmt:
         inner = rewritten(mapped(s, lambda e: changed(e, load)), store)
         return Loop(row.name, Const(0), Const(count), (inner,), mark="parallel")
 
-    return Kernel(kernel.name, tuple(made.values()), tuple(map(phase, kernel.phases)))
+    return Kernel(kernel.name, tuple(buffers.values()), tuple(map(phase, kernel.phases)))
 
 
 __all__ = ["rolled"]

@@ -242,8 +242,8 @@ def module(machine: Machine) -> str:
     elif machine.triple.startswith(("aarch64", "arm64")):
         pause, declared = "call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)\n"
     text = declared + _COMMON + (_THREADS if _POSIX else _ALONE)
-    rest = "%ignored = call i32 @sched_yield()" if _POSIX else pause
-    for name, value in (("EACH", str(EACH)), ("SPINS", str(SPINS)), ("PAUSE", pause), ("YIELD", rest)):
+    yield_call = "%ignored = call i32 @sched_yield()" if _POSIX else pause
+    for name, value in (("EACH", str(EACH)), ("SPINS", str(SPINS)), ("PAUSE", pause), ("YIELD", yield_call)):
         text = text.replace(name, value)
     return text
 
@@ -278,7 +278,7 @@ class Team:
 
     @property
     def threads(self) -> int:
-        """How many take part, the caller included."""
+        """Number of threads that take part, the caller included."""
         return max(1, int(self.words[_THREADS_AT]))
 
     def start(self, threads: int | None = None) -> None:

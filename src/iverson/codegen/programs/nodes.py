@@ -68,13 +68,13 @@ class View:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of its buffer, in order; it may be in another shape."""
-        own = prod(self.shape) == size(self.buffer) and not self.moves and not self.offset
-        return own and self.contiguous
+        """True if the view is all of its buffer, in order; it may be in another shape."""
+        covers = prod(self.shape) == size(self.buffer) and not self.moves and not self.offset
+        return covers and self.contiguous
 
     @property
     def contiguous(self) -> bool:
-        """Whether its entries lie in C order without gaps."""
+        """True if the view's entries lie in C order without gaps."""
         pairs = zip(self.shape, self.strides, c_strides(self.shape), strict=True)
         return 0 in self.shape or all(n == 1 or s == c for n, s, c in pairs)
 
@@ -194,7 +194,7 @@ def reads_and_writes(s: Nest | Product) -> tuple[tuple[View, ...], tuple[View, .
 
 
 def is_zero(x: Number | View) -> bool:
-    """Whether a scale is the number 0."""
+    """True if a scale is the number 0."""
     return not isinstance(x, View) and x == 0
 
 
@@ -214,32 +214,32 @@ def bodies(s: Step) -> tuple[tuple[Step, ...], ...]:
 
 
 def uses(steps: tuple[Step, ...]) -> Counter[Buffer]:
-    """How many views of each buffer there are in steps and those inside, with exchanges."""
-    found: Counter[Buffer] = Counter()
+    """Number of views of each buffer in steps and those inside, conditions and exchanges included."""
+    counts: Counter[Buffer] = Counter()
     for s in walk(steps):
         if isinstance(s, Branch):
-            found[s.condition.buffer] += 1
+            counts[s.condition.buffer] += 1
         elif isinstance(s, Repeat):
-            found.update([] if s.when is None else [s.when.buffer])
-            found.update(b for pair in s.swaps for b in pair)
+            counts.update([] if s.when is None else [s.when.buffer])
+            counts.update(b for pair in s.swaps for b in pair)
         else:
-            reads, written = reads_and_writes(s)
-            found.update(v.buffer for v in {*reads, *written})
-    return found
+            read_views, written_views = reads_and_writes(s)
+            counts.update(v.buffer for v in {*read_views, *written_views})
+    return counts
 
 
 def moving(steps: tuple[Step, ...]) -> list[str]:
     """The variables of loops around steps with which views in them move, in order."""
-    found: dict[str, None] = {}
+    variables: dict[str, None] = {}
 
     def seen(v: View) -> View:
-        found.update((var, None) for var, _ in v.moves)
+        variables.update((var, None) for var, _ in v.moves)
         return v
 
     for s in steps:
         mapped(s, seen)
     inside = {s.var for s in walk(steps) if isinstance(s, Repeat)}
-    return sorted(found.keys() - inside)
+    return sorted(variables.keys() - inside)
 
 
 def writes(s: Step) -> set[Buffer]:

@@ -24,8 +24,8 @@ def structure(program: Program) -> str:
     """The text without names: equal for programs that differ in names and constants only."""
     numbers: dict[str, str] = {}
 
-    def name(given: str) -> str:
-        return numbers.setdefault(given, f"%{len(numbers)}")
+    def name(original: str) -> str:
+        return numbers.setdefault(original, f"%{len(numbers)}")
 
     return _text(program, name, nameless_text, "")
 
@@ -55,12 +55,12 @@ def _step(s: Step, depth: int, name: Name, kernels: dict[int, int]) -> list[str]
     if isinstance(s, Nest):
         return [f"{pad}#{kernels[id(s.kernel)]}({', '.join(_view(v, name) for v in s.views)})"]
     if isinstance(s, Product):
-        left, right = (
+        lhs, rhs = (
             f"conj({_view(v, name)})" if c else _view(v, name)
             for v, c in zip((s.left, s.right), s.conjugate, strict=True)
         )
         alpha, beta = _scale(s.alpha, name), _scale(s.beta, name)
-        return [f"{pad}{_view(s.out, name)} = {alpha} * {left} @ {right} + {beta} * out"]
+        return [f"{pad}{_view(s.out, name)} = {alpha} * {lhs} @ {rhs} + {beta} * out"]
     if isinstance(s, Branch):
         other = [f"{pad}else:", *block(s.other)] if s.other else []
         return [f"{pad}if {_view(s.condition, name)}:", *block(s.then), *other]

@@ -20,32 +20,32 @@ def accumulated(program: Program) -> Program:
         isinstance(s, Repeat | Branch) for s in program.steps
     ):
         return program
-    used = uses(program.steps)
-    steps = _block(program.steps, used)
-    gone = used.keys() - uses(steps).keys()
-    return replace(program, buffers=tuple(b for b in program.buffers if b not in gone), steps=steps)
+    use_counts = uses(program.steps)
+    steps = _block(program.steps, use_counts)
+    unused = use_counts.keys() - uses(steps).keys()
+    return replace(program, buffers=tuple(b for b in program.buffers if b not in unused), steps=steps)
 
 
-def _block(steps: tuple[Step, ...], used: Counter[Buffer]) -> tuple[Step, ...]:
-    found: list[Step] = []
+def _block(steps: tuple[Step, ...], use_counts: Counter[Buffer]) -> tuple[Step, ...]:
+    new_steps: list[Step] = []
     for s in steps:
         if isinstance(s, Branch):
-            s = replace(s, then=_block(s.then, used), other=_block(s.other, used))
+            s = replace(s, then=_block(s.then, use_counts), other=_block(s.other, use_counts))
         elif isinstance(s, Repeat):
-            s = replace(s, body=_block(s.body, used))
+            s = replace(s, body=_block(s.body, use_counts))
         elif isinstance(s, Nest):
-            s = _added(s, found, used)
-        found.append(s)
-    return tuple(found)
+            s = _added(s, new_steps, use_counts)
+        new_steps.append(s)
+    return tuple(new_steps)
 
 
-def _added(s: Nest, before: list[Step], used: Counter[Buffer]) -> Step:
-    """The sum as a product, which is taken from the steps before; the step itself if it is none."""
+def _added(s: Nest, before: list[Step], use_counts: Counter[Buffer]) -> Step:
+    """A product that adds to its output, for the sum and the product in ``before``; else the step itself."""
     if len(s.views) != 2 or not all(v.whole for v in s.views):
         return s
     for x, t in (s.views, s.views[::-1]):
         roles = {v.buffer: b.role for b, v in zip(s.kernel.buffers, s.views, strict=True)}
-        if roles[x.buffer] != "inout" or t.buffer.role != "temp" or used[t.buffer] != 2:
+        if roles[x.buffer] != "inout" or t.buffer.role != "temp" or use_counts[t.buffer] != 2:
             continue
         makers = [k for k, p in enumerate(before) if isinstance(p, Product) and p.out.buffer == t.buffer]
         if not makers or not _is_sum(s.kernel) or x.buffer.shape != t.buffer.shape:
@@ -61,7 +61,7 @@ def _added(s: Nest, before: list[Step], used: Counter[Buffer]) -> Step:
 
 
 def _is_sum(kernel: Kernel) -> bool:
-    """Whether a kernel of two buffers adds one to the other, entry by entry."""
+    """True if a kernel of two buffers adds one to the other, entry by entry."""
     stores = [s for phase in kernel.phases for s in statements((phase,)) if isinstance(s, Store)]
     if len(stores) != 1 or stores[0].combine != "assign":
         return False

@@ -27,26 +27,26 @@ TILE = 16
 
 
 def is_shared_out(s: Product) -> bool:
-    """Whether threads share a product."""
+    """True if threads share a product."""
     return sharing(s) is not None
 
 
 def sharing(s: Product) -> str | None:
-    """What of a product is shared out: "matrices", "rows" or "columns"; None where nothing is."""
+    """Parts of a product that threads share: "matrices", "rows" or "columns"; None if no threads share it."""
     (*batch, rows, columns), inner = s.out.shape, s.left.shape[-1]
-    each = rows * columns * inner
-    if each * prod(batch) < WORTH_THREADS:
+    work = rows * columns * inner
+    if work * prod(batch) < WORTH_THREADS:
         return None
     if prod(batch) >= MATRICES:
         return "matrices"
-    if each < WORTH_THREADS or max(rows, columns) < 2 * PANEL:
+    if work < WORTH_THREADS or max(rows, columns) < 2 * PANEL:
         return None
     return "rows" if rows >= columns else "columns"
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a call is about: addresses, in registers of the function that calls."""
+    """Addresses for a call, in registers of the function that calls."""
 
     routine: Value
     first: Value
@@ -96,26 +96,28 @@ class Products:
         batch, dtype = s.out.shape[:-2], s.out.buffer.dtype
         first, second, out = (self.pointer(v) for v in (call.first, call.second, call.out))
         alpha, beta = (self._scale(x, dtype) for x in (s.alpha, s.beta))
-        given = Given(self.routines[blas_calls.routine(dtype)], first, second, out, alpha, beta)
+        addresses = Given(self.routines[blas_calls.routine(dtype)], first, second, out, alpha, beta)
         way = sharing(s)
         if way == "matrices":
-            name = self._function(call, f"matrices {batch}", lambda e, own: _matrices(e, call, own, batch))
-            self.run(name, list(given.all), self.b.const(prod(batch), I64))
+            name = self._function(
+                call, f"matrices {batch}", lambda e, parameters: _matrices(e, call, parameters, batch)
+            )
+            self.run(name, list(addresses.all), self.b.const(prod(batch), I64))
             return
 
         def one(at: Value) -> None:
-            own = _moved(self.b, call, given, _item(self.b, batch, at), batch)
+            item_addresses = _moved(self.b, call, addresses, _item(self.b, batch, at), batch)
             if way is None:
-                _gemm(self.b, call, own, {})
+                _gemm(self.b, call, item_addresses, {})
             else:
-                self._panels(call, own, way)
+                self._panels(call, item_addresses, way)
             self.b.wrote()
 
         counted(self.b, prod(batch), one)
 
-    def _panels(self, call: blas_calls.Call, given: Given, way: str) -> None:
-        name = self._function(call, way, lambda e, own: _panel(e, call, own, way))
-        self.run(name, [*given.all, self.threads], self.threads)
+    def _panels(self, call: blas_calls.Call, addresses: Given, way: str) -> None:
+        name = self._function(call, way, lambda e, parameters: _panel(e, call, parameters, way))
+        self.run(name, [*addresses.all, self.threads], self.threads)
 
     def _function(self, call: blas_calls.Call, way: str, body: Callable[[Builder, Given], None]) -> str:
         """``void name(i64 first, i64 last, ptr arguments)`` for such calls."""
@@ -169,16 +171,16 @@ def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) 
 # --- one call ---------------------------------------------------------------------------------------
 
 
-def _matrices(b: Builder, call: blas_calls.Call, given: Given, batch: tuple[int, ...]) -> None:
+def _matrices(b: Builder, call: blas_calls.Call, addresses: Given, batch: tuple[int, ...]) -> None:
     """The calls of a share of a batch."""
 
     def one(at: Value) -> None:
-        _gemm(b, call, _moved(b, call, given, _item(b, batch, at), batch), {})
+        _gemm(b, call, _moved(b, call, addresses, _item(b, batch, at), batch), {})
 
     _loop(b, Value(b, "%first", I64), Value(b, "%last", I64), one)
 
 
-def _panel(b: Builder, call: blas_calls.Call, given: Given, way: str) -> None:
+def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> None:
     """The call of a share of one product: some of its rows, or of its columns."""
     total = b.emit(f"ptrtoint ptr {_argument(b, 6).ref} to i64", I64)
     axis = -2 if way == "rows" else -1
@@ -190,46 +192,48 @@ def _panel(b: Builder, call: blas_calls.Call, given: Given, way: str) -> None:
         return b.select(k.eq(total), b.const(extent, I64), low)
 
     low, high = bound("%first"), bound("%last")
-    some, done = b.fresh("some"), b.fresh("done")
-    b.br_if(low < high, some, done)
-    b.start(some)
+    nonempty, after = b.fresh("some"), b.fresh("done")
+    b.br_if(low < high, nonempty, after)
+    b.start(nonempty)
 
     def moved(place: Value, v: View) -> Value:
         return _shifted(b, place, low * (v.strides[axis] * v.buffer.dtype.itemsize))
 
-    own = replace(given, out=moved(given.out, call.out))
+    panel = replace(addresses, out=moved(addresses.out, call.out))
     if way == "rows":
-        own = replace(own, second=moved(given.second, call.second))
+        panel = replace(panel, second=moved(addresses.second, call.second))
     else:
-        own = replace(own, first=moved(given.first, call.first))
+        panel = replace(panel, first=moved(addresses.first, call.first))
     count = b.slot(I32)
     b.put(count, b.cast("trunc", high - low, I32))
-    _gemm(b, call, own, {1 if way == "rows" else 0: count})
-    b.br(done)
-    b.start(done)
+    _gemm(b, call, panel, {1 if way == "rows" else 0: count})
+    b.br(after)
+    b.start(after)
 
 
-def _gemm(b: Builder, call: blas_calls.Call, given: Given, sizes: dict[int, Value]) -> None:
+def _gemm(b: Builder, call: blas_calls.Call, addresses: Given, sizes: dict[int, Value]) -> None:
     """One call; ``sizes`` are the addresses of those that are not the call's own."""
     letters = [_constant(b, "i8", str(ord(x))) for x in call.letters]
     extents = [sizes.get(k) or _constant(b, "i32", str(n)) for k, n in enumerate(call.sizes)]
     leading = [_constant(b, "i32", str(n)) for n in call.leading]
-    actual = [*letters, *extents, given.alpha, given.first, leading[0], given.second, leading[1]]
-    actual += [given.beta, given.out, leading[2]]
-    b.do(f"call void {given.routine.ref}({', '.join(f'ptr {x.ref}' for x in actual)})")
+    actual = [*letters, *extents, addresses.alpha, addresses.first, leading[0], addresses.second, leading[1]]
+    actual += [addresses.beta, addresses.out, leading[2]]
+    b.do(f"call void {addresses.routine.ref}({', '.join(f'ptr {x.ref}' for x in actual)})")
 
 
 def _item(b: Builder, batch: tuple[int, ...], at: Value) -> list[Value]:
     """The indices of a matrix of a batch, from its number."""
-    found = []
+    indices = []
     for n, stride in zip(batch, c_strides(batch), strict=True):
-        whole = b.emit(f"udiv i64 {at.ref}, {stride}", I64) if stride > 1 else at
+        quotient = b.emit(f"udiv i64 {at.ref}, {stride}", I64) if stride > 1 else at
         outermost = stride * n == prod(batch)
-        found.append(whole if outermost else b.emit(f"urem i64 {whole.ref}, {n}", I64))
-    return found
+        indices.append(quotient if outermost else b.emit(f"urem i64 {quotient.ref}, {n}", I64))
+    return indices
 
 
-def _moved(b: Builder, call: blas_calls.Call, given: Given, at: list[Value], batch: tuple[int, ...]) -> Given:
+def _moved(
+    b: Builder, call: blas_calls.Call, addresses: Given, at: list[Value], batch: tuple[int, ...]
+) -> Given:
     """The addresses of a matrix of a batch."""
 
     def moved(place: Value, v: View) -> Value:
@@ -238,8 +242,8 @@ def _moved(b: Builder, call: blas_calls.Call, given: Given, at: list[Value], bat
                 place = _shifted(b, place, i * (stride * v.buffer.dtype.itemsize))
         return place
 
-    first, second = moved(given.first, call.first), moved(given.second, call.second)
-    return replace(given, first=first, second=second, out=moved(given.out, call.out))
+    first, second = moved(addresses.first, call.first), moved(addresses.second, call.second)
+    return replace(addresses, first=first, second=second, out=moved(addresses.out, call.out))
 
 
 def _argument(b: Builder, n: int) -> Value:
@@ -252,10 +256,10 @@ def _shifted(b: Builder, base: Value, by: Value) -> Value:
 
 def _constant(b: Builder, type: str, value: str) -> Value:
     """The address of a number in the module."""
-    known = b.functions
+    constants = b.functions
     key = f"{type} {value}"
-    name = f"@iverson_number_{list(known).index(key) if key in known else len(known)}"
-    known.setdefault(key, f"{name} = private unnamed_addr constant {type} {value}, align 8")
+    name = f"@iverson_number_{list(constants).index(key) if key in constants else len(constants)}"
+    constants.setdefault(key, f"{name} = private unnamed_addr constant {type} {value}, align 8")
     return Value(b, name, PTR)
 
 

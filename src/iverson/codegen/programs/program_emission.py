@@ -77,7 +77,7 @@ FURTHER = 5
 
 @dataclass(frozen=True)
 class Layout:
-    """What is in the arguments: buffers given as objects, constants, and routines; and what the nests may
+    """Contents of the arguments: buffers given as objects, constants, and routines; and faults that nests may
     report.
 
     nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
@@ -92,7 +92,7 @@ class Layout:
 
     @property
     def places(self) -> int:
-        """How many places the record of faults has."""
+        """Number of places in the record of faults."""
         return sum(len(plan.reported) for _, plan, _ in self.nests.values())
 
     @property
@@ -105,7 +105,7 @@ class Layout:
 
     @property
     def shared_out(self) -> bool:
-        """Whether threads take part."""
+        """True if threads take part."""
         phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases)
         return self.shared_products or any(map(is_shared_out, phases))
 
@@ -122,27 +122,29 @@ def layout(program: Program) -> Layout:
     plans = [plan_of(k, careful=True) for k in kernels.values()]
     starts = accumulate((len(p.reported) for p in plans), initial=0)
     nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
-    shared = any(isinstance(s, Product) and product_emission.is_shared_out(s) for s in walk(program.steps))
+    shared_products = any(
+        isinstance(s, Product) and product_emission.is_shared_out(s) for s in walk(program.steps)
+    )
     objects = *program.of("in", "inout"), *program.of("out")
-    return Layout(objects, program.of("const"), tuple(routines), nests, shared)
+    return Layout(objects, program.of("const"), tuple(routines), nests, shared_products)
 
 
 def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
     """The LLVM module of a verified and planned program."""
-    shared = Builder(has_fma=target.has_fma, has_half=target.has_half)
-    works = Works("iverson_nest", target, shared)
-    made = _Emitter(program, arena, known, works, shared.nested())
-    run, called = made.function(), _called(shared.nested())
-    return module_text(shared, [*works.texts, *made.texts, run, called], ATTRIBUTES)
+    module_builder = Builder(has_fma=target.has_fma, has_half=target.has_half)
+    works = Works("iverson_nest", target, module_builder)
+    emitter = _Emitter(program, arena, known, works, module_builder.nested())
+    run, entry_text = emitter.function(), _called(module_builder.nested())
+    return module_text(module_builder, [*works.texts, *emitter.texts, run, entry_text], ATTRIBUTES)
 
 
 def _called(b: Builder) -> str:
-    """What Python calls."""
+    """Text of the function that Python calls."""
     words = [b.load(b.emit(f"getelementptr ptr, ptr %items, i64 {k}", PTR), PTR, 8) for k in range(3)]
     block = b.call("PyLong_AsVoidPtr", PTR, (words[0],), pure=False)
     state = b.call("PyEval_SaveThread", PTR, (), pure=False)
-    given = ", ".join(f"ptr {w.ref}" for w in (block, *words[1:]))
-    ended = b.emit(f"call i64 @{_RUN}({given})", I64, pure=False)
+    arguments = ", ".join(f"ptr {w.ref}" for w in (block, *words[1:]))
+    ended = b.emit(f"call i64 @{_RUN}({arguments})", I64, pure=False)
     b.declarations["PyEval_RestoreThread"] = "declare void @PyEval_RestoreThread(ptr)"
     b.do(f"call void @PyEval_RestoreThread(ptr {state.ref})")
     with b.leaving(ended.eq(_RAISED), "ptr null"):
@@ -152,9 +154,9 @@ def _called(b: Builder) -> str:
 
 
 def is_shared_out(phase: Stmt) -> bool:
-    """Whether threads share a phase: it is long, and no two of its iterations write one entry."""
-    several = isinstance(phase, Loop) and phase.mark == "parallel" and iterations(phase, {}) > 1
-    return several and not shared(phase) and is_worth_threads(phase, cost(phase, {}))
+    """True if threads share a phase: it is long, and no two of its iterations write one entry."""
+    is_parallel = isinstance(phase, Loop) and phase.mark == "parallel" and iterations(phase, {}) > 1
+    return is_parallel and not shared(phase) and is_worth_threads(phase, cost(phase, {}))
 
 
 class _Emitter:
@@ -200,17 +202,19 @@ class _Emitter:
         b, at = self.b, {x: self.at[x] for x in moving(steps)}
         inner = _Emitter(self.program, self.places, self.known, self.works, b.nested(), self.texts)
         inner.begin(steps)
-        for given, kept, type in ((self.swapped, inner.swapped, PTR), (at, inner.at, I64)):
-            for x in given:
+        for outer_values, inner_values, type in ((self.swapped, inner.swapped, PTR), (at, inner.at, I64)):
+            for x in outer_values:
                 n = len(inner.swapped) + len(inner.at)
-                kept[x] = inner.b.load(inner.b.emit(f"getelementptr i64, ptr %own, i64 {n}", PTR), type, 8)
+                inner_values[x] = inner.b.load(
+                    inner.b.emit(f"getelementptr i64, ptr %own, i64 {n}", PTR), type, 8
+                )
         inner.swapped = {x: inner.b.slot_at(v, PTR) for x, v in inner.swapped.items()}
         inner.block(steps)
         inner.b.do("ret i64 0")
         name = f"iverson_part_{len(self.texts)}"
         self.texts.append(function_text(inner.b, name, I64, "ptr %arguments, ptr %own"))
-        own = self.packed([*self.swapped.values(), *at.values()])
-        ended = b.emit(f"call i64 @{name}(ptr %arguments, ptr {own.ref})", I64, pure=False)
+        packed_values = self.packed([*self.swapped.values(), *at.values()])
+        ended = b.emit(f"call i64 @{name}(ptr %arguments, ptr {packed_values.ref})", I64, pure=False)
         b.wrote()
         with b.leaving(ended.ne(0), f"i64 {ended.ref}"):
             pass
@@ -220,23 +224,23 @@ class _Emitter:
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Read those of the arguments that steps ask for."""
-        b, used = self.b, {x.name for x in uses(steps)}
+        b, names = self.b, {x.name for x in uses(steps)}
         self.bases: dict[str, Value] = {}
         for n, x in enumerate((*self.known.objects, *self.known.constants)):
-            if x.name in used:
+            if x.name in names:
                 place = self.argument(n)
                 if n < len(self.known.objects):
                     place = b.load(
                         b.emit(f"getelementptr i8, ptr {place.ref}, i64 {data_offset()}", PTR), PTR, 8
                     )
                 self.bases[x.name] = place
-        more = [self.argument(self.known.arena + k) for k in range(FURTHER + len(self.known.routines))]
-        self.arena, self.faults, self.team, self.run, threads = more[:FURTHER]
+        further = [self.argument(self.known.arena + k) for k in range(FURTHER + len(self.known.routines))]
+        self.arena, self.faults, self.team, self.run, threads = further[:FURTHER]
         self.products = product_emission.Products(
             b,
-            dict(zip(self.known.routines, more[FURTHER:], strict=True)),
+            dict(zip(self.known.routines, further[FURTHER:], strict=True)),
             self.pointer,
-            lambda function, given, total: self.run_shares(function, self.packed(given), total),
+            lambda function, arguments, total: self.run_shares(function, self.packed(arguments), total),
             b.cast("ptrtoint", threads, I64),
             self.texts,
         )
@@ -245,12 +249,12 @@ class _Emitter:
         """Copy the addresses of the arrays from the tuples that hold them."""
         copy = "llvm.memcpy.inline.p0.p0.i64"
         self.b.declarations[copy] = f"declare void @{copy}(ptr, ptr, i64, i1)"
-        made = sum(x.role == "out" for x in self.known.objects)
-        given = len(self.known.objects) - made
-        for items, start, count in (("%given", 0, given), ("%made", given, made)):
+        output_count = sum(x.role == "out" for x in self.known.objects)
+        input_count = len(self.known.objects) - output_count
+        for items, start, count in (("%given", 0, input_count), ("%made", input_count, output_count)):
             to = self.b.emit(f"getelementptr i64, ptr %arguments, i64 {start}", PTR)
-            held = self.b.emit(f"getelementptr i8, ptr {items}, i64 {items_offset()}", PTR)
-            self.b.do(f"call void @{copy}(ptr {to.ref}, ptr {held.ref}, i64 {8 * count}, i1 false)")
+            addresses = self.b.emit(f"getelementptr i8, ptr {items}, i64 {items_offset()}", PTR)
+            self.b.do(f"call void @{copy}(ptr {to.ref}, ptr {addresses.ref}, i64 {8 * count}, i1 false)")
 
     def return_unless_dense(self, objects: list[Value]) -> None:
         """Ends the program where the entries of an array are not in C order, or not aligned."""
@@ -278,17 +282,17 @@ class _Emitter:
         return self.b.emit(f"getelementptr i8, ptr {base.ref}, i64 {amount}", PTR)
 
     def pointer(self, v: View) -> Value:
-        """Where a view begins; somewhere that may be read if it has no entries."""
+        """Address of a view's first entry; of any memory that may be read if the view has no entries."""
         if 0 in v.shape:
             return self.arena
-        each = v.buffer.dtype.itemsize
-        place = self._shifted(self._base(v.buffer), v.offset * each)
+        itemsize = v.buffer.dtype.itemsize
+        place = self._shifted(self._base(v.buffer), v.offset * itemsize)
         for var, by in v.moves:
-            place = self._shifted(place, self.at[var] * (by * each))
+            place = self._shifted(place, self.at[var] * (by * itemsize))
         return place
 
     def scalar(self, v: View) -> Value:
-        """Whether a view's one entry is not 0."""
+        """Condition that a view's one entry is not 0."""
         type = in_memory(as_type(v.buffer.dtype))
         value = self.b.emit(
             f"load {type}, ptr {self.pointer(v).ref}, align {type.bits // 8}", type, pure=False
@@ -320,13 +324,13 @@ class _Emitter:
         pointers = {x.name: self.pointer(v) for x, v in zip(kernel.arguments, s.views, strict=True)}
         for k, phase in enumerate(kernel.phases):
             total = iterations(phase, {})
-            given = [*(pointers[x.name] for x in arguments_of(kernel, k)), faults]
+            operands = [*(pointers[x.name] for x in arguments_of(kernel, k)), faults]
             if is_shared_out(phase):
                 share = self.works.share(kernel, k, plan)
-                self.run_shares(share, self.packed(given), b.const(total, I64))
+                self.run_shares(share, self.packed(operands), b.const(total, I64))
             else:
                 work = self.works.function(kernel, k, plan)
-                arguments = ", ".join(f"ptr {p.ref}" for p in given)
+                arguments = ", ".join(f"ptr {p.ref}" for p in operands)
                 b.do(f"call void @{work}(i64 0, i64 {total}, {arguments})")
             b.wrote()
         if plan.reported:
@@ -337,11 +341,11 @@ class _Emitter:
         arguments = f"ptr {self.team.ref}, ptr @{function}, ptr {block.ref}, i64 {total.ref}"
         self.b.do(f"call void {self.run.ref}({arguments})")
 
-    def packed(self, given: list[Value]) -> Value:
+    def packed(self, arguments: list[Value]) -> Value:
         """A block of arguments on the stack."""
         b = self.b
-        block = b.slot(PTR, len(given))
-        for n, p in enumerate(given):
+        block = b.slot(PTR, len(arguments))
+        for n, p in enumerate(arguments):
             b.store(self._shifted(block, 8 * n), p, 8)
         return block
 
@@ -366,9 +370,9 @@ class _Emitter:
     def repeat(self, s: Repeat) -> None:
         """before: head: i < trips and when -> inside; inside: body, exchanges; -> head with i + 1."""
         b = self.b
-        asked = self.asking() if s.trips is None or s.trips > _OFTEN else None
+        last_time = self.asking() if s.trips is None or s.trips > _OFTEN else None
         before, head, test = b.fresh("before"), b.fresh("head"), b.fresh("test")
-        inside, done = b.fresh("inside"), b.fresh("done")
+        inside, after = b.fresh("inside"), b.fresh("done")
         b.br(before)
         b.start(before)
         b.br(head)
@@ -377,12 +381,12 @@ class _Emitter:
         if s.trips is None:
             b.br(test)
         else:
-            b.br_if(i < s.trips, test, done)
+            b.br_if(i < s.trips, test, after)
         b.start(test)
         if s.when is None:
             b.br(inside)
         else:
-            b.br_if(self.scalar(s.when), inside, done)
+            b.br_if(self.scalar(s.when), inside, after)
         b.start(inside)
         self.at[s.var] = i
         self.block(s.body)
@@ -390,18 +394,18 @@ class _Emitter:
             first, second = (b.get(self.swapped[z.name], PTR) for z in (x, y))
             b.put(self.swapped[x.name], second)
             b.put(self.swapped[y.name], first)
-        if asked is not None:
-            self.ask(asked, i)
+        if last_time is not None:
+            self.ask(last_time, i)
         b.br(f"{head}.latch")
         b.start(f"{head}.latch")
         b.do(f"%{head}.next = add nsw i64 {i.ref}, 1")
         b.br(head)
-        b.start(done)
+        b.start(after)
 
     # --- signals ----------------------------------------------------------------------------------
 
     def asking(self) -> Value:
-        """Where the time stands at which a loop asked Python for signals last."""
+        """Address of the time at which a loop last asked Python for signals."""
         slot = self.b.slot(I64)
         self.b.put(slot, self._time())
         return slot
@@ -412,22 +416,22 @@ class _Emitter:
         This needs the GIL, which another thread may hold for milliseconds: so the clock is looked at first.
         """
         b = self.b
-        look, old, done = b.fresh("look"), b.fresh("old"), b.fresh("asked")
-        b.br_if((i & (_OFTEN - 1)).eq(_OFTEN - 1), look, done)
+        look, old, after = b.fresh("look"), b.fresh("old"), b.fresh("asked")
+        b.br_if((i & (_OFTEN - 1)).eq(_OFTEN - 1), look, after)
         b.start(look)
         now = self._time()
-        b.br_if((now - b.get(last, I64)) > _CYCLES, old, done)
+        b.br_if((now - b.get(last, I64)) > _CYCLES, old, after)
         b.start(old)
         b.put(last, now)
-        held = b.call("PyGILState_Ensure", I32, (), pure=False)
+        gil_state = b.call("PyGILState_Ensure", I32, (), pure=False)
         raised = b.call("PyErr_CheckSignals", I32, (), pure=False)
         b.declarations["PyGILState_Release"] = "declare void @PyGILState_Release(i32)"
-        b.do(f"call void @PyGILState_Release(i32 {held.ref})")
-        left = b.fresh("left")
-        b.br_if(raised.ne(0), left, done)
-        b.start(left)
+        b.do(f"call void @PyGILState_Release(i32 {gil_state.ref})")
+        leave = b.fresh("left")
+        b.br_if(raised.ne(0), leave, after)
+        b.start(leave)
         b.do(f"ret i64 {_RAISED}")
-        b.start(done)
+        b.start(after)
 
     def _time(self) -> Value:
         return self.b.call("llvm.readcyclecounter", I64, (), pure=False)

@@ -18,57 +18,64 @@ from iverson.codegen.schedule.loop_fusion import fresh
 
 
 def by_rows(program: Program) -> Program:
-    """The program with such nests as one, and what only one of them touches by rows held by rows."""
+    """The program with nests over the same rows fused, and temporaries of only one nest held by rows."""
     steps = _block(program.steps)
-    used = uses(steps)
-    steps = _held(steps, {b for b in program.of("temp") if used[b] == 1})
-    left = uses(steps)
-    return replace(program, steps=steps, buffers=tuple(b for b in program.buffers if left[b] or not used[b]))
+    use_counts = uses(steps)
+    steps = _held(steps, {b for b in program.of("temp") if use_counts[b] == 1})
+    final_counts = uses(steps)
+    return replace(
+        program,
+        steps=steps,
+        buffers=tuple(b for b in program.buffers if final_counts[b] or not use_counts[b]),
+    )
 
 
-def _held(steps: tuple[Step, ...], own: set[Buffer]) -> tuple[Step, ...]:
-    """own : temporaries that one step touches."""
-    found: list[Step] = []
+def _held(steps: tuple[Step, ...], private: set[Buffer]) -> tuple[Step, ...]:
+    """The steps with private outputs held by rows, where each row is used by its own iteration.
+
+    private : temporaries that one step touches.
+    """
+    new_steps: list[Step] = []
     for s in steps:
         if isinstance(s, Repeat):
-            s = replace(s, body=_held(s.body, own))
+            s = replace(s, body=_held(s.body, private))
         elif isinstance(s, Branch):
-            s = replace(s, then=_held(s.then, own), other=_held(s.other, own))
+            s = replace(s, then=_held(s.then, private), other=_held(s.other, private))
         elif isinstance(s, Nest):
             views = dict(zip(s.kernel.buffers, s.views, strict=True))
-            names = {b.name for b, v in views.items() if b.role == "out" and v.buffer in own and v.whole}
+            names = {b.name for b, v in views.items() if b.role == "out" and v.buffer in private and v.whole}
             kernel = row_tiling.with_rows(s.kernel, names)
-            kept = {b.name for b in kernel.arguments}
-            s = Nest(kernel, tuple(v for b, v in views.items() if b.name in kept))
-        found.append(s)
-    return tuple(found)
+            argument_names = {b.name for b in kernel.arguments}
+            s = Nest(kernel, tuple(v for b, v in views.items() if b.name in argument_names))
+        new_steps.append(s)
+    return tuple(new_steps)
 
 
 def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    found: list[Step] = []
+    new_steps: list[Step] = []
     run: Nest | None = None  # the nests before as one, its phases apart
 
     def end() -> None:
         if run is not None:
-            found.append(
+            new_steps.append(
                 Nest(replace(run.kernel, phases=tuple(row_tiling.by_rows(run.kernel.phases))), run.views)
             )
 
     for s in steps:
-        both = _joined(run, s) if run is not None and isinstance(s, Nest) else None
-        if both is None:
+        joint = _joined(run, s) if run is not None and isinstance(s, Nest) else None
+        if joint is None:
             end()
         if isinstance(s, Nest):
-            run = s if both is None else both
+            run = s if joint is None else joint
             continue
         run = None
         if isinstance(s, Repeat):
             s = replace(s, body=_block(s.body))
         elif isinstance(s, Branch):
             s = replace(s, then=_block(s.then), other=_block(s.other))
-        found.append(s)
+        new_steps.append(s)
     end()
-    return tuple(found)
+    return tuple(new_steps)
 
 
 def _joined(first: Nest, second: Nest) -> Nest | None:
@@ -82,24 +89,24 @@ def _joined(first: Nest, second: Nest) -> Nest | None:
     if _reports(first.kernel) or _reports(second.kernel):
         return None
     names = dict(zip(first.views, first.kernel.buffers, strict=True))
-    taken = {b.name for b in first.kernel.buffers}
-    own: dict[str, str] = {}
+    names_in_use = {b.name for b in first.kernel.buffers}
+    new_names: dict[str, str] = {}
     for b, v in zip(second.kernel.buffers, second.views, strict=True):
         before = names.get(v)
         if before is None:
-            before = replace(b, name=fresh(b.name, taken))
+            before = replace(b, name=fresh(b.name, names_in_use))
         elif before.role not in (b.role, "out"):
             before = replace(before, role="inout")
-        names[v], own[b.name] = before, before.name
-    made = {b.name: b for b in names.values()}
-    of_second = {n: made[name] for n, name in own.items()}
-    *given, last = phases
-    given = [*(with_buffers(p, made) for p in given), with_buffers(last, of_second)]
-    if len(row_tiling.by_rows(given)) > 1:
+        names[v], new_names[b.name] = before, before.name
+    buffers = {b.name: b for b in names.values()}
+    of_second = {n: buffers[name] for n, name in new_names.items()}
+    *earlier, last = phases
+    earlier = [*(with_buffers(p, buffers) for p in earlier), with_buffers(last, of_second)]
+    if len(row_tiling.by_rows(earlier)) > 1:
         return None
-    joined = Kernel(first.kernel.name, tuple(made.values()), tuple(given))
-    joined.once["reports"] = False
-    return Nest(joined, tuple(names))
+    kernel = Kernel(first.kernel.name, tuple(buffers.values()), tuple(earlier))
+    kernel.once["reports"] = False
+    return Nest(kernel, tuple(names))
 
 
 def _reports(kernel: Kernel) -> bool:
@@ -109,13 +116,13 @@ def _reports(kernel: Kernel) -> bool:
 
 
 def _overlap(first: Nest, second: Nest) -> bool:
-    """Whether a buffer that one of them writes is seen in two ways."""
+    """True if one of two nests writes a buffer that they see through different views."""
     views: dict[Buffer, set[View]] = {}
     for v in (*first.views, *second.views):
         views.setdefault(v.buffer, set()).add(v)
-    written = {v.buffer for s in (first, second) for v in reads_and_writes(s)[1]}
+    written_buffers = {v.buffer for s in (first, second) for v in reads_and_writes(s)[1]}
     twice = any(len(set(s.views)) < len(s.views) for s in (first, second))
-    return twice or any(len(views[b]) > 1 for b in written)
+    return twice or any(len(views[b]) > 1 for b in written_buffers)
 
 
 __all__ = ["by_rows"]

@@ -46,7 +46,7 @@ def variables(of: Sequence[Axis]) -> tuple[Expr, ...]:
 
 
 def as_buffer(name: str, v: View) -> Buffer:
-    """How a kernel sees a view."""
+    """Buffer of a kernel for a view."""
     return Buffer(name, v.buffer.dtype, v.shape, "in", None if v.contiguous else v.strides)
 
 
@@ -55,15 +55,15 @@ def nest(name: str, phases: Sequence[Stmt], views: Mapping[str, View], fresh: Se
 
     fresh : those that the phases write before they read them, as far as they are read.
     """
-    written: dict[str, Buffer] = {}
-    used: dict[str, Buffer] = {}
+    outputs: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = {}
     for s in statements(tuple(phases)):
         if isinstance(s, Store):
-            written[s.buffer.name] = used[s.buffer.name] = s.buffer
+            outputs[s.buffer.name] = buffers[s.buffer.name] = s.buffer
         for e in expressions(s):
-            used |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
-    roles = {n: "in" if n not in written else "out" if n in fresh else "inout" for n in used}
-    final = {n: replace(b, role=roles[n]) for n, b in used.items()}
+            buffers |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
+    roles = {n: "in" if n not in outputs else "out" if n in fresh else "inout" for n in buffers}
+    final = {n: replace(b, role=roles[n]) for n, b in buffers.items()}
     kernel = Kernel(name, tuple(final.values()), tuple(with_buffers(p, final) for p in phases))
     return Nest(kernel, tuple(views[n] for n in final))
 
@@ -95,14 +95,14 @@ def product(
 
     Raises ArgumentError (in `verify`) where the strides are not for BLAS and a nest cannot say it.
     """
-    found = Product(out, left, right, alpha, beta)
+    step = Product(out, left, right, alpha, beta)
     along = right.strides[-1] == 1 and out.shape[-1] >= COLUMNS
     small = max(*left.shape[-2:], out.shape[-1]) <= (OWN_ALONG if along else OWN)
     small |= left.shape[-1] == 1  # one multiplication an entry: BLAS would copy the factors first
     plain = alpha == 1 and beta in (0, 1) and out.buffer.dtype.kind in "fc"
-    if plain and (small or blas_calls.call(found) is None):
+    if plain and (small or blas_calls.call(step) is None):
         return multiplied(out, left, right, fresh=beta == 0)
-    return found
+    return step
 
 
 def turned(s: Step, temp: Callable[[DType, tuple[int, ...]], View]) -> tuple[Step, ...]:
@@ -113,45 +113,45 @@ def turned(s: Step, temp: Callable[[DType, tuple[int, ...]], View]) -> tuple[Ste
     """
     if not isinstance(s, Product):
         return (s,)
-    found = blas_calls.call(s)
-    if found is None or found.letters != ("T", "N") or prod(found.out.shape[:-2]) > 1:
+    call = blas_calls.call(s)
+    if call is None or call.letters != ("T", "N") or prod(call.out.shape[:-2]) > 1:
         return (s,)
-    columns, rows, inner = found.sizes
-    often = rows >= OFTEN * found.first.buffer.dtype.itemsize
+    columns, rows, inner = call.sizes
+    often = rows >= OFTEN * call.first.buffer.dtype.itemsize
     if not often or min(columns, inner) < 2 or columns * rows * inner > SMALL_PRODUCT:
         return (s,)
-    copied = temp(found.first.buffer.dtype, found.first.shape)
-    is_right = found.first == s.right
+    copied = temp(call.first.buffer.dtype, call.first.shape)
+    is_right = call.first == s.right
     product = replace(s, right=copied) if is_right else replace(s, left=copied.transposed)
-    return copy(copied.transposed, found.first.transposed), product
+    return copy(copied.transposed, call.first.transposed), product
 
 
 def multiplied(out: View, left: View, right: View, *, fresh: bool = True) -> Nest:
     """``out = left @ right``, or ``out += left @ right``, as a nest; those that are alike are one kernel."""
     key = _as_passed(out), _as_passed(left), _as_passed(right), fresh
-    made = _products.get(key)
-    if made is None:
+    step = _products.get(key)
+    if step is None:
         if len(_products) >= _KEPT:
             _products.clear()
-        made = _products[key] = _multiplied(out, left, right, fresh)
-    names = [b.name for b in made.kernel.buffers]
+        step = _products[key] = _multiplied(out, left, right, fresh)
+    names = [b.name for b in step.kernel.buffers]
     views = {"out": out, "left": left, "right": right}
-    return Nest(made.kernel, tuple(views[n] for n in names))
+    return Nest(step.kernel, tuple(views[n] for n in names))
 
 
 _products: dict[object, Nest] = {}
 _KEPT = 1024
 
 
-def _multiplied(out: View, left: View, right: View, fresh: bool) -> Nest:
+def _multiplied(out: View, lhs: View, rhs: View, fresh: bool) -> Nest:
     *batch, row, column = axes(out.shape)
-    inner = Axis("k", Const(0), Const(left.shape[-1]))
+    inner = Axis("k", Const(0), Const(lhs.shape[-1]))
     at = variables(batch)
     value = Apply(
         "multiply",
         (
-            Load(as_buffer("left", left), (*at, Var(row.name), Var("k"))),
-            Load(as_buffer("right", right), (*at, Var("k"), Var(column.name))),
+            Load(as_buffer("left", lhs), (*at, Var(row.name), Var("k"))),
+            Load(as_buffer("right", rhs), (*at, Var("k"), Var(column.name))),
         ),
         out.buffer.dtype,
     )
@@ -163,12 +163,12 @@ def _multiplied(out: View, left: View, right: View, fresh: bool) -> Nest:
         combine="sum",
         fresh=fresh,
     )
-    views = {"out": out, "left": left, "right": right}
+    views = {"out": out, "left": lhs, "right": rhs}
     return nest("product", boxed(task), views, ("out",) if fresh else ())
 
 
 def _as_passed(v: View) -> tuple[object, ...]:
-    """What a kernel depends on of a view."""
+    """Facts of a view that a kernel depends on."""
     return v.buffer.dtype, v.shape, None if v.contiguous else v.strides
 
 

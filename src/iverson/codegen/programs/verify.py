@@ -28,7 +28,7 @@ from iverson.expr.nodes import DType
 
 @dataclass
 class _Scope:
-    """What is known at a step: how often each loop around runs, and which buffers hold something."""
+    """Facts known at a step: the iterations of each loop around it, and the buffers that hold values."""
 
     trips: dict[str, int | None] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
@@ -62,9 +62,9 @@ class _Verifier:
             self.require(dtypes.is_compiled(b.dtype), b.name, b.dtype.name, "a number's dtype")
             constant = len(extents(b)) == len(b.shape) and b.strides is None
             self.require(constant, b.name, f"shape {b.shape}", "constant extents in C order")
-        held = {b.name: (extents(b), b.dtype) for b in self.program.of("const")}
-        given = {name: (a.shape, a.dtype) for name, a in self.program.constants.items()}
-        self.require(held == given, "constants", str(given), str(held))
+        expected = {b.name: (extents(b), b.dtype) for b in self.program.of("const")}
+        actual = {name: (a.shape, a.dtype) for name, a in self.program.constants.items()}
+        self.require(expected == actual, "constants", str(actual), str(expected))
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -74,16 +74,16 @@ class _Verifier:
                 self.repeat(s, scope)
             elif isinstance(s, Branch):
                 self.scalar(s.condition, scope)
-                one, other = (_Scope(scope.trips, set(scope.written)) for _ in range(2))
-                self.block(s.then, one)
-                self.block(s.other, other)
-                scope.written |= one.written & other.written
+                then_scope, other_scope = (_Scope(scope.trips, set(scope.written)) for _ in range(2))
+                self.block(s.then, then_scope)
+                self.block(s.other, other_scope)
+                scope.written |= then_scope.written & other_scope.written
             else:
                 self.leaf(s, scope)
 
     def repeat(self, s: Repeat, scope: _Scope) -> None:
-        taken = {*scope.trips, *(b.name for b in self.known)}
-        self.require(s.var not in taken, s.var, "a name in use", "a fresh one")
+        names_in_use = {*scope.trips, *(b.name for b in self.known)}
+        self.require(s.var not in names_in_use, s.var, "a name in use", "a fresh one")
         ends = s.trips is not None or s.when is not None
         self.require(ends and (s.trips or 0) >= 0, s.var, f"{s.trips} iterations", "a loop that ends")
         if s.when is not None:
@@ -124,8 +124,8 @@ class _Verifier:
         if "verified" not in kernel.once:
             kernel.once["verified"] = verify_kernel(kernel) is kernel
         self.require(not kernel.sizes, kernel.name, f"sizes {kernel.sizes}", "constant extents")
-        own = [b.name for b in kernel.buffers if b.role == "temp"]
-        self.require(not own, kernel.name, f"temps {own}", "views")
+        temps = [b.name for b in kernel.buffers if b.role == "temp"]
+        self.require(not temps, kernel.name, f"temps {temps}", "views")
         count = len(s.views) == len(kernel.arguments)
         self.require(count, kernel.name, f"{len(s.views)} views", str(len(kernel.arguments)))
         for b, v in zip(kernel.arguments, s.views, strict=True):
@@ -139,8 +139,10 @@ class _Verifier:
         views = (s.out, s.left, s.right)
         name = s.out.buffer.name
         kinds = {v.buffer.dtype.name for v in views}
-        known = len(kinds) == 1 and kinds <= set(blas_calls.LETTERS)
-        self.require(known, name, f"a product of {sorted(kinds)}", f"one of {list(blas_calls.LETTERS)}")
+        is_supported = len(kinds) == 1 and kinds <= set(blas_calls.LETTERS)
+        self.require(
+            is_supported, name, f"a product of {sorted(kinds)}", f"one of {list(blas_calls.LETTERS)}"
+        )
         ranks = {len(v.shape) for v in views}
         self.require(len(ranks) == 1 and min(ranks) >= 2, name, f"ranks {ranks}", "one, of at least 2")
         (m, k), (k2, n) = s.left.shape[-2:], s.right.shape[-2:]
@@ -189,7 +191,7 @@ class _Verifier:
 
 
 def _overlap(a: View, b: View) -> bool:
-    """Whether two views of a step may touch one entry."""
+    """True if two views of a step may touch one entry."""
     if a.buffer != b.buffer or 0 in a.shape or 0 in b.shape:
         return False
     if sorted(a.moves) != sorted(b.moves):

@@ -14,7 +14,7 @@ import numpy as np
 
 @functools.cache
 def data_offset() -> int:
-    """How many bytes into a NumPy array's object its data pointer is."""
+    """Offset in bytes of the data pointer in a NumPy array's object."""
     probe = np.empty(1)
     words = (ctypes.c_int64 * 8).from_address(id(probe))
     return 8 * list(words).index(probe.ctypes.data)
@@ -22,23 +22,23 @@ def data_offset() -> int:
 
 @functools.cache
 def flags_offset() -> int:
-    """How many bytes into a NumPy array's object its flags are."""
+    """Offset in bytes of the flags in a NumPy array's object."""
     probes = np.empty((2, 2)), np.empty((2, 2))[:, ::2], np.empty((2, 2)).T
     words = [list((ctypes.c_int32 * 20).from_address(id(x))) for x in probes]
-    wanted = [x.flags.num for x in probes]
-    return 4 * next(k for k in range(20) if [w[k] for w in words] == wanted)
+    flags = [x.flags.num for x in probes]
+    return 4 * next(k for k in range(20) if [w[k] for w in words] == flags)
 
 
 @functools.cache
 def items_offset() -> int:
-    """How many bytes into a tuple's object the addresses of its items are."""
+    """Offset in bytes of the items' addresses in a tuple's object."""
     probe = object(), object()
     words = (ctypes.c_int64 * (tuple.__basicsize__ // 8 + 2)).from_address(id(probe))
     return 8 * list(words).index(id(probe[0]))
 
 
 def address(array: np.ndarray[Any, Any]) -> int:
-    """Where the entries of an array begin."""
+    """Address of the first entry of an array."""
     return _word(id(array) + data_offset()).value
 
 

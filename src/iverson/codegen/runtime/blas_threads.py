@@ -48,19 +48,21 @@ class OneThread:
 
 
 def one_thread(module: Any) -> OneThread | None:
-    """How an OpenBLAS that a module is linked with is told; None where it is another BLAS."""
+    """Context in which a module's OpenBLAS runs on one thread; None if the module has another BLAS."""
     try:
         library = ctypes.PyDLL(module.__file__)
     except OSError:
         return None
     for prefix in ("scipy_openblas", "openblas"):
         for suffix in ("", "64_"):
-            get, put = (getattr(library, f"{prefix}_{x}_num_threads{suffix}", None) for x in ("get", "set"))
-            if get is not None and put is not None:
-                made = OneThread(get, put)
+            get_threads, set_threads = (
+                getattr(library, f"{prefix}_{x}_num_threads{suffix}", None) for x in ("get", "set")
+            )
+            if get_threads is not None and set_threads is not None:
+                context = OneThread(get_threads, set_threads)
                 if hasattr(os, "register_at_fork"):
-                    os.register_at_fork(after_in_child=made.forget)
-                return made
+                    os.register_at_fork(after_in_child=context.forget)
+                return context
     return None
 
 

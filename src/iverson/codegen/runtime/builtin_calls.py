@@ -24,8 +24,8 @@ def builtin(address: int) -> Callable[..., Any]:
     """The code at an address, ``PyObject *f(PyObject *self, PyObject *const *items, Py_ssize_t count)``."""
     method = _Method(b"program", address, _FASTCALL, None)
     # As its own `self`, the definition lives as long as the function.
-    made: Callable[..., Any] = _new(ctypes.byref(method), method, None)
-    return made
+    function: Callable[..., Any] = _new(ctypes.byref(method), method, None)
+    return function
 
 
 _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)(

@@ -45,7 +45,7 @@ _STARTED = time.time_ns()
 
 
 def folder() -> Path | None:
-    """Where kernels are kept on disk, or None if they are not."""
+    """Folder of the kernels on disk; None if none are stored."""
     setting = os.environ.get("IVERSON_CACHE", "")
     if setting.lower() in ("off", "0", "no", "none"):
         return None
@@ -93,7 +93,7 @@ def _source() -> tuple[str, int]:
     """The names, sizes and times of the package's files, as a digest (reading them all takes longer than
     loading a kernel), and the last of these times."""
     last = 0
-    found: list[str] = []
+    lines: list[str] = []
     folders = [PACKAGE_FOLDER]
     for folder in folders:
         with os.scandir(folder) as entries:
@@ -103,8 +103,8 @@ def _source() -> tuple[str, int]:
                 elif e.name.endswith(".py"):
                     facts = e.stat()
                     last = max(last, facts.st_mtime_ns)
-                    found.append(f"{e.path} {facts.st_size} {facts.st_mtime_ns}")
-    return hashlib.sha256("\n".join(found).encode()).hexdigest(), last
+                    lines.append(f"{e.path} {facts.st_size} {facts.st_mtime_ns}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest(), last
 
 
 def read(key: str) -> bytes | None:
@@ -127,18 +127,18 @@ def read(key: str) -> bytes | None:
 
 
 def _content(where: Path, name: str) -> bytes | None:
-    """What a file of a folder holds, marked as used; None if that is no regular file, or if it or the folder
+    """Content of a file, which is marked as used; None if that is no regular file, or if it or the folder
     are not this user's alone."""
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         parent = None
         if os.open in os.supports_dir_fd:
             parent = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
-            opened.callback(os.close, parent)
+            stack.callback(os.close, parent)
             if not _is_ours(os.fstat(parent)):
                 return None
         path = where / name
         descriptor = os.open(path if parent is None else name, _READING, dir_fd=parent)
-        opened.callback(os.close, descriptor)
+        stack.callback(os.close, descriptor)
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1 or not _is_ours(facts):
             return None
@@ -151,7 +151,7 @@ def _content(where: Path, name: str) -> bytes | None:
 
 
 def _is_ours(facts: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, and others cannot write to it.
+    """True if a file or folder is this user's, and others cannot write to it.
 
     The group may write to a folder: with a group for each user that is how folders are made. It could put
     nothing there that is this user's own.
@@ -190,7 +190,7 @@ def write(key: str, code: bytes) -> None:
 
 
 def usage(where: Path) -> tuple[int, int]:
-    """How many kernels a folder has, and how many bytes they take."""
+    """Number of kernels in a folder, and the bytes that they take."""
     sizes = [size for _, size, _ in _kept(where)]
     return len(sizes), sum(sizes)
 
@@ -203,14 +203,14 @@ def clear(where: Path) -> None:
 
 
 def _kept(where: Path) -> list[tuple[float, int, Path]]:
-    """When each kernel was last used, its size and its file: other files in the folder are not ours."""
-    found = []
+    """Time of last use, size and file of each kernel: other files in the folder are not ours."""
+    kernels = []
     for path in where.iterdir() if where.is_dir() else ():
         if path.suffix == ".o" and _KEY.fullmatch(path.stem):
             with contextlib.suppress(OSError):
                 facts = path.lstat()
-                found.append((facts.st_mtime, facts.st_size, path))
-    return found
+                kernels.append((facts.st_mtime, facts.st_size, path))
+    return kernels
 
 
 def _prune(where: Path) -> None:

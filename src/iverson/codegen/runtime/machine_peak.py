@@ -44,9 +44,9 @@ def peak() -> Peak:
 
 
 def _best(run: Callable[[], object]) -> float:
-    found = []
+    seconds = []
     for _ in range(TRIES):
         start = perf_counter()
         run()
-        found.append(perf_counter() - start)
-    return min(found)
+        seconds.append(perf_counter() - start)
+    return min(seconds)

@@ -40,8 +40,8 @@ class Memory:
     def __init__(self, size: int) -> None:
         self.size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        found = _libc().mmap(None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-        self.address: int | None = None if found in (None, ctypes.c_void_p(-1).value) else found
+        address = _libc().mmap(None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        self.address: int | None = None if address in (None, ctypes.c_void_p(-1).value) else address
 
     def hold(self, code: bytes) -> bool:
         """Put code there, to be run and no more written; whether the system lets us."""
@@ -56,13 +56,13 @@ class Memory:
 
 @functools.cache
 def _libc() -> Any:
-    found = ctypes.CDLL(None)
-    found.mmap.restype = ctypes.c_void_p
+    library = ctypes.CDLL(None)
+    library.mmap.restype = ctypes.c_void_p
     numbers = ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    found.mmap.argtypes = (ctypes.c_void_p, *numbers)
-    found.mprotect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    found.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
-    return found
+    library.mmap.argtypes = (ctypes.c_void_p, *numbers)
+    library.mprotect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    library.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+    return library
 
 
 class _Unknown(Exception):
@@ -109,8 +109,10 @@ class _Object:
         if not self.code.startswith(_HEAD) or self.code[16:20] != _KIND:
             raise _Unknown
         (start,) = struct.unpack_from("<Q", self.code, 40)
-        each, count = struct.unpack_from("<HH", self.code, 58)
-        self.sections = [_Section(*_SECTION.unpack_from(self.code, start + k * each)) for k in range(count)]
+        entry_size, count = struct.unpack_from("<HH", self.code, 58)
+        self.sections = [
+            _Section(*_SECTION.unpack_from(self.code, start + k * entry_size)) for k in range(count)
+        ]
 
     def linked(
         self, names: Iterable[str], resolve: Callable[[str], int | None]
@@ -167,10 +169,10 @@ class _Object:
     @cached_property
     def _table(self) -> _Section:
         """The symbols."""
-        found = [s for s in self.sections if s.type == 2]
-        if len(found) != 1:
+        tables = [s for s in self.sections if s.type == 2]
+        if len(tables) != 1:
             raise _Unknown
-        return found[0]
+        return tables[0]
 
     def _symbol(self, k: int) -> tuple[int, int, int, int, int, int]:
         """(name, what it is, who sees it, its section, its place there, its size)."""
@@ -193,14 +195,14 @@ class _Object:
     def _address(self, k: int, base: int, resolve: Callable[[str], int | None]) -> int:
         if self._symbol(k)[3]:
             return base + self._inside(k)
-        found = resolve(self._name(k))
-        if found is None:
+        address = resolve(self._name(k))
+        if address is None:
             raise _Unknown
-        return found
+        return address
 
     def _found(self, names: Iterable[str], base: int) -> dict[str, int]:
         count = self._table.size // _SYMBOL.size
-        own = {self._name(k): k for k in range(count) if self._symbol(k)[3]}
-        if not own.keys() >= (wanted := set(names)):
+        numbers = {self._name(k): k for k in range(count) if self._symbol(k)[3]}
+        if not numbers.keys() >= (requested := set(names)):
             raise _Unknown
-        return {name: base + self._inside(own[name]) for name in wanted}
+        return {name: base + self._inside(numbers[name]) for name in requested}

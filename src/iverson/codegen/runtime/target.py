@@ -20,7 +20,7 @@ lock = locks.library_lock()
 
 @dataclass(frozen=True)
 class Machine:
-    """What emission needs to know about a processor.
+    """Properties of a processor that emission needs.
 
     vector_bytes : the width of its vector registers.
     has_fma : whether a fused multiply-add is one instruction.
@@ -40,9 +40,9 @@ def host() -> Machine:
     """The machine this process runs on, as LLVM has told some process of the same processor."""
     described = _processor()
     key = described and kernel_cache.key(f"machine {described}")
-    found = kernel_cache.read(key) if key else None
-    if found is not None:
-        return Machine(**json.loads(found))
+    content = kernel_cache.read(key) if key else None
+    if content is not None:
+        return Machine(**json.loads(content))
     machine = _asked()
     if key:
         kernel_cache.write(key, json.dumps(asdict(machine)).encode())
@@ -54,7 +54,7 @@ _VARIES = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial api
 
 
 def _processor() -> str:
-    """What the system says of the processor; nothing where it cannot be read."""
+    """Description of the processor by the system; empty if it cannot be read."""
     try:
         with open("/proc/cpuinfo") as file:
             first = file.read(1 << 14).partition("\n\n")[0]
@@ -65,7 +65,7 @@ def _processor() -> str:
 
 
 def _asked() -> Machine:
-    """As LLVM knows it."""
+    """The machine as LLVM detects it."""
     import llvmlite.binding as llvm
 
     with lock:

@@ -22,7 +22,7 @@ _workers: dict[int, int] = {}  # native thread id -> the processor it was last t
 
 
 def available() -> int:
-    """How many processors this process may use."""
+    """Number of processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -47,11 +47,11 @@ def _make_room() -> None:
     if _current_processor is None:
         return
     here = _current_processor()
-    for worker, left in list(_workers.items()):
-        if left != here:
-            others = os.sched_getaffinity(0) - {here}
+    for worker, avoided in list(_workers.items()):
+        if avoided != here:
+            processors = os.sched_getaffinity(0) - {here}
             with contextlib.suppress(OSError, ValueError):
-                os.sched_setaffinity(worker, others)
+                os.sched_setaffinity(worker, processors)
             _workers[worker] = here
 
 
@@ -100,8 +100,8 @@ def run(function: Function, work: Sequence[Share], threads: int) -> None:
             function(*work[k])
 
     _make_room()
-    others = min(threads, len(work)) - 1
-    waiting: list[Future[None]] = [_executor().submit(take_turns) for _ in range(others)]
+    helpers = min(threads, len(work)) - 1
+    waiting: list[Future[None]] = [_executor().submit(take_turns) for _ in range(helpers)]
     take_turns()
     for future in waiting:
         # One that has not begun has nothing left to do.

@@ -29,9 +29,9 @@ _lock = locks.lock()
 def take(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array that nobody else has until it is given back (or dropped)."""
     with _lock:
-        found = _spare.get((shape, dtype))
-        if found:
-            return found.pop()
+        arrays = _spare.get((shape, dtype))
+        if arrays:
+            return arrays.pop()
     return np.empty(shape, dtype)
 
 

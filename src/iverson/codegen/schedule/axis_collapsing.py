@@ -29,22 +29,22 @@ def flattened(task: Task) -> Task:
         return task
     if [i.name for i in task.write if isinstance(i, Var)] != [a.name for a in task.axes]:
         return task
-    while (found := _pair(task)) is not None:
-        task = _joined(task, *found)
+    while (pair := _pair(task)) is not None:
+        task = _joined(task, *pair)
     return task
 
 
 def _without_ones(task: Task) -> Task:
     """The task without axes of one index, unless they are all."""
-    ones: dict[str, Expr] = {a.name: Const(0) for a in task.axes if _whole(a) and a.extent == 1}
-    if not ones or len(ones) == len(task.axes):
+    replacements: dict[str, Expr] = {a.name: Const(0) for a in task.axes if _whole(a) and a.extent == 1}
+    if not replacements or len(replacements) == len(task.axes):
         return task
     return replace(
         task,
-        write=tuple(replaced(i, ones) for i in task.write),
-        value=replaced(task.value, ones),
-        axes=tuple(a for a in task.axes if a.name not in ones),
-        lets=tuple(replace(x, value=replaced(x.value, ones)) for x in task.lets),
+        write=tuple(replaced(i, replacements) for i in task.write),
+        value=replaced(task.value, replacements),
+        axes=tuple(a for a in task.axes if a.name not in replacements),
+        lets=tuple(replace(x, value=replaced(x.value, replacements)) for x in task.lets),
     )
 
 
@@ -54,22 +54,22 @@ def _pair(task: Task) -> tuple[Axis, Axis] | None:
         return None
     accesses: list[Load | Store] = [Store(task.out, task.write, task.value), *task.loads]
     for a, b in zip(task.axes, task.axes[1:], strict=False):
-        both = {x.buffer.name for x in accesses if _places(x, a)}
-        if _whole(a) and _whole(b) and all(_in_step(x, a, b, x.buffer.name in both) for x in accesses):
+        names = {x.buffer.name for x in accesses if _places(x, a)}
+        if _whole(a) and _whole(b) and all(_in_step(x, a, b, x.buffer.name in names) for x in accesses):
             return a, b
     return None
 
 
 def _uses_axes(e: Expr) -> bool:
-    """Whether a value depends on an axis in another way than by reading the entry there."""
-    waiting, seen = [e], {id(e)}
+    """True if a value depends on an axis otherwise than by reading the entry there."""
+    waiting, visited = [e], {id(e)}
     while waiting:
         x = waiting.pop()
         if isinstance(x, Var) or (isinstance(x, Load) and not _is_at_axes(x)):
             return True
         inside = () if isinstance(x, Load) else x.operands
-        waiting += [y for y in inside if id(y) not in seen]
-        seen.update(map(id, inside))
+        waiting += [y for y in inside if id(y) not in visited]
+        visited.update(map(id, inside))
     return False
 
 
@@ -83,7 +83,7 @@ def _whole(a: Axis) -> bool:
 
 
 def _in_step(x: Load | Store, a: Axis, b: Axis, elsewhere: bool) -> bool:
-    """Whether an access has neither axis, or both, next to each other and over whole dimensions.
+    """True if an access has neither axis, or both, next to each other and over whole dimensions.
 
     elsewhere : whether another access of the same buffer has them; then one that has neither is of one entry.
     """
@@ -106,7 +106,7 @@ def _joined(task: Task, a: Axis, b: Axis) -> Task:
     assert a.extent is not None
     assert b.extent is not None
     length = a.extent * b.extent
-    both = Axis(a.name, Const(0), Const(length), label=a.label)
+    axis = Axis(a.name, Const(0), Const(length), label=a.label)
     accesses: list[Load | Store] = [Store(task.out, task.write, task.value), *task.loads]
     places = {x.buffer.name: (_places(x, a)[0], _places(x, b)[0]) for x in accesses if _places(x, a)}
 
@@ -127,7 +127,7 @@ def _joined(task: Task, a: Axis, b: Axis) -> Task:
         return Load(*at(e)) if isinstance(e, Load) else e
 
     out, write = at(Store(task.out, task.write, task.value))
-    axes = tuple(both if x is a else x for x in task.axes if x is not b)
+    axes = tuple(axis if x is a else x for x in task.axes if x is not b)
     lets = tuple(replace(x, value=changed(x.value, moved)) for x in task.lets)
     return replace(task, out=out, write=write, value=changed(task.value, moved), axes=axes, lets=lets)
 

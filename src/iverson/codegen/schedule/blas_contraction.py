@@ -89,13 +89,13 @@ def product(task: Task, *, any_size: bool = False) -> Product | None:
     )
     if not (plain and isinstance(e, Apply) and e.name == "multiply"):
         return None
-    left, right = e.args
-    if not (isinstance(left, Load) and isinstance(right, Load)):
+    lhs, rhs = e.args
+    if not (isinstance(lhs, Load) and isinstance(rhs, Load)):
         return None
     extents = {a.name: a.extent for a in task.axes}
     if any(n is None or not is_number(a.lower, 0) for a, n in zip(task.axes, extents.values(), strict=True)):
         return None
-    names = [_names(x.indices, x.buffer, extents) for x in (left, right)]
+    names = [_names(x.indices, x.buffer, extents) for x in (lhs, rhs)]
     target = _names(task.write, task.out, extents)
     if names[0] is None or names[1] is None or target is None:
         return None
@@ -117,8 +117,8 @@ def product(task: Task, *, any_size: bool = False) -> Product | None:
 
     return Product(
         task.out,
-        left.buffer,
-        right.buffer,
+        lhs.buffer,
+        rhs.buffer,
         places(a, batch, rows, inner),
         places(b, batch, inner, columns),
         places(o, batch, rows, columns),
@@ -132,5 +132,5 @@ def _names(indices: tuple[Any, ...], buffer: Buffer, extents: Mapping[str, int |
     names = [i.name for i in indices if isinstance(i, Var) and i.name in extents]
     if len(names) != len(indices) or len(set(names)) != len(names):
         return None
-    whole = all(extents[n] == d for n, d in zip(names, buffer.shape, strict=True))
-    return names if whole else None
+    covers_all = all(extents[n] == d for n, d in zip(names, buffer.shape, strict=True))
+    return names if covers_all else None

@@ -34,10 +34,10 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     phase : stores every entry of ``read``, whole, and nothing reads them but the task.
     task : assigns each entry of its buffer from the entry of ``read`` at the same place.
     """
-    own = [s for s in statements((phase,)) if isinstance(s, Store) and s.buffer.name == read.name]
-    if not own or any(s.combine != "assign" or s.shared or s.atomic for s in own):
+    stores = [s for s in statements((phase,)) if isinstance(s, Store) and s.buffer.name == read.name]
+    if not stores or any(s.combine != "assign" or s.shared or s.atomic for s in stores):
         return None
-    if any(s.buffer.shape != task.out.shape for s in own):  # entries beyond those would not be stored
+    if any(s.buffer.shape != task.out.shape for s in stores):  # entries beyond those would not be stored
         return None
     names = [i.name for i in task.write if isinstance(i, Var)]
     plain = task.combine == "assign" and not (
@@ -53,34 +53,34 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     loads = task.loads
     if not all(same(x.indices, task.write) for x in loads if x.buffer.name == read.name):
         return None
-    seen = shapes_in(phase)
-    if any(seen.get(x.buffer.name, x.buffer.shape) != x.buffer.shape for x in loads):
+    shapes = shapes_in(phase)
+    if any(shapes.get(x.buffer.name, x.buffer.shape) != x.buffer.shape for x in loads):
         return None
     below = {x.buffer.name for s in statements((phase,)) for e in expressions(s) for x in _loads(e)}
-    stored = {s.buffer.name for s in statements((phase,)) if isinstance(s, Store)}
-    others = {x.buffer.name for x in loads} - {read.name}
-    if {read.name, task.out.name} & below or others & stored or task.out.name in stored:
+    outputs = {s.buffer.name for s in statements((phase,)) if isinstance(s, Store)}
+    other_reads = {x.buffer.name for x in loads} - {read.name}
+    if {read.name, task.out.name} & below or other_reads & outputs or task.out.name in outputs:
         return None
 
-    taken = set(bound(phase))
+    names_in_use = set(bound(phase))
 
     def store(s: Stmt) -> tuple[Stmt, ...]:
         if not isinstance(s, Store) or s.buffer.name != read.name:
             return (s,)
         at = dict(zip(names, s.indices, strict=True))
         # Of its own for each: there may be several in one block.
-        names_of = {x.name: fresh(x.name, taken) for x in task.lets}
-        made = s.value if isinstance(s.value, Local) else Local(fresh("made", taken), s.value.dtype)
+        names_of = {x.name: fresh(x.name, names_in_use) for x in task.lets}
+        result = s.value if isinstance(s.value, Local) else Local(fresh("made", names_in_use), s.value.dtype)
 
         def final(e: Expr) -> Expr:
             if isinstance(e, Local):
                 return Local(names_of.get(e.name, e.name), e.dtype)
-            return made if isinstance(e, Load) and e.buffer.name == read.name else e
+            return result if isinstance(e, Load) and e.buffer.name == read.name else e
 
         # The indices first: what is stored has names of its own.
-        own = [Let(names_of[x.name], changed(replaced(x.value, at), final)) for x in task.lets]
-        first = () if made is s.value else (Let(made.name, s.value),)
-        return (*first, *own, Store(task.out, s.indices, changed(replaced(task.value, at), final)))
+        new_lets = [Let(names_of[x.name], changed(replaced(x.value, at), final)) for x in task.lets]
+        first = () if result is s.value else (Let(result.name, s.value),)
+        return (*first, *new_lets, Store(task.out, s.indices, changed(replaced(task.value, at), final)))
 
     return expanded(phase, store)
 

@@ -95,9 +95,9 @@ def pinned(task: Task) -> Task:
     def put(e: Expr) -> Expr:
         return replaced(e, single)
 
-    made = _mapped(replace(task, axes=tuple(a for a in task.axes if a.name not in single)), put)
+    new_task = _mapped(replace(task, axes=tuple(a for a in task.axes if a.name not in single)), put)
     position = None if task.position is None else put(task.position)
-    return replace(made, where=tuple(put(c) for c in task.where), position=position)
+    return replace(new_task, where=tuple(put(c) for c in task.where), position=position)
 
 
 def boxed(task: Task) -> tuple[Stmt, ...]:
@@ -109,8 +109,8 @@ def boxed(task: Task) -> tuple[Stmt, ...]:
         copies, t = packed(pinned(t))
         phases += copies
         phase = schedule(t)
-        both = fused(phases[-1], phase) if phases else None
-        phases[-1:] = [both] if both is not None else [*phases[-1:], phase]
+        joint = fused(phases[-1], phase) if phases else None
+        phases[-1:] = [joint] if joint is not None else [*phases[-1:], phase]
     return tuple(phases)
 
 
@@ -121,45 +121,45 @@ def _by_residues(task: Task) -> list[Task]:
     fits = task.reduces or task.combine == "assign"
     if not fits or axis is None or axis.extent is None or task.where or task.position is not None:
         return [task]
-    made = _phases(task, axis.name, 1)
-    if len(made) == 1 or not task.reduces:
-        return made
-    whole, part = Choice(pinned(task)), Choice(pinned(made[0]))
+    tasks = _phases(task, axis.name, 1)
+    if len(tasks) == 1 or not task.reduces:
+        return tasks
+    undivided, part = Choice(pinned(task)), Choice(pinned(tasks[0]))
     if part.vector is None or part.vector.name != axis.name:
         return [task]
-    better = whole.vector is None or part.weight(part.vector) < whole.weight(whole.vector)
-    return made if better else [task]
+    better = undivided.vector is None or part.weight(part.vector) < undivided.weight(undivided.vector)
+    return tasks if better else [task]
 
 
 def peeled(task: Task, walk: Stmt) -> list[Task] | None:
     """The task over a box of its written axes, the rest of the walk inside; None if it is not so."""
     if task.position is not None or task.combine not in COMMUTING:
         return None
-    own = [i.name for i in task.write if isinstance(i, Var)]
+    names = [i.name for i in task.write if isinstance(i, Var)]
     axes: list[Axis] = []
-    rest: tuple[Stmt, ...] = (walk,)
+    remaining: tuple[Stmt, ...] = (walk,)
     steps: dict[str, int] = {}
-    while len(rest) == 1 and isinstance(s := rest[0], Loop):
-        if s.var not in own or not isinstance(s.lower, Const) or not isinstance(s.upper, Const):
+    while len(remaining) == 1 and isinstance(s := remaining[0], Loop):
+        if s.var not in names or not isinstance(s.lower, Const) or not isinstance(s.upper, Const):
             break
         axes.append(Axis(s.var, s.lower, s.upper, task.levers.get(s.var, ""), s.label))
         steps[s.var] = s.step
-        rest = s.body
-    points = _points(rest)
-    if not axes or set(own) != set(steps) or len(own) != len(task.write):
+        remaining = s.body
+    points = _points(remaining)
+    if not axes or set(names) != set(steps) or len(names) != len(task.write):
         return None
     if len(points) != 1 or points[0].at:
         return None
     loops = tuple(a.loop() for a in axes)
     if not is_inside(Store(task.out, task.write, task.value), Scope(loops)):
         return None  # only the walk's guards keep the writes inside
-    inner = None if isinstance(rest[0], Point) else rest
+    inner = None if isinstance(remaining[0], Point) else remaining
     levers = {n: lever for n, lever in task.levers.items() if n not in steps}
     inner = None if inner is None else tuple(unrolled(s, levers) for s in inner)
-    made = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
+    tasks = [replace(task, axes=tuple(axes), walk=inner, fresh=False, where=())]
     for a in axes:
-        made = [split for t in made for split in _phases(t, a.name, steps[a.name])]
-    return [_aligned(t) for t in made]
+        tasks = [split for t in tasks for split in _phases(t, a.name, steps[a.name])]
+    return [_aligned(t) for t in tasks]
 
 
 def _phases(task: Task, name: str, step: int) -> list[Task]:
@@ -171,38 +171,39 @@ def _phases(task: Task, name: str, step: int) -> list[Task]:
     low, high = affine(axis.lower, Scope()).const, affine(axis.upper, Scope()).const
     if low >= high:
         return [task]
-    found = {d for e in _all_expressions(task) for d in _divisors(e, name)}
+    divisors = {d for e in _all_expressions(task) for d in _divisors(e, name)}
     if step > 1:
         starts, d = [low], step
-        if any(step % other for other in found):
+        if any(step % other for other in divisors):
             return [_stepped(task, name, low, step, -(-(high - low) // step))]
-    elif found and lcm(*found) <= 8 and _is_last(task, name):
-        d = lcm(*found)
+    elif divisors and lcm(*divisors) <= 8 and _is_last(task, name):
+        d = lcm(*divisors)
         starts = [low + r for r in range(d) if low + r < high]
     else:
         return [task]
-    made = [_stepped(task, name, first, d, -(-(high - first) // d)) for first in starts]
-    if step == 1 and _reads_cost(_aligned(made[0]), name) >= _reads_cost(_aligned(task), name):
+    tasks = [_stepped(task, name, first, d, -(-(high - first) // d)) for first in starts]
+    if step == 1 and _reads_cost(_aligned(tasks[0]), name) >= _reads_cost(_aligned(task), name):
         return [task]
-    return made
+    return tasks
 
 
 def _is_last(task: Task, name: str) -> bool:
-    """Whether the output is contiguous along an axis: the one that could run in lanes."""
+    """True if the output is contiguous along an axis: no other axis could run in lanes."""
     return motion(Store(task.out, task.write, task.value), name) == 1
 
 
 def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
     """The task with ``name = first + step * name`` for 0 <= name < count."""
-    whole, residue = divmod(first, step)
+    quotient, residue = divmod(first, step)
     value = Apply("add", (Apply("multiply", (Var(name), Const(step)), INT64), Const(residue)), INT64)
-    moved = {name: value}
+    replacement = {name: value}
 
     def changed(e: Expr) -> Expr:
-        return without_division(replaced(e, moved))
+        return without_division(replaced(e, replacement))
 
     axes = tuple(
-        replace(a, lower=Const(whole), upper=Const(whole + count)) if a.name == name else a for a in task.axes
+        replace(a, lower=Const(quotient), upper=Const(quotient + count)) if a.name == name else a
+        for a in task.axes
     )
     return _mapped(replace(task, axes=axes), changed)
 
@@ -229,10 +230,10 @@ def _aligned(task: Task) -> Task:
             if loop.step != 1:
                 continue
             shifted = {var: Apply("add", (Var(var), Var(axis.name)), INT64)}
-            moved = _mapped(task, lambda e, s=shifted: replaced(e, s))  # type: ignore[misc]
-            moved = _rebounded(moved, var, partial(_shifted, by=axis.name))
-            if _reads_cost(moved, axis.name) < _reads_cost(task, axis.name):
-                task = moved
+            new_task = _mapped(task, lambda e, s=shifted: replaced(e, s))  # type: ignore[misc]
+            new_task = _rebounded(new_task, var, partial(_shifted, by=axis.name))
+            if _reads_cost(new_task, axis.name) < _reads_cost(task, axis.name):
+                task = new_task
     return task
 
 
@@ -255,8 +256,8 @@ def _by_ones(task: Task) -> Task:
         value = Apply(
             "add", (Apply("multiply", (Var(loop.var), Const(loop.step)), INT64), Const(first)), INT64
         )
-        moved = {loop.var: value}
-        task = _mapped(task, lambda e, m=moved: without_division(replaced(e, m)))  # type: ignore[misc]
+        replacement = {loop.var: value}
+        task = _mapped(task, lambda e, m=replacement: without_division(replaced(e, m)))  # type: ignore[misc]
         task = _rebounded(task, loop.var, partial(replace, lower=low, upper=high, step=1))
     return task
 
@@ -267,8 +268,8 @@ def _divided(f: Affine, by: int) -> Affine:
 
 
 def _nested(sides: list[Expr], how: str) -> Expr:
-    total, *rest = sides
-    for e in rest:
+    total, *remaining = sides
+    for e in remaining:
         total = Apply(how, (total, e), INT64)
     return total
 
@@ -302,7 +303,7 @@ def _less(e: Expr, by: str) -> Expr:
 
 
 def _reads_cost(task: Task, name: str) -> float:
-    """What the reads cost with the axis in vector lanes.
+    """Cost of the reads with the axis in vector lanes.
 
     A loop whose bounds differ between lanes runs over all their values, and under ``// d`` only one lane
     in d takes part.
@@ -390,13 +391,13 @@ class _Walk:
     # --- accumulators -----------------------------------------------------------------------------
 
     def _accumulates(self, walk: Stmt, around: Scope) -> bool:
-        """Whether the written entry is known here and loops remain: a reduction starts."""
+        """True if the written entry is known here and loops remain: a reduction starts."""
         if isinstance(walk, Point) or self.task.combine == "assign":
             return self.task.position is not None
         free = {s.var for s in _loops_of((walk,))}
         writes = [self._write(p) for p in _points((walk,))]
-        one = all(same(w, writes[0]) for w in writes)
-        if not one or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
+        is_one_entry = all(same(w, writes[0]) for w in writes)
+        if not is_one_entry or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
             return False
         # Where guards on the terms keep the write inside, or that there is one, each is written by itself.
         guarded = any(isinstance(s, If) for s in statements((walk,))) or _unless_empty(walk) is None
@@ -419,19 +420,19 @@ class _Walk:
                 Store(task.out, write, Local("at", task.out.dtype)),
             )
         dtype = task.out.dtype
-        made: tuple[Stmt, ...] = (
+        block: tuple[Stmt, ...] = (
             Declare("acc", dtype, Const(identity(task.combine, dtype), dtype)),
             *body,
             Store(task.out, write, Local("acc", dtype), task.combine),
         )
         for condition in () if self._is_inside(write, around) else _unless_empty(walk) or ():
-            made = (If(condition, made),)
-        return made
+            block = (If(condition, block),)
+        return block
 
     # --- marks ------------------------------------------------------------------------------------
 
     def _owns(self, var: str) -> bool:
-        """Whether different values of a loop's variable write different entries."""
+        """True if different values of a loop's variable write different entries."""
         return self.strategy == "injective" or any(w is Var(var) for w in self.task.write)
 
     def _mark(self, var: str, inner: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[str, int]:
@@ -456,15 +457,15 @@ class _Walk:
 def _unless_empty(walk: Stmt) -> tuple[Expr, ...] | None:
     """Conditions under which loops that may be empty are not; None where they depend on other loops."""
     loops = _loops_of((walk,))
-    own = {s.var for s in loops}
-    found: list[Expr] = []
+    variables = {s.var for s in loops}
+    conditions: list[Expr] = []
     for s in loops:
         if isinstance(s.lower, Const) and isinstance(s.upper, Const) and s.lower.value < s.upper.value:
             continue
-        if any(depends(e, own) for e in (s.lower, s.upper)):
+        if any(depends(e, variables) for e in (s.lower, s.upper)):
             return None
-        found.append(Apply("less", (s.lower, s.upper), BOOL))
-    return tuple(found)
+        conditions.append(Apply("less", (s.lower, s.upper), BOOL))
+    return tuple(conditions)
 
 
 def _points(walk: tuple[Stmt, ...]) -> list[Point]:

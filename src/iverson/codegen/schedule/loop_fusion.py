@@ -48,9 +48,9 @@ STATEMENTS = 80
 def fuse(phases: list[Stmt], new: Stmt) -> list[Stmt]:
     """The phases with one more: joined to one of them that shares its loops and a read, or at the end."""
     for k in reversed(range(len(phases))):
-        found = joined(phases[k], new)
-        if found is not None:
-            return [*phases[:k], found, *phases[k + 1 :]]
+        joint = joined(phases[k], new)
+        if joint is not None:
+            return [*phases[:k], joint, *phases[k + 1 :]]
         if not independent(phases[k], new) or _stored(phases[k]).keys() & _stored(new).keys():
             break  # what comes later in time may not pass it
     return [*phases, new]
@@ -59,36 +59,42 @@ def fuse(phases: list[Stmt], new: Stmt) -> list[Stmt]:
 def joined(first: Stmt, second: Stmt) -> Stmt | None:
     """The two phases as one; None where their loops differ, one iteration depends on another, or they share
     no entry."""
-    made = _stored(first).keys() & _loaded(second)
-    if made:
-        chained = _chained(first, second, made)
+    intermediates = _stored(first).keys() & _loaded(second)
+    if intermediates:
+        chained = _chained(first, second, intermediates)
         if chained is None:
             return None
         first, second = chained
-    if not independent(first, second) or not (made or _loaded(first) & _loaded(second)):
+    if not independent(first, second) or not (intermediates or _loaded(first) & _loaded(second)):
         return None
-    seen = shapes_in(first)
-    if any(seen.get(name, shape) != shape for name, shape in shapes_in(second).items()):
+    shapes = shapes_in(first)
+    if any(shapes.get(name, shape) != shape for name, shape in shapes_in(second).items()):
         return None  # one of them has seen axes as one (`axis_collapsing`), the other has not
-    found = _merged(first, apart(second, set(bound(first))))
+    phase = _merged(first, apart(second, set(bound(first))))
     if (
-        found is None
-        or not _in_step(found)
-        or len(list(statements((found,)))) > STATEMENTS
-        or _pressure(found) > ACCUMULATORS
+        phase is None
+        or not _in_step(phase)
+        or len(list(statements((phase,)))) > STATEMENTS
+        or _pressure(phase) > ACCUMULATORS
     ):
         return None
-    return found
+    return phase
 
 
-def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | None:
+def _chained(first: Stmt, second: Stmt, intermediates: Set[str]) -> tuple[Stmt, Stmt] | None:
     """The phases where the second reads what the first made in the same iteration as values, not as entries.
 
     None where it reads entries of other iterations, or what is made in parts.
     """
-    stores = {s.buffer.name: s for s in _innermost(first) if isinstance(s, Store) and s.buffer.name in made}
-    all_of_them = [s for s in statements((first,)) if isinstance(s, Store) and s.buffer.name in made]
-    if len(stores) != len(made) or len(all_of_them) != len(made) or made & _stored(second).keys():
+    stores = {
+        s.buffer.name: s for s in _innermost(first) if isinstance(s, Store) and s.buffer.name in intermediates
+    }
+    all_of_them = [s for s in statements((first,)) if isinstance(s, Store) and s.buffer.name in intermediates]
+    if (
+        len(stores) != len(intermediates)
+        or len(all_of_them) != len(intermediates)
+        or intermediates & _stored(second).keys()
+    ):
         return None
     loops = list(_loops(first))
     blocks = {x.lower.name for x in loops if isinstance(x.lower, Var)}  # their loops run inside
@@ -103,20 +109,20 @@ def _chained(first: Stmt, second: Stmt, made: Set[str]) -> tuple[Stmt, Stmt] | N
     if not all(
         same(x.indices, stores[x.buffer.name].indices)
         for x in loads
-        if isinstance(x, Load) and x.buffer.name in made
+        if isinstance(x, Load) and x.buffer.name in intermediates
     ):
         return None
-    taken = {*bound(first), *bound(second)}
-    values = {n: Local(fresh("made", taken), s.value.dtype) for n, s in stores.items()}
+    names_in_use = {*bound(first), *bound(second)}
+    values = {n: Local(fresh("made", names_in_use), s.value.dtype) for n, s in stores.items()}
 
     def value(e: Expr) -> Expr:
-        return values[e.buffer.name] if isinstance(e, Load) and e.buffer.name in made else e
+        return values[e.buffer.name] if isinstance(e, Load) and e.buffer.name in intermediates else e
 
     def kept(s: Stmt) -> tuple[Stmt, ...]:
-        if not isinstance(s, Store) or s.buffer.name not in made:
+        if not isinstance(s, Store) or s.buffer.name not in intermediates:
             return (s,)
-        known = values[s.buffer.name]
-        return Let(known.name, s.value), replace(s, value=known)
+        local = values[s.buffer.name]
+        return Let(local.name, s.value), replace(s, value=local)
 
     return expanded(first, kept), mapped(second, lambda e: changed(e, value))
 
@@ -130,10 +136,10 @@ def _loops(s: Stmt) -> Iterator[Loop]:
 
 
 def _is_own(indices: tuple[Expr, ...], variables: Set[str]) -> bool:
-    """Whether no two iterations of loops have an entry in common."""
+    """True if the indices give each iteration of the loops an entry of its own."""
     names = [x.name for x in indices if isinstance(x, Var)]
-    rest = [x for x in indices if not isinstance(x, (Var, Const))]
-    return not rest and set(names) == variables
+    other_indices = [x for x in indices if not isinstance(x, (Var, Const))]
+    return not other_indices and set(names) == variables
 
 
 def without(phase: Stmt, dropped: Set[str]) -> Stmt:
@@ -157,28 +163,30 @@ def _innermost(s: Stmt) -> Iterator[Stmt]:
 
 
 def independent(first: Stmt, second: Stmt) -> bool:
-    """Whether neither phase reads what the other writes, and both share what they both write, or neither."""
+    """True if neither phase reads what the other writes, and both or neither share each common output."""
     a, b = _stored(first), _stored(second)
-    same = all(a[n] == b[n] for n in a.keys() & b.keys())
-    return same and not (a.keys() & _loaded(second)) and not (b.keys() & _loaded(first))
+    agree = all(a[n] == b[n] for n in a.keys() & b.keys())
+    return agree and not (a.keys() & _loaded(second)) and not (b.keys() & _loaded(first))
 
 
 def _in_step(phase: Stmt) -> bool:
-    """Whether stores to one buffer go, in each iteration, to entries of that iteration's own.
+    """True if stores to one buffer go, in each iteration, to entries of that iteration's own.
 
     So it is where their indices are the same, constants aside. Sums may go to any entries where lanes and
     threads have no part in it: in loops that are in order but for one that keeps its entries apart.
     """
-    found: dict[str, list[Store]] = {}
+    stores_by_buffer: dict[str, list[Store]] = {}
     for s in statements((phase,)):
         if isinstance(s, Store):
-            found.setdefault(s.buffer.name, []).append(s)
-    return all(_same_entries(own) or _in_order(phase, own) for own in found.values())
+            stores_by_buffer.setdefault(s.buffer.name, []).append(s)
+    return all(_same_entries(stores) or _in_order(phase, stores) for stores in stores_by_buffer.values())
 
 
 def _same_entries(stores: list[Store]) -> bool:
-    first, *others = [tuple(Const(0) if isinstance(i, Const) else i for i in s.indices) for s in stores]
-    return all(same(first, moving) for moving in others)
+    first, *other_indices = [
+        tuple(Const(0) if isinstance(i, Const) else i for i in s.indices) for s in stores
+    ]
+    return all(same(first, moving) for moving in other_indices)
 
 
 def _in_order(phase: Stmt, stores: list[Store]) -> bool:
@@ -186,8 +194,8 @@ def _in_order(phase: Stmt, stores: list[Store]) -> bool:
     if any(x.mark in ("vector", "tile") for x in loops) or any(s.combine != "sum" for s in stores):
         return False
     apart = [x.var for x in loops if x.mark == "parallel"]
-    shared = all(s.shared for s in stores)
-    return shared or all(
+    all_shared = all(s.shared for s in stores)
+    return all_shared or all(
         any(_is_var_of_all(stores, k, v) for k in range(len(stores[0].indices))) for v in apart
     )
 
@@ -198,8 +206,8 @@ def _is_var_of_all(stores: list[Store], axis: int, name: str) -> bool:
 
 
 def _stored(phase: Stmt) -> dict[str, bool]:
-    found = [s for s in statements((phase,)) if isinstance(s, Store)]
-    return {s.buffer.name: s.shared for s in found}
+    stores = [s for s in statements((phase,)) if isinstance(s, Store)]
+    return {s.buffer.name: s.shared for s in stores}
 
 
 def _loaded(phase: Stmt) -> set[str]:
@@ -209,11 +217,11 @@ def _loaded(phase: Stmt) -> set[str]:
 
 def shapes_in(phase: Stmt) -> dict[str, tuple[int | str, ...]]:
     """The shapes in which a phase sees its buffers."""
-    found = {s.buffer.name: s.buffer.shape for s in statements((phase,)) if isinstance(s, Store)}
+    shapes = {s.buffer.name: s.buffer.shape for s in statements((phase,)) if isinstance(s, Store)}
     for s in statements((phase,)):
         for e in expressions(s):
-            found |= {x.buffer.name: x.buffer.shape for x in subexpressions(e) if isinstance(x, Load)}
-    return found
+            shapes |= {x.buffer.name: x.buffer.shape for x in subexpressions(e) if isinstance(x, Load)}
+    return shapes
 
 
 def _merged(a: Stmt, b: Stmt) -> Stmt | None:
@@ -245,10 +253,10 @@ def _pressure(phase: Stmt, copies: int = 1) -> int:
         if isinstance(phase, Loop) and phase.mark in ("vector", "tile"):
             copies *= phase.factor
         names = {s.name for s in statements(phase.body) if isinstance(s, Update)}
-        own = sum(isinstance(s, Declare) for s in phase.body)
+        accumulators = sum(isinstance(s, Declare) for s in phase.body)
         inner = [_pressure(s, copies) for s in phase.body if isinstance(s, (Loop, If))]
         vectors = [s.factor for s in statements(phase.body) if isinstance(s, Loop) and s.mark == "vector"]
-        total = max([own * copies * max(vectors, default=1) if names else 0, *inner])
+        total = max([accumulators * copies * max(vectors, default=1) if names else 0, *inner])
     return total
 
 
@@ -257,20 +265,20 @@ def _pressure(phase: Stmt, copies: int = 1) -> int:
 
 def apart(s: Stmt, taken: set[str]) -> Stmt:
     """The statement, its values and variables called as nothing in ``taken``; adds their names to it."""
-    own = dict.fromkeys(x.name for x in statements((s,)) if isinstance(x, (Let, Declare)))
+    local_names = dict.fromkeys(x.name for x in statements((s,)) if isinstance(x, (Let, Declare)))
     taken.update(x.var for x in statements((s,)) if isinstance(x, Loop))
-    names = {name: fresh(name, taken) for name in own}
+    names = {name: fresh(name, taken) for name in local_names}
     return renamed(s, names) if any(name != new for name, new in names.items()) else s
 
 
 def fresh(name: str, taken: set[str]) -> str:
     """A name that is not taken, which it then is."""
-    found, n = name, 0
-    while found in taken:
+    candidate, n = name, 0
+    while candidate in taken:
         n += 1
-        found = f"{name}_{n}"
-    taken.add(found)
-    return found
+        candidate = f"{name}_{n}"
+    taken.add(candidate)
+    return candidate
 
 
 def renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:

@@ -100,14 +100,14 @@ def _apart(task: Task) -> Task:
 
 def _guards(task: Task) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The guards that all terms of an entry share, and the others."""
-    own = set(task.inner)
-    return tuple(c for c in task.where if not depends(c, own)), tuple(
-        c for c in task.where if depends(c, own)
+    reduced = set(task.inner)
+    return tuple(c for c in task.where if not depends(c, reduced)), tuple(
+        c for c in task.where if depends(c, reduced)
     )
 
 
 def _scope(task: Task, guards: tuple[Expr, ...] = ()) -> Scope:
-    """Where the store of a reduction stands."""
+    """Context of the store of a reduction: the loops around it, and guards."""
     loops = tuple(a.loop() for a in task.axes if a.name not in task.inner)
     return Scope(loops, tuple((c, True) for c in guards))
 
@@ -140,7 +140,7 @@ class Choice:
     # --- weighing ---------------------------------------------------------------------------------
 
     def weight(self, a: Axis, known: Mapping[Load, float] | None = None) -> float:
-        """What an entry costs if this axis is the vector's, some reads at a known cost; lower is better."""
+        """Cost of an entry if this axis is the vector's, some reads at a known cost; lower is better."""
         cost, known = MOTION_COST, known or {}
         total = 0.5 + sum(
             known.get(x, cost[motion(x, a.name, self.task.lets)]) / self.terms(x) for x in self.task.loads
@@ -150,22 +150,22 @@ class Choice:
         else:
             total += 1.5  # lanes must be combined at the end
         extent = self.walked.get(a, inf if a.extent is None else a.extent)
-        used = 1.0 if isinf(extent) else extent / (-(-extent // LANES) * LANES or 1)
-        return total / max(used, 1e-3)
+        lane_share = 1.0 if isinf(extent) else extent / (-(-extent // LANES) * LANES or 1)
+        return total / max(lane_share, 1e-3)
 
     def _walked(self) -> dict[Axis, float]:
         """Loops of the walk that could run in lanes, and how often each runs at most.
 
         Innermost ones along which every read is contiguous or stands still.
         """
-        task, found = self.task, dict[Axis, float]()
+        task, loops = self.task, dict[Axis, float]()
 
         def look(s: Stmt, around: Scope) -> None:
             if isinstance(s, Loop):
                 innermost = all(isinstance(x, Point) for x in s.body)
                 even = all(motion(x, s.var, task.lets) < 2 for x in task.loads)
                 if innermost and even and s.step == 1 and not s.mark and not is_short(s, around):
-                    found[Axis(s.var, s.lower, s.upper, label=s.label)] = most_iterations(s, around)
+                    loops[Axis(s.var, s.lower, s.upper, label=s.label)] = most_iterations(s, around)
                 around = replace(around, loops=(*around.loops, s))
             if isinstance(s, (Loop, If)):
                 for x in s.body:
@@ -173,14 +173,14 @@ class Choice:
 
         for s in task.walk or ():
             look(s, _scope(task))
-        return found
+        return loops
 
     def terms(self, x: Load) -> int:
-        """How many terms of an entry share a read that stands outside of their loops; from 1 to LANES."""
-        own = [a for a in self.reduced if motion(x, a.name, self.task.lets) == 0]
-        if not self.reduced or len(own) < len(self.reduced) or self.task.walk is not None:
+        """Number of terms of an entry that share a read outside of their loops; from 1 to LANES."""
+        fixed_axes = [a for a in self.reduced if motion(x, a.name, self.task.lets) == 0]
+        if not self.reduced or len(fixed_axes) < len(self.reduced) or self.task.walk is not None:
             return 1
-        return max(1, min(prod(LANES if a.extent is None else a.extent for a in own), LANES))
+        return max(1, min(prod(LANES if a.extent is None else a.extent for a in fixed_axes), LANES))
 
     def _vector_axis(self) -> Axis | None:
         walk = self.task.walk
@@ -200,7 +200,7 @@ class Choice:
         return best
 
     def _only_scattered(self, a: Axis) -> bool:
-        """Whether no access with the axis in lanes would be contiguous: then memory order is better."""
+        """True if no access with the axis in lanes would be contiguous: then memory order is better."""
         accesses: tuple[Load | Store, ...] = (self.store, *self.task.loads)
         return all(motion(x, a.name, self.task.lets) in (0, 2) for x in accesses)
 
@@ -243,49 +243,49 @@ class Choice:
             self.factor, self.tile = 4, STRIDED if strided else 1
             return None
         if best.extent is not None:
-            whole = _divisor(best.extent, self.tile)
-            if best.extent % whole and v in self.outer:
-                whole = _divisor(best.extent, 12)
-            self.tile = whole
+            size = _divisor(best.extent, self.tile)
+            if best.extent % size and v in self.outer:
+                size = _divisor(best.extent, 12)
+            self.tile = size
         return best
 
     # --- building ---------------------------------------------------------------------------------
 
     def phase(self) -> Stmt:
         v, t = self.vector, self.tiled
-        rest = [a for a in self.outer if a is not v and a is not t]
+        remaining = [a for a in self.outer if a is not v and a is not t]
         body = self._inside()
         if self.second is not None:
             a, size = self.second
-            rest = [x for x in rest if x is not a]
+            remaining = [x for x in remaining if x is not a]
             body = (a.loop(body, "tile", size),)
         if t is not None:
-            split = not self._has_own(rest) and t in self.plain
+            split = not self._has_own(remaining) and t in self.plain
             if split:
-                return self._split(t, self.tile, rest, body, "tile", self.tile)
+                return self._split(t, self.tile, remaining, body, "tile", self.tile)
             body = (t.loop(body, "tile", self.tile),)
         if v is not None and v in self.outer:
-            whole = (v.loop(body, "vector", self.factor),)
-            if not self._has_own(rest) and t is None and _wide(v):
-                if rest and self._is_small(rest, whole) and v is not self.asked:
-                    return Loop("once", Const(0), Const(1), _loops(rest, whole))
-                size = _share(v.extent) if rest else _block(v.extent)
-                return self._split(v, size, rest, body, "vector", self.factor)
-            body = whole
-        return self._rewrap(rest, body)
+            vector_loop = (v.loop(body, "vector", self.factor),)
+            if not self._has_own(remaining) and t is None and _wide(v):
+                if remaining and self._is_small(remaining, vector_loop) and v is not self.asked:
+                    return Loop("once", Const(0), Const(1), _loops(remaining, vector_loop))
+                size = _share(v.extent) if remaining else _block(v.extent)
+                return self._split(v, size, remaining, body, "vector", self.factor)
+            body = vector_loop
+        return self._rewrap(remaining, body)
 
-    def _has_own(self, rest: list[Axis]) -> bool:
-        """Whether one of the axes is the threads': it has the iterations, or is asked for."""
-        return any(a in self.plain and (_wide(a) or a is self.asked) for a in rest)
+    def _has_own(self, axes: list[Axis]) -> bool:
+        """True if one of the axes is for the threads: it has enough iterations, or a user asks for it."""
+        return any(a in self.plain and (_wide(a) or a is self.asked) for a in axes)
 
-    def _is_small(self, rest: list[Axis], body: tuple[Stmt, ...]) -> bool:
-        """Whether a scatter is surely too little work for threads: each would read the addresses anew."""
-        known = all(a.extent is not None for a in self.task.axes) and self.task.walk is None
-        scatters = any(a not in self.plain for a in rest)
-        return known and scatters and sum(cost(s, {}) for s in _loops(rest, body)) < WORTH_THREADS
+    def _is_small(self, axes: list[Axis], body: tuple[Stmt, ...]) -> bool:
+        """True if a scatter is surely too little work for threads: each would read the addresses anew."""
+        is_constant = all(a.extent is not None for a in self.task.axes) and self.task.walk is None
+        scatters = any(a not in self.plain for a in axes)
+        return is_constant and scatters and sum(cost(s, {}) for s in _loops(axes, body)) < WORTH_THREADS
 
     def _split(
-        self, a: Axis, size: int, rest: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
+        self, a: Axis, size: int, remaining: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
     ) -> Stmt:
         """Blocks of an axis for the threads, and inside a block its loop with a mark."""
         start = block_of(a.name)
@@ -300,33 +300,33 @@ class Choice:
         if v is not None and v in self.outer and v is not a:
             body = (v.loop(body, "vector", self.factor),)
         how = ASKED if a is self.asked else 1
-        blocks = replace(a, name=start).loop(_loops(rest, body), "parallel", how)
+        blocks = replace(a, name=start).loop(_loops(remaining, body), "parallel", how)
         return replace(blocks, step=size)
 
-    def _rewrap(self, rest: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
+    def _rewrap(self, remaining: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
         """The remaining loops, one that owns its entries outermost."""
-        first = max((a for a in rest if a in self.plain), key=_reach, default=None)
+        first = max((a for a in remaining if a in self.plain), key=_reach, default=None)
         if not self.task.reduces:  # the first with work for all threads: each then writes one stretch
             enough = 4 * available()
-            many = (a for a in rest if a in self.plain and (a.extent is None or a.extent >= enough))
-            first = next(many, first)
-        first = next((a for a in rest if a is self.asked), first)
-        if first is None and not self.task.owned and self.task.combine == "assign" and rest:
-            first = rest[0]
-        shared = None
-        if first is None and self.task.combine in COMMUTING and rest:
-            shared = next((a for a in rest if a.lever == "parallel"), rest[0])
-        lead = first or shared
-        body = _loops([a for a in rest if a is not lead], body)
+            large = (a for a in remaining if a in self.plain and (a.extent is None or a.extent >= enough))
+            first = next(large, first)
+        first = next((a for a in remaining if a is self.asked), first)
+        if first is None and not self.task.owned and self.task.combine == "assign" and remaining:
+            first = remaining[0]
+        shared_axis = None
+        if first is None and self.task.combine in COMMUTING and remaining:
+            shared_axis = next((a for a in remaining if a.lever == "parallel"), remaining[0])
+        lead = first or shared_axis
+        body = _loops([a for a in remaining if a is not lead], body)
         if lead is None:
             return Loop("once", Const(0), Const(1), body)
-        if shared is not None:
+        if shared_axis is not None:
             body = with_shared(body)
         how = ASKED if lead.lever == "parallel" else 1
         return lead.loop(body, "parallel", how)
 
     def _inside(self) -> tuple[Stmt, ...]:
-        """What happens at one entry of the output (or, in a scatter, at one point)."""
+        """Statements for one entry of the output (or, in a scatter, for one point)."""
         task = self.task
         how = "assign" if task.fresh else task.combine
         if task.position is not None:
@@ -408,7 +408,7 @@ class Choice:
 
 
 def ends_by_data(walk: tuple[Stmt, ...] | None, name: str) -> bool:
-    """Whether loops of a walk have data as bounds that differ along an axis: no work for its lanes."""
+    """True if loops of a walk have data as bounds that differ along an axis: no work for its lanes."""
     loops = [s for s in statements(walk or ()) if isinstance(s, Loop)]
     bounds = [e for s in loops for e in (s.lower, s.upper) if depends(e, {name})]
     return any(isinstance(x, Load) for e in bounds for x in subexpressions(e))
@@ -420,18 +420,18 @@ def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for a in reversed(axes):
         n = a.extent
         budget = budget // n if n else 0
-        written = (budget and n != 1) or _is_asked(a)
-        body = (a.loop(body, "unroll" if written else ""),)
+        unroll = (budget and n != 1) or _is_asked(a)
+        body = (a.loop(body, "unroll" if unroll else ""),)
     return body
 
 
 def _is_asked(a: Axis) -> bool:
-    """Whether a user asks for the loop over an axis written out."""
+    """True if a user asks to have the loop over an axis written out."""
     return a.lever == "unroll" and a.extent is not None and a.extent <= MOST_WRITTEN
 
 
 def is_written_out(s: Loop) -> bool:
-    """Whether a loop can be written out, if a user asks for it."""
+    """True if a loop can be written out, if a user asks for it."""
     count = constant_extent(s)
     return count is not None and count <= MOST_WRITTEN
 
@@ -440,8 +440,8 @@ def unrolled(s: Stmt, levers: Mapping[str, str]) -> Stmt:
     """A walk with loops marked that a user asks to have written out."""
 
     def marked(x: Stmt) -> Stmt:
-        asked = isinstance(x, Loop) and levers.get(x.var) == "unroll" and is_written_out(x)
-        return replace(x, mark="unroll") if asked else x  # type: ignore[arg-type]
+        unroll = isinstance(x, Loop) and levers.get(x.var) == "unroll" and is_written_out(x)
+        return replace(x, mark="unroll") if unroll else x  # type: ignore[arg-type]
 
     return rewritten(s, marked)
 
@@ -458,7 +458,7 @@ def along(walk: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def moves_walk(walk: tuple[Stmt, ...] | None, name: str) -> bool:
-    """Whether a walk's bounds or guards depend on an axis."""
+    """True if a walk's bounds or guards depend on an axis."""
     return any(depends(e, {name}) for s in statements(walk or ()) for e in expressions(s))
 
 
@@ -481,12 +481,12 @@ def with_shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(result)
 
 
-def _divisor(extent: int, most: int) -> int:
-    """The largest divisor that is at most ``most`` and more than half of it, or ``most`` itself."""
-    if extent <= most:
+def _divisor(extent: int, limit: int) -> int:
+    """The largest divisor that is at most ``limit`` and more than half of it, or ``limit`` itself."""
+    if extent <= limit:
         return extent
-    fits = [d for d in range(most, most // 2, -1) if extent % d == 0]
-    return fits[0] if fits else most
+    fits = [d for d in range(limit, limit // 2, -1) if extent % d == 0]
+    return fits[0] if fits else limit
 
 
 def _reach(a: Axis) -> int:
@@ -494,7 +494,7 @@ def _reach(a: Axis) -> int:
 
 
 def _wide(a: Axis) -> bool:
-    """Whether an axis has enough iterations to share among threads."""
+    """True if an axis has enough iterations to share among threads."""
     return a.extent is None or a.extent >= 8
 
 

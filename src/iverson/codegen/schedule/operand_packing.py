@@ -42,15 +42,15 @@ def packed(task: Task) -> tuple[list[Stmt], Task]:
         return [], task
     best, copies = GAIN * choice.weight(choice.vector), dict[Load, int]()
     for a in choice.plain:
-        moved = {x: d for x in task.loads if (d := _dimension(x, a, task)) is not None}
-        extra = COPIED * LANES * sum(_size(x.buffer) for x in moved) / points
-        weight = choice.weight(a, dict.fromkeys(moved, MOTION_COST[1])) + extra
-        if moved and weight < best:
-            best, copies = weight, moved
-    made = _on_copies(task, copies)
-    if not copies or Choice(made).tiled is None:
+        dimensions = {x: d for x in task.loads if (d := _dimension(x, a, task)) is not None}
+        extra = COPIED * LANES * sum(_size(x.buffer) for x in dimensions) / points
+        weight = choice.weight(a, dict.fromkeys(dimensions, MOTION_COST[1])) + extra
+        if dimensions and weight < best:
+            best, copies = weight, dimensions
+    new_task = _on_copies(task, copies)
+    if not copies or Choice(new_task).tiled is None:
         return [], task
-    return [_copying(b, d) for b, d in dict.fromkeys((x.buffer, d) for x, d in copies.items())], made
+    return [_copying(b, d) for b, d in dict.fromkeys((x.buffer, d) for x, d in copies.items())], new_task
 
 
 def _dimension(x: Load, a: Axis, task: Task) -> int | None:
@@ -65,9 +65,9 @@ def _dimension(x: Load, a: Axis, task: Task) -> int | None:
     for d, index in enumerate(x.indices):
         form = affine(index, Scope(lets=lets))
         hidden = any(depends(e, {a.name}) for e, _ in form.terms if not isinstance(e, Var))
-        own = form.coefficient(Var(a.name))
-        if hidden or own:
-            moving.append((d, None if hidden else own))
+        coefficient = form.coefficient(Var(a.name))
+        if hidden or coefficient:
+            moving.append((d, None if hidden else coefficient))
     return moving[0][0] if len(moving) == 1 and moving[0][1] == 1 else None
 
 

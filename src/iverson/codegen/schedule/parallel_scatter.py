@@ -63,20 +63,22 @@ class Choice:
     units: Mapping[str, float]
 
     def __str__(self) -> str:
-        others = (f"{name} {u / 1e6:.3g}" for name, u in self.units.items() if name != self.way)
-        return f"{self.way}, {self.units[self.way] / 1e6:.3g} million units of work ({', '.join(others)})"
+        alternatives = (f"{name} {u / 1e6:.3g}" for name, u in self.units.items() if name != self.way)
+        return (
+            f"{self.way}, {self.units[self.way] / 1e6:.3g} million units of work ({', '.join(alternatives)})"
+        )
 
 
 def shared(phase: Stmt) -> dict[str, Store]:
     """A store for each buffer whose entries several iterations of a parallel phase may combine into."""
-    found = [s for s in statements((phase,)) if isinstance(s, Store) and s.shared]
-    return {s.buffer.name: s for s in found}
+    stores = [s for s in statements((phase,)) if isinstance(s, Store) and s.shared]
+    return {s.buffer.name: s for s in stores}
 
 
 def estimates(
     phase: Loop, units: float, entries: int, iterations: int, sizes: Mapping[str, int], threads: int
 ) -> dict[str, float]:
-    """What each possible way costs for so many units of work into outputs of so many entries."""
+    """Cost of each possible way for so many units of work into outputs of so many entries."""
     costs = {"alone": units, "private": units / threads + COPY * threads * entries}
     if key(phase) is not None:
         costs["sorted"] = units / threads + SORT * iterations
@@ -142,8 +144,8 @@ def key(phase: Loop) -> Expr | None:
     inner = {s.var for s in statements(phase.body) if isinstance(s, Loop)}
     for axis, e in enumerate(stores[0].indices if stores and phase.step == 1 else ()):
         alone = depends(e, {phase.var}) and not depends(e, inner)
-        own = not any(isinstance(x, Local) for x in subexpressions(e))
-        if alone and own and all(len(s.indices) > axis and s.indices[axis] is e for s in stores):
+        no_locals = not any(isinstance(x, Local) for x in subexpressions(e))
+        if alone and no_locals and all(len(s.indices) > axis and s.indices[axis] is e for s in stores):
             return e
     return None
 
@@ -152,8 +154,8 @@ def in_order(kernel: Kernel, phase: Loop) -> Kernel:
     """A kernel of that phase whose n-th iteration is number ``order.[n]``."""
     order = Buffer(ORDER, INT64, (COUNT,))
     at = f"{phase.var}.at"
-    moved: dict[str, Expr] = {phase.var: Load(order, (Var(at),))}
-    body = tuple(mapped(s, lambda e: replaced(e, moved)) for s in phase.body)
+    replacement: dict[str, Expr] = {phase.var: Load(order, (Var(at),))}
+    body = tuple(mapped(s, lambda e: replaced(e, replacement)) for s in phase.body)
     loop = replace(phase, var=at, lower=Const(0), upper=Size(COUNT), body=body)
     return replace(kernel, buffers=(*kernel.buffers, order), sizes=(*kernel.sizes, COUNT), phases=(loop,))
 
@@ -169,10 +171,10 @@ def keys(kernel: Kernel, phase: Loop) -> Kernel:
     at = Apply("subtract", (Var(phase.var), phase.lower), INT64)
     reads = {x.buffer for x in subexpressions(e) if isinstance(x, Load)}
     inputs = tuple(replace(b, role="in") for b in kernel.buffers if b in reads)
-    known = {b.name: b for b in inputs}
+    by_name = {b.name: b for b in inputs}
 
     def as_input(x: Expr) -> Expr:
-        return _where_inside(Load(known[x.buffer.name], x.indices)) if isinstance(x, Load) else x
+        return _where_inside(Load(by_name[x.buffer.name], x.indices)) if isinstance(x, Load) else x
 
     body = (Store(out, (at,), changed(e, as_input)),)
     loop = replace(phase, body=body, mark="parallel")
@@ -180,7 +182,7 @@ def keys(kernel: Kernel, phase: Loop) -> Kernel:
 
 
 def _where_inside(load: Load) -> Expr:
-    """What a load gives where it is inside its buffer; 0 elsewhere."""
+    """Value of a load where it is inside its buffer; 0 elsewhere."""
     result: Expr = load
     for i, n in zip(load.indices, load.buffer.shape, strict=True):
         extent = Size(n) if isinstance(n, str) else Const(n)
@@ -198,9 +200,9 @@ def order_of(found: Array, lower: int, parts: int) -> tuple[Array, list[Range]]:
     """
     bits = max(1, int(found.size - 1).bit_length())
     if found.size and int(found.min()) >= 0 and int(found.max()).bit_length() + bits < 63:
-        packed = (found << bits) | np.arange(found.size)  # sorting pairs of numbers is stable, and fast
-        packed.sort()
-        order, ranked = packed & ((1 << bits) - 1), packed >> bits
+        pairs = (found << bits) | np.arange(found.size)  # sorting pairs of numbers is stable, and fast
+        pairs.sort()
+        order, ranked = pairs & ((1 << bits) - 1), pairs >> bits
     else:
         order = np.argsort(found, kind="stable")
         ranked = found[order]

@@ -76,7 +76,7 @@ def by_rows(phases: Sequence[Stmt]) -> list[Stmt]:
 
 
 def alike(first: Stmt, second: Stmt) -> bool:
-    """Whether two phases are loops for threads over the same rows."""
+    """True if two phases are loops for threads over the same rows."""
     return (
         isinstance(first, Loop)
         and isinstance(second, Loop)
@@ -86,28 +86,28 @@ def alike(first: Stmt, second: Stmt) -> bool:
 
 
 def parts(phase: Stmt) -> tuple[tuple[Loop, int], ...]:
-    """What such a loop does for a block of rows: phases, and how often each runs; of other loops nothing.
+    """Phases of such a loop for a block of rows, each with its iterations per block; none for other loops.
 
     One that does a row in an iteration is the phase that it was.
     """
     if not isinstance(phase, Loop) or phase.mark != "parallel" or len(phase.body) < 2:
         return ()
     loops = [[x for x in statements((s,)) if isinstance(x, Loop)] for s in phase.body]
-    if not all(any(same((x.lower,), (Var(phase.var),)) for x in own) for own in loops):
+    if not all(any(same((x.lower,), (Var(phase.var),)) for x in inner_loops) for inner_loops in loops):
         return ()
-    found: list[tuple[Loop, int]] = []
-    for s, own in zip(phase.body, loops, strict=True):
-        one = own[0] is s and s.mark == "" and same((s.lower,), (Var(phase.var),))
-        if one:
-            whole = replace(own[0], lower=phase.lower, upper=phase.upper, mark="parallel")
-            found.append((whole, phase.step))
+    pieces: list[tuple[Loop, int]] = []
+    for s, inner_loops in zip(phase.body, loops, strict=True):
+        is_row_loop = inner_loops[0] is s and s.mark == "" and same((s.lower,), (Var(phase.var),))
+        if is_row_loop:
+            full_loop = replace(inner_loops[0], lower=phase.lower, upper=phase.upper, mark="parallel")
+            pieces.append((full_loop, phase.step))
         else:
-            found.append((replace(phase, body=(s,)), 1))
-    return tuple(found)
+            pieces.append((replace(phase, body=(s,)), 1))
+    return tuple(pieces)
 
 
 def held(phase: Stmt, names: Container[str]) -> frozenset[str]:
-    """Which of the arrays named, written before they are read and touched by this phase alone, need memory
+    """Arrays among ``names`` (written before they are read, touched by this phase alone) that need memory
     for the rows of a block only: each row is touched by its own iteration, and there is stack for them."""
     axes: dict[str, frozenset[int]] = {}
     buffers: dict[str, Buffer] = {}
@@ -116,25 +116,25 @@ def held(phase: Stmt, names: Container[str]) -> frozenset[str]:
         if part is None:
             return frozenset()
         buffers |= {x.buffer.name: x.buffer for x in loads_and_stores(loop)}
-        axes |= {n: own & axes.get(n, own) for n, own in part.axes.items()}
-    found, room = set(), STACK
+        axes |= {n: part_axes & axes.get(n, part_axes) for n, part_axes in part.axes.items()}
+    row_arrays, room = set(), STACK
     for n, b in buffers.items():
         if n in names and 0 in axes[n] and b.strides is None and all(isinstance(k, int) for k in b.shape[1:]):
             size = row_bytes(b) * phase.step  # type: ignore[union-attr]
             if size <= room:
-                found.add(n)
+                row_arrays.add(n)
                 room -= size
-    return frozenset(found)
+    return frozenset(row_arrays)
 
 
 def with_rows(kernel: Kernel, names: Container[str]) -> Kernel:
     """The kernel with memory for the rows of a block alone where that is enough for arrays so named."""
     touched = Counter(b.name for k in range(len(kernel.phases)) for b in buffers_of(kernel, k))
     alone = {n for n, count in touched.items() if count == 1 and n in names}
-    found = frozenset[str]().union(*(held(p, alone) for p in kernel.phases))
-    if not found:
+    row_arrays = frozenset[str]().union(*(held(p, alone) for p in kernel.phases))
+    if not row_arrays:
         return kernel
-    buffers = {b.name: replace(b, role="row") if b.name in found else b for b in kernel.buffers}
+    buffers = {b.name: replace(b, role="row") if b.name in row_arrays else b for b in kernel.buffers}
     phases = tuple(with_buffers(p, buffers) for p in kernel.phases)
     return replace(kernel, buffers=tuple(buffers.values()), phases=phases)
 
@@ -159,20 +159,22 @@ class _Part:
     @cached_property
     def axes(self) -> dict[str, frozenset[int]]:
         """By buffer: the axes on which all of its accesses have the row as index."""
-        found: dict[str, frozenset[int]] = {}
+        axes_by_name: dict[str, frozenset[int]] = {}
         for x in loads_and_stores(self.phase):
-            own = frozenset(k for k, e in enumerate(x.indices) if isinstance(e, Var) and e.name == self.row)
+            row_axes = frozenset(
+                k for k, e in enumerate(x.indices) if isinstance(e, Var) and e.name == self.row
+            )
             name = x.buffer.name
-            found[name] = found[name] & own if name in found else own
-        return found
+            axes_by_name[name] = axes_by_name[name] & row_axes if name in axes_by_name else row_axes
+        return axes_by_name
 
     @cached_property
     def tile(self) -> int:
-        """How many rows it takes at a time: any number is 1."""
+        """Number of rows that the part takes at a time; 1 if any number will do."""
         return self.phase.step if self.block is not None and self.block.mark == "tile" else 1
 
     def over(self, first: str, end: Expr) -> Stmt:
-        """It for the rows from one on up to an end."""
+        """The part for the rows from ``first`` up to an end."""
         if self.block is None:
             return replace(self.phase, lower=Var(first), upper=end, mark="")
 
@@ -194,13 +196,13 @@ def _part(phase: Stmt) -> _Part | None:
     if phase.step == 1:
         return _Part(phase, phase.var, None)
     inner = [s for s in statements(phase.body) if isinstance(s, Loop)]
-    used = [s for s in statements(phase.body) for e in expressions(s) if _uses(e, phase.var)]
-    if used:
+    users = [s for s in statements(phase.body) for e in expressions(s) if _uses(e, phase.var)]
+    if users:
         blocks = [s for s in inner if s.step == 1 and same((s.lower,), (Var(phase.var),))]
     else:  # one block, over all rows
         blocks = [s for s in inner if same((s.lower, s.upper), (phase.lower, phase.upper))]
         blocks = [s for s in blocks if block_of(s.var) == phase.var and s.step == 1]
-    if len(blocks) != 1 or any(s is not blocks[0] for s in used) or len(phase.body) != 1:
+    if len(blocks) != 1 or any(s is not blocks[0] for s in users) or len(phase.body) != 1:
         return None
     return _Part(phase, blocks[0].var, blocks[0])
 
@@ -220,9 +222,9 @@ class _Rows:
 
     @cached_property
     def parts(self) -> tuple[_Part, ...]:
-        """Each by rows; none where one of them is something else."""
-        found = [_part(p) for p in self.phases]
-        return () if None in found else tuple(p for p in found if p is not None)
+        """The phases as parts by rows; empty if one of them is something else."""
+        candidates = [_part(p) for p in self.phases]
+        return () if None in candidates else tuple(p for p in candidates if p is not None)
 
     @cached_property
     def stored(self) -> frozenset[str]:
@@ -235,32 +237,34 @@ class _Rows:
     @cached_property
     def axes(self) -> dict[str, frozenset[int]]:
         """By buffer: the axes on which all accesses have the row as index."""
-        found: dict[str, frozenset[int]] = {}
+        axes_by_name: dict[str, frozenset[int]] = {}
         for part in self.parts:
-            found |= {n: own & found.get(n, own) for n, own in part.axes.items()}
-        return found
+            axes_by_name |= {
+                n: part_axes & axes_by_name.get(n, part_axes) for n, part_axes in part.axes.items()
+            }
+        return axes_by_name
 
     def lets_pass(self, other: _Rows) -> bool:
-        """Whether others may run before these."""
+        """True if other phases may run before these."""
         return self.stored.isdisjoint(other.touched) and other.stored.isdisjoint(self.touched)
 
     def fits(self, other: _Rows) -> bool:
-        """Whether others may run after these in each row, and read there what these have in cache."""
+        """True if other phases may run after these in each row, and read there what these have in cache."""
         if not self.parts or not other.parts:
             return False
-        both = _Rows((*self.phases, *other.phases))
+        joint = _Rows((*self.phases, *other.phases))
         common = self.touched.keys() & other.touched.keys()
-        if not alike(self.phases[0], other.phases[0]) or not any(both.axes[n] for n in common):
+        if not alike(self.phases[0], other.phases[0]) or not any(joint.axes[n] for n in common):
             return False
-        if not all(both.axes[n] for n in common & (self.stored | other.stored)):
+        if not all(joint.axes[n] for n in common & (self.stored | other.stored)):
             return False
         shapes = [dict[str, object](s for p in x.phases for s in shapes_in(p).items()) for x in (self, other)]
         if any(shapes[0][n] != shapes[1][n] for n in common):
             return False
-        if both.blocks < min(max(self.blocks, other.blocks), BLOCKS):
+        if joint.blocks < min(max(self.blocks, other.blocks), BLOCKS):
             return False  # fewer threads would have a part in it
-        anew = sum(_bytes(x) for n, x in both.touched.items() if not both.axes[n])
-        return anew <= COMMON and len(list(statements(both.phases))) <= STATEMENTS
+        anew = sum(_bytes(x) for n, x in joint.touched.items() if not joint.axes[n])
+        return anew <= COMMON and len(list(statements(joint.phases))) <= STATEMENTS
 
     def phase(self) -> Stmt:
         """One loop for all of them."""
@@ -273,13 +277,13 @@ class _Rows:
         end: Expr = Apply("add", (Var(name), Const(size)), INT64)
         if self.extent is None or self.extent % size:
             end = Apply("minimum", (end, first.phase.upper), INT64)
-        taken = {name}
-        body = tuple([apart(p.over(name, end), taken) for p in self.parts])
+        names_in_use = {name}
+        body = tuple([apart(p.over(name, end), names_in_use) for p in self.parts])
         return replace(first.phase, var=name, body=body, step=size)
 
     @property
     def extent(self) -> int | None:
-        """How many rows there are, where that is known."""
+        """Number of rows, if it is known."""
         return constant_extent(replace(self.parts[0].phase, step=1))
 
     @cached_property
@@ -296,7 +300,7 @@ class _Rows:
 
     @property
     def blocks(self) -> float:
-        """How many there are for threads."""
+        """Number of blocks for threads; infinite if it is not known."""
         return inf if self.extent is None else self.extent / self.size
 
 

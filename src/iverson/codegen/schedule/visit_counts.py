@@ -32,7 +32,7 @@ Ranges = dict[str, tuple[int, int, int]]
 def visits(
     phase: Stmt, sizes: Mapping[str, int], arrays: Mapping[str, Array] | None = None
 ) -> tuple[int, int]:
-    """How often bodies run that have no loops in them, and the bytes of entries that are read and written.
+    """Number of runs of bodies without loops, and the bytes of entries that are read and written.
 
     An iteration counts if a guard inside it fails, but not what a guard around loops leaves out. An entry
     counts once as read and once as written, however often it is; of an index that data gives, all do. Parts
@@ -40,23 +40,23 @@ def visits(
 
     arrays : by name, those that bounds of loops are read from.
     """
-    if own := parts(phase):
-        found = [visits(p, sizes, arrays) for p, _ in own]
-        return sum(n for n, _ in found), sum(n for _, n in found)
+    if phase_parts := parts(phase):
+        counts = [visits(p, sizes, arrays) for p, _ in phase_parts]
+        return sum(n for n, _ in counts), sum(n for _, n in counts)
     ranges: Ranges = {}
     points = _visits((phase,), dict(sizes), ranges, arrays or {})
-    read: dict[str, list[tuple[Buffer, Sequence[Expr]]]] = {}
-    written: dict[str, list[tuple[Buffer, Sequence[Expr]]]] = {}
+    reads: dict[str, list[tuple[Buffer, Sequence[Expr]]]] = {}
+    writes: dict[str, list[tuple[Buffer, Sequence[Expr]]]] = {}
     for s in statements((phase,)):
         if isinstance(s, Store):
-            written.setdefault(s.buffer.name, []).append((s.buffer, s.indices))
+            writes.setdefault(s.buffer.name, []).append((s.buffer, s.indices))
             if s.combine != "assign":
-                read.setdefault(s.buffer.name, []).append((s.buffer, s.indices))
+                reads.setdefault(s.buffer.name, []).append((s.buffer, s.indices))
         for e in expressions(s):
             for x in subexpressions(e):
                 if isinstance(x, Load):
-                    read.setdefault(x.buffer.name, []).append((x.buffer, x.indices))
-    return points, sum(_touched(own, ranges, sizes) for own in (*read.values(), *written.values()))
+                    reads.setdefault(x.buffer.name, []).append((x.buffer, x.indices))
+    return points, sum(_touched(accesses, ranges, sizes) for accesses in (*reads.values(), *writes.values()))
 
 
 def _visits(body: tuple[Stmt, ...], at: dict[str, int], ranges: Ranges, arrays: Mapping[str, Array]) -> int:
@@ -86,8 +86,8 @@ def _holds(condition: Expr, at: dict[str, int]) -> bool:
 
 def _bounding(body: tuple[Stmt, ...]) -> set[str]:
     """The variables in bounds and guards of a body."""
-    own = (e for s in statements(body) for e in _bounds(s))
-    return {x.name for e in own for x in subexpressions(e) if isinstance(x, Var)}
+    bounds = (e for s in statements(body) for e in _bounds(s))
+    return {x.name for e in bounds for x in subexpressions(e) if isinstance(x, Var)}
 
 
 def _bounds(s: Stmt) -> Iterator[Expr]:
@@ -102,14 +102,18 @@ def _touched(
 ) -> int:
     """The bytes of a buffer's entries that are accessed, at most."""
     buffer = accesses[0][0]
-    found = [_entries(indices, ranges) for _, indices in accesses]
-    known = [n for n in found if n is not None]
-    whole = size_of(buffer, sizes)
-    return whole if len(known) < len(found) else min(whole, sum(known) * buffer.dtype.itemsize)
+    counts = [_entries(indices, ranges) for _, indices in accesses]
+    known_counts = [n for n in counts if n is not None]
+    buffer_bytes = size_of(buffer, sizes)
+    return (
+        buffer_bytes
+        if len(known_counts) < len(counts)
+        else min(buffer_bytes, sum(known_counts) * buffer.dtype.itemsize)
+    )
 
 
 def _entries(indices: Sequence[Expr], ranges: Ranges) -> int | None:
-    """How many entries an access names, at most; None where data says."""
+    """Largest number of entries that an access names; None if it depends on data."""
     below = [x for e in indices for x in subexpressions(e)]
     if any(isinstance(x, (Load, Local)) for x in below):
         return None
