@@ -50,7 +50,7 @@ class Affine:
         return 0
 
     def without(self, atom: Expr) -> Affine:
-        """This less what it holds of an atom."""
+        """The form without the term of an atom."""
         return Affine(self.const, tuple(t for t in self.terms if t[0] is not atom))
 
     def __hash__(self) -> int:
@@ -74,19 +74,19 @@ def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
 
 
 def known_form(e: Expr) -> Affine | None:
-    """The form that was found for an expression before."""
+    """The form that `keep_form` stored for an expression, or None."""
     form = getattr(e, "form", None)
     return form if isinstance(form, Affine) else None
 
 
 def keep_form(e: Expr, form: Affine) -> Affine:
-    """The form, kept for the next time; it must follow from the expression alone."""
+    """Store the form for `known_form`; it must follow from the expression alone."""
     object.__setattr__(e, "form", form)  # a cache: the node stays what it is
     return form
 
 
 def single(e: Expr) -> Affine:
-    """An expression as one that is not taken apart."""
+    """The affine form of one atom: the expression itself."""
     return Affine(0, ((e, 1),))
 
 

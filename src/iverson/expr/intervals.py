@@ -21,7 +21,7 @@ EVERYTHING: Interval = (-inf, inf)
 
 
 def of_form(form: Affine, of_atom: Callable[[Expr], Interval]) -> Interval:
-    """Of an affine form, each atom anywhere in its own interval."""
+    """Interval of an affine form, each atom anywhere in its own interval."""
     low = high = float(form.const) if abs(form.const) > 2**53 else form.const
     for atom, c in form.terms:
         a, b = of_atom(atom)
@@ -69,7 +69,7 @@ def _quotient(x: Bound, d: Bound) -> Bound:
 
 
 def of_dtype(dtype: DType) -> Interval:
-    """Of what is read of memory: known for narrow integers, from 0 on for unsigned ones."""
+    """Interval of a value from memory: limits of narrow integers, from 0 on for other unsigned integers."""
     if dtype.kind in "iu" and dtype.itemsize < 4:
         info = np.iinfo(dtype)
         return int(info.min), int(info.max)
@@ -77,6 +77,6 @@ def of_dtype(dtype: DType) -> Interval:
 
 
 def hull(intervals: Iterable[Interval]) -> Interval:
-    """The smallest interval that holds all of some."""
+    """The smallest interval that contains all of the intervals."""
     lows, highs = zip(*intervals, strict=True)
     return min(lows), max(highs)

@@ -116,7 +116,7 @@ class Machine:
         return value
 
     def _innermost_first(self, e: Expr, p: Point) -> None:
-        """Evaluate what an expression is made of: a long series is deeper than Python's stack."""
+        """Evaluate an expression's parts, innermost first: a long series is deeper than Python's stack."""
         nested, self._nested = self._nested, 0
         for x in producers_first([e], _outside_of_choices)[:-1]:
             self.value(x, p)
@@ -169,7 +169,7 @@ class Machine:
         return scalar_code.emit(b, e.name, e.args[0].dtype, args)
 
     def together(self, *values: Value) -> tuple[Value, ...]:
-        """All of them as wide as the widest."""
+        """The values, each in as many lanes as the widest has."""
         lanes = max(v.type.lanes for v in values)
         return tuple(self.b.splat(v, lanes) for v in values)
 
@@ -213,7 +213,7 @@ class Machine:
         return False
 
     def _as_linear(self, e: Expr, p: Point) -> Lane | None:
-        """The same for names and linear functions of such; None for all else."""
+        """Base and step over the lanes of names and of linear functions of names; else None."""
         if isinstance(e, (Var, Local)):
             binding = p.env[e.name]
             if isinstance(binding, Lane):
@@ -260,7 +260,7 @@ class Machine:
         return vector_access.read(self.b, at, type)
 
     def _line(self, e: Load, p: Point) -> tuple[Value, Value] | None:
-        """The first and last lane's last index, if it is an evenly growing one held between bounds.
+        """The last index in the first and in the last lane, if it grows evenly and is clamped between bounds.
 
         Such an index grows by 0 or 1 from lane to lane: where it grows by 1 at each, the read is
         contiguous, and only at an edge it is not.
@@ -413,7 +413,7 @@ NESTED = 64
 
 
 def _outside_of_choices(e: Expr) -> Sequence[Expr]:
-    """The operands that are evaluated whatever is chosen."""
+    """Operands that are always evaluated; of a Select, the condition alone."""
     return (e.condition,) if isinstance(e, Select) else e.operands
 
 
@@ -425,7 +425,7 @@ def _at_lane(p: Point, k: int) -> Point:
 
 
 def _power(b: Builder, x: Value, exponent: Any, dtype: DType) -> Value | None:
-    """x to a small constant power by products; None where that would not do."""
+    """x to a small constant power by products; None for other powers."""
     if dtype.kind != "f" or float(exponent) not in (-2, -1, 1, 2, 3, 4):
         return None
     square = x * x

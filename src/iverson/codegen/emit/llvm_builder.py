@@ -278,7 +278,7 @@ class Pair(Value):
         self.re, self.im = re, im
 
     def map(self, f: Callable[[Value], Value]) -> Pair:
-        """Both parts changed alike."""
+        """The complex value with ``f`` applied to each part."""
         return self.b.pair(f(self.re), f(self.im))
 
 

@@ -125,7 +125,7 @@ class Works:
 
 
 def _key(kernel: Kernel, k: int, plan: Plan) -> object:
-    """Equal for phases that one function serves."""
+    """Key of a phase: equal for phases that one function serves."""
     by_row = [x.buffer.role == "row" for x in loads_and_stores(kernel.phases[k])]
     return phase_text(kernel, k), len(kernel.sizes), _outcome(kernel.phases[k], plan), tuple(by_row)
 
@@ -139,7 +139,7 @@ def _outcome(phase: Stmt, plan: Plan) -> tuple[object, ...]:
 
 
 def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, b: Builder, kind: str) -> str:
-    """It is a function of its own because parameters can be ``noalias``."""
+    """Text of the function that does a phase's work: its parameters can be ``noalias``."""
     phase = kernel.phases[k]
     b.flags = "contract "
     buffers = buffers_of(kernel, k) if kind == PART else arguments_of(kernel, k)

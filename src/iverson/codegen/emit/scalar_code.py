@@ -106,7 +106,7 @@ def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
 
 
 def _to_integer(b: Builder, x: Value, target: DType) -> Value:
-    """Through 32 or 64 signed bits, whose lowest number stands for all that does not fit them."""
+    """Integer of a float by 32 or 64 signed bits, whose lowest number stands for all that does not fit."""
     to = llvm_builder.as_type(target, x.type.lanes)
     wide = to.of("i64" if target.itemsize == 8 or target == np.uint32 else "i32")
     if target == np.uint64:
@@ -216,7 +216,7 @@ def _in_double(function: Emitter) -> Emitter:
 
 
 def _digamma(b: Builder, x: Value) -> Value:
-    """SciPy's; near the poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent."""
+    """SciPy's psi; near the poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent."""
     part = x - b.intrinsic("rint", x)
     near = (x < 0.0) & (b.intrinsic("fabs", part) <= 0.25)
     value = _scipy("psi")(b, b.select(near, 1.0 - x, x))
@@ -239,7 +239,7 @@ def _polygamma(b: Builder, n: Value, x: Value) -> Value:
 
 
 def _spherical_j(b: Builder, n: Value, x: Value) -> Value:
-    """SciPy's of abs(x); it is even or odd as n is."""
+    """SciPy's spherical_jn of abs(x), negated for odd n and negative x."""
     order = b.cast("fptosi", n, n.type.of("i64"))
     value = ufunc_calls.call(b, "special", "_spherical_jn", "ld->d", (order, b.intrinsic("fabs", x)))
     return b.select((order & 1).eq(1) & (x < 0.0), -value, value)
@@ -518,7 +518,7 @@ def _product(b: Builder, x: Pair, y: Pair) -> Value:
 
 
 def _quotient(b: Builder, x: Pair, y: Pair) -> Value:
-    """By R. Smith's method (Algorithm 116, CACM 5, 1962), as in NumPy; by 0 that of the parts."""
+    """Quotient by R. Smith's method (Algorithm 116, CACM 5, 1962), as in NumPy; by 0, that of each part."""
     size, other = b.intrinsic("fabs", y.re), b.intrinsic("fabs", y.im)
     first = size >= other
     large, small = b.select(first, y.re, y.im), b.select(first, y.im, y.re)
@@ -535,7 +535,7 @@ def _square(b: Builder, x: Pair) -> Value:
 
 
 def _expm1_of_complex(b: Builder, x: Pair) -> Value:
-    """NumPy's; of what is not finite e^x - 1."""
+    """NumPy's expm1; e^x - 1 for numbers that are not finite."""
     y, e = _numpy("expm1")(b, x), _numpy("exp")(b, x)
     finite = _COMPLEX["isfinite"](b, x)
     return b.select(finite, y, b.pair(e.re - 1.0, e.im))

@@ -103,7 +103,7 @@ def _run(
     total: int,
     count: int,
 ) -> None:
-    """One phase whose iterations write entries of their own."""
+    """Run one phase whose iterations write entries of their own."""
     with _reporting(compiled, by_name) as record:
         block = _block(compiled.kernel, k, by_name, sizes, record)
         thread_pool.run(

@@ -59,7 +59,7 @@ class Expected:
 
     @property
     def share(self) -> float:
-        """Of peak."""
+        """Share of the machine's peak."""
         return self.best / self.seconds if self.seconds else 1.0
 
 

@@ -46,7 +46,7 @@ class _Scope:
     mutable: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()  # declared outside a loop that may run in another order
     depth: int = 0
-    taken: frozenset[str] = frozenset()  # all names: of buffers, sizes, and what is bound around
+    names: frozenset[str] = frozenset()  # of buffers, sizes, and what is bound around
 
 
 def verify(kernel: Kernel) -> Kernel:
@@ -69,7 +69,7 @@ def verify(kernel: Kernel) -> Kernel:
         _require(rank, kernel, b.name, str(b.strides), "a stride per axis")
     by_row = {b.name for b in kernel.buffers if b.role == "row"}
     for phase in kernel.phases:
-        _block(kernel, (phase,), _Scope(taken=frozenset((*names, *kernel.sizes))))
+        _block(kernel, (phase,), _Scope(names=frozenset((*names, *kernel.sizes))))
         rows = {x.buffer.name for x in loads_and_stores(phase)} & by_row
         unheld = sorted(rows - held(phase, rows))
         _require(not unheld, kernel, "buffers", f"rows of {unheld}", "phases by rows that touch their own")
@@ -111,8 +111,8 @@ def _block(kernel: Kernel, body: tuple[Stmt, ...], scope: _Scope) -> None:
 
 def _binding(kernel: Kernel, name: str, scope: _Scope) -> _Scope:
     """The scope with one more name: whatever it is of, no other thing there has it."""
-    _require(name not in scope.taken, kernel, name, "a name in use", "a fresh one")
-    return replace(scope, taken=scope.taken | {name})
+    _require(name not in scope.names, kernel, name, "a name in use", "a fresh one")
+    return replace(scope, names=scope.names | {name})
 
 
 def _loop(kernel: Kernel, s: Loop, scope: _Scope) -> None:

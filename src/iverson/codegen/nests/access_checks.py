@@ -263,7 +263,7 @@ def _steady(e: Expr, scope: Scope, writable: set[str]) -> bool:
 
 
 def _parts(e: Expr, scope: Scope) -> Iterator[Expr]:
-    """All that an expression is computed from, behind names too."""
+    """Expressions that an expression is computed from, the values of names included."""
     for x in subexpressions(e):
         yield x
         if isinstance(x, Local) and x.name in scope.lets:
@@ -271,7 +271,7 @@ def _parts(e: Expr, scope: Scope) -> Iterator[Expr]:
 
 
 class _Some(dict[str, Interval]):
-    """Ranges for everything: what has none with these never has one."""
+    """Ranges with an interval for every key: an index without limits here never has limits."""
 
     def get(self, _key: str, _default: object = None) -> Interval:
         return 0, 0

@@ -28,12 +28,12 @@ from iverson.expr.print import exact_texts
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """The whole kernel."""
+    """Text of a kernel."""
     return "\n".join((f"kernel {kernel.name}", *_lines(kernel)))
 
 
 def _lines(kernel: Kernel) -> tuple[str, ...]:
-    """All but its name."""
+    """Lines of a kernel's text without its name."""
     sizes = (f"  sizes {', '.join(kernel.sizes)}",) if kernel.sizes else ()
     return (*sizes, *(f"  {b.role} {_buffer(b)}" for b in kernel.buffers), *_phases(kernel))
 

@@ -28,7 +28,7 @@ class Axis:
     label: str = field(default="", compare=False)
 
     def loop(self, body: tuple[Stmt, ...] = (), mark: str = "", factor: int = 1) -> Loop:
-        """The loop over it."""
+        """The loop over the axis."""
         return Loop(self.name, self.lower, self.upper, body, 1, mark, factor, self.label)
 
     @property

@@ -79,7 +79,7 @@ class Calling:
         return self.arena_at + program_emission.FURTHER + len(self.routines)
 
     def as_json(self) -> list[Any]:
-        """It as what JSON can say; `from_json` reads it back."""
+        """The facts as values that JSON can hold; `from_json` reads them back."""
         outputs = [[shape, dtype.name] for shape, dtype in self.outputs]
         numbers = self.inputs, outputs, self.constants, self.arena, self.places
         return [*numbers, self.routines, self.shared_out, self.shared_products]

@@ -48,7 +48,7 @@ FEW = 4
 
 
 def rolled(program: Program) -> Program:
-    """The program with such runs of steps as loops."""
+    """The program with runs of steps as loops, where steps do the same at evenly spaced places."""
     if sum(isinstance(s, Nest) for s in program.steps) < FEW and not any(
         isinstance(s, Repeat | Branch) for s in program.steps
     ):

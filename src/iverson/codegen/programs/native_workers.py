@@ -313,7 +313,7 @@ class Team:
             self.started = False
 
     def forget(self) -> None:
-        """In a child process, which has no workers: it makes its own when it needs them."""
+        """Reset the team in a child process, which has no workers: it starts its own when it needs them."""
         self.words[:] = 0
         self.members.clear()
         self.started = False

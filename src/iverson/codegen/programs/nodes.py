@@ -80,7 +80,7 @@ class View:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The first and the last entry of the buffer that it touches, its moves aside."""
+        """The first and the last entry of the buffer that the view touches, without its moves."""
         spans = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         return self.offset + sum(min(s, 0) for s in spans), self.offset + sum(max(s, 0) for s in spans)
 
@@ -177,7 +177,7 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def whole(b: Buffer) -> View:
-    """All of a buffer."""
+    """View of a whole buffer."""
     shape = extents(b)
     return View(b, shape, c_strides(shape))
 

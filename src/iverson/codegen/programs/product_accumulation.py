@@ -15,7 +15,7 @@ from iverson.expr.nodes import Apply, same
 
 
 def accumulated(program: Program) -> Program:
-    """The program with such products, where nothing else reads what was made."""
+    """The program with products that BLAS adds to a value, where nothing else reads the product."""
     if not any(isinstance(s, Product) for s in program.steps) and not any(
         isinstance(s, Repeat | Branch) for s in program.steps
     ):

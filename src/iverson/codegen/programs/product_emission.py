@@ -120,7 +120,7 @@ class Products:
         self.run(name, [*addresses.all, self.threads], self.threads)
 
     def _function(self, call: blas_calls.Call, way: str, body: Callable[[Builder, Given], None]) -> str:
-        """``void name(i64 first, i64 last, ptr arguments)`` for such calls."""
+        """Name of a function ``void name(i64 first, i64 last, ptr arguments)`` for calls like this one."""
         views = tuple((v.buffer.dtype, v.shape, v.strides) for v in (call.first, call.second, call.out))
         key = way, call.letters, call.sizes, call.leading, views
         if key not in self.texts.names:
@@ -145,7 +145,7 @@ class Products:
 
 
 def counted(b: Builder, count: int, body: Callable[[Value], None]) -> None:
-    """A loop whose variable is less than ``count``; none where that is 1."""
+    """Emit a loop with a variable from 0 to ``count``; for a ``count`` of 1, the body without a loop."""
     if count == 1:
         body(b.const(0, I64))
     else:
@@ -212,7 +212,7 @@ def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> Non
 
 
 def _gemm(b: Builder, call: blas_calls.Call, addresses: Given, sizes: dict[int, Value]) -> None:
-    """One call; ``sizes`` are the addresses of those that are not the call's own."""
+    """Emit one call; ``sizes`` are the addresses of the extents that differ from the call's."""
     letters = [_constant(b, "i8", str(ord(x))) for x in call.letters]
     extents = [sizes.get(k) or _constant(b, "i32", str(n)) for k, n in enumerate(call.sizes)]
     leading = [_constant(b, "i32", str(n)) for n in call.leading]

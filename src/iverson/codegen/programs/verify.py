@@ -31,17 +31,17 @@ class _Scope:
     """Facts known at a step: the iterations of each loop around it, and the buffers that hold values."""
 
     trips: dict[str, int | None] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
+    initialized: set[str] = field(default_factory=set)
 
 
 def verify(program: Program) -> Program:
     """The program itself, if it keeps the rules; else ArgumentError naming the part at fault."""
     check = _Verifier(program)
     check.buffers()
-    scope = _Scope(written={b.name for b in program.of("in", "inout", "const")})
+    scope = _Scope(initialized={b.name for b in program.of("in", "inout", "const")})
     check.block(program.steps, scope)
     for b in program.of("out"):
-        check.require(b.name in scope.written or size(b) == 0, b.name, "no step that writes it", "one")
+        check.require(b.name in scope.initialized or size(b) == 0, b.name, "no step that writes it", "one")
     return program
 
 
@@ -74,10 +74,10 @@ class _Verifier:
                 self.repeat(s, scope)
             elif isinstance(s, Branch):
                 self.scalar(s.condition, scope)
-                then_scope, other_scope = (_Scope(scope.trips, set(scope.written)) for _ in range(2))
+                then_scope, other_scope = (_Scope(scope.trips, set(scope.initialized)) for _ in range(2))
                 self.block(s.then, then_scope)
                 self.block(s.other, other_scope)
-                scope.written |= then_scope.written & other_scope.written
+                scope.initialized |= then_scope.initialized & other_scope.initialized
             else:
                 self.leaf(s, scope)
 
@@ -91,15 +91,15 @@ class _Verifier:
         for a, b in s.swaps:
             alike = a.role == b.role == "temp" and (a.shape, a.dtype) == (b.shape, b.dtype) and a != b
             self.require(alike and {a, b} <= self.known, a.name, f"a swap with {b}", "two temps of one kind")
-        inner = _Scope({**scope.trips, s.var: s.trips}, set(scope.written))
+        inner = _Scope({**scope.trips, s.var: s.trips}, set(scope.initialized))
         self.block(s.body, inner)
         for a, b in s.swaps:
             for x in (a, b):
                 self.require(
-                    x.name in inner.written, x.name, "a swap of what holds nothing", "a write before"
+                    x.name in inner.initialized, x.name, "a swap of what holds nothing", "a write before"
                 )
         if s.trips and s.when is None:
-            scope.written |= inner.written
+            scope.initialized |= inner.initialized
 
     def leaf(self, s: Nest | Product, scope: _Scope) -> None:
         if isinstance(s, Nest):
@@ -117,7 +117,7 @@ class _Verifier:
             )
             for other in (*(r for r in reads if r is not v), *writes[n + 1 :]):
                 self.require(not _overlap(v, other), v.buffer.name, "a write that overlaps", "disjoint views")
-        scope.written |= {v.buffer.name for v in writes}
+        scope.initialized |= {v.buffer.name for v in writes}
 
     def nest(self, s: Nest) -> None:
         kernel = s.kernel
@@ -172,7 +172,7 @@ class _Verifier:
         self.holds_something(v, scope)
 
     def holds_something(self, v: View, scope: _Scope) -> None:
-        holds = v.buffer.name in scope.written or 0 in v.shape
+        holds = v.buffer.name in scope.initialized or 0 in v.shape
         self.require(holds, v.buffer.name, "a read", "a write before")
 
     def view(self, v: View, scope: _Scope) -> None:

@@ -41,7 +41,7 @@ class OneThread:
                 self._put(self._before)
 
     def forget(self) -> None:
-        """In a child process, where no other thread is left that would put it back."""
+        """Restore the number of threads in a child process, where no other thread would restore it."""
         if self._inside:
             self._inside = 0
             self._put(self._before)
@@ -68,5 +68,5 @@ def one_thread(module: Any) -> OneThread | None:
 
 @functools.cache
 def numpys() -> OneThread | None:
-    """That of `numpy.matmul`."""
+    """Context in which the BLAS of `numpy.matmul` runs on one thread; see `one_thread`."""
     return one_thread(importlib.import_module("numpy._core._multiarray_umath"))

@@ -66,7 +66,7 @@ def _default() -> str:
 
 
 def digest(text: str, machine: object) -> str:
-    """The key of a kernel on disk: of its text, the machine it is for and all versions that matter."""
+    """Key on disk for a kernel: depends on its text, its machine and all versions that matter."""
     return key(f"{machine!r}\n{text}")
 
 
@@ -163,7 +163,7 @@ def _is_ours(facts: os.stat_result) -> bool:
 
 
 def _checksum(key: str, code: bytes) -> bytes:
-    """Of both, so that an object under another kernel's name is not taken for that kernel."""
+    """Digest of key and code: an object under another kernel's name is not taken for that kernel."""
     return hashlib.sha256(key.encode() + code).digest()
 
 

@@ -19,7 +19,7 @@ TRIES = 4
 
 @dataclass(frozen=True)
 class Peak:
-    """Of all threads together.
+    """Peak rates of a machine, all threads together.
 
     flops : floating-point operations a second, in numbers of 8 bytes; of 4 bytes, twice as many.
     bytes : read and written a second, in memory.

@@ -93,7 +93,7 @@ class _Section:
     link: int
     info: int
     align: int
-    each: int
+    entry_size: int
 
 
 @dataclass
@@ -156,7 +156,7 @@ class _Object:
         return memory, self._found(names, memory.address)
 
     def _places(self) -> Iterable[tuple[int, int, int, int]]:
-        """(where, kind, symbol's number, what is added) of all that is to be filled in."""
+        """Relocations to carry out: (place, kind, symbol's number, addend) of each."""
         for s in self.sections:
             if s.type == _RELOCATIONS and s.info in self.at:
                 for k in range(s.size // _PLACE.size):
@@ -168,14 +168,14 @@ class _Object:
 
     @cached_property
     def _table(self) -> _Section:
-        """The symbols."""
+        """The section of the symbols."""
         tables = [s for s in self.sections if s.type == 2]
         if len(tables) != 1:
             raise _Unknown
         return tables[0]
 
     def _symbol(self, k: int) -> tuple[int, int, int, int, int, int]:
-        """(name, what it is, who sees it, its section, its place there, its size)."""
+        """Fields of a symbol: name, kind, visibility, section, place in the section, size."""
         name, kind, other, section, value, size = _SYMBOL.unpack_from(
             self.code, self._table.offset + k * _SYMBOL.size
         )
@@ -186,7 +186,7 @@ class _Object:
         return self.code[start : self.code.index(b"\0", start)].decode()
 
     def _inside(self, k: int) -> int:
-        """A symbol's place, of one that is in the object."""
+        """Place of a symbol that the object defines."""
         _, _, _, section, value, _ = self._symbol(k)
         if section >= _LARGEST_INDEX or section not in self.at:
             raise _Unknown

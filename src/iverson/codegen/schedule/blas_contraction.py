@@ -47,7 +47,7 @@ class Product:
     fresh: bool
 
     def run(self, arrays: Mapping[str, Array]) -> None:
-        """Carry it out."""
+        """Carry out the product."""
         batch, rows, inner, columns = (prod(e) for e in self.extents)
         a = self._grouped(arrays[self.left.name], self.left_axes, (batch, rows, inner))
         b = self._grouped(arrays[self.right.name], self.right_axes, (batch, inner, columns))

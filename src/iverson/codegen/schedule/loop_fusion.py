@@ -82,7 +82,7 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
 
 
 def _chained(first: Stmt, second: Stmt, intermediates: Set[str]) -> tuple[Stmt, Stmt] | None:
-    """The phases where the second reads what the first made in the same iteration as values, not as entries.
+    """The phases where the second reads values that the first made in the same iteration, not entries.
 
     None where it reads entries of other iterations, or what is made in parts.
     """
@@ -272,7 +272,7 @@ def apart(s: Stmt, taken: set[str]) -> Stmt:
 
 
 def fresh(name: str, taken: set[str]) -> str:
-    """A name that is not taken, which it then is."""
+    """A name that is not in ``taken``, to which it is added."""
     candidate, n = name, 0
     while candidate in taken:
         n += 1

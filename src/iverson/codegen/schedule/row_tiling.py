@@ -140,7 +140,7 @@ def with_rows(kernel: Kernel, names: Container[str]) -> Kernel:
 
 
 def row_bytes(b: Buffer) -> int:
-    """Of one row of an array whose other extents are known."""
+    """Bytes of one row of an array whose other extents are known."""
     return prod(n for n in b.shape[1:] if isinstance(n, int)) * b.dtype.itemsize
 
 
@@ -267,7 +267,7 @@ class _Rows:
         return anew <= COMMON and len(list(statements(joint.phases))) <= STATEMENTS
 
     def phase(self) -> Stmt:
-        """One loop for all of them."""
+        """One loop for all of the phases."""
         if len(self.phases) == 1:
             return self.phases[0]
         first, size = self.parts[0], self.size

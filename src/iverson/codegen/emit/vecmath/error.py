@@ -92,7 +92,7 @@ def _tail(b: Builder, high: Value, low: Value, a: Value) -> tuple[Value, Value]:
 
 
 def _scaled(power: tuple[Value, Value, Value], y: Value, tail: Value) -> tuple[Value, Value]:
-    """z and n with exp(v) (y + rest) = z 2^n, from what `reduce` gives of v."""
+    """z and n with exp(v) (y + tail) = z 2^n, from the results of `reduce` for v."""
     b, (bits, r, q) = y.b, power
     e = r + 1.0
     return b.fma(e, y, b.fma((r - (e - 1.0)) + q, y, tail * e)), bits
