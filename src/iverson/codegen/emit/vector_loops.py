@@ -76,9 +76,9 @@ class Vectors:
 
     def open(self, points: Points) -> Points:
         """Points at which the accumulators are vectors."""
-        return [self._opened(p) for p in points]
+        return [self._open_point(p) for p in points]
 
-    def _opened(self, p: Point) -> Point:
+    def _open_point(self, p: Point) -> Point:
         names = dict(w for u in self.updates for w in self._slots(u, p))
         return Point({**p.env, **names}, p.lanes, p.mask)
 
@@ -96,7 +96,7 @@ class Vectors:
             self.e.counted(self.lower, last, group, lambda i: self._group(i, self.factor))
             start = self.lower + self.e.count_of(self.lower, last, group) * group
             with b.saving():
-                self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._rest(i)))
+                self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._tail_mask(i)))
             return
         vectors, tail = divmod(self.count, self.lanes)
         full = vectors // self.factor
@@ -115,7 +115,7 @@ class Vectors:
             with b.saving(full > 0):
                 self._group(start, remaining, mask)
 
-    def _rest(self, i: Value) -> Value:
+    def _tail_mask(self, i: Value) -> Value:
         """The lanes below upper."""
         distance = self.upper - i
         return self.b.iota(self.lanes) * self.s.step < self.b.splat(distance, self.lanes)

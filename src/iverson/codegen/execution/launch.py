@@ -236,15 +236,15 @@ def iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
         return 1
     scope = integer_bounds.Scope()
     length = integer_bounds.affine(phase.upper, scope) - integer_bounds.affine(phase.lower, scope)
-    return max(0, -(-_known(length, phase, sizes) // phase.step))
+    return max(0, -(-_constant_value(length, phase, sizes) // phase.step))
 
 
 def _first(phase: Loop, sizes: Mapping[str, int]) -> int:
     """The value of the loop's variable in its first iteration."""
-    return _known(integer_bounds.affine(phase.lower, integer_bounds.Scope()), phase, sizes)
+    return _constant_value(integer_bounds.affine(phase.lower, integer_bounds.Scope()), phase, sizes)
 
 
-def _known(form: Affine, phase: Loop, sizes: Mapping[str, int]) -> int:
+def _constant_value(form: Affine, phase: Loop, sizes: Mapping[str, int]) -> int:
     ranges = {name: (n, n) for name, n in sizes.items()}
     low, high = integer_bounds.extremes(form, integer_bounds.Scope(), ranges)
     if not low == high < inf:

@@ -133,7 +133,7 @@ def is_inside(store: Store, scope: Scope) -> bool:
 
 def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
     """The integer buffers whose entries' range the checks ask for."""
-    loads = (x for access in checks for e in _asked(access) for x in _loads(e, access.scope))
+    loads = (x for access in checks for e in _interval_sources(access) for x in _loads(e, access.scope))
     return tuple({x.buffer.name: x.buffer for x in loads if x.dtype.kind in "iu"}.values())
 
 
@@ -291,7 +291,7 @@ def _decidable(access: Access, writable: set[str]) -> bool:
     return news and not any(map(isinf, extremes(access.index, scope, _Some())))
 
 
-def _asked(access: Access) -> Iterator[Expr]:
+def _interval_sources(access: Access) -> Iterator[Expr]:
     """Expressions that the interval of an index depends on, with the bounds and guards around it."""
     node, scope = access.node, access.scope
     yield node.indices[access.axis]

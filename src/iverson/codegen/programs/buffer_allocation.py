@@ -104,7 +104,7 @@ def overwritten(program: Program, pairs: Sequence[tuple[Buffer, Buffer]]) -> tup
     for source, out in pairs:
         if source not in donation.names and out not in donation.names:
             donation.try_in(source, out)
-    return donation.program(), {b.name: a.name for a, b in donation.taken}
+    return donation.program(), {b.name: a.name for a, b in donation.donations}
 
 
 class _Donation:
@@ -115,11 +115,11 @@ class _Donation:
     """
 
     def __init__(self, program: Program) -> None:
-        self.given = program
+        self.original = program
         self.steps = list(program.steps)
         self.keys: list[tuple[int, ...]] = [(k,) for k in range(len(self.steps))]
         self.names: dict[Buffer, Buffer] = {}
-        self.taken: list[tuple[Buffer, Buffer]] = []
+        self.donations: list[tuple[Buffer, Buffer]] = []
         self.uses: defaultdict[Buffer, list[int]] = defaultdict(list)
         self.writes: defaultdict[Buffer, list[int]] = defaultdict(list)
         for k, step in enumerate(self.steps):
@@ -138,7 +138,7 @@ class _Donation:
         if key(first) < key(last):
             if not self._may_sink(first, out, last):
                 return
-            sunk = (*key(last), -len(self.taken) - 1)  # right behind the last read
+            sunk = (*key(last), -len(self.donations) - 1)  # right behind the last read
         else:
             sunk = key(first)
         if first in self.uses[source]:
@@ -149,7 +149,7 @@ class _Donation:
         self.keys[first] = sunk
         buffer = replace(source, role="inout")
         self.names[source] = self.names[out] = buffer
-        self.taken.append((source, out))
+        self.donations.append((source, out))
         for index in (self.uses, self.writes):
             index[buffer] = [*index.pop(source, ()), *index.pop(out, ())]
 
@@ -173,8 +173,8 @@ class _Donation:
 
     def program(self) -> Program:
         """The program with all of them."""
-        if not self.taken:
-            return self.given
+        if not self.donations:
+            return self.original
         order = sorted(range(len(self.steps)), key=self.keys.__getitem__)
         steps = [
             s
@@ -184,9 +184,9 @@ class _Donation:
         renamed_steps = [
             mapped(s, lambda v: replace(v, buffer=self.names.get(v.buffer, v.buffer))) for s in steps
         ]
-        outputs = {out for _, out in self.taken}
-        buffers = tuple(self.names.get(b, b) for b in self.given.buffers if b not in outputs)
-        return replace(self.given, buffers=buffers, steps=tuple(renamed_steps))
+        outputs = {out for _, out in self.donations}
+        buffers = tuple(self.names.get(b, b) for b in self.original.buffers if b not in outputs)
+        return replace(self.original, buffers=buffers, steps=tuple(renamed_steps))
 
 
 def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:

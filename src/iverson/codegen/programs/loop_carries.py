@@ -38,14 +38,14 @@ def in_one_place(program: Program) -> Program:
 class _Carries:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.used = uses(program.steps)
+        self.use_counts = uses(program.steps)
         loops = [s for s in walk(program.steps) if isinstance(s, Repeat)]
         self.exchanged = Counter(b for s in loops for pair in s.swaps for b in pair)
-        self.gone: set[Buffer] = set()
+        self.merged: set[Buffer] = set()
 
     def run(self) -> Program:
         steps = self.block(self.program.steps)
-        buffers = tuple(b for b in self.program.buffers if b not in self.gone)
+        buffers = tuple(b for b in self.program.buffers if b not in self.merged)
         return replace(self.program, buffers=buffers, steps=steps)
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -60,16 +60,18 @@ class _Carries:
 
     def repeat(self, s: Repeat) -> Repeat:
         body, swaps = s.body, []
-        use_counts = uses(body)
+        body_counts = uses(body)
         condition = None if s.when is None else s.when.buffer
         for x, y in s.swaps:
-            is_private = use_counts[y] + 1 == self.used[y] and self.exchanged[x] == self.exchanged[y] == 1
+            is_private = (
+                body_counts[y] + 1 == self.use_counts[y] and self.exchanged[x] == self.exchanged[y] == 1
+            )
             new_body = _over_last(body, x, y) if is_private and condition not in (x, y) else None
             if new_body is None:
                 swaps.append((x, y))
             else:
                 body = new_body
-                self.gone.add(y)
+                self.merged.add(y)
         return replace(s, body=body, swaps=tuple(swaps))
 
 

@@ -34,12 +34,12 @@ def _block(steps: tuple[Step, ...], use_counts: Counter[Buffer]) -> tuple[Step, 
         elif isinstance(s, Repeat):
             s = replace(s, body=_block(s.body, use_counts))
         elif isinstance(s, Nest):
-            s = _added(s, new_steps, use_counts)
+            s = _accumulation(s, new_steps, use_counts)
         new_steps.append(s)
     return tuple(new_steps)
 
 
-def _added(s: Nest, before: list[Step], use_counts: Counter[Buffer]) -> Step:
+def _accumulation(s: Nest, before: list[Step], use_counts: Counter[Buffer]) -> Step:
     """A product that adds to its output, for the sum and the product in ``before``; else the step itself."""
     if len(s.views) != 2 or not all(v.whole for v in s.views):
         return s
@@ -53,7 +53,11 @@ def _added(s: Nest, before: list[Step], use_counts: Counter[Buffer]) -> Step:
         p = before[k := makers[0]]
         assert isinstance(p, Product)
         factors = {p.left.buffer, p.right.buffer, t.buffer}
-        if not is_zero(p.beta) or x.buffer in factors or not factors.isdisjoint(_written(before[k + 1 :])):
+        if (
+            not is_zero(p.beta)
+            or x.buffer in factors
+            or not factors.isdisjoint(_written_buffers(before[k + 1 :]))
+        ):
             continue
         del before[k]
         return replace(p, out=replace(p.out, buffer=x.buffer), beta=1)
@@ -74,7 +78,7 @@ def _is_sum(kernel: Kernel) -> bool:
     )
 
 
-def _written(steps: list[Step]) -> Iterator[Buffer]:
+def _written_buffers(steps: list[Step]) -> Iterator[Buffer]:
     for s in steps:
         yield from writes(s)
 

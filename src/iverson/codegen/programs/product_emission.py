@@ -61,7 +61,7 @@ class Given:
 
 
 class Texts(list[str]):
-    """The functions of a module that its steps call. names : of those of products, by what they do."""
+    """The functions of a module that its steps call. names : those of products, by what they compute."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,15 +105,15 @@ class Products:
             self.run(name, list(addresses.all), self.b.const(prod(batch), I64))
             return
 
-        def one(at: Value) -> None:
-            item_addresses = _moved(self.b, call, addresses, _item(self.b, batch, at), batch)
+        def item(at: Value) -> None:
+            item_addresses = _item_addresses(self.b, call, addresses, _item(self.b, batch, at), batch)
             if way is None:
                 _gemm(self.b, call, item_addresses, {})
             else:
                 self._panels(call, item_addresses, way)
             self.b.wrote()
 
-        counted(self.b, prod(batch), one)
+        counted(self.b, prod(batch), item)
 
     def _panels(self, call: blas_calls.Call, addresses: Given, way: str) -> None:
         name = self._function(call, way, lambda e, parameters: _panel(e, call, parameters, way))
@@ -174,10 +174,10 @@ def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) 
 def _matrices(b: Builder, call: blas_calls.Call, addresses: Given, batch: tuple[int, ...]) -> None:
     """The calls of a share of a batch."""
 
-    def one(at: Value) -> None:
-        _gemm(b, call, _moved(b, call, addresses, _item(b, batch, at), batch), {})
+    def item(at: Value) -> None:
+        _gemm(b, call, _item_addresses(b, call, addresses, _item(b, batch, at), batch), {})
 
-    _loop(b, Value(b, "%first", I64), Value(b, "%last", I64), one)
+    _loop(b, Value(b, "%first", I64), Value(b, "%last", I64), item)
 
 
 def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> None:
@@ -196,14 +196,14 @@ def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> Non
     b.br_if(low < high, nonempty, after)
     b.start(nonempty)
 
-    def moved(place: Value, v: View) -> Value:
+    def shifted(place: Value, v: View) -> Value:
         return _shifted(b, place, low * (v.strides[axis] * v.buffer.dtype.itemsize))
 
-    panel = replace(addresses, out=moved(addresses.out, call.out))
+    panel = replace(addresses, out=shifted(addresses.out, call.out))
     if way == "rows":
-        panel = replace(panel, second=moved(addresses.second, call.second))
+        panel = replace(panel, second=shifted(addresses.second, call.second))
     else:
-        panel = replace(panel, first=moved(addresses.first, call.first))
+        panel = replace(panel, first=shifted(addresses.first, call.first))
     count = b.slot(I32)
     b.put(count, b.cast("trunc", high - low, I32))
     _gemm(b, call, panel, {1 if way == "rows" else 0: count})
@@ -231,19 +231,19 @@ def _item(b: Builder, batch: tuple[int, ...], at: Value) -> list[Value]:
     return indices
 
 
-def _moved(
+def _item_addresses(
     b: Builder, call: blas_calls.Call, addresses: Given, at: list[Value], batch: tuple[int, ...]
 ) -> Given:
     """The addresses of a matrix of a batch."""
 
-    def moved(place: Value, v: View) -> Value:
+    def shifted(place: Value, v: View) -> Value:
         for i, n, stride in zip(at, batch, v.strides[:-2], strict=True):
             if n > 1 and stride:
                 place = _shifted(b, place, i * (stride * v.buffer.dtype.itemsize))
         return place
 
-    first, second = moved(addresses.first, call.first), moved(addresses.second, call.second)
-    return replace(addresses, first=first, second=second, out=moved(addresses.out, call.out))
+    first, second = shifted(addresses.first, call.first), shifted(addresses.second, call.second)
+    return replace(addresses, first=first, second=second, out=shifted(addresses.out, call.out))
 
 
 def _argument(b: Builder, n: int) -> Value:

@@ -134,11 +134,11 @@ def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
     module_builder = Builder(has_fma=target.has_fma, has_half=target.has_half)
     works = Works("iverson_nest", target, module_builder)
     emitter = _Emitter(program, arena, known, works, module_builder.nested())
-    run, entry_text = emitter.function(), _called(module_builder.nested())
+    run, entry_text = emitter.function(), _entry_function(module_builder.nested())
     return module_text(module_builder, [*works.texts, *emitter.texts, run, entry_text], ATTRIBUTES)
 
 
-def _called(b: Builder) -> str:
+def _entry_function(b: Builder) -> str:
     """Text of the function that Python calls."""
     words = [b.load(b.emit(f"getelementptr ptr, ptr %items, i64 {k}", PTR), PTR, 8) for k in range(3)]
     block = b.call("PyLong_AsVoidPtr", PTR, (words[0],), pure=False)

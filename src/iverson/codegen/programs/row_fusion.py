@@ -21,7 +21,7 @@ def by_rows(program: Program) -> Program:
     """The program with nests over the same rows fused, and temporaries of only one nest held by rows."""
     steps = _block(program.steps)
     use_counts = uses(steps)
-    steps = _held(steps, {b for b in program.of("temp") if use_counts[b] == 1})
+    steps = _with_rows(steps, {b for b in program.of("temp") if use_counts[b] == 1})
     final_counts = uses(steps)
     return replace(
         program,
@@ -30,7 +30,7 @@ def by_rows(program: Program) -> Program:
     )
 
 
-def _held(steps: tuple[Step, ...], private: set[Buffer]) -> tuple[Step, ...]:
+def _with_rows(steps: tuple[Step, ...], private: set[Buffer]) -> tuple[Step, ...]:
     """The steps with private outputs held by rows, where each row is used by its own iteration.
 
     private : temporaries that one step touches.
@@ -38,9 +38,9 @@ def _held(steps: tuple[Step, ...], private: set[Buffer]) -> tuple[Step, ...]:
     new_steps: list[Step] = []
     for s in steps:
         if isinstance(s, Repeat):
-            s = replace(s, body=_held(s.body, private))
+            s = replace(s, body=_with_rows(s.body, private))
         elif isinstance(s, Branch):
-            s = replace(s, then=_held(s.then, private), other=_held(s.other, private))
+            s = replace(s, then=_with_rows(s.then, private), other=_with_rows(s.other, private))
         elif isinstance(s, Nest):
             views = dict(zip(s.kernel.buffers, s.views, strict=True))
             names = {b.name for b, v in views.items() if b.role == "out" and v.buffer in private and v.whole}

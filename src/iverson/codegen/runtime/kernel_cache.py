@@ -191,18 +191,18 @@ def write(key: str, code: bytes) -> None:
 
 def usage(where: Path) -> tuple[int, int]:
     """Number of kernels in a folder, and the bytes that they take."""
-    sizes = [size for _, size, _ in _kept(where)]
+    sizes = [size for _, size, _ in _kernels(where)]
     return len(sizes), sum(sizes)
 
 
 def clear(where: Path) -> None:
     """Delete the kernels in a folder. Processes that use one have loaded it."""
-    for *_, path in _kept(where):
+    for *_, path in _kernels(where):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
-def _kept(where: Path) -> list[tuple[float, int, Path]]:
+def _kernels(where: Path) -> list[tuple[float, int, Path]]:
     """Time of last use, size and file of each kernel: other files in the folder are not ours."""
     kernels = []
     for path in where.iterdir() if where.is_dir() else ():
@@ -220,7 +220,7 @@ def _prune(where: Path) -> None:
             if path.stat().st_mtime < time.time() - STALE:
                 path.unlink()
     total = 0
-    for _, size, path in sorted(_kept(where), reverse=True):
+    for _, size, path in sorted(_kernels(where), reverse=True):
         total += size
         if total > LIMIT:
             with contextlib.suppress(OSError):

@@ -153,7 +153,7 @@ class _Object:
             struct.pack_into("<i", image, at, target + addend - at)
         if not memory.hold(bytes(image)):
             raise _Unknown
-        return memory, self._found(names, memory.address)
+        return memory, self._addresses_of(names, memory.address)
 
     def _places(self) -> Iterable[tuple[int, int, int, int]]:
         """Relocations to carry out: (place, kind, symbol's number, addend) of each."""
@@ -200,7 +200,7 @@ class _Object:
             raise _Unknown
         return address
 
-    def _found(self, names: Iterable[str], base: int) -> dict[str, int]:
+    def _addresses_of(self, names: Iterable[str], base: int) -> dict[str, int]:
         count = self._table.size // _SYMBOL.size
         numbers = {self._name(k): k for k in range(count) if self._symbol(k)[3]}
         if not numbers.keys() >= (requested := set(names)):

@@ -43,7 +43,7 @@ def host() -> Machine:
     content = kernel_cache.read(key) if key else None
     if content is not None:
         return Machine(**json.loads(content))
-    machine = _asked()
+    machine = _detected()
     if key:
         kernel_cache.write(key, json.dumps(asdict(machine)).encode())
     return machine
@@ -64,7 +64,7 @@ def _processor() -> str:
     return "\n".join(lines) if any(x.startswith(("flags", "Features")) for x in lines) else ""
 
 
-def _asked() -> Machine:
+def _detected() -> Machine:
     """The machine as LLVM detects it."""
     import llvmlite.binding as llvm
 
