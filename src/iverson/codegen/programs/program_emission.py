@@ -169,12 +169,12 @@ class _Emitter:
         self,
         program: Program,
         arena: Arena,
-        known: Layout,
+        contents: Layout,
         works: Works,
         b: Builder,
         texts: product_emission.Texts | None = None,
     ) -> None:
-        self.program, self.places, self.known, self.works, self.b = program, arena, known, works, b
+        self.program, self.places, self.contents, self.works, self.b = program, arena, contents, works, b
         self.texts = product_emission.Texts() if texts is None else texts
         self.at: dict[str, Value] = {}
         self.swapped: dict[str, Value] = {}
@@ -183,7 +183,7 @@ class _Emitter:
         b = self.b
         self.take_arrays()
         self.return_unless_dense(
-            [self.argument(n) for n, x in enumerate(self.known.objects) if x.role != "out"]
+            [self.argument(n) for n, x in enumerate(self.contents.objects) if x.role != "out"]
         )
         self.begin(self.program.steps)
         for s in walk(self.program.steps):
@@ -200,7 +200,7 @@ class _Emitter:
         """Some steps as a call of a function of their own, which is given the loops' variables and where
         exchanged buffers are."""
         b, at = self.b, {x: self.at[x] for x in moving(steps)}
-        inner = _Emitter(self.program, self.places, self.known, self.works, b.nested(), self.texts)
+        inner = _Emitter(self.program, self.places, self.contents, self.works, b.nested(), self.texts)
         inner.begin(steps)
         for outer_values, inner_values, type in ((self.swapped, inner.swapped, PTR), (at, inner.at, I64)):
             for x in outer_values:
@@ -226,19 +226,21 @@ class _Emitter:
         """Read those of the arguments that steps ask for."""
         b, names = self.b, {x.name for x in uses(steps)}
         self.bases: dict[str, Value] = {}
-        for n, x in enumerate((*self.known.objects, *self.known.constants)):
+        for n, x in enumerate((*self.contents.objects, *self.contents.constants)):
             if x.name in names:
                 place = self.argument(n)
-                if n < len(self.known.objects):
+                if n < len(self.contents.objects):
                     place = b.load(
                         b.emit(f"getelementptr i8, ptr {place.ref}, i64 {data_offset()}", PTR), PTR, 8
                     )
                 self.bases[x.name] = place
-        further = [self.argument(self.known.arena + k) for k in range(FURTHER + len(self.known.routines))]
+        further = [
+            self.argument(self.contents.arena + k) for k in range(FURTHER + len(self.contents.routines))
+        ]
         self.arena, self.faults, self.team, self.run, threads = further[:FURTHER]
         self.products = product_emission.Products(
             b,
-            dict(zip(self.known.routines, further[FURTHER:], strict=True)),
+            dict(zip(self.contents.routines, further[FURTHER:], strict=True)),
             self.pointer,
             lambda function, arguments, total: self.run_shares(function, self.packed(arguments), total),
             b.cast("ptrtoint", threads, I64),
@@ -249,8 +251,8 @@ class _Emitter:
         """Copy the addresses of the arrays from the tuples that hold them."""
         copy = "llvm.memcpy.inline.p0.p0.i64"
         self.b.declarations[copy] = f"declare void @{copy}(ptr, ptr, i64, i1)"
-        output_count = sum(x.role == "out" for x in self.known.objects)
-        input_count = len(self.known.objects) - output_count
+        output_count = sum(x.role == "out" for x in self.contents.objects)
+        input_count = len(self.contents.objects) - output_count
         for items, start, count in (("%given", 0, input_count), ("%made", input_count, output_count)):
             to = self.b.emit(f"getelementptr i64, ptr %arguments, i64 {start}", PTR)
             addresses = self.b.emit(f"getelementptr i8, ptr {items}, i64 {items_offset()}", PTR)
@@ -319,7 +321,7 @@ class _Emitter:
     def nest(self, s: Nest) -> None:
         b = self.b
         text = nameless_text(s.kernel)
-        kernel, plan, start = self.known.nests[text]
+        kernel, plan, start = self.contents.nests[text]
         faults = self._shifted(self.faults, 16 * start)
         pointers = {x.name: self.pointer(v) for x, v in zip(kernel.arguments, s.views, strict=True)}
         for k, phase in enumerate(kernel.phases):
