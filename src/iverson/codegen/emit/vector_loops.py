@@ -116,7 +116,7 @@ class Vectors:
                 self._group(start, remaining, mask)
 
     def _tail_mask(self, i: Value) -> Value:
-        """The lanes below upper."""
+        """Mask of the lanes below ``upper``."""
         distance = self.upper - i
         return self.b.iota(self.lanes) * self.s.step < self.b.splat(distance, self.lanes)
 

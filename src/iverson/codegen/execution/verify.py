@@ -110,7 +110,7 @@ def _block(kernel: Kernel, body: tuple[Stmt, ...], scope: _Scope) -> None:
 
 
 def _binding(kernel: Kernel, name: str, scope: _Scope) -> _Scope:
-    """The scope with one more name: whatever it is of, no other thing there has it."""
+    """The scope with one more name, which nothing else in the scope may have."""
     _require(name not in scope.names, kernel, name, "a name in use", "a fresh one")
     return replace(scope, names=scope.names | {name})
 

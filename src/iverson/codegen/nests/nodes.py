@@ -355,7 +355,7 @@ def rewritten(s: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
 
 
 def with_buffers(s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
-    """The statement with other buffers of the same names, called as those were."""
+    """The statement with other buffers of the same names, which get the labels of the old ones."""
 
     def of(b: Buffer) -> Buffer:
         buffer = buffers[b.name]

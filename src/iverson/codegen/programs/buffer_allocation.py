@@ -72,7 +72,7 @@ class _Taken:
         self.count = self.bytes = 0
 
     def take(self, life: Life, room: int) -> int:
-        """The lowest place with so much room that is free during a life; it is taken then."""
+        """Take the lowest place with this much room that is free during a life."""
         n = self.count
         first, last, start, end = self.rows[:, :n]
         meets = (first <= life.last) & (last >= life.first)
@@ -110,8 +110,8 @@ def overwritten(program: Program, pairs: Sequence[tuple[Buffer, Buffer]]) -> tup
 class _Donation:
     """Outputs of a program, one after the other, in the memory of inputs: all uses are indexed once.
 
-    Steps are numbered as they stand first, and stay so; where one stands is told by its key: a tuple that
-    begins with the number of a step that it stands behind, or its own.
+    Steps keep the numbers of their first order. The key of a step gives its position: a tuple that begins
+    with the number of the step that it stands behind, or with its own.
     """
 
     def __init__(self, program: Program) -> None:
@@ -129,7 +129,7 @@ class _Donation:
                 self.writes[b].append(k)
 
     def try_in(self, source: Buffer, out: Buffer) -> None:
-        """Make an output in the memory of an input, where that is read no more."""
+        """Make an output in the memory of an input, after the last read of the input."""
         key = self.keys.__getitem__
         if not self.uses[out]:
             return
@@ -172,7 +172,7 @@ class _Donation:
         )
 
     def program(self) -> Program:
-        """The program with all of them."""
+        """The program with all outputs that `try_in` made in the memory of inputs."""
         if not self.donations:
             return self.original
         order = sorted(range(len(self.steps)), key=self.keys.__getitem__)

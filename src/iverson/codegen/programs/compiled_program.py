@@ -340,7 +340,7 @@ def compile_program(
 def compiled_before(
     calling: Calling, key: str, plan: Callable[[], Planned], constants: Sequence[Array]
 ) -> CompiledProgram | None:
-    """A program whose code was kept under a key; None where it is kept no more.
+    """A program whose code is stored under a key; None if the code is no longer there.
 
     plan : plans it again, for who asks what it does.
     """

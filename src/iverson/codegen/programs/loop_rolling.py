@@ -76,14 +76,14 @@ class _Rolled:
         self.count = 0
 
     def moved(self, v: View) -> View:
-        """A view of a temp as one of the temp that it is a row of."""
+        """A view of a temp as a view of the joint buffer, if the temp is a row of one."""
         if v.buffer not in self.rows:
             return v
         joint, row = self.rows[v.buffer]
         return replace(v, buffer=joint, offset=v.offset + row * size(v.buffer))
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """The steps, with runs of them as one."""
+        """The steps with each run as one step."""
         new_steps: list[Step] = []
         k = 0
         while k < len(steps):
@@ -103,7 +103,7 @@ class _Rolled:
         return tuple(new_steps)
 
     def run(self, steps: Sequence[Step], k: int) -> list[Nest]:
-        """The steps from one on that run its kernel, at places that move by equal steps."""
+        """The steps from number ``k`` on that run its kernel, at places that move by equal strides."""
         nests: list[Nest] = []
         strides: list[int | None] = []
         for s in steps[k:]:
@@ -120,7 +120,7 @@ class _Rolled:
         return nests[:1] if len(nests) == 2 else nests
 
     def nest(self, run: Sequence[Nest]) -> Nest | None:
-        """A run as one step; None where one of it may touch what another writes, where its places do not lie
+        """A run as one step; None where one step may touch what another writes, where places do not lie
         evenly, and where threads share each."""
         kernel = run[0].kernel
         if not _is_plain(kernel) or any(map(is_shared_out, kernel.phases)):

@@ -162,7 +162,7 @@ def is_shared_out(phase: Stmt) -> bool:
 class _Emitter:
     """The steps of one program, or some of them in a function of their own (`part`).
 
-    texts : the functions that they call. products : of the products among them, by what makes each.
+    texts : the functions that the steps call. products : the emitter of the products among them.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class _Emitter:
         return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
 
     def begin(self, steps: tuple[Step, ...]) -> None:
-        """Read those of the arguments that steps ask for."""
+        """Read the arguments that the steps need."""
         b, names = self.b, {x.name for x in uses(steps)}
         self.bases: dict[str, Value] = {}
         for n, x in enumerate((*self.contents.objects, *self.contents.constants)):

@@ -128,7 +128,7 @@ def product(task: Task, *, any_size: bool = False) -> Product | None:
 
 
 def _names(indices: tuple[Any, ...], buffer: Buffer, extents: Mapping[str, int | None]) -> list[str] | None:
-    """The axes an access runs over, one per dimension and each over all of it; None if it is not so."""
+    """The axes an access runs over, one per dimension and each over all of it; else None."""
     names = [i.name for i in indices if isinstance(i, Var) and i.name in extents]
     if len(names) != len(indices) or len(set(names)) != len(names):
         return None

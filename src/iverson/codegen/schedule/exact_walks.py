@@ -132,7 +132,7 @@ def _by_residues(task: Task) -> list[Task]:
 
 
 def peeled(task: Task, walk: Stmt) -> list[Task] | None:
-    """The task over a box of its written axes, the rest of the walk inside; None if it is not so."""
+    """The task over a box of its written axes, the rest of the walk inside; None if there is no such box."""
     if task.position is not None or task.combine not in COMMUTING:
         return None
     names = [i.name for i in task.write if isinstance(i, Var)]

@@ -148,7 +148,7 @@ def without(phase: Stmt, dropped: Set[str]) -> Stmt:
 
 
 def expanded(s: Stmt, f: Callable[[Stmt], tuple[Stmt, ...]]) -> Stmt:
-    """A loop or guard with, for each statement in its innermost bodies, what ``f`` makes of it."""
+    """A loop or guard in which the results of ``f`` replace each statement that is no loop or guard."""
     assert isinstance(s, (Loop, If))
     parts = [(expanded(x, f),) if isinstance(x, (Loop, If)) else f(x) for x in s.body]
     return replace(s, body=tuple(x for part in parts for x in part))

@@ -469,7 +469,7 @@ def _guarded(where: tuple[Expr, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...
 
 
 def with_shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The block with what it combines into marked as shared between threads."""
+    """The block with its stores that combine marked as shared between threads."""
     result: list[Stmt] = []
     for s in body:
         if isinstance(s, (Loop, If)):

@@ -57,7 +57,7 @@ ORDER, COUNT = "order.", "iterations."
 
 @dataclass(frozen=True)
 class Choice:
-    """The way taken, and what each that is possible was estimated to cost, in units of work."""
+    """The way that is chosen, and the estimated cost of each possible way, in units of work."""
 
     way: str
     units: Mapping[str, float]

@@ -128,7 +128,7 @@ def held(phase: Stmt, names: Container[str]) -> frozenset[str]:
 
 
 def with_rows(kernel: Kernel, names: Container[str]) -> Kernel:
-    """The kernel with memory for the rows of a block alone where that is enough for arrays so named."""
+    """The kernel with memory for the rows of a block alone, for arrays in ``names`` that need no more."""
     touched = Counter(b.name for k in range(len(kernel.phases)) for b in buffers_of(kernel, k))
     alone = {n for n, count in touched.items() if count == 1 and n in names}
     row_arrays = frozenset[str]().union(*(held(p, alone) for p in kernel.phases))
