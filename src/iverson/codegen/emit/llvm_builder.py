@@ -464,7 +464,7 @@ class Builder:
 
     @contextmanager
     def saving(self, now: bool = True) -> Iterator[None]:
-        """Context for code that runs seldom (if ``now``): it calls elementary functions, not inlined ones."""
+        """Context for code that runs seldom (if ``now``): elementary functions are called, not inlined."""
         before, self.sparing = self.sparing, self.sparing or now
         yield
         self.sparing = before

@@ -103,7 +103,7 @@ def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
 
 
 def follows(plan: Plan, kernel: Kernel, ranges: Ranges) -> bool:
-    """True if these ranges of sizes and index buffers prove every access that is left to the call."""
+    """True if these ranges of sizes and index buffers prove that accesses left to the call are inside."""
     writable = {b.name for b in kernel.buffers if b.role != "in"}
     return all(inside(a, ranges) or inside(a, ranges, _facts(a.scope, writable)) for a in plan.checks)
 
