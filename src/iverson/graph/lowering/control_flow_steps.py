@@ -147,7 +147,7 @@ BLOCKS: dict[str, Callable[[Around, Equation], None]] = {
 
 
 def _given(at: Around, operands: Sequence[Operand], *bodies: Body) -> list[View]:
-    """Where operands are: each lies in order, unless what reads it in a body takes it as it lies."""
+    """Views of operands, copied into order unless all readers in the bodies take them as they lie."""
     found = []
     for k, x in enumerate(operands):
         place = at.view_of(x)
@@ -157,7 +157,7 @@ def _given(at: Around, operands: Sequence[Operand], *bodies: Body) -> list[View]
 
 
 def _is_factor(body: Body, v: Value, place: View) -> bool:
-    """Whether all that reads an input is products of BLAS, which takes it as it lies."""
+    """True if only products of BLAS read an input, and BLAS takes it as it lies."""
     readers = [e for e in body.graph.equations if v in e.operands]
     return (
         len(place.shape) == 2
@@ -185,7 +185,7 @@ def _swaps(state: Sequence[View], after: Sequence[View]) -> tuple[tuple[Buffer, 
 
 
 def _stacked(at: Around, x: Value) -> View:
-    """Where slices are of which each lies in order."""
+    """View of a value whose slices along the first axis lie in order each, of a copy if need be."""
     place = at.view_of(x)
     return place if _slice(place, "", 1, False).contiguous else at.compact(x)
 

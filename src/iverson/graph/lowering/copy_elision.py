@@ -37,7 +37,7 @@ class Part:
     key: tuple[Any, ...]
 
     def within(self, out: View) -> View:
-        """Where these entries are, of a result in a view."""
+        """View of the part's entries, in a view of the result."""
         item = out.buffer.dtype.itemsize
         memory = np.empty(0, out.buffer.dtype)
         whole = np.lib.stride_tricks.as_strided(memory, out.shape, [s * item for s in out.strides])
@@ -62,7 +62,7 @@ class Assembly:
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What is read: parts and others."""
+        """Values that the result is made of: those of its parts, and the others."""
         return (*(p.value for p in self.parts), *self.others)
 
     def begin(self, out: View) -> list[Step]:
@@ -73,7 +73,7 @@ class Assembly:
     def finish(
         self, out: View, view_of: Callable[[Value], View], made: Callable[[Part], bool]
     ) -> Iterator[Step]:
-        """Steps when all is there: ``view_of`` says where values are; ``made``, which parts are in place."""
+        """Steps once all values are there: ``view_of`` gives views, ``made`` which parts are in place."""
         if self.others:
             yield _added(out, [view_of(v) for v in self.others])
         elif self.is_sum:
@@ -171,7 +171,7 @@ def _summed(
 
 
 def _overlap(parts: Sequence[Part], shape: tuple[int, ...]) -> bool:
-    """Whether some parts may overlap: there is no axis along which all lie one after the other."""
+    """True if parts may overlap: there is no axis along which all lie one after the other."""
     regions = [key_region(p.key, shape) for p in parts]
     for k in range(len(shape)):
         spans = sorted((r.start[k], r.stop[k]) for r in regions)

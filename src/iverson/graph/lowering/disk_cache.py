@@ -34,7 +34,7 @@ _lock = locks.lock()
 
 
 def key_of(graph: Graph, *how: Any) -> str | None:
-    """What graphs that are lowered alike have in common; None for one that only this process knows.
+    """Key that graphs which are lowered alike share; None for one that only this process knows.
 
     how : what lowering depends on besides; equal where their texts are.
     """
@@ -48,7 +48,7 @@ def key_of(graph: Graph, *how: Any) -> str | None:
 
 
 def _users(graph: Graph) -> Iterator[str]:
-    """What those ops of a graph, and of graphs inside, compute that are not the library's own."""
+    """Texts of what the user-defined ops of a graph, and of the graphs inside it, compute."""
     for e in graph.equations:
         if not is_of_the_library(e.op):
             yield _program_key(e) if is_expression(e) else "a library step"

@@ -129,7 +129,7 @@ class Lowered:
         return self.run(values)
 
     def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> Sequence[Any]:
-        """As a call, on values that fit; ``binding`` says which patterns symbols are."""
+        """The outputs for values that fit; ``binding`` has the pattern of each symbol."""
         try:
             return self._run(values, binding)
         except IndexingError as error:
@@ -155,7 +155,7 @@ class Lowered:
 
     @cached_property
     def _direct(self) -> _Direct | None:
-        """How one program is the whole."""
+        """The one program that is all of the graph, and the order of its values; None for other graphs."""
         (step, *others) = self.steps or (None,)
         return None if others or not isinstance(step, Native) else _direct(self.graph, step)
 
@@ -239,8 +239,8 @@ def _as_said(value: Any, v: Value, binding: Binding) -> Any:
 
 
 def _bound(params: Any, binding: Binding, args: Sequence[Any] = ()) -> dict[str, Any]:
-    """Parameters of an op with patterns in place of symbols, also in bodies that do not find all of them in
-    operands."""
+    """Parameters of an op with patterns in place of symbols, also in bodies whose operands do not have all of
+    the patterns."""
     found = bound(params, binding)
     for name, body in params.items() if binding else ():
         if isinstance(body, Graph):
@@ -313,8 +313,8 @@ def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered
 
 
 def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | None:
-    """What `_kept` makes the steps of again: numbers of equations and values (-1 for what counts runs), and
-    how programs are called. None where a program holds large arrays that lowering made."""
+    """Facts from which `_kept` makes the steps: numbers of equations and values (-1 for counters), and how
+    programs are called. None where a program holds large arrays that lowering made."""
     values = {v: n for n, v in enumerate(disk_cache.numbered(graph))}
     equations = {id(e): n for n, e in enumerate(graph.equations)}
     facts: list[Any] = []
@@ -355,7 +355,7 @@ def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native 
 
 @dataclass(frozen=True, eq=False)
 class _Again:
-    """A native step of a graph, made again for who asks what it does."""
+    """A native step of a graph, lowered again when its plan or its equations are asked for."""
 
     graph: Graph
     number: int
@@ -455,7 +455,7 @@ def _donations(graph: Graph, donated: Mapping[int, int], kinds: Kinds) -> list[t
 
 
 def _nothing(_params: Any) -> None:
-    """What is to be done before an op of the table is a library step."""
+    """Do nothing: the `prepare` of a library step whose op has none."""
 
 
 __all__ = ["Library", "Lowered", "Native", "lower"]

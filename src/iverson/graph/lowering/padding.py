@@ -98,7 +98,7 @@ Rule = Callable[[_Guarding, Equation], Equation]
 
 
 def _free(_: _Guarding, e: Equation) -> Equation:
-    """Entry by entry: what is beyond stays there."""
+    """Entry by entry: entries beyond stay beyond."""
     return e
 
 
@@ -171,7 +171,7 @@ def _segments(g: _Guarding, e: Equation) -> Equation:
 
 
 def _matmul(g: _Guarding, e: Equation) -> Equation:
-    """What is beyond stays there, unless it is summed over."""
+    """Entries beyond stay beyond; where they would be summed over, they are zeros."""
     a, b = e.operands
     return replace(e, operands=(g.kept(a), g.kept(b))) if g.axis(a) == len(a.shape) - 1 else e
 

@@ -153,7 +153,7 @@ class Segment:
         return self.views[v].root if v in self.views else v
 
     def operands(self, e: Equation) -> Sequence[Value]:
-        """What an equation reads."""
+        """Values that an equation reads, or that an assembly is made of."""
         return self.assemblies[id(e)].operands if id(e) in self.assemblies else values_of(e.operands)
 
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
@@ -206,7 +206,7 @@ class Segment:
         return [part[k : k + AT_ONCE] for part in parts for k in range(0, len(part), AT_ONCE)]
 
     def _is_apart(self, e: Equation) -> bool:
-        """Whether an equation has steps of its own, and is not fused with others."""
+        """True if an equation has steps of its own, and is not fused with others."""
         return id(e) in self.apart
 
     # --- memory -----------------------------------------------------------------------------------
@@ -215,7 +215,8 @@ class Segment:
         return self.memory.buffer("temp", dtype, shape)
 
     def made(self, v: Value) -> View:
-        """Where a value is to be made; one of which a reshape is wanted, where that is."""
+        """View that a value is to be made in: its target, a part of an assembly, the place of the value that
+        it becomes when it is mended or reshaped, or a new buffer."""
         place = self.targets.get(v)
         if v in self.belongs:
             assembly, part = self.belongs[v]
@@ -241,7 +242,7 @@ class Segment:
             self.places[v] = place
 
     def view_of(self, v: Value) -> View:
-        """Where a value is; what the segment does not make is an input or a constant."""
+        """View of a value; one that the segment does not make is an input or a constant."""
         if v in self.views and v not in self.places:
             return self.seen(self.views[v])
         if v not in self.places:
@@ -249,19 +250,19 @@ class Segment:
         return self.places[v]
 
     def seen(self, x: Strided) -> View:
-        """Where a value that is seen through strides is."""
+        """View of a value that is seen through strides."""
         root = self.view_of(x.root)
         return replace(root, shape=x.shape, strides=x.strides, offset=root.offset + x.offset)
 
     def constant(self, v: Value) -> View | None:
-        """Where a constant is; None for one in a layout that is not for programs, and for other values."""
+        """View of a constant; None for one in a layout that is not for programs, and for other values."""
         array = self.constants.get(v)
         if is_strided(array):
             return self.memory.hold(array)
         return self.memory.zeros(v.dtype, v.shape) if type(array) is Zero else None
 
     def given(self, v: Value) -> View:
-        """Where an input of the program is."""
+        """View of a new input of the program."""
         self.inputs.append(v)
         return whole(self.memory.buffer("in", v.dtype, v.shape))
 
@@ -287,9 +288,9 @@ class Segment:
     # --- assemblies -------------------------------------------------------------------------------
 
     def _belongs(self) -> dict[Value, tuple[Assembly, Part]]:
-        """Of values that are made where they are parts of others: of which, and which part.
+        """The assembly and the part of each value that is made in its place in an assembly.
 
-        It must lie in order there, as what makes it is told.
+        The part must lie in order there, as steps that make a value write it in order.
         """
         found: dict[Value, tuple[Assembly, Part]] = {}
         for assembly in self.assemblies.values():
@@ -305,7 +306,7 @@ class Segment:
         return found
 
     def begun(self, assembly: Assembly) -> View:
-        """Where the result of an assembly is, of which parts may be made."""
+        """View of the result of an assembly, begun so that its parts can be made there."""
         if assembly.result not in self.places:
             self.steps += assembly.begin(self.made(assembly.result))
         return self.places[assembly.result]
@@ -428,7 +429,7 @@ def _factors(given: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple
 
 
 def _is_reshaped(x: Strided) -> bool:
-    """Whether a view is all of its root, in order."""
+    """True if a view is all of its root, in order."""
     return x.strides == c_strides(x.shape) and prod(x.shape) == prod(x.root.shape)
 
 

@@ -69,7 +69,7 @@ def size(v: Value) -> int:
 
 
 class _Index:
-    """Which rounds read a value, kept true while rounds change: a round is looked at with what it touches.
+    """Index of the rounds that read each value, updated as rounds change: no search covers all rounds.
 
     free : of each round, whether equations may be written into it. made : what the rounds make.
     """
@@ -118,7 +118,7 @@ def _reads(group: list[Equation]) -> set[Value]:
 
 
 class _Round:
-    """What a round makes: which of it later rounds read, and from what it can be made again.
+    """Values of a round: those that later rounds read, and from what these can be made again.
 
     makers : the equations of what may be made again, and of what that is made from.
     asked : by later round, what that reads of them. reads : what it reads besides.
@@ -157,7 +157,7 @@ class _Round:
         return again
 
     def _better(self, kept: set[Value]) -> tuple[set[Value], int]:
-        """What is kept if that is changed, value by value, where it saves bytes; and the bytes."""
+        """Values to keep after changes of one value at a time that each save bytes; and the bytes."""
         cost = self.cost(kept)
         for v in self.crossing:
             if (found := self.cost(kept ^ {v})) < cost:

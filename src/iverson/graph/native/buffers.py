@@ -21,7 +21,7 @@ COUNTER = Aval((), np.dtype(np.int64))
 
 @dataclass(frozen=True)
 class Times:
-    """How often something runs in a call: so often each time that a counter counts, once a call without."""
+    """Number of runs in a call: ``each`` for every count of the counter, or in all if there is no counter."""
 
     each: int = 1
     counter: Value | None = None
@@ -64,7 +64,7 @@ class Memory:
         return f"t{self._loops}"
 
     def hold(self, array: Array) -> View:
-        """Where an array is that the program holds."""
+        """View of an array that the program holds."""
         found = self._kept.get(id(array))
         if found is None:
             found = self._kept[id(array)] = whole(self.buffer("const", array.dtype, array.shape))
@@ -72,7 +72,7 @@ class Memory:
         return found
 
     def zeros(self, dtype: Any, shape: tuple[int, ...]) -> View:
-        """Where zeros are."""
+        """View of zeros, filled before all other steps."""
         key = np.dtype(dtype), shape
         if key not in self._zeros:
             self._zeros[key] = self.temp(dtype, shape)

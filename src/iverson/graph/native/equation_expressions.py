@@ -52,7 +52,7 @@ def _made(equation: Equation, operands: Operands) -> Any:
 
 
 def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str, Any]) -> Any:
-    """What an op's definition makes of tensors, which may depend on each other, or be one and the same.
+    """Result of an op's definition on tensors, which may depend on each other, or be one and the same.
 
     It may differentiate in one of them, all others held fixed: so it is made of placeholders, and they are
     replaced.
@@ -63,7 +63,7 @@ def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str,
 
 
 def is_expression(equation: Equation) -> bool:
-    """Whether compiled loops can carry an equation out, all stages of its expression included.
+    """True if compiled loops can carry an equation out, all stages of its expression included.
 
     Not one that runs in blocks, for the memory that it would take (`large_temporaries`).
     """
@@ -92,7 +92,7 @@ _KEPT = 4096
 
 
 def structure(equations: Sequence[Equation], inputs: Iterable[Value], outputs: Iterable[Value]) -> Any:
-    """What equations compute, equal for equations that differ in nothing but the values' identity; None where
+    """Key of what equations compute, equal if they differ in nothing but the values' identity; None where
     a parameter is an object that has no text."""
     graph = Graph(tuple(dict.fromkeys(inputs)), tuple(equations), tuple(outputs))
     text, objects = text_and_objects(graph)

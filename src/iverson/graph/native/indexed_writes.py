@@ -28,7 +28,7 @@ WRITES = ("gather_put", "last_writers", "checked_index")
 
 
 def is_write(equation: Equation) -> bool:
-    """Whether an equation is one of those."""
+    """True if an equation is one of `WRITES`, of values that have entries."""
     values = [x for x in (*equation.operands, *equation.results) if type(x) is Value]
     return equation.op.name in WRITES and all(0 not in v.shape for v in values)
 

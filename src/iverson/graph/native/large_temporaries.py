@@ -22,7 +22,7 @@ from iverson.te.rewrites.axis_blocks import is_large
 
 
 def runs_in_blocks(e: Equation) -> bool:
-    """Whether an equation is an op of a user's index notation whose temporaries are large."""
+    """True if an equation is an op of a user's index notation whose temporaries are large."""
     own = expression_of(e.op)
     if own is None or any(type(x) is not Value for x in e.operands):
         return False

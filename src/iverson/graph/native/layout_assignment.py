@@ -103,7 +103,7 @@ class _Turned:
         return replace(self.graph, equations=kept)
 
     def _turns(self, x: Value) -> bool:
-        """Whether a value is made by an op of entries, of values of its shape, for one reader."""
+        """True if a value with one reader is made by an op of entries, from values of its shape."""
         e = self.makers.get(x)
         if e is None or not (e.op.elementwise or e.op is TABLE["add_n"]):
             return False

@@ -41,7 +41,7 @@ RECURRENCES = {
 
 
 def is_recurrence(equation: Equation) -> bool:
-    """Whether an equation is one that loops can carry out."""
+    """True if an equation is one of `RECURRENCES` that loops can carry out."""
     if equation.op.name not in RECURRENCES or any(type(x) is not Value for x in equation.operands):
         return False
     (result,) = equation.results

@@ -42,7 +42,7 @@ COMPLEX_ORDERS = ("argsort", "sort", "searchsorted", "argmax", "argmin")
 
 
 def is_order(equation: Equation) -> bool:
-    """Whether an equation is one of those, of numbers that have an order."""
+    """True if an equation is one of `ORDERS`, or of `COMPLEX_ORDERS` on complex numbers."""
     values = [*equation.operands, *equation.results]
     if any(type(v) is not Value or 0 in v.shape for v in values):
         return False
@@ -147,13 +147,13 @@ def _merge(pairs: Sequence[tuple[View, View]], level: View, descending: bool) ->
 
 
 def _before(a: Expr, b: Expr, descending: bool) -> Expr:
-    """Whether a goes before b."""
+    """Condition that a goes before b."""
     return _less(b, a) if descending else _less(a, b)
 
 
 def _less(a: Expr, b: Expr) -> Expr:
-    """Whether a is less than b; nan is larger than all numbers. Complex numbers go by their real parts, those
-    with a nan in one part behind others."""
+    """Condition that a is less than b; nan is larger than all numbers. Complex numbers go by real parts,
+    those with a nan in one part behind others."""
     if a.dtype.kind != "c":
         less = Apply("less", (a, b), BOOL)
         return less | (_is_nan(b) & _not(_is_nan(a))) if a.dtype.kind == "f" else less
@@ -191,7 +191,7 @@ def _inside(at: Expr, count: int) -> Expr:
 
 
 def _searched(x: View, v: View, out: View, side: str) -> Step:
-    """How many entries of a sorted vector go before each of v (with "right", or are as large): by halving."""
+    """Number of entries of a sorted vector before each of v (with "right", also equal ones), by halving."""
     (count,), dtype = x.shape, np.result_type(x.buffer.dtype, v.buffer.dtype)
     at = tuple(Var(f"i{k}") for k in range(len(v.shape)))
     found, next, t = Local("found", INT64), Local("next", INT64), Var("t")
@@ -216,7 +216,7 @@ def _searched(x: View, v: View, out: View, side: str) -> Step:
 
 
 def _extremum(x: View, out: View, *, axis: int | None, keepdims: bool, largest: bool) -> Step:
-    """Where the first of the largest, or least, entries is along an axis, or in all; or the first nan."""
+    """Position of the first of the largest, or least, entries along an axis, or in all; or the first nan."""
     rank, dtype = len(x.shape), x.buffer.dtype
     over = range(rank) if axis is None else (axis % rank,)
     at = [Var(f"i{n}") for n in range(rank)]
@@ -249,7 +249,7 @@ def _extremum(x: View, out: View, *, axis: int | None, keepdims: bool, largest: 
 
 
 def _running(x: View, out: View, largest: bool) -> Step:
-    """Where the first of the extrema so far is, along the last axis."""
+    """Position of the first of the extrema so far, along the last axis."""
     how, dtype = "argmax" if largest else "argmin", x.buffer.dtype
     *outer, k = (Var(f"i{n}") for n in range(len(x.shape)))
     body: tuple[Stmt, ...] = (

@@ -26,7 +26,7 @@ _MANY = 1 << 22
 
 
 def is_rows(equation: Equation) -> bool:
-    """Whether an equation is one of those, of some entries."""
+    """True if an equation is a `stored_product` of values that have entries."""
     values = (*values_of(equation.operands), *equation.results)
     return equation.op is stored_product and all(0 not in v.shape for v in values)
 

@@ -25,7 +25,7 @@ BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 
 class Kinds:
-    """What each equation is: "view", "product", "mended", "recurrence", "order", "write", "rows",
+    """Kind of each equation: "view", "product", "mended", "recurrence", "order", "write", "rows",
     "expression", "block" or "library"."""
 
     def __init__(self, graph: Graph) -> None:
@@ -66,7 +66,7 @@ def _is_dense(v: Value) -> bool:
 
 
 def _is_block(e: Equation) -> bool:
-    """Whether all that an equation's graphs do can be done in a program, on as many entries as there are."""
+    """True if a program can carry out all graphs of an equation, whose operands are values with entries."""
     values = [x for x in (*e.operands, *e.results) if type(x) is Value]
     some = len(values) == len(e.operands) + len(e.results) and not any(0 in v.shape for v in values)
     return some and all(body_of(graph) is not None for _, graph in subgraphs(e))

@@ -105,7 +105,7 @@ def _with_fewer_carries(e: Equation, known: dict[Value, Operand]) -> Equation:
 
 
 def _scan_key(e: Equation) -> Any:
-    """What scans of the same steps have in common: all but what these do."""
+    """Key of a scan, equal for scans that differ only in what their bodies compute."""
     params = {k: p for k, p in e.params.items() if k != "body"}
     return tuple(map(exact, e.operands)), frozen(params)
 
@@ -144,7 +144,7 @@ def _joined(graph: Graph, same: list[int]) -> Graph:
 
 
 def _key(equation: Equation) -> Any:
-    """What tells equations apart; None for one that is not pure, or whose parameters can't be compared."""
+    """Key that equal equations share; None for one that is not pure, or whose parameters can't be hashed."""
     if not is_pure(equation):
         return None
     operands = tuple(map(exact, equation.operands))

@@ -25,7 +25,7 @@ from iverson.layouts import Zero, support_of
 
 
 def supports_of(graph: Graph) -> dict[Value, Entries]:
-    """Outside of which box each value is zero; of one that is missing, what its aval says."""
+    """Support of each value, outside of which it is zero; a missing value has that of its aval."""
     found: dict[Value, Entries] = {}
     for e in graph.equations:
         if not e.op.multiple and _may_bound(e, found):
@@ -46,15 +46,15 @@ def _may_bound(e: Equation, found: dict[Value, Entries]) -> bool:
 
 
 def _bounded(x: Value, found: dict[Value, Entries]) -> Aval:
-    """What is known of a value, but for selections, which bound no computation."""
+    """Aval of a value with its support; a selection counts as full, as it bounds no computation."""
     support = found.get(x, x.aval.support)
     return Aval(x.shape, x.dtype, FULL if isinstance(support, Bracket) else support)
 
 
 def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[Value, Entries]]:
-    """The equations, with loops as short as what is read of them allows; what is read of values; supports.
+    """The equations, with loops shortened to what is read of them; the demand of each value; supports.
 
-    Of a value that is missing there, nothing is read.
+    Nothing is read of a value that has no demand.
     """
     supports = supports_of(graph)
     found: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
@@ -80,12 +80,12 @@ def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
 
 
 def met(need: Entries, v: Value, support: Entries) -> Entries:
-    """What is read of a value where it may be nonzero."""
+    """Demanded entries of a value, cut to its support where that is a box or nothing."""
     return plain(meet(need, support), v.shape) if isinstance(support, Box | Nothing) else need
 
 
 def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value, Entries]) -> list[Entries]:
-    """The entries of each operand that those of the results depend on; of numbers, everything."""
+    """Demand on each operand: the entries that those of the results depend on; FULL for numbers."""
     operands, (first, *others) = equation.operands, where or [NOTHING]
     if first is NOTHING and all(need is NOTHING for need in others):
         return [NOTHING] * len(operands)
@@ -107,7 +107,7 @@ def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value,
 
 
 def _moved_back(equation: Equation, where: Entries) -> Entries:
-    """Where an op that moves the entries of its operand takes these from: its pullback moves them back."""
+    """Demand on the operand of an op that moves entries: its pullback moves the result's demand back."""
     rule: Any = equation.op.vjp[0]  # type: ignore[index]
     (out,) = equation.results
     with Trace("demands") as level, recording(False):
@@ -136,7 +136,7 @@ def _with_zeros(graph: Graph) -> Graph:
     equations: list[Equation] = []
 
     def unread(x: Value, need: Entries) -> bool:
-        """Whether there are entries, and none is read where it may be nonzero."""
+        """True if a value has entries, and none of those in its support is demanded."""
         return met(need, x, supports.get(x, x.aval.support)) is NOTHING and not (
             has_shape(x) and 0 in x.shape
         )

@@ -92,7 +92,7 @@ def _shifted(order: Order, by: int) -> Order:
 
 
 def multiply_adds(order: Order, shapes: Sequence[tuple[int, ...]]) -> int:
-    """What an order costs.
+    """Number of multiply-adds of an order.
 
     >>> multiply_adds(((0, 1), 2), [(2, 3), (3, 4), (4, 5)])
     64

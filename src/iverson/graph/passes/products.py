@@ -65,7 +65,7 @@ def _by_terms(a: Any, b: Any, there: Sequence[Any]) -> Any:
 
 
 def _unmoved(level: Any, x: Any) -> Any:
-    """What holds the entries of a value in another order, so that looking at them copies nothing."""
+    """Value with the same entries before they were transposed or reshaped: testing it copies nothing."""
     value = level.operand(x)
     for e in reversed(level.equations):
         if value in e.results and e.op.name in ("permute_dims", "reshape"):
@@ -89,7 +89,7 @@ def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> li
 
 
 def _varying(N: Namespace, x: Value, axis: int) -> Value | None:
-    """Where a factor is held; None if everywhere, or in each slice of the contracted axis as in others."""
+    """Mask of a selected factor; None for one without a mask, or if it is constant along the axis."""
     return N.there(x) if type(x) is Bracket and N.varies(x.condition, axis) else None
 
 

@@ -104,7 +104,7 @@ class Writer:
 
 
 class Written:
-    """In place of what a rule makes: it has written the equation, or several, with the same results."""
+    """Answer of a rule that has itself written the equation, or several with the same results."""
 
 
 WRITTEN = Written()
@@ -112,7 +112,7 @@ WRITTEN = Written()
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where a pattern fits: the equation, its operands by the pattern's names, and the equations inside."""
+    """Match of a pattern: the equation, its operands by the pattern's names, and the equations inside."""
 
     writer: Writer
     equation: Equation

@@ -53,7 +53,7 @@ def _is_sparse(x: Any) -> bool:
 
 
 def _from_stored(e: Equation | None) -> bool:
-    """Whether an equation computes from stored entries what a part can be computed of."""
+    """True if parts of a result can be computed from parts of the operands, one of which is sparse."""
     if e is None or e.op.multiple or not is_pure(e) or not any(map(_is_sparse, e.operands)):
         return False
     if e.op.name == "matmul":
@@ -62,9 +62,10 @@ def _from_stored(e: Equation | None) -> bool:
 
 
 class _Reader(Writer):
-    """What is written, with parts in place of what they are read of.
+    """Writer of a graph in which parts of values are computed from parts of operands.
 
-    known : what values have become. shares : the share of each value that is read, 1 or more for all of it.
+    known : replacements of values that are not made any more.
+    shares : the share of each value that is read, 1 or more for all of it.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -86,7 +87,7 @@ class _Reader(Writer):
         self._parts: dict[Any, Value] = {}
 
     def equation(self, e: Equation) -> None:
-        """One equation, or what computes what it reads alone."""
+        """Write an equation, or the computation of the part alone that it reads."""
         x = e.operands[0] if e.operands else None
         if e.op.name in ("index_basic", "gather") and self._is_cut(x):
             found = self._of_part(x, e)
@@ -99,7 +100,7 @@ class _Reader(Writer):
         return type(x) is Value and self.shares[x] < 1 and _from_stored(self.made.get(x))
 
     def _read(self, x: Operand, how: Equation, **params: Any) -> Operand:
-        """What an equation that reads a part reads of x, with these parameters."""
+        """Part of x that an equation like ``how`` reads with these parameters; x itself if that is all."""
         if type(x) is not Value or (
             how.op.name == "index_basic" and index_keys.reads_everything(params["key"], x.shape)
         ):
@@ -114,7 +115,7 @@ class _Reader(Writer):
         return self._parts[key]
 
     def _of_part(self, x: Any, how: Equation) -> Any:
-        """What an equation reads of x, of parts of what x is made of; None where it cannot be."""
+        """Part of x that ``how`` reads, computed from parts of x's operands; None where it can't be."""
         e = self.made[x]
         if how.op.name == "index_basic" and (
             e.op.name in ("matmul", "sum") or all(type(k) is int for k in how.params["key"])
@@ -172,14 +173,14 @@ class _Reader(Writer):
         return self.write("reshape", found, where=how.where, shape=(count, across))
 
     def _stored(self, x: Any, pattern: Any, how: Equation) -> Value:
-        """Where a sparse value stores entries, on its pattern."""
+        """Mask of the entries that a sparse value stores: True at each, on its pattern."""
         values = self.write("values_at", x, where=how.where, pattern=pattern)
         same = self.write("equal", values, values, where=how.where)
         every = self.write("logical_or", same, True, where=how.where)
         return self.write("from_values", every, where=how.where, pattern=pattern)
 
     def _of_operand(self, y: Operand, shape: Sequence[int], how: Equation) -> Mapping[str, Any] | None:
-        """What to read of an operand that is broadcast to a shape: {} for all, None where that is unknown."""
+        """Parameters that read a part of an operand broadcast to a shape: {} for all, None if unknown."""
         if type(y) is not Value or not y.shape:
             return {}
         if y.shape == tuple(shape):
@@ -193,7 +194,7 @@ class _Reader(Writer):
         }
 
     def _of_lines(self, e: Equation, how: Equation) -> Any:
-        """Lines of a product, or of a sum: of slices, of which those at an integer are then taken out."""
+        """Lines of a product, a sum or an elementwise result, from slices; then axes at an integer go."""
         (out,) = e.results
         key = how.params["key"]
         if not _is_of_axes(key, out.shape):
@@ -228,13 +229,13 @@ class _Reader(Writer):
 
 
 def _is_of_entries(how: Equation) -> bool:
-    """Whether indices name single entries, of which a pattern stores each once."""
+    """True if the index arrays of a gather name single entries: there is one for each axis."""
     x = how.operands[0]
     return len(how.params["axes"]) == len(x.shape)
 
 
 def _is_of_axes(key: Key, shape: Sequence[int]) -> bool:
-    """Whether a key has an integer or a slice for each axis."""
+    """True if a key has an integer or a slice for each axis."""
     return len(key) == len(shape) and all(type(k) is int or type(k) is slice for k in key)
 
 

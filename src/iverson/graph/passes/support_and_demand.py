@@ -69,7 +69,7 @@ def entries(graph: Graph) -> Graph:
 
 
 def is_of_stored(graph: Graph) -> bool:
-    """Whether selections begin among what is stored: they are carried where entries are values themselves."""
+    """True if a selection begins at stored entries: it is carried once the entries are values themselves."""
     return any(
         e.op is TABLE["sum_of_stored"]
         or (e.op is TABLE["values_at"] and e.params.get("held", False) and _is_sparse(e.operands[0]))
@@ -82,7 +82,7 @@ _FROM_AROUND = ("gather", "scatter_add", "roll", "reshape")
 
 
 def is_made(graph: Graph) -> bool:
-    """Whether no selection waits to be made."""
+    """True if no selection of the graph is still to be made."""
     return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
         e.op.name in TAKEN_APART
         or begins(e.op, e.params)
@@ -123,8 +123,8 @@ def _cut(graph: Graph) -> tuple[Graph, bool]:
 
 
 def _computed(graph: Graph) -> tuple[int, int]:
-    """How many entries are computed, without those that are taken from a value or put in place; and how many
-    equations there are."""
+    """Number of entries that are computed, without those taken from a value or put in place; and number of
+    equations."""
     made = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
     return sum(prod(shape) for shape in made if shape is not None), len(graph.equations)
 
@@ -168,14 +168,14 @@ class _Parts(Trace):
         return self.parts[key]
 
     def constant_part(self, x: Value, held: BoxLayout) -> Any:
-        """What a constant holds in a box: put in place, it is that constant."""
+        """Inner value of a constant in a box, noted so that putting it in place gives that constant."""
         inner = self.operand(make_handle(held.inner))
         self.taken_from[inner] = self.handle(x), held.region.slices
         self.placed[x] = self.handle(inner), held.region.slices
         return self.placed[x][0]
 
     def _put_back(self, x: Operand, key: Any, shape: Any) -> Any:
-        """A value of which all that it holds was taken, and is put where it was."""
+        """The value that x was taken from, if x is put back there and all else is zero; None otherwise."""
         whole, place = self.taken_from.get(x, (None, None))
         if whole is None or key != place or shape != whole.shape or not index_keys.is_dense(key):
             return None
@@ -183,7 +183,7 @@ class _Parts(Trace):
         return whole if covers(Box(index_keys.key_region(key, shape)), support, shape) else None
 
     def _taken(self, x: Operand, key: Any) -> Any:
-        """What a key reads of a value in which something was put in place: a part of that, put in place."""
+        """Part of an embedded value that a key reads, embedded in turn; None where that is not known."""
         if type(x) is not Value or x not in self.placed:
             return None
         inner, place = self.placed[x]
@@ -240,7 +240,7 @@ _PARTIAL = frozenset((Bracket, BoxLayout))
 
 
 class _Walk:
-    """What values have become: handles of the trace, or boxes and selections of such."""
+    """Walk over equations: each value becomes a handle of the trace, or a box or selection of handles."""
 
     def __init__(self, level: _Parts, graph: Graph) -> None:
         self.level = level
@@ -261,7 +261,7 @@ class _Walk:
         return self.known[x]
 
     def _found(self, x: Value) -> Any:
-        """A value that is there from the start, or that an equation made which is as it was."""
+        """Form of a constant, an input, or the result of an equation that was written as it is."""
         held: Any = self.constants.get(x)
         handle = self.level.handle(x)
         if type(held) is BoxLayout:
@@ -342,7 +342,7 @@ class _Walk:
         self.level.equations.append(replace(e, operands=operands))
 
     def _is_nothing(self, v: Value, need: Entries) -> bool:
-        """Whether nothing is read of a value where it may be nonzero."""
+        """True if none of the entries in a value's support is demanded."""
         return met(need, v, self.supports.get(v, v.aval.support)) is NOTHING
 
     def carried(self, e: Equation, need: Entries) -> Any:
@@ -359,8 +359,8 @@ class _Walk:
         return None
 
     def _is_beside_stored(self, e: Equation, found: Any) -> bool:
-        """Whether a selection is combined with what is stored, or follows from that: what both leave out is
-        known where entries are values themselves."""
+        """True if an op of entries has a stored operand, or a selection beside one that follows from a stored
+        value: which entries both leave out is known where entries are values themselves."""
         if e.op.name in TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
             return False
         if found is None:
@@ -372,8 +372,10 @@ class _Walk:
         )
 
     def _where_held(self, e: Equation, x: Any) -> Any:
-        """Where a value is held beside stored ones: what these leave out of it is known where their entries
-        are values themselves."""
+        """Mask of the entries that a selection holds beside stored values; None if x is no selection.
+
+        Which entries the stored values leave out is known where their entries are values themselves.
+        """
         x = everything(GRAPHS, GRAPHS.as_selection(x))
         if type(x) is not Bracket:
             return None
@@ -385,7 +387,7 @@ def _is_sparse(x: Any) -> bool:
 
 
 def _selects(e: Equation) -> bool:
-    """Whether what is known of a result is of operands that were not made yet."""
+    """True if a result has a support that is not full: it follows from operands that are not made yet."""
     return any(v.aval.support is not FULL for v in e.results)
 
 

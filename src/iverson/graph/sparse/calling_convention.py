@@ -90,7 +90,7 @@ class Gaps:
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """What it follows from."""
+        """Patterns that the array follows from."""
         return (self.pattern,)
 
     def of(self, binding: Binding) -> Any:
@@ -121,7 +121,7 @@ class Into:
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """What it follows from."""
+        """Patterns that the array follows from."""
         return self.at, self.into
 
     def of(self, binding: Binding) -> Any:
@@ -155,7 +155,7 @@ class Pairs:
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """What it follows from."""
+        """Patterns that the array follows from."""
         return self.at, self.other, self.of_product
 
     def of(self, binding: Binding) -> Any:

@@ -28,7 +28,7 @@ from iverson.layouts import Pattern
 
 
 def _is_of_lines(e: Equation) -> bool:
-    """Whether the entries of a stored operand are reduced along some axes, to an array."""
+    """True if an equation reduces the entries of a stored operand along some axes, to an array."""
     (x,), (v,) = e.operands, e.results
     return is_stored(x) and not is_stored(v) and pattern_of(x).ndim == len(x.shape) and bool(_axes(e))
 
@@ -241,7 +241,7 @@ def _scatter_add(o: Opening, e: Equation) -> bool:
 
 
 def _of_entries(x: Any) -> bool:
-    """Whether single entries of an operand are stored, each once."""
+    """True if an operand stores single entries, each once."""
     return is_stored(x) and pattern_of(x).ndim == len(x.shape) and pattern_of(x).distinct
 
 

@@ -60,7 +60,7 @@ Rule: TypeAlias = "Callable[[Opening, Equation], bool]"
 
 
 def is_stored(x: Any) -> bool:
-    """Whether an operand is a value on a pattern."""
+    """True if an operand is a value that is stored on a pattern."""
     return type(x) is Value and isinstance(x.aval.support, Stored)
 
 
@@ -124,7 +124,7 @@ class Opening:
 
     @cached_property
     def selects(self) -> bool:
-        """Whether entries may be a selection."""
+        """True if entries may be a selection."""
         return not is_made(self.graph) or is_of_stored(self.graph)
 
     @cached_property
@@ -172,7 +172,7 @@ class Opening:
         return OnPatterns(self.core(outputs), tuple(self.takes), tuple(gives))
 
     def core(self, outputs: Sequence[Operand]) -> Graph:
-        """What was made, with these outputs."""
+        """The graph of the equations so far, with these outputs."""
         read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
         constants = tuple((v, held) for v, held in self.constants.items() if v in read)
         return Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
@@ -274,7 +274,7 @@ class Opening:
         return self.bind("bracket", self.not_held(x), out, negated=True)
 
     def not_held(self, x: Value) -> Value:
-        """Where a sparse value that does not last is left out: at stored entries alone."""
+        """Mask, as an array, of the stored entries that a selection leaves out."""
         left_out = self.bind("logical_not", self.bind(where_held, self.open(x)))
         return self.spread(left_out, pattern_of(x), x.shape)
 
@@ -370,7 +370,7 @@ class Opening:
         return found
 
     def take(self, key: Gaps | Into | Pairs) -> Value:
-        """What follows from a pattern."""
+        """Array that follows from patterns: an input if one of them is a symbol, else a constant."""
         if any(isinstance(p, PatternSymbol) for p in key.patterns):
             return self.takes.setdefault(key, Value(Aval(key.shape, np.dtype(np.int64))))
         if key not in self.held:
@@ -402,7 +402,7 @@ class Opening:
         return self.held[key]
 
     def operand(self, take: Any, operands: Sequence[Operand]) -> Operand:
-        """What a graph inside takes, of an equation with these operands; None where it is not there."""
+        """Value for an input of a graph inside, whose equation has these operands; None if there is none."""
         if type(take) is Given:
             return self.dense(operands[take.number])
         if type(take) is Along:
@@ -453,13 +453,13 @@ class Opening:
         return x if x.shape == shape else self.bind("reshape", x, shape=shape)
 
     def is_dense(self, e: Equation, found: Value) -> bool:
-        """What an equation gives is this, with every entry."""
+        """Set the result of an equation to a value with every entry; True, as a rule returns."""
         (v,) = e.results
         self.now[v] = self.reshaped(found, v.shape)
         return True
 
     def is_open(self, e: Equation, entries: Value) -> bool:
-        """What an equation gives is stored on its pattern, and these are the entries."""
+        """Set the entries of an equation's result, on its pattern; True, as a rule returns."""
         (v,) = e.results
         p = pattern_of(v)
         self.entries[v] = self.reshaped(entries, (p.count, *v.shape[p.ndim :]))

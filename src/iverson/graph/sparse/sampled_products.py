@@ -117,7 +117,7 @@ def kron_sampled(o: Opening, e: Equation) -> bool:
 
 
 def _place(o: Opening, p: Pattern, q: Pattern, axis: int, of: int) -> Value:
-    """Where the product of each entry of p with each of q is along an axis, where p is of factor ``of``."""
+    """Index along an axis of the product of each entry of p with each of q, where p is of factor ``of``."""
     own, others = (o.bind("astype", o.along(x, axis), dtype=np.dtype(np.int64)) for x in (p, q))
     if of == 0:
         own = o.bind("multiply", own, q.shape[axis])

@@ -111,7 +111,7 @@ def steps_read(o: Opening, e: Equation) -> bool:
 
 
 def _carried(e: Equation, bodies: Sequence[Graph]) -> dict[int, Any]:
-    """Which results of a loop or branch are stored on a pattern that they have in all steps, and that."""
+    """Patterns, by number, of the results of a loop or branch that are stored on one pattern in all steps."""
     count = e.params.get("carry", len(e.results))
     found: dict[int, Any] = {}
     for k in range(len(e.results)):
@@ -125,14 +125,14 @@ def _carried(e: Equation, bodies: Sequence[Graph]) -> dict[int, Any]:
 
 
 def _is_left(inner: Opening) -> bool:
-    """Whether an equation names a pattern that is not known yet, or reads a value packed."""
+    """True if an equation names a pattern that is not known yet, or reads a value packed."""
     return any(map(names_symbols, inner.equations)) or any(
         is_stored(v) for take, v in inner.takes.items() if type(take) is Given
     )
 
 
 def names_patterns(graph: Graph) -> bool:
-    """Whether something is sparse in a graph, or in one inside."""
+    """True if anything is sparse in a graph, or in a graph inside it."""
     held = (v for v, _ in graph.constants)
     values = (*graph.inputs, *held, *(v for e in graph.equations for v in e.results))
     named = any(

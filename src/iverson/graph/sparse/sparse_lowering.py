@@ -226,7 +226,7 @@ def _moved_to_dense(o: Opening, e: Equation) -> bool:
 
 
 def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
-    """What an op that moves entries puts at those of a pattern of its result."""
+    """Read the entries that an op which moves entries puts at a pattern of its result."""
     (v,) = e.results
     move = _move(o, e, p.count)
     if move is None or not move.moved:  # nothing but zeros is moved
@@ -242,7 +242,7 @@ def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
 
 
 def _move(o: Opening, e: Equation, count: int) -> Move | None:
-    """What an equation does to entries, to make so many; None where operands that it does not move are not
+    """The move of an equation that makes ``count`` entries; None where operands that it does not move are not
     known, an array is much larger, or entries are added up at one place."""
     groups = e.op.groups(len(e.operands))
     linear, jointly = {k for group in groups for k in group}, len(groups) == 1
@@ -282,7 +282,7 @@ def _move(o: Opening, e: Equation, count: int) -> Move | None:
 
 
 def _repeat(indices: Sequence[Any]) -> bool:
-    """Whether index arrays name a place several times."""
+    """True if index arrays name a place several times."""
     places = np.stack([a.ravel() for a in np.broadcast_arrays(*indices)])
     return bool(np.unique(places, axis=1).shape[1] < places.shape[1])
 
@@ -368,7 +368,7 @@ def _on_all_axes(o: Opening, e: Equation) -> bool:
 
 
 def _in_slices(x: Any) -> bool:
-    """Whether slices of a value are stored."""
+    """True if slices of a value are stored."""
     return is_stored(x) and pattern_of(x).ndim < len(x.shape)
 
 
