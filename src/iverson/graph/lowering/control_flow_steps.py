@@ -61,9 +61,9 @@ def steps(at: Around, e: Equation) -> None:
 
 
 def _body(e: Equation, name: str) -> Body:
-    found = body_of(e.params[name])
-    assert found is not None, "an equation that is no block"
-    return found
+    body = body_of(e.params[name])
+    assert body is not None, "an equation that is no block"
+    return body
 
 
 def _scan(at: Around, e: Equation) -> None:
@@ -71,29 +71,29 @@ def _scan(at: Around, e: Equation) -> None:
     consts, carry = e.params["consts"], e.params["carry"]
     first = consts + carry
     var = at.memory.variable()
-    given = _given(at, e.operands[:consts], body)
+    const_views = _given(at, e.operands[:consts], body)
     state = _started(at, e.operands[consts:first])
     ys = [_slice(at.made(v), var, length, reverse) for v in e.results[carry:]]
     xs = [_slice(_stacked(at, x), var, length, reverse) for x in e.operands[first:]]
     after = [at.memory.temp(c.buffer.dtype, c.shape) for c in state]
     times = replace(at.times, each=at.times.each * length)
-    inner = at.inside(body, [*given, *state, *xs], [*after, *ys], times)
+    inner = at.inside(body, [*const_views, *state, *xs], [*after, *ys], times)
     at.steps.append(Repeat(var, length, inner, _swaps(state, after)))
     _finished(at, e.results[:carry], state)
 
 
 def _while(at: Around, e: Equation) -> None:
     body, condition, consts = _body(e, "body"), _body(e, "condition"), e.params["consts"]
-    given = _given(at, e.operands[:consts], body, condition)
+    const_views = _given(at, e.operands[:consts], body, condition)
     state = _started(at, e.operands[consts:])
     after = [at.memory.temp(c.buffer.dtype, c.shape) for c in state]
     flag = at.memory.temp(condition.graph.outputs[0].dtype, ())
-    at.steps += at.inside(condition, [*given, *state], [flag], at.times)
+    at.steps += at.inside(condition, [*const_views, *state], [flag], at.times)
     times, count = at.memory.counted()
     inner = (
         count,
-        *at.inside(body, [*given, *state], after, times),
-        *at.inside(condition, [*given, *after], [flag], times),
+        *at.inside(body, [*const_views, *state], after, times),
+        *at.inside(condition, [*const_views, *after], [flag], times),
     )
     at.steps.append(Repeat(at.memory.variable(), None, inner, _swaps(state, after), flag))
     _finished(at, e.results, state)
@@ -102,18 +102,18 @@ def _while(at: Around, e: Equation) -> None:
 def _cond(at: Around, e: Equation) -> None:
     sides = [_body(e, "on_true"), _body(e, "on_false")]
     flag, *operands = e.operands
-    given = _given(at, operands, *sides)
+    views = _given(at, operands, *sides)
     into = [at.made(v) for v in e.results]
     bodies = []
     for side in sides:
         times, count = at.memory.counted()
-        bodies.append((count, *at.inside(side, given, into, times)))
+        bodies.append((count, *at.inside(side, views, into, times)))
     at.steps.append(Branch(at.view_of(flag), *bodies))
 
 
 def mended(at: Around, e: Equation, out: View) -> None:
     """Make again what is not finite, in its place; what that copies is copied in the branch."""
-    finite, again = _body(e, "finite"), _body(e, "again")
+    finite, retry_body = _body(e, "finite"), _body(e, "again")
     (looked_at,) = _given(at, e.operands[1:2], finite)
     flag = at.flags.get((looked_at, id(finite)))
     if flag is None:
@@ -122,17 +122,17 @@ def mended(at: Around, e: Equation, out: View) -> None:
         if looked_at.buffer.role in ("in", "const"):  # what others hold changes
             at.flags[looked_at, id(finite)] = flag
     before, at.steps = at.steps, []
-    given = _given(at, e.operands[2:], again)
+    views = _given(at, e.operands[2:], retry_body)
     never = replace(at.times, each=0)  # work is counted as if all is finite
-    retry = (*at.steps, *at.inside(again, given, [out], never))
+    retry = (*at.steps, *at.inside(retry_body, views, [out], never))
     at.steps = [*before, Branch(flag, (), retry)]
 
 
 def _checkpoint(at: Around, e: Equation) -> None:
     body = _body(e, "body")
-    given = _given(at, e.operands, body)
+    views = _given(at, e.operands, body)
     into = [at.made(v) for v in e.results]
-    at.steps += at.inside(body, given, into, at.times)
+    at.steps += at.inside(body, views, into, at.times)
 
 
 BLOCKS: dict[str, Callable[[Around, Equation], None]] = {
@@ -148,12 +148,12 @@ BLOCKS: dict[str, Callable[[Around, Equation], None]] = {
 
 def _given(at: Around, operands: Sequence[Operand], *bodies: Body) -> list[View]:
     """Views of operands, copied into order unless all readers in the bodies take them as they lie."""
-    found = []
+    views = []
     for k, x in enumerate(operands):
         place = at.view_of(x)
         lies_well = place.contiguous or all(_is_factor(b, b.graph.inputs[k], place) for b in bodies)
-        found.append(place if lies_well else at.compact(x))
-    return found
+        views.append(place if lies_well else at.compact(x))
+    return views
 
 
 def _is_factor(body: Body, v: Value, place: View) -> bool:

@@ -40,9 +40,9 @@ class Part:
         """View of the part's entries, in a view of the result."""
         item = out.buffer.dtype.itemsize
         memory = np.empty(0, out.buffer.dtype)
-        whole = np.lib.stride_tricks.as_strided(memory, out.shape, [s * item for s in out.strides])
-        part = whole[(*self.key, ...)]
-        offset = (part.ctypes.data - whole.ctypes.data) // item
+        array = np.lib.stride_tricks.as_strided(memory, out.shape, [s * item for s in out.strides])
+        part = array[(*self.key, ...)]
+        offset = (part.ctypes.data - array.ctypes.data) // item
         strides = tuple(s // item for s in part.strides)
         return replace(out, shape=part.shape, strides=strides, offset=out.offset + offset)
 
@@ -112,21 +112,21 @@ def assemblies(
     for e in equations:
         for v in values_of(e.operands):
             readers[v] = readers.get(v, 0) + 1
-    found: dict[int, Assembly] = {}
+    by_equation: dict[int, Assembly] = {}
     absorbed: set[int] = set()
     for e in equations:
         if kind(e) != "expression" or prod(e.results[0].shape) == 0:
             continue
         if e.op.name in ("stack", "concat"):
-            made = _joined(e)
+            assembly = _joined(e)
         elif e.op.name == "add_n":
-            made, embedded = _summed(e, makers, readers)
-            absorbed |= embedded if made else set()
+            assembly, embedded = _summed(e, makers, readers)
+            absorbed |= embedded if assembly else set()
         else:
             continue
-        if made:
-            found[id(e)] = made
-    return found, absorbed
+        if assembly:
+            by_equation[id(e)] = assembly
+    return by_equation, absorbed
 
 
 def _joined(e: Equation) -> Assembly | None:
@@ -134,13 +134,13 @@ def _joined(e: Equation) -> Assembly | None:
     values = values_of(e.operands)
     if len(values) <= FEW or len(values) != len(e.operands) or any(v.dtype != result.dtype for v in values):
         return None
-    whole = tuple(slice(0, n, 1) for n in result.shape[:axis])
+    leading = tuple(slice(0, n, 1) for n in result.shape[:axis])
     if e.op.name == "stack":
-        return Assembly(result, tuple(Part(v, (*whole, k)) for k, v in enumerate(values)))
+        return Assembly(result, tuple(Part(v, (*leading, k)) for k, v in enumerate(values)))
     ends = accumulate((v.shape[axis] for v in values), initial=0)
     return Assembly(
         result,
-        tuple(Part(v, (*whole, slice(a, b, 1))) for v, (a, b) in zip(values, pairwise(ends), strict=True)),
+        tuple(Part(v, (*leading, slice(a, b, 1))) for v, (a, b) in zip(values, pairwise(ends), strict=True)),
     )
 
 
@@ -149,7 +149,7 @@ def _summed(
 ) -> tuple[Assembly | None, set[int]]:
     result = e.results[0]
     terms = values_of(e.operands)
-    parts, others, absorbed = [], [], set()
+    parts, other_terms, absorbed = [], [], set()
     for v in terms:
         maker = makers.get(v)
         if (
@@ -161,13 +161,18 @@ def _summed(
             parts.append(Part(maker.operands[0], maker.params["key"]))
             absorbed.add(id(maker))
         else:
-            others.append(v)
-    alike = all(v.dtype == result.dtype and v.shape == result.shape for v in others)
+            other_terms.append(v)
+    alike = all(v.dtype == result.dtype and v.shape == result.shape for v in other_terms)
     entries = sum(prod(p.value.shape) for p in parts)
-    few = len(parts) <= FEW or 2 * entries > len(parts) * prod(result.shape)
-    if few or not alike or len(terms) != len(e.operands) or any(p.value.dtype != result.dtype for p in parts):
+    is_expression = len(parts) <= FEW or 2 * entries > len(parts) * prod(result.shape)
+    if (
+        is_expression
+        or not alike
+        or len(terms) != len(e.operands)
+        or any(p.value.dtype != result.dtype for p in parts)
+    ):
         return None, set()
-    return Assembly(result, tuple(parts), tuple(others), _overlap(parts, result.shape)), absorbed
+    return Assembly(result, tuple(parts), tuple(other_terms), _overlap(parts, result.shape)), absorbed
 
 
 def _overlap(parts: Sequence[Part], shape: tuple[int, ...]) -> bool:

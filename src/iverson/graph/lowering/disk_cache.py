@@ -41,9 +41,9 @@ def key_of(graph: Graph, *how: Any) -> str | None:
     text, objects = text_and_objects(graph)
     if sum(not isinstance(x, Op) for x in objects) > len({id(x) for _, x in graph.constants}):
         return None
-    held = [value_of(x, x) for _, x in graph.constants]
-    numbers = {id(x): n for n, x in reversed(list(enumerate(held)))}
-    kinds = [(type(x).__name__, numbers[id(x)]) for x in held]
+    constants = [value_of(x, x) for _, x in graph.constants]
+    numbers = {id(x): n for n, x in reversed(list(enumerate(constants)))}
+    kinds = [(type(x).__name__, numbers[id(x)]) for x in constants]
     return kernel_cache.digest(f"graph {kinds} {how} {list(_users(graph))}\n{text}", host())
 
 
@@ -57,17 +57,17 @@ def _users(graph: Graph) -> Iterator[str]:
 
 
 def _program_key(e: Equation) -> str:
-    given = [placeholder(x) if type(x) is Value else x for x in e.operands]
-    return program_of([expression(e, given)]).key()
+    operands = [placeholder(x) if type(x) is Value else x for x in e.operands]
+    return program_of([expression(e, operands)]).key()
 
 
 def read(key: str) -> Any:
     """The facts that were written under a key; None where there are none."""
     with _lock:
-        found = _facts.get(key)
-        if found is not None:
+        facts = _facts.get(key)
+        if facts is not None:
             _facts.move_to_end(key)
-            return found
+            return facts
     data = kernel_cache.read(key)
     return None if data is None else _keep(key, json.loads(data))
 
@@ -106,8 +106,8 @@ def forget() -> None:
 
 def numbered(graph: Graph) -> list[Value]:
     """All values of a graph in the order of its text."""
-    found = [*graph.inputs, *(v for v, _ in graph.constants)]
-    return [*found, *(v for e in graph.equations for v in values_of(e.results))]
+    values = [*graph.inputs, *(v for v, _ in graph.constants)]
+    return [*values, *(v for e in graph.equations for v in values_of(e.results))]
 
 
 __all__ = ["as_json", "forget", "from_json", "key_of", "numbered", "read", "write"]

@@ -123,9 +123,9 @@ class Lowered:
         if len(values) != len(self.graph.inputs):
             expected = f"{len(self.graph.inputs)}, one an input"
             raise ArgumentError("lower", got=f"{len(values)} values", expected=expected)
-        for v, given in zip(self.graph.inputs, values, strict=True):
-            if (given.shape, given.dtype) != (v.shape, v.dtype):
-                raise ShapeError("lower", got=f"{given.dtype}{given.shape}", expected=f"{v.dtype}{v.shape}")
+        for v, value in zip(self.graph.inputs, values, strict=True):
+            if (value.shape, value.dtype) != (v.shape, v.dtype):
+                raise ShapeError("lower", got=f"{value.dtype}{value.shape}", expected=f"{v.dtype}{v.shape}")
         return self.run(values)
 
     def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> Sequence[Any]:
@@ -138,35 +138,35 @@ class Lowered:
     def _run(self, values: Sequence[Any], binding: Binding) -> Sequence[Any]:
         if self._direct is not None:
             return self._run_directly(self._direct, values)
-        known: dict[Value, Any] = dict(self.graph.constants)
-        known.update(zip(self.graph.inputs, values, strict=True))
+        environment: dict[Value, Any] = dict(self.graph.constants)
+        environment.update(zip(self.graph.inputs, values, strict=True))
         for step in self.steps:
             if isinstance(step, Native):
-                arrays = _arrays([known[v] for v in step.inputs], step)
+                arrays = _arrays([environment[v] for v in step.inputs], step)
                 outputs = step.compiled.run(arrays)
-                known.update(zip(step.outputs, outputs, strict=True))
-                known.update((out, arrays[k]) for out, k in step.reused)
+                environment.update(zip(step.outputs, outputs, strict=True))
+                environment.update((out, arrays[k]) for out, k in step.reused)
                 if work.active.count:
                     step.report(outputs)
             else:
-                made = _carried_out(step.equation, known, binding)
-                known.update(zip(step.equation.results, made, strict=True))
-        return [known[x] if type(x) is Value else x for x in self.graph.outputs]
+                results = _carried_out(step.equation, environment, binding)
+                environment.update(zip(step.equation.results, results, strict=True))
+        return [environment[x] if type(x) is Value else x for x in self.graph.outputs]
 
     @cached_property
     def _direct(self) -> _Direct | None:
         """The one program that is all of the graph, and the order of its values; None for other graphs."""
-        (step, *others) = self.steps or (None,)
-        return None if others or not isinstance(step, Native) else _direct(self.graph, step)
+        (step, *remaining) = self.steps or (None,)
+        return None if remaining or not isinstance(step, Native) else _direct(self.graph, step)
 
     def _run_directly(self, how: _Direct, values: Sequence[Any]) -> Sequence[Any]:
         arrays = _arrays(values if how.in_order else [values[k] for k in how.inputs], how.step)
-        made = how.step.compiled.run(arrays)
+        outputs = how.step.compiled.run(arrays)
         if work.active.count:
-            how.step.report(made)
+            how.step.report(outputs)
         if how.made_in_order:
-            return made
-        return [made[k] if k >= 0 else arrays[~k] for k in how.outputs]
+            return outputs
+        return [outputs[k] if k >= 0 else arrays[~k] for k in how.outputs]
 
     @property
     def source(self) -> str:
@@ -191,12 +191,12 @@ class _Direct:
 
 def _direct(graph: Graph, step: Native) -> _Direct | None:
     at = {v: k for k, v in enumerate(graph.inputs)}
-    made = {v: k for k, v in enumerate(step.outputs)} | {v: ~k for v, k in step.reused}
+    positions = {v: k for k, v in enumerate(step.outputs)} | {v: ~k for v, k in step.reused}
     if any(v not in at for v in step.inputs) or any(
-        type(x) is not Value or x not in made for x in graph.outputs
+        type(x) is not Value or x not in positions for x in graph.outputs
     ):
         return None
-    inputs, outputs = tuple(at[v] for v in step.inputs), tuple(made[x] for x in graph.outputs)
+    inputs, outputs = tuple(at[v] for v in step.inputs), tuple(positions[x] for x in graph.outputs)
     in_order = inputs == tuple(range(len(graph.inputs)))
     return _Direct(step, inputs, outputs, in_order, outputs == tuple(range(len(step.outputs))))
 
@@ -212,27 +212,27 @@ def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
     )
 
 
-def _carried_out(equation: Equation, known: dict[Value, Any], binding: Binding) -> Sequence[Any]:
-    args = [_handle(known[x]) if type(x) is Value else x for x in equation.operands]
-    own = equation.params.get("pattern")
-    if isinstance(own, PatternSymbol) and own.capacity and equation.op is not stored_on:
-        return _at_capacity(equation, args, own, binding)
+def _carried_out(equation: Equation, environment: dict[Value, Any], binding: Binding) -> Sequence[Any]:
+    args = [_handle(environment[x]) if type(x) is Value else x for x in equation.operands]
+    pattern = equation.params.get("pattern")
+    if isinstance(pattern, PatternSymbol) and pattern.capacity and equation.op is not stored_on:
+        return _at_capacity(equation, args, pattern, binding)
     evaluate = getattr(equation.op, "evaluate", None)
     if evaluate is not None:
-        found = evaluate(args, **_bound(equation.params, binding, args))
+        results = evaluate(args, **_bound(equation.params, binding, args))
     else:
         out = bind(equation.op, tuple(args), _bound(equation.params, binding, args))
-        found = out if equation.op.multiple else (out,)
+        results = out if equation.op.multiple else (out,)
     return [
         x if x is UNDEFINED else _as_said(value_of(x, x), v, binding)
-        for x, v in zip(found, equation.results, strict=True)
+        for x, v in zip(results, equation.results, strict=True)
     ]
 
 
 def _as_said(value: Any, v: Value, binding: Binding) -> Any:
     """A value on the pattern that the graph says, where eager code stores less: a symbol is one pattern."""
-    said = symbol_of(v)
-    if said is None or not isinstance(value, Sparse) or value.pattern is (pattern := said.at(binding)):
+    symbol = symbol_of(v)
+    if symbol is None or not isinstance(value, Sparse) or value.pattern is (pattern := symbol.at(binding)):
         return value
     entries = run_in_layouts(TABLE["values_at"], (value,), {"pattern": pattern})
     return pattern.kind(pattern, to_strided(entries))
@@ -241,11 +241,11 @@ def _as_said(value: Any, v: Value, binding: Binding) -> Any:
 def _bound(params: Any, binding: Binding, args: Sequence[Any] = ()) -> dict[str, Any]:
     """Parameters of an op with patterns in place of symbols, also in bodies whose operands do not have all of
     the patterns."""
-    found = bound(params, binding)
+    result = bound(params, binding)
     for name, body in params.items() if binding else ():
         if isinstance(body, Graph):
-            found[name] = _body_on(body, binding, args)
-    return found
+            result[name] = _body_on(body, binding, args)
+    return result
 
 
 def _body_on(body: Graph, binding: Binding, args: Sequence[Any]) -> Graph:
@@ -254,39 +254,41 @@ def _body_on(body: Graph, binding: Binding, args: Sequence[Any]) -> Graph:
         patterns = [s.at(binding) for s in symbols]
     except PatternRead:  # those of a loop's carry, which its own operands say
         return body
-    given = args[-len(body.inputs) :]
-    of = {k: getattr(value_of(x, x), "pattern", None) for k, x in enumerate(given)}
-    stored = {of.get(k) is s.at(binding) for k, s in inputs_on_symbols(body)}
-    if stored <= {True} and not body.once("unknown", lambda: (unknown(body),))[0]:
+    operands = args[-len(body.inputs) :]
+    of = {k: getattr(value_of(x, x), "pattern", None) for k, x in enumerate(operands)}
+    on_patterns = {of.get(k) is s.at(binding) for k, s in inputs_on_symbols(body)}
+    if on_patterns <= {True} and not body.once("unknown", lambda: (unknown(body),))[0]:
         return body
     return kept(("body", body), patterns, lambda: on_binding(body, binding))  # type: ignore[no-any-return]
 
 
 def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding: Binding) -> IndexingError:
     """An error of machine code as the op that is at fault says it, when the graph is carried out op by op."""
-    known: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
+    environment: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
     try:
         for e in graph.equations:
-            known.update(zip(e.results, _carried_out(e, known, binding), strict=True))
-    except IndexingError as found:
-        return found
+            environment.update(zip(e.results, _carried_out(e, environment, binding), strict=True))
+    except IndexingError as op_error:
+        return op_error
     except IversonError:  # what ran as one program has no eager form
         pass
     return error
 
 
-def _at_capacity(equation: Equation, args: list[Any], own: PatternSymbol, binding: Binding) -> Sequence[Any]:
+def _at_capacity(
+    equation: Equation, args: list[Any], symbol: PatternSymbol, binding: Binding
+) -> Sequence[Any]:
     """An op between values and what is stored, of which the values have as many entries as there may be."""
-    pattern = own.at(binding)
-    held = value_of(args[0])
+    pattern = symbol.at(binding)
+    value = value_of(args[0])
     if equation.op.name == "from_values":
-        return [pattern.kind(pattern, trimmed(held, 0, pattern.stored_shape[0]))]
-    found = value_of(bind(equation.op, tuple(args), {"pattern": pattern}))
-    return [padded(found, 0, own.stored_shape[0])]
+        return [pattern.kind(pattern, trimmed(value, 0, pattern.stored_shape[0]))]
+    entries = value_of(bind(equation.op, tuple(args), {"pattern": pattern}))
+    return [padded(entries, 0, symbol.stored_shape[0])]
 
 
-def _handle(held: Any) -> Any:
-    return held if isinstance(held, Handle) else make_handle(held)
+def _handle(value: Any) -> Any:
+    return value if isinstance(value, Handle) else make_handle(value)
 
 
 # --- segments ---------------------------------------------------------------------------------------
@@ -324,7 +326,7 @@ def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | Non
         elif any(type(x) is not Value and x.nbytes > SMALL for x in s.constants):
             return None
         else:
-            numbers = [[values.get(v, -1) for v in some] for some in (s.inputs, s.outputs)]
+            numbers = [[values.get(v, -1) for v in group] for group in (s.inputs, s.outputs)]
             constants = [values[x] if type(x) is Value else disk_cache.as_json(x) for x in s.constants]
             over = [[values[v], k] for v, k in s.reused]
             facts.append([s.compiled.key, s.compiled.calling.as_json(), over, *numbers, constants])
@@ -334,22 +336,26 @@ def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | Non
 def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native | Library, ...] | None:
     """The steps that facts tell of; None where there are none, or the code of one is kept no more."""
     values = disk_cache.numbered(graph)
-    held = arrays_of(graph)
+    constant_arrays = arrays_of(graph)
     steps: list[Native | Library] = []
     for n, fact in enumerate(facts or ()):
         if len(fact) == 1:
             steps.append(Library(graph.equations[fact[0]]))
             continue
-        key, calling, over, *numbers, own = fact
-        inputs, outputs = (tuple([values[k] if k >= 0 else Value(COUNTER) for k in some]) for some in numbers)
-        constants = tuple([values[x] if isinstance(x, int) else disk_cache.from_json(x) for x in own])
-        arrays: list[Any] = [held[x] if type(x) is Value else x for x in constants]
-        again = _Again(graph, n, donated)
-        compiled = compiled_before(Calling.from_json(calling), key, again.plan, arrays)
+        key, calling, over, *numbers, constant_facts = fact
+        inputs, outputs = (
+            tuple([values[k] if k >= 0 else Value(COUNTER) for k in group]) for group in numbers
+        )
+        constants = tuple(
+            [values[x] if isinstance(x, int) else disk_cache.from_json(x) for x in constant_facts]
+        )
+        arrays: list[Any] = [constant_arrays[x] if type(x) is Value else x for x in constants]
+        remake = _Again(graph, n, donated)
+        compiled = compiled_before(Calling.from_json(calling), key, remake.plan, arrays)
         if compiled is None:
             return None
         reused = tuple((values[v], k) for v, k in over)
-        steps.append(Native(compiled, inputs, outputs, constants, again.equations, again.again, reused))
+        steps.append(Native(compiled, inputs, outputs, constants, remake.equations, remake.again, reused))
     return None if facts is None else tuple(steps)
 
 
@@ -382,35 +388,35 @@ def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, 
     constants = arrays_of(graph)
     kinds = Kinds(graph)
     pairs = _donations(graph, donated, kinds)
-    made: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}
-    left = list(graph.equations)
+    available: set[Value] = {*graph.inputs, *(v for v, _ in graph.constants)}
+    pending = list(graph.equations)
     steps: list[Native | Library] = []
-    while left:
+    while pending:
         native: list[Equation] = []
-        rest: list[Equation] = []
-        inside = set(made)
-        for e in left:
+        later_equations: list[Equation] = []
+        inside = set(available)
+        for e in pending:
             ready = all(x in inside for x in e.operands if type(x) is Value)
             if ready and kinds.of(e) != "library":
                 native.append(e)
                 inside.update(e.results)
             else:
-                rest.append(e)
+                later_equations.append(e)
         if native:
-            later = {x for e in rest for x in e.operands if type(x) is Value}
+            later = {x for e in later_equations for x in e.operands if type(x) is Value}
             later |= {x for x in graph.outputs if type(x) is Value}
-            wanted = tuple(v for e in native for v in e.results if v in later)
-            if wanted:
+            outputs = tuple(v for e in native for v in e.results if v in later)
+            if outputs:
                 free = [(a, b) for a, b in pairs if a not in later]
-                steps.append(_native(Segment(native, kinds.of, wanted, constants, donated=free)))
-            made |= {v for e in native for v in e.results}
-        left = []
-        for e in rest:
-            if kinds.of(e) == "library" and all(x in made for x in e.operands if type(x) is Value):
+                steps.append(_native(Segment(native, kinds.of, outputs, constants, donated=free)))
+            available |= {v for e in native for v in e.results}
+        pending = []
+        for e in later_equations:
+            if kinds.of(e) == "library" and all(x in available for x in e.operands if type(x) is Value):
                 steps.append(Library(e))
-                made.update(e.results)
+                available.update(e.results)
             else:
-                left.append(e)
+                pending.append(e)
     return tuple(steps)
 
 
@@ -418,14 +424,18 @@ def _native(segment: Segment) -> Native:
     compiled = compile_program(segment.program())
     of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
     constants = tuple([of_graph.get(id(x), x) for x in segment.memory.held.values()])
-    outputs, done, again = tuple(segment.outputs), tuple(segment.memory.done), tuple(segment.memory.again)
+    outputs, equations, repeats = (
+        tuple(segment.outputs),
+        tuple(segment.memory.done),
+        tuple(segment.memory.again),
+    )
     return Native(
         compiled,
         tuple(segment.inputs),
         outputs,
         constants,
-        lambda: (outputs, done),
-        lambda: again,
+        lambda: (outputs, equations),
+        lambda: repeats,
         tuple((out, segment.inputs.index(v)) for out, v in segment.reused.items()),
     )
 
@@ -436,22 +446,22 @@ def _donations(graph: Graph, donated: Mapping[int, int], kinds: Kinds) -> list[t
     What a library step reads may live on in a view that it returns, and an output may be an input itself.
     """
     steps = [e for e in graph.equations if kinds.of(e) == "library"]
-    kept = {x for e in steps for x in e.operands} | set(graph.outputs) if donated else set()
+    fixed = {x for e in steps for x in e.operands} | set(graph.outputs) if donated else set()
     alike: defaultdict[Any, list[Value]] = defaultdict(list)
     for x in graph.outputs if donated else ():
         if type(x) is Value:
             alike[x.shape, x.dtype].append(x)
     first: list[tuple[Value, Value]] = []
-    others: list[tuple[Value, Value]] = []
+    second: list[tuple[Value, Value]] = []
     for k, n in donated.items():
         v = graph.inputs[k]
-        if v in kept:
+        if v in fixed:
             continue
         if n < 0:
-            others += [(v, x) for x in alike[v.shape, v.dtype]]
+            second += [(v, x) for x in alike[v.shape, v.dtype]]
         elif type(x := graph.outputs[n]) is Value and (x.shape, x.dtype) == (v.shape, v.dtype):
             first.append((v, x))
-    return first + others
+    return first + second
 
 
 def _nothing(_params: Any) -> None:

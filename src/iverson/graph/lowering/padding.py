@@ -34,10 +34,10 @@ from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol,
 
 def entry_axis(x: Any, capacities: Mapping[int, Any]) -> int | None:
     """The axis of entries of a value; None where it has none. Raises PatternRead where it has several."""
-    found = [k for k, n in enumerate(x.shape) if n in capacities] if type(x) is Value else []
-    if len(found) > 1:
+    axes = [k for k, n in enumerate(x.shape) if n in capacities] if type(x) is Value else []
+    if len(axes) > 1:
         raise PatternRead
-    return found[0] if found else None
+    return axes[0] if axes else None
 
 
 def guarded(graph: Graph, valid: Mapping[int, Value]) -> Graph:
@@ -46,10 +46,10 @@ def guarded(graph: Graph, valid: Mapping[int, Value]) -> Graph:
     valid : by capacity, the value that says which entries are a pattern's own.
     Raises PatternRead where an equation is not known to do the same for any number of entries.
     """
-    made = _Guarding(valid)
+    guarding = _Guarding(valid)
     for e in graph.equations:
-        made.add(e)
-    return replace(graph, equations=tuple(made.equations))
+        guarding.add(e)
+    return replace(graph, equations=tuple(guarding.equations))
 
 
 class _Guarding:
@@ -89,9 +89,9 @@ class _Guarding:
 
     def bind(self, op: str, *operands: Operand, like: Value | None = None, **params: Any) -> Value:
         first = operands[0] if like is None else like
-        made = Value(Aval(params.get("shape", first.shape), first.dtype))
-        self.equations.append(Equation(TABLE[op], operands, params, (made,)))
-        return made
+        result = Value(Aval(params.get("shape", first.shape), first.dtype))
+        self.equations.append(Equation(TABLE[op], operands, params, (result,)))
+        return result
 
 
 Rule = Callable[[_Guarding, Equation], Equation]
@@ -246,15 +246,15 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
     made : what stands for values; one of a graph around this one stands for the same in both.
     Raises PatternRead where a constant has such an extent and is not one number everywhere.
     """
-    known = {} if made is None else made
+    replacements = {} if made is None else made
 
     def now(x: Operand) -> Operand:
         if type(x) is not Value or x.shape is None or not any(n in counts for n in x.shape):
             return x
-        if x not in known:
+        if x not in replacements:
             shape = tuple(counts.get(n, n) for n in x.shape)
-            known[x] = Value(Aval(shape, x.dtype, region(x.aval.support)))
-        return known[x]
+            replacements[x] = Value(Aval(shape, x.dtype, region(x.aval.support)))
+        return replacements[x]
 
     def region(support: Any) -> Any:
         if type(support) is not Box:
@@ -269,14 +269,14 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
             return type(p)(map(param, p))
         if type(p) is slice:
             return slice(param(p.start), param(p.stop), param(p.step))
-        return with_counts(p, counts, known) if isinstance(p, Graph) else p
+        return with_counts(p, counts, replacements) if isinstance(p, Graph) else p
 
-    return renamed(graph, now, param, lambda v, w, held: held if w is v else _filled(held, w))
+    return renamed(graph, now, param, lambda v, w, constant: constant if w is v else _filled(constant, w))
 
 
-def _filled(held: Any, like: Value) -> Any:
+def _filled(constant: Any, like: Value) -> Any:
     """A constant that is one number everywhere, in another shape."""
-    array = value_of(held, held)
+    array = value_of(constant, constant)
     if type(array) is Zero:
         return Zero(like.shape, like.dtype)
     if type(array) is not np.ndarray or not array.size or (array != array.flat[0]).any():

@@ -40,8 +40,8 @@ def arrays_of(graph: Graph) -> dict[Value, Any]:
 
     Facts on disk name constants by their place in the graph, so each graph opens its own.
     """
-    held = {v: value_of(x, x) for v, x in graph.constants}
-    return {v: to_strided(x) if isinstance(x, Box | Bracket | Packed) else x for v, x in held.items()}
+    constants = {v: value_of(x, x) for v, x in graph.constants}
+    return {v: to_strided(x) if isinstance(x, Box | Bracket | Packed) else x for v, x in constants.items()}
 
 
 class Segment:
@@ -72,13 +72,13 @@ class Segment:
         self.makers = {v: e for e in live for v in e.results}
         self.views: dict[Value, Strided] = {}
         for e in live:
-            if kind(e) == "view" and (seen := view(e, self.views)) is not None:
-                self.views[e.results[0]] = seen
+            if kind(e) == "view" and (strided := view(e, self.views)) is not None:
+                self.views[e.results[0]] = strided
         self.assemblies, parts = assemblies(live, kind, self.wanted)
         self.rounds = self._rounds([e for e in live if kind(e) != "view" and id(e) not in parts], kind)
-        self.rounds, again = recompute(self.rounds, self._is_apart, self.wanted, self.root)
-        self.makers.update((v, e) for e in again for v in e.results)
-        self.memory.again += [(e, times) for e in again]
+        self.rounds, repeats = recompute(self.rounds, self._is_apart, self.wanted, self.root)
+        self.makers.update((v, e) for e in repeats for v in e.results)
+        self.memory.again += [(e, times) for e in repeats]
         #: The last round that reads a value, or a view of it; beyond all rounds for what is wanted.
         self.read_until = dict.fromkeys(self.makers, -1)
         for k, group in enumerate(self.rounds):
@@ -105,21 +105,21 @@ class Segment:
     def program(self) -> Program:
         """The program; it fills ``inputs`` and ``outputs``."""
         body, memory = self.run(), self.memory
-        made = {self.places[v].buffer: v for v in self.outputs}
-        made |= {place.buffer: v for v, place in memory.counters}
+        value_in = {self.places[v].buffer: v for v in self.outputs}
+        value_in |= {place.buffer: v for v, place in memory.counters}
         program = Program("graph", tuple(memory.buffers), (*memory.first, *body), memory.held)
         if self.donated:
             program = self._over_donated(program)
-        self.outputs = [made[b] for b in program.of("out")]
+        self.outputs = [value_in[b] for b in program.of("out")]
         return program
 
     def _over_donated(self, program: Program) -> Program:
         """The program with outputs in the memory of donated inputs."""
-        wanted = [(a, b) for a, b in self.donated if a in self.inputs and b in self.outputs]
-        pairs = [(self.places[a].buffer, self.places[b].buffer) for a, b in wanted]
-        program, taken = overwritten(program, pairs)
-        named = {self.places[v].buffer.name: v for v in (*self.inputs, *self.outputs)}
-        self.reused = {named[out]: named[source] for out, source in taken.items()}
+        donations = [(a, b) for a, b in self.donated if a in self.inputs and b in self.outputs]
+        pairs = [(self.places[a].buffer, self.places[b].buffer) for a, b in donations]
+        program, sources = overwritten(program, pairs)
+        value_in = {self.places[v].buffer.name: v for v in (*self.inputs, *self.outputs)}
+        self.reused = {value_in[out]: value_in[source] for out, source in sources.items()}
         return program
 
     def run(self) -> list[Step]:
@@ -171,15 +171,15 @@ class Segment:
         self.apart = {id(e): ways[kind(e)] for e in equations if kind(e) in ways}
         self.apart |= dict.fromkeys(self.assemblies, self.assemble)
         groups: dict[tuple[int, bool], list[Equation]] = {}
-        made: dict[Value, int] = {}
+        round_of: dict[Value, int] = {}
         for e in equations:
             apart = self._is_apart(e)
             number = 0
             for root in map(self.root, self.operands(e)):
-                if root in made:
-                    number = max(number, made[root] + self._is_apart(self.makers[root]))
+                if root in round_of:
+                    number = max(number, round_of[root] + self._is_apart(self.makers[root]))
             groups.setdefault((number, apart), []).append(e)
-            made.update(dict.fromkeys(e.results, number))
+            round_of.update(dict.fromkeys(e.results, number))
         return [part for _, group in sorted(groups.items()) for part in self._parts(group)]
 
     def _parts(self, group: list[Equation]) -> list[list[Equation]]:
@@ -190,8 +190,8 @@ class Segment:
         chains: dict[Value, list[Equation]] = {}
         for e in group:
             led = {id(c): c for x in self.operands(e) if (c := chains.get(self.root(x))) is not None}
-            first, *others = led.values() or [[]]
-            for other in others:
+            first, *remaining = led.values() or [[]]
+            for other in remaining:
                 first += other
                 chains.update((v, first) for o in other for v in o.results)
             first.append(e)
@@ -269,21 +269,21 @@ class Segment:
     # --- expressions ------------------------------------------------------------------------------
 
     def group(self, group: list[Equation], k: int) -> None:
-        own = _Group(self, {v for e in group for v in e.results})
+        expressions = _Group(self, {v for e in group for v in e.results})
         for e in group:
-            own.add(e)
+            expressions.add(e)
         outputs = {v: self.made(v) for e in group for v in e.results if self.read_until[v] > k}
         if outputs:
-            self.steps += own.steps(outputs, self.temp)
+            self.steps += expressions.steps(outputs, self.temp)
 
     def copy(self, out: View, v: Value) -> None:
         """A value into a buffer of its own."""
         if type(self.constants.get(v)) is Zero:
             self.steps.append(filled(out))
             return
-        own = _Group(self, set())
-        own.read(v, copied=True)
-        self.steps += own.steps({v: out}, self.temp)
+        expressions = _Group(self, set())
+        expressions.read(v, copied=True)
+        self.steps += expressions.steps({v: out}, self.temp)
 
     # --- assemblies -------------------------------------------------------------------------------
 
@@ -292,18 +292,18 @@ class Segment:
 
         The part must lie in order there, as steps that make a value write it in order.
         """
-        found: dict[Value, tuple[Assembly, Part]] = {}
+        belongs: dict[Value, tuple[Assembly, Part]] = {}
         for assembly in self.assemblies.values():
             out = whole(Buffer("out", assembly.result.dtype, assembly.result.shape))
             for part in () if assembly.is_sum else assembly.parts:
                 v = part.value
                 root = self.root(v)
-                own = root in self.makers and root not in found and root not in self.mended_in
-                own = own and root not in self.wanted and v not in self.wanted
+                is_free = root in self.makers and root not in belongs and root not in self.mended_in
+                is_free = is_free and root not in self.wanted and v not in self.wanted
                 is_all = root is v or _is_reshaped(self.views[v])
-                if own and is_all and part.within(out).contiguous:
-                    found[root] = assembly, part
-        return found
+                if is_free and is_all and part.within(out).contiguous:
+                    belongs[root] = assembly, part
+        return belongs
 
     def begun(self, assembly: Assembly) -> View:
         """View of the result of an assembly, begun so that its parts can be made there."""
@@ -360,27 +360,27 @@ class Segment:
         self.steps += sparse_row_products.steps(e, [values, starts, columns, b, *order], out)
 
     def product(self, e: Equation) -> None:
-        given = [self.view_of(x) for x in e.operands]
+        views = [self.view_of(x) for x in e.operands]
         out = self.made(e.results[0])
         axes = e.params.get("axes")
         if axes is not None:
             out = _permuted(out, [axes.index(k) for k in range(len(axes))])
         batch = out.shape[:-2]
-        fold = axes is None and bool(batch) and prod(given[1].shape[:-2]) == 1
-        if fold and _folded(given[0], batch) is not None:
+        fold = axes is None and bool(batch) and prod(views[1].shape[:-2]) == 1
+        if fold and _folded(views[0], batch) is not None:
             shape = (prod(out.shape[:-1]), out.shape[-1])
             out = replace(out, shape=shape, strides=c_strides(shape))
         else:
             fold = False
-        left, right = _factors(given, batch, fold)
-        if blas_calls.call(Product(out, left, right)) is None:
-            as_they_lie = [blas_calls.matrix(v) is not None for v in (left, right)]
-            given = [
+        lhs, rhs = _factors(views, batch, fold)
+        if blas_calls.call(Product(out, lhs, rhs)) is None:
+            as_they_lie = [blas_calls.matrix(v) is not None for v in (lhs, rhs)]
+            views = [
                 v if well else self.compact(x)
-                for v, x, well in zip(given, e.operands, as_they_lie, strict=True)
+                for v, x, well in zip(views, e.operands, as_they_lie, strict=True)
             ]
-            left, right = _factors(given, batch, fold)
-        self.steps += step_builders.turned(step_builders.product(out, left, right), self.memory.temp)
+            lhs, rhs = _factors(views, batch, fold)
+        self.steps += step_builders.turned(step_builders.product(out, lhs, rhs), self.memory.temp)
 
     def compact(self, v: Value) -> View:
         """A copy of a value in order."""
@@ -389,9 +389,9 @@ class Segment:
         return out
 
     def mended(self, e: Equation) -> None:
-        found, (v,) = e.operands[0], e.results
+        product, (v,) = e.operands[0], e.results
         if v not in self.places:
-            self.copy(self.made(v), found)
+            self.copy(self.made(v), product)
         control_flow_steps.mended(self, e, self.places[v])
 
     # --- loops and branches -----------------------------------------------------------------------
@@ -400,32 +400,32 @@ class Segment:
         control_flow_steps.steps(self, e)
 
 
-def _live(equations: Sequence[Equation], wanted: set[Value]) -> list[Equation]:
+def _live(equations: Sequence[Equation], outputs: set[Value]) -> list[Equation]:
     """The equations that something wanted depends on."""
-    needed = set(wanted)
-    found = []
+    needs = set(outputs)
+    live = []
     for e in reversed(equations):
-        if any(v in needed for v in e.results):
-            needed.update(values_of(e.operands))
-            found.append(e)
-    return found[::-1]
+        if any(v in needs for v in e.results):
+            needs.update(values_of(e.operands))
+            live.append(e)
+    return live[::-1]
 
 
-def _mended_in_place(live: Sequence[Equation], wanted: set[Value]) -> dict[Value, Value]:
+def _mended_in_place(live: Sequence[Equation], outputs: set[Value]) -> dict[Value, Value]:
     """Products that only what mends them reads, with what they become."""
     reads = Counter(x for e in live for x in dict.fromkeys(values_of(e.operands)))
     products = {v for e in live if e.op.name in PRODUCTS for v in e.results}
-    found = {e.operands[0]: e.results[0] for e in live if e.op is mended}
-    return {x: v for x, v in found.items() if reads[x] == 1 and x in products and x not in wanted}
+    mends = {e.operands[0]: e.results[0] for e in live if e.op is mended}
+    return {x: v for x, v in mends.items() if reads[x] == 1 and x in products and x not in outputs}
 
 
-def _factors(given: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple[View, View]:
+def _factors(views: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple[View, View]:
     """The factors of a product of batches: all rows of the left one as one matrix, if ``fold``."""
-    left, right = given
+    lhs, rhs = views
     if not fold:
-        return _spread(left, batch), _spread(right, batch)
-    folded: Any = _folded(left, batch)
-    return folded, replace(right, shape=right.shape[-2:], strides=right.strides[-2:])
+        return _spread(lhs, batch), _spread(rhs, batch)
+    folded: Any = _folded(lhs, batch)
+    return folded, replace(rhs, shape=rhs.shape[-2:], strides=rhs.strides[-2:])
 
 
 def _is_reshaped(x: Strided) -> bool:
@@ -447,9 +447,9 @@ def _permuted(v: View, axes: Sequence[int]) -> View:
 
 def _spread(v: View, batch: tuple[int, ...]) -> View:
     """Matrices as a batch of this shape, repeated where their own has extent 1."""
-    own, strides = v.shape[:-2], v.strides[:-2]
-    missing = len(batch) - len(own)
-    steps = [0] * missing + [0 if n == 1 else s for n, s in zip(own, strides, strict=True)]
+    extents, strides = v.shape[:-2], v.strides[:-2]
+    missing = len(batch) - len(extents)
+    steps = [0] * missing + [0 if n == 1 else s for n, s in zip(extents, strides, strict=True)]
     return replace(v, shape=(*batch, *v.shape[-2:]), strides=(*steps, *v.strides[-2:]))
 
 
@@ -468,8 +468,8 @@ class _Group:
     """Expressions that are lowered together: the equations, those of views that are seen through among them,
     and where the values that they only read are."""
 
-    def __init__(self, segment: Segment, own: set[Value]) -> None:
-        self.segment, self.own = segment, own
+    def __init__(self, segment: Segment, results: set[Value]) -> None:
+        self.segment, self.own = segment, results
         self.equations: list[Equation] = []
         self.inputs: dict[Value, View] = {}
         self.known: set[Value] = set()
@@ -487,18 +487,18 @@ class _Group:
             return
         self.known.add(v)
         segment = self.segment
-        seen = segment.views.get(v)
-        if seen is None or (v in segment.places and not copied):
+        strided = segment.views.get(v)
+        if strided is None or (v in segment.places and not copied):
             self.inputs[v] = segment.view_of(v)
             return
-        inside = seen.root in self.own
+        inside = strided.root in self.own
         if not inside:
-            segment.view_of(seen.root)
-        made = segment.makers[v]
-        if (inside or seen.strides != c_strides(seen.shape)) and is_expression(made):
-            self.add(made)
+            segment.view_of(strided.root)
+        maker = segment.makers[v]
+        if (inside or strided.strides != c_strides(strided.shape)) and is_expression(maker):
+            self.add(maker)
         else:
-            self.inputs[v] = segment.seen(seen)
+            self.inputs[v] = segment.seen(strided)
 
     def steps(self, outputs: Mapping[Value, View], temp: Temp) -> list[Step]:
         """Steps that store some of its values."""

@@ -50,17 +50,17 @@ def recompute(
     wanted : what is read after all rounds.
     root : the value whose memory a value is seen in.
     """
-    again: list[Equation] = []
+    copies: list[Equation] = []
     outputs = set(map(root, wanted))
-    kept = set(outputs)
+    to_keep = set(outputs)
     for e in (e for group in rounds for e in group):
-        read = values_of(e.operands)
-        kept.update(read if fixed(e) else [root(x) for x in read if root(x) is not x])
+        operands = values_of(e.operands)
+        to_keep.update(operands if fixed(e) else [root(x) for x in operands if root(x) is not x])
     index = _Index(rounds, fixed, root)
     for k, free in enumerate(index.free):
         if free:
-            again += _Round(k, index, kept, outputs).settle()
-    return index.rounds, again
+            copies += _Round(k, index, to_keep, outputs).settle()
+    return index.rounds, copies
 
 
 def size(v: Value) -> int:
@@ -124,21 +124,21 @@ class _Round:
     asked : by later round, what that reads of them. reads : what it reads besides.
     """
 
-    def __init__(self, number: int, index: _Index, kept: set[Value], outputs: set[Value]) -> None:
+    def __init__(self, number: int, index: _Index, to_keep: set[Value], outputs: set[Value]) -> None:
         self.index, self.root = index, index.root
         group = index.rounds[number]
         self.makers = {e.results[0]: e for e in group if e.op.name in CHEAP}
-        found: dict[int, list[Value]] = {}
+        asked: dict[int, list[Value]] = {}
         for v in self.makers:
-            for j in index.readers(v, number) if v not in kept else ():
-                found.setdefault(j, []).append(v)
-        self.asked = {j: found[j] for j in sorted(found)}
+            for j in index.readers(v, number) if v not in to_keep else ():
+                asked.setdefault(j, []).append(v)
+        self.asked = {j: asked[j] for j in sorted(asked)}
         self.reads: dict[int, set[Value]] = {}
         for j, mine in self.asked.items():
-            made = {v for e in index.rounds[j] for v in e.results}
-            self.reads[j] = {self.root(v) for v in _reads(index.rounds[j]) - made - set(mine)}
-        own = {v for e in group for v in e.results}
-        self.unwritten = {v for v in own if v not in outputs and index.last(v) <= number}
+            results = {v for e in index.rounds[j] for v in e.results}
+            self.reads[j] = {self.root(v) for v in _reads(index.rounds[j]) - results - set(mine)}
+        values = {v for e in group for v in e.results}
+        self.unwritten = {v for v in values if v not in outputs and index.last(v) <= number}
         self.crossing = list(dict.fromkeys(v for mine in self.asked.values() for v in mine))
 
     def settle(self) -> list[Equation]:
@@ -146,60 +146,62 @@ class _Round:
         if not self.crossing:
             return []
         everything = set(self.crossing)
-        found = min((self._better(everything), self._better(set())), key=lambda x: x[1])
-        if found[1] >= self.cost(everything):
+        best = min((self._better(everything), self._better(set())), key=lambda x: x[1])
+        if best[1] >= self.cost(everything):
             return []
-        again = []
+        repeats = []
         for j, mine in self.asked.items():
-            copies, known = self._copies([v for v in mine if v not in found[0]], found[0])
-            self.index.put(j, [*copies, *(rewritten(e, known) for e in self.index.rounds[j])])
-            again += copies
-        return again
+            copies, replacements = self._copies([v for v in mine if v not in best[0]], best[0])
+            self.index.put(j, [*copies, *(rewritten(e, replacements) for e in self.index.rounds[j])])
+            repeats += copies
+        return repeats
 
-    def _better(self, kept: set[Value]) -> tuple[set[Value], int]:
+    def _better(self, to_keep: set[Value]) -> tuple[set[Value], int]:
         """Values to keep after changes of one value at a time that each save bytes; and the bytes."""
-        cost = self.cost(kept)
+        cost = self.cost(to_keep)
         for v in self.crossing:
-            if (found := self.cost(kept ^ {v})) < cost:
-                kept, cost = kept ^ {v}, found
-        return kept, cost
+            if (new_cost := self.cost(to_keep ^ {v})) < cost:
+                to_keep, cost = to_keep ^ {v}, new_cost
+        return to_keep, cost
 
-    def cost(self, kept: set[Value]) -> int:
+    def cost(self, to_keep: set[Value]) -> int:
         """The bytes written, read and held for what later rounds ask of this one, if these are kept."""
-        total = 2 * sum(map(size, kept))
-        held: set[Value] = set()
+        total = 2 * sum(map(size, to_keep))
+        longer: set[Value] = set()
         for j, mine in self.asked.items():
-            there = [v for v in mine if v in kept]
+            there = [v for v in mine if v in to_keep]
             total += sum(map(size, there))
-            chain = self._chain(mine, kept)
+            chain = self._chain(mine, to_keep)
             if len(chain) > LONGEST:
                 return sys.maxsize
-            made = {e.results[0] for e in chain}
-            leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in made}
+            results = {e.results[0] for e in chain}
+            leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in results}
             total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
-            held.update(x for x in leaves - kept if x in self.index.made and self.index.last(x) < j)
-        return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in held)
+            longer.update(x for x in leaves - to_keep if x in self.index.made and self.index.last(x) < j)
+        return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in longer)
 
-    def _chain(self, values: Sequence[Value], kept: set[Value]) -> list[Equation]:
+    def _chain(self, values: Sequence[Value], to_keep: set[Value]) -> list[Equation]:
         """The equations that make values which are not kept, from what is or is none of `makers`."""
-        needed: set[Value] = set()
+        targets: set[Value] = set()
         waiting = list(values)
         while waiting:
             x = waiting.pop()
-            if x in self.makers and x not in kept and x not in needed:
-                needed.add(x)
+            if x in self.makers and x not in to_keep and x not in targets:
+                targets.add(x)
                 waiting += values_of(self.makers[x].operands)
-        return [e for v, e in self.makers.items() if v in needed]
+        return [e for v, e in self.makers.items() if v in targets]
 
-    def _copies(self, values: Sequence[Value], kept: set[Value]) -> tuple[list[Equation], dict[Value, Value]]:
+    def _copies(
+        self, values: Sequence[Value], to_keep: set[Value]
+    ) -> tuple[list[Equation], dict[Value, Value]]:
         """These equations with results of their own, which are given too."""
-        known: dict[Value, Value] = {}
-        made = []
-        for e in self._chain(values, kept):
+        replacements: dict[Value, Value] = {}
+        equations = []
+        for e in self._chain(values, to_keep):
             result = Value(e.results[0].aval)
-            made.append(replace(e, operands=substituted(e.operands, known), results=(result,)))
-            known[e.results[0]] = result
-        return made, known
+            equations.append(replace(e, operands=substituted(e.operands, replacements), results=(result,)))
+            replacements[e.results[0]] = result
+        return equations, replacements
 
 
 __all__ = ["recompute"]

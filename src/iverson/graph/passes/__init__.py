@@ -81,7 +81,7 @@ def simplified_body(body: Graph) -> Graph:
     """A body after all passes, found once."""
 
     def make() -> Graph:
-        made = simplified(body)
-        return made.once("simplified", lambda: made)
+        result = simplified(body)
+        return result.once("simplified", lambda: result)
 
     return body.once("simplified", make)

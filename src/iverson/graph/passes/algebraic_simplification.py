@@ -33,8 +33,8 @@ def _in_own_order(m: Match) -> After:
 
 def _in_one_order(m: Match) -> After:
     (inner,) = m.inner
-    both = tuple(inner.params["axes"][k] for k in m.equation.params["axes"])
-    return replace(m.equation, operands=inner.operands, params={"axes": both})
+    axes = tuple(inner.params["axes"][k] for k in m.equation.params["axes"])
+    return replace(m.equation, operands=inner.operands, params={"axes": axes})
 
 
 def _without_zeros(m: Match) -> After:
@@ -56,15 +56,15 @@ def _read_whole(m: Match) -> After:
 def _read_of_one(m: Match) -> After:
     """A part of a stack or concat that is of one operand is read of that operand."""
     (inner,), e = m.inner, m.equation
-    places, (joined,), key = inner.op.entry_map, inner.results, e.params["key"]
+    places, (result,), key = inner.op.entry_map, inner.results, e.params["key"]
     assert isinstance(places, Joined)
-    read = index_keys.key_region(key, joined.shape)
+    region = index_keys.key_region(key, result.shape)
     for k, x in enumerate(inner.operands):
-        if type(x) is not Value or x.dtype != e.results[0].dtype or not read.size:
+        if type(x) is not Value or x.dtype != e.results[0].dtype or not region.size:
             continue
-        own = places.image_of(Region.full(x.shape), k, inner.params)
-        if own.intersect(read) == read:
-            within = list(index_keys.key_within(own, key, joined.shape))
+        image = places.image_of(Region.full(x.shape), k, inner.params)
+        if image.intersect(region) == region:
+            within = list(index_keys.key_within(image, key, result.shape))
             if inner.op.name == "stack":  # the operand lacks the axis, along which one entry is read
                 at = [n for n, item in enumerate(within) if item is not None][inner.params["axis"]]
                 within[at : at + 1] = [None] if isinstance(within[at], slice) else []

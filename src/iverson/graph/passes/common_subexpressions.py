@@ -33,69 +33,75 @@ _SMALL = 4096
 
 def common(graph: Graph) -> Graph:
     """The graph in which nothing is computed twice."""
-    known: dict[Value, Operand] = {}
-    seen: dict[Any, tuple[Value, ...]] = {}
+    replacements: dict[Value, Operand] = {}
+    results_by_key: dict[Any, tuple[Value, ...]] = {}
     constants = []
-    for value, held in graph.constants:
-        key = _constant_key(held)
-        if key in seen:
-            known[value] = seen[key][0]
+    for value, constant in graph.constants:
+        key = _constant_key(constant)
+        if key in results_by_key:
+            replacements[value] = results_by_key[key][0]
         else:
-            seen[key] = (value,)
-            constants.append((value, held))
+            results_by_key[key] = (value,)
+            constants.append((value, constant))
     equations: list[Equation] = []
     scans: dict[Any, int] = {}
     for equation in graph.equations:
-        made = _with_fewer_carries(rewritten(equation, known), known)
-        key = _key(made)
-        if key is None or key not in seen:
-            if key is not None and made.op.name == "scan":
-                at = scans.setdefault(_scan_key(made), len(equations))
-                whole = None if at == len(equations) else _scanned_once(equations[at], made, known)
-                if whole is not None:
-                    equations[at] = whole
+        candidate = _with_fewer_carries(rewritten(equation, replacements), replacements)
+        key = _key(candidate)
+        if key is None or key not in results_by_key:
+            if key is not None and candidate.op.name == "scan":
+                at = scans.setdefault(_scan_key(candidate), len(equations))
+                merged = (
+                    None if at == len(equations) else _scanned_once(equations[at], candidate, replacements)
+                )
+                if merged is not None:
+                    equations[at] = merged
                     continue
-            equations.append(made)
+            equations.append(candidate)
             if key is not None:
-                seen[key] = made.results
+                results_by_key[key] = candidate.results
         else:
-            known.update(zip(equation.results, seen[key], strict=True))
-    return Graph(graph.inputs, tuple(equations), substituted(graph.outputs, known), tuple(constants))
+            replacements.update(zip(equation.results, results_by_key[key], strict=True))
+    return Graph(graph.inputs, tuple(equations), substituted(graph.outputs, replacements), tuple(constants))
 
 
 #: Loops, and their parameters that are graphs of the same inputs; the last one is of a step.
 _LOOPS = {"while": ("condition", "body"), "scan": ("body",)}
 
 
-def _with_fewer_carries(e: Equation, known: dict[Value, Operand]) -> Equation:
-    """A loop that is given, and carries, nothing twice; ``known`` then has what its dropped results are."""
+def _with_fewer_carries(e: Equation, replacements: dict[Value, Operand]) -> Equation:
+    """A loop whose operands and carries are all different; adds its dropped results to ``replacements``."""
     if e.op.name not in _LOOPS or len(set(map(exact, e.operands))) == len(e.operands):
         return e
     graphs = {name: e.params[name] for name in _LOOPS[e.op.name]}
     body, consts = graphs["body"], e.params["consts"]
     end = consts + e.params.get("carry", len(e.operands) - consts)
     first: dict[Any, int] = {}
-    same = [
+    first_equal = [
         first.setdefault((k < consts, k < end, v.shape, v.dtype, exact(x)), k)
         for k, (v, x) in enumerate(zip(body.inputs, e.operands, strict=True))
     ]
     while True:  # until all that are taken for the same are so after a step in which they were
-        inner, again = common(_joined(body, same)), list(same)
+        inner, refined = common(_joined(body, first_equal)), list(first_equal)
         first = {}
         for k in range(consts, end):
-            again[k] = first.setdefault((same[k], exact(inner.outputs[k - consts])), k)
-        if again == same:
+            refined[k] = first.setdefault((first_equal[k], exact(inner.outputs[k - consts])), k)
+        if refined == first_equal:
             break
-        same = again
-    keep = [k for k, n in enumerate(same) if k == n]
-    if len(keep) == len(same):
+        first_equal = refined
+    keep = [k for k, n in enumerate(first_equal) if k == n]
+    if len(keep) == len(first_equal):
         return e
-    at = [k for k in range(len(e.results)) if not (k < end - consts and same[consts + k] != consts + k)]
-    known.update((v, e.results[same[consts + k] - consts]) for k, v in enumerate(e.results) if k not in at)
+    at = [
+        k for k in range(len(e.results)) if not (k < end - consts and first_equal[consts + k] != consts + k)
+    ]
+    replacements.update(
+        (v, e.results[first_equal[consts + k] - consts]) for k, v in enumerate(e.results) if k not in at
+    )
     params = dict(e.params)
     for name, graph in graphs.items():
-        joined = inner if name == "body" else _joined(graph, same)
-        params[name] = replace(joined, inputs=tuple(graph.inputs[k] for k in keep))
+        merged = inner if name == "body" else _joined(graph, first_equal)
+        params[name] = replace(merged, inputs=tuple(graph.inputs[k] for k in keep))
     params["body"] = replace(params["body"], outputs=tuple(inner.outputs[k] for k in at))
     params["consts"] = sum(k < consts for k in keep)
     if "carry" in params:
@@ -110,37 +116,39 @@ def _scan_key(e: Equation) -> Any:
     return tuple(map(exact, e.operands)), frozen(params)
 
 
-def _scanned_once(a: Equation, b: Equation, known: dict[Value, Operand]) -> Equation | None:
+def _scanned_once(a: Equation, b: Equation, replacements: dict[Value, Operand]) -> Equation | None:
     """A scan that does what two of the same operands do, if a step takes the same carries to the same ones;
-    ``known`` then has what the results of the second one are."""
+    adds the results of the second one to ``replacements``."""
     body, other, carry = a.params["body"], b.params["body"], a.params["carry"]
     inside: dict[Value, Operand] = {}
     equations = (*body.equations, *opened(other, body.inputs, inside))
     outputs = (*body.outputs, *substituted(other.outputs, inside))
     constants = tuple(dict((*body.constants, *other.constants)).items())
-    both = common(Graph(body.inputs, equations, outputs, constants))
-    outs, more = list(map(exact, both.outputs)), len(body.outputs)
-    if outs[:carry] != outs[more : more + carry]:
+    merged = common(Graph(body.inputs, equations, outputs, constants))
+    outs, offset = list(map(exact, merged.outputs)), len(body.outputs)
+    if outs[:carry] != outs[offset : offset + carry]:
         return None
-    stacked = dict(zip(outs[carry:more], a.results[carry:], strict=True))
-    kept, results = list(both.outputs[:more]), list(a.results)
+    stacked = dict(zip(outs[carry:offset], a.results[carry:], strict=True))
+    new_outputs, results = list(merged.outputs[:offset]), list(a.results)
     for k, v in enumerate(b.results):
-        key = outs[more + k]
+        key = outs[offset + k]
         if k >= carry and key not in stacked:
             stacked[key] = v
-            kept.append(both.outputs[more + k])
+            new_outputs.append(merged.outputs[offset + k])
             results.append(v)
-        elif (same := a.results[k] if k < carry else stacked[key]) is not v:
-            known[v] = same
-    params = {**a.params, "body": replace(both, outputs=tuple(kept))}
+        elif (result := a.results[k] if k < carry else stacked[key]) is not v:
+            replacements[v] = result
+    params = {**a.params, "body": replace(merged, outputs=tuple(new_outputs))}
     return replace(a, op=OPERATIONS[a.op.name], params=params, results=tuple(results))
 
 
-def _joined(graph: Graph, same: list[int]) -> Graph:
-    """A graph that reads, of inputs that are the same, the first."""
-    known: dict[Value, Operand] = {v: graph.inputs[k] for v, k in zip(graph.inputs, same, strict=True)}
-    equations = tuple([rewritten(e, known) for e in graph.equations])
-    return replace(graph, equations=equations, outputs=substituted(graph.outputs, known))
+def _joined(graph: Graph, first_equal: list[int]) -> Graph:
+    """A graph that reads the first of equal inputs; ``first_equal`` has the number of that for each input."""
+    replacements: dict[Value, Operand] = {
+        v: graph.inputs[k] for v, k in zip(graph.inputs, first_equal, strict=True)
+    }
+    equations = tuple([rewritten(e, replacements) for e in graph.equations])
+    return replace(graph, equations=equations, outputs=substituted(graph.outputs, replacements))
 
 
 def _key(equation: Equation) -> Any:
@@ -156,9 +164,9 @@ def _key(equation: Equation) -> Any:
     return key
 
 
-def _constant_key(held: Any) -> Any:
-    if type(held) is Strided and held.size <= _SMALL:
-        return held.shape, held.dtype, held.tobytes()
-    if type(held) is Zero:
-        return Zero, held.shape, held.dtype
-    return id(held)
+def _constant_key(constant: Any) -> Any:
+    if type(constant) is Strided and constant.size <= _SMALL:
+        return constant.shape, constant.dtype, constant.tobytes()
+    if type(constant) is Zero:
+        return Zero, constant.shape, constant.dtype
+    return id(constant)

@@ -28,28 +28,30 @@ _SMALL = 4096
 
 def _computed(m: Match) -> After:
     """The results as constants."""
-    e, held = m.equation, m.writer.constants
+    e, constant_of = m.equation, m.writer.constants
     if not _folds(e, m.writer):
         return None
     inputs = tuple(dict.fromkeys(x for x in e.operands if type(x) is Value))
     try:
         with recording(False), warnings.catch_warnings():
             warnings.simplefilter("error")
-            made = interpret(Graph(inputs, (e,), e.results, ()), [make_handle(held[x]) for x in inputs])
+            results = interpret(
+                Graph(inputs, (e,), e.results, ()), [make_handle(constant_of[x]) for x in inputs]
+            )
     except (IversonError, Warning):  # it warns or raises where it runs
         return None
-    held.update(zip(e.results, map(value_of, made), strict=True))
+    constant_of.update(zip(e.results, map(value_of, results), strict=True))
     return WRITTEN
 
 
 def _folds(e: Equation, writer: Writer) -> bool:
     if not is_pure(e) or names_symbols(e):
         return False
-    read = [x for x in e.operands if type(x) is Value]
-    if any(x not in writer.constants for x in read):
+    values = [x for x in e.operands if type(x) is Value]
+    if any(x not in writer.constants for x in values):
         return False
     size = sum(prod(v.shape) for v in e.results)
-    return bool(size <= _SMALL or size <= sum(prod(x.shape) for x in read))
+    return bool(size <= _SMALL or size <= sum(prod(x.shape) for x in values))
 
 
 def _with_array(m: Match) -> After:

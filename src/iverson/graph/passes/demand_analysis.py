@@ -26,28 +26,28 @@ from iverson.layouts import Zero, support_of
 
 def supports_of(graph: Graph) -> dict[Value, Entries]:
     """Support of each value, outside of which it is zero; a missing value has that of its aval."""
-    found: dict[Value, Entries] = {}
+    supports: dict[Value, Entries] = {}
     for e in graph.equations:
-        if not e.op.multiple and _may_bound(e, found):
+        if not e.op.multiple and _may_bound(e, supports):
             (v,) = e.results
-            given = [_bounded(x, found) if type(x) is Value else x for x in e.operands]
-            support = e.op.infer(*given, **e.params).support
-            found[v] = support if isinstance(support, Box | Nothing) else v.aval.support
-    return found
+            operands = [_bounded(x, supports) if type(x) is Value else x for x in e.operands]
+            support = e.op.infer(*operands, **e.params).support
+            supports[v] = support if isinstance(support, Box | Nothing) else v.aval.support
+    return supports
 
 
-def _may_bound(e: Equation, found: dict[Value, Entries]) -> bool:
+def _may_bound(e: Equation, supports: dict[Value, Entries]) -> bool:
     if e.op.entry_map.partial:
         return True
     for x in e.operands:
-        if type(x) is Value and isinstance(found.get(x, x.aval.support), Box | Nothing):
+        if type(x) is Value and isinstance(supports.get(x, x.aval.support), Box | Nothing):
             return True
     return False
 
 
-def _bounded(x: Value, found: dict[Value, Entries]) -> Aval:
+def _bounded(x: Value, supports: dict[Value, Entries]) -> Aval:
     """Aval of a value with its support; a selection counts as full, as it bounds no computation."""
-    support = found.get(x, x.aval.support)
+    support = supports.get(x, x.aval.support)
     return Aval(x.shape, x.dtype, FULL if isinstance(support, Bracket) else support)
 
 
@@ -57,11 +57,11 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[V
     Nothing is read of a value that has no demand.
     """
     supports = supports_of(graph)
-    found: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
+    demand_of: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
     waiting, equations = list(graph.equations), []  # from the last one on
     while waiting:
         equation = waiting.pop()
-        where = [met(found.get(v, NOTHING), v, supports.get(v, v.aval.support)) for v in equation.results]
+        where = [met(demand_of.get(v, NOTHING), v, supports.get(v, v.aval.support)) for v in equation.results]
         shorter = _shorter(equation, where)
         if shorter is not None:  # what is read before a loop follows from its steps that are left
             waiting += shorter
@@ -70,8 +70,8 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[V
         needs = _of_operands(equation, where, supports)
         for x, need in zip(equation.operands, needs, strict=True):
             if type(x) is Value:
-                found[x] = need if x not in found else join([found[x], need])
-    return equations[::-1], found, supports
+                demand_of[x] = need if x not in demand_of else join([demand_of[x], need])
+    return equations[::-1], demand_of, supports
 
 
 def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
@@ -86,8 +86,8 @@ def met(need: Entries, v: Value, support: Entries) -> Entries:
 
 def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value, Entries]) -> list[Entries]:
     """Demand on each operand: the entries that those of the results depend on; FULL for numbers."""
-    operands, (first, *others) = equation.operands, where or [NOTHING]
-    if first is NOTHING and all(need is NOTHING for need in others):
+    operands, (first, *remaining) = equation.operands, where or [NOTHING]
+    if first is NOTHING and all(need is NOTHING for need in remaining):
         return [NOTHING] * len(operands)
     op = equation.op
     if op.multiple or op.entry_map is ANY:
@@ -98,12 +98,12 @@ def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value,
     if first is FULL and Box not in [type(getattr(a, "support", FULL)) for a in avals]:
         return [FULL] * len(operands)
     out = equation.results[0].aval
-    found: list[Entries] = []
+    needs: list[Entries] = []
     for i, a in enumerate(avals):
         is_value = type(operands[i]) is Value
-        own = op.entry_map.support(op, first, i, avals, out, equation.params) if is_value else FULL
-        found.append(plain(own, a.shape) if is_value else FULL)
-    return found
+        support = op.entry_map.support(op, first, i, avals, out, equation.params) if is_value else FULL
+        needs.append(plain(support, a.shape) if is_value else FULL)
+    return needs
 
 
 def _moved_back(equation: Equation, where: Entries) -> Entries:
@@ -114,8 +114,8 @@ def _moved_back(equation: Equation, where: Entries) -> Entries:
         g = level.handle(Value(Aval(out.shape, out.dtype, where)))
         (x,) = map(level.handle, equation.operands)
         ct = value_of(rule(F, g, out.aval, x, **equation.params))
-    found = support_of(ct)
-    return FULL if isinstance(found, Bracket) else found
+    support = support_of(ct)
+    return FULL if isinstance(support, Bracket) else support
 
 
 def demands(graph: Graph) -> Graph:
@@ -123,16 +123,16 @@ def demands(graph: Graph) -> Graph:
 
     What is computed of these is zero, and its operands may be unread: until there are no more.
     """
-    made = _with_zeros(graph)
-    while len(made.constants) > len(graph.constants):
-        graph, made = made, _with_zeros(made)
-    return made
+    result = _with_zeros(graph)
+    while len(result.constants) > len(graph.constants):
+        graph, result = result, _with_zeros(result)
+    return result
 
 
 def _with_zeros(graph: Graph) -> Graph:
     zeros: dict[Any, Value] = {}
-    known_zero = {v for v, held in graph.constants if type(held) is Zero}
-    short, read, supports = demanded(graph)
+    known_zero = {v for v, constant in graph.constants if type(constant) is Zero}
+    short, demand_of, supports = demanded(graph)
     equations: list[Equation] = []
 
     def unread(x: Value, need: Entries) -> bool:
@@ -142,7 +142,7 @@ def _with_zeros(graph: Graph) -> Graph:
         )
 
     for equation in short:
-        where = [read.get(v, NOTHING) for v in equation.results]
+        where = [demand_of.get(v, NOTHING) for v in equation.results]
         operands: tuple[Operand, ...] = equation.operands
         if any(need is not FULL and need is not NOTHING for need in where):
             needs = _of_operands(equation, where, supports)
@@ -154,8 +154,8 @@ def _with_zeros(graph: Graph) -> Graph:
             )
             equation = replace(equation, operands=operands)
         equations.append(equation)
-    made = tuple((v, Zero(v.shape, v.dtype)) for v in zeros.values())
-    return Graph(graph.inputs, tuple(equations), graph.outputs, (*graph.constants, *made))
+    new_constants = tuple((v, Zero(v.shape, v.dtype)) for v in zeros.values())
+    return Graph(graph.inputs, tuple(equations), graph.outputs, (*graph.constants, *new_constants))
 
 
 def _zero(x: Value, zeros: dict[Any, Value]) -> Value:

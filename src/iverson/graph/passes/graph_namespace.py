@@ -38,14 +38,14 @@ class GraphNamespace(Namespace):
     ops = F
 
     def bind(self, op: Op, values: Values, params: Params) -> Value:
-        given = tuple(map(self.plain, values))
+        operands = tuple(map(self.plain, values))
         if op is TABLE["values_at"]:
-            return F.entries_at(*given, **params)
-        return bind(op, given, dict(params))
+            return F.entries_at(*operands, **params)
+        return bind(op, operands, dict(params))
 
     def aval(self, op: Op, values: Values, params: Params) -> Any:
-        given = (Aval(x.shape, x.dtype) if hasattr(x, "shape") else x for x in values)
-        return op.abstract(*given, **params)
+        avals = (Aval(x.shape, x.dtype) if hasattr(x, "shape") else x for x in values)
+        return op.abstract(*avals, **params)
 
     def constant(self, array: Value) -> Value:
         return make_handle(to_strided(array))
@@ -60,14 +60,14 @@ class GraphNamespace(Namespace):
         return self.zero(shape, dtype)
 
     def is_zero(self, x: Value) -> bool:
-        held = value_of(x, x)
-        return type(held) is Zero or (isinstance(held, Traced) and held.value.aval.support is NOTHING)
+        value = value_of(x, x)
+        return type(value) is Zero or (isinstance(value, Traced) and value.value.aval.support is NOTHING)
 
     def cut(self, x: Value, region: Region) -> Value:
-        own = region.projected(x.shape)
+        part = region.projected(x.shape)
         if self.is_zero(x):
-            return self.zero(own.shape, x.dtype)
-        return x if own.covers(x.shape) else F.index_basic(x, key=own.slices)
+            return self.zero(part.shape, x.dtype)
+        return x if part.covers(x.shape) else F.index_basic(x, key=part.slices)
 
     def embedded(self, x: Value, region: Region, shape: Shape) -> Value:
         return F.embed(x, key=region.slices, shape=shape)
@@ -113,8 +113,8 @@ class GraphNamespace(Namespace):
         return condition()
 
     def indices(self, arrays: Values) -> Sequence[Array] | None:
-        held = [value_of(n, n) for n in arrays]
-        return held if all(type(n) is Strided for n in held) else None
+        index_arrays = [value_of(n, n) for n in arrays]
+        return index_arrays if all(type(n) is Strided for n in index_arrays) else None
 
     def along(self, pattern: Any, axis: int) -> Value:
         return F.along(pattern, axis)
@@ -133,8 +133,8 @@ class GraphNamespace(Namespace):
 
 def _of_trace(x: Any) -> Any:
     """The value of the trace that a handle holds, by which handles are told apart."""
-    held = value_of(x, x)
-    return held.value if isinstance(held, Traced) else held
+    value = value_of(x, x)
+    return value.value if isinstance(value, Traced) else value
 
 
 GRAPHS = GraphNamespace()

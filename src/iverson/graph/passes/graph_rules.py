@@ -69,8 +69,8 @@ def lines(N: Namespace, op: Op, values: Values, params: Params, need: Entries = 
         axes = params.get("axes", params.get("axis"))
         where = Boxed(where.region.along(axes if isinstance(axes, tuple) else (axes,), out.shape))
     (x,) = values
-    own = op.entry_map.support(op, where, 0, [Aval(x.shape, x.dtype)], out, params)
-    line = N.select(read(N, x, hull(own, x.shape)))
+    support = op.entry_map.support(op, where, 0, [Aval(x.shape, x.dtype)], out, params)
+    line = N.select(read(N, x, hull(support, x.shape)))
     return placed(N, out.shape, where.region, N.bind(op, (line,), params))
 
 
@@ -80,17 +80,17 @@ def in_notation(N: Namespace, op: Op, values: Values, params: Params, _need: Ent
     What is made of one entry is computed of all values, what adds up entries of those that are held: term by
     term where a factor may be infinite.
     """
-    own = expression_of(op)
-    if own is None or not own.linear or not values or type(values[0]) is not Bracket:
+    expression = expression_of(op)
+    if expression is None or not expression.linear or not values or type(values[0]) is not Bracket:
         return NotImplemented
-    x, others = everything(N, values[0]), [N.plain(v) for v in values[1:]]
+    x, remaining = everything(N, values[0]), [N.plain(v) for v in values[1:]]
     params = dict(params)
-    there, given = N.everywhere(x), (x.values, *others)
-    positive = N.ops.greater(own.counts(there, given, params), 0)
-    moves = own.moves(given, params)
-    if not moves and own.has_poles(given, params):
-        return Bracket(own.selected(there, given, params), positive, is_made=True)
-    out = N.bind(op, (x.values if moves else N.select(x), *others), params)
+    there, operands = N.everywhere(x), (x.values, *remaining)
+    positive = N.ops.greater(expression.counts(there, operands, params), 0)
+    moves = expression.moves(operands, params)
+    if not moves and expression.has_poles(operands, params):
+        return Bracket(expression.selected(there, operands, params), positive, is_made=True)
+    out = N.bind(op, (x.values if moves else N.select(x), *remaining), params)
     return Bracket(out, positive, is_made=not moves)
 
 
@@ -106,9 +106,9 @@ RULES: dict[str, Rule] = {
 
 def rules_of(op: Op) -> Sequence[Rule]:
     """The rules to try for an op on partial values, or of which a part is read."""
-    named = RULES.get(op.name) or (RULES["elementwise"] if op.elementwise else None)
+    rule_of_op = RULES.get(op.name) or (RULES["elementwise"] if op.elementwise else None)
     of_lines = isinstance(op.entry_map, Reduced | Along)
-    rules = (named, lines if of_lines else None) if named or of_lines else (in_notation,)
+    rules = (rule_of_op, lines if of_lines else None) if rule_of_op or of_lines else (in_notation,)
     return [rule for rule in rules if rule is not None]
 
 

@@ -24,8 +24,13 @@ from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, rul
 
 def _computes_in_half(e: Equation) -> bool:
     op = e.op
-    given = [x for x in e.operands if type(x) is Value and dtypes.is_half(x.dtype)]
-    if not given or UNDEFINED in e.operands or isinstance(op, GraphOp | JointOp) or op is TABLE["astype"]:
+    half_operands = [x for x in e.operands if type(x) is Value and dtypes.is_half(x.dtype)]
+    if (
+        not half_operands
+        or UNDEFINED in e.operands
+        or isinstance(op, GraphOp | JointOp)
+        or op is TABLE["astype"]
+    ):
         return False
     alike = {x.dtype for x in e.operands if type(x) is Value and dtypes.is_inexact(x.dtype)}
     return not (op.entry_map.moves and not op.signals and len(alike) == 1)

@@ -34,8 +34,8 @@ def _ranks(w: Writer, mask: Value) -> Value:
     """At each place in a row, the number of the entry that is there, if one is."""
 
     def make() -> Value:
-        counted = w.write("astype", _flat(w, mask), dtype=_INT)
-        return w.write("subtract", w.write("cumulative_sum", counted, axis=0), 1)
+        flags = w.write("astype", _flat(w, mask), dtype=_INT)
+        return w.write("subtract", w.write("cumulative_sum", flags, axis=0), 1)
 
     return w.once(("ranks", mask), make)
 
@@ -46,9 +46,9 @@ def _places(w: Writer, mask: Value, count: int) -> Value:
     def make() -> Value:
         at = w.write("where", _flat(w, mask), _ranks(w, mask), count)
         every = w.constant(np.arange(prod(mask.shape)))
-        own = w.write("where", _flat(w, mask), every, 0)
-        found = w.write("scatter_add", own, at, axes=(0,), shape=(count + 1,))
-        return w.write("index_basic", found, key=(slice(0, count, 1),))
+        positions = w.write("where", _flat(w, mask), every, 0)
+        places = w.write("scatter_add", positions, at, axes=(0,), shape=(count + 1,))
+        return w.write("index_basic", places, key=(slice(0, count, 1),))
 
     return w.once(("places", mask, count), make)
 

@@ -34,7 +34,7 @@ def contraction(graph: Graph) -> Graph:
         better, factors = None, list[Factor]()
         if _is_product(e) and e.results[0] not in inner:
             factors, now = _chain(writer, e, False)
-            shapes = [x.shape[::-1] if turned else x.shape for x, turned in factors]
+            shapes = [x.shape[::-1] if transposed else x.shape for x, transposed in factors]
             best, cost = cheapest(shapes)
             better = best if cost < multiply_adds(now, shapes) else None
         if better is None:
@@ -46,16 +46,16 @@ def contraction(graph: Graph) -> Graph:
 
 def _inner(graph: Graph, writer: Writer) -> set[Value]:
     """Results of products that are factors of a chain, which are looked at as part of it."""
-    found: set[Value] = set()
+    results: set[Value] = set()
     for e in graph.equations:
         writer.made.update(dict.fromkeys(e.results, e))
     for e in graph.equations:
         if _is_product(e):
             for x in e.operands:
-                made = _product_of(writer, x)
-                if made is not None:
-                    found.update(made[0].results)
-    return found
+                product = _product_of(writer, x)
+                if product is not None:
+                    results.update(product[0].results)
+    return results
 
 
 def _is_product(e: Equation) -> bool:
@@ -68,22 +68,26 @@ def _is_product(e: Equation) -> bool:
 
 def _product_of(writer: Writer, x: Operand) -> tuple[Equation, bool] | None:
     """The product that a factor is, and whether it is transposed, if nothing else reads it."""
-    turned = writer.by(x, "permute_dims", alone=True)
-    transposed = turned is not None and turned.params["axes"] == (1, 0)
-    source = turned.operands[0] if turned is not None and transposed else x
-    made = writer.by(source, "matmul", alone=True)
-    return None if made is None or not _is_product(made) else (made, transposed)
+    transpose = writer.by(x, "permute_dims", alone=True)
+    transposed = transpose is not None and transpose.params["axes"] == (1, 0)
+    source = transpose.operands[0] if transpose is not None and transposed else x
+    product = writer.by(source, "matmul", alone=True)
+    return None if product is None or not _is_product(product) else (product, transposed)
 
 
-def _chain(writer: Writer, e: Equation, turned: bool) -> tuple[list[Factor], Order]:
+def _chain(writer: Writer, e: Equation, transposed: bool) -> tuple[list[Factor], Order]:
     """The factors of a product from left to right, and the order in which they are multiplied now."""
     factors: list[Factor] = []
     orders: list[Order] = []
-    for x in e.operands[::-1] if turned else e.operands:
-        made = _product_of(writer, x)
-        own, order = ([(x, turned)], 0) if made is None else _chain(writer, made[0], turned != made[1])
+    for x in e.operands[::-1] if transposed else e.operands:
+        product = _product_of(writer, x)
+        operand_factors, order = (
+            ([(x, transposed)], 0)
+            if product is None
+            else _chain(writer, product[0], transposed != product[1])
+        )
         orders.append(_shifted(order, len(factors)))
-        factors += own
+        factors += operand_factors
     return factors, tuple(orders)
 
 
@@ -126,7 +130,7 @@ def cheapest(shapes: Sequence[tuple[int, ...]]) -> tuple[Order, int]:
                     )
                     for k in range(i + 1, j)
                 ),
-                key=lambda found: found[0],
+                key=lambda candidate: candidate[0],
             )
     cost, order = best[0, count]
     return order, cost
@@ -135,9 +139,9 @@ def cheapest(shapes: Sequence[tuple[int, ...]]) -> tuple[Order, int]:
 def _write(writer: Writer, order: Order, factors: Sequence[Factor], e: Equation) -> None:
     def made(order: Order, result: Value | None) -> Value:
         if isinstance(order, int):
-            x, turned = factors[order]
-            return writer.write("permute_dims", x, where=e.where, axes=(1, 0)) if turned else x
-        left, right = (made(x, None) for x in order)
-        return writer.write("matmul", left, right, where=e.where, result=result)
+            x, transposed = factors[order]
+            return writer.write("permute_dims", x, where=e.where, axes=(1, 0)) if transposed else x
+        lhs, rhs = (made(x, None) for x in order)
+        return writer.write("matmul", lhs, rhs, where=e.where, result=result)
 
     made(order, e.results[0])

@@ -18,15 +18,15 @@ def _placed_once(m: Match) -> After:
     at: dict[str, list[Equation]] = {}
     terms: list[Value | list[Equation]] = []
     for x in e.operands:
-        placed = writer.by(x, "embed", alone=True)
-        if placed is None or not m.is_like_result(x) or type(placed.operands[0]) is not Value:
+        embedding = writer.by(x, "embed", alone=True)
+        if embedding is None or not m.is_like_result(x) or type(embedding.operands[0]) is not Value:
             terms.append(x)
             continue
-        part = placed.operands[0]
-        key = f"{sorted(placed.params.items())} of {part.shape} {part.dtype}"
+        part = embedding.operands[0]
+        key = f"{sorted(embedding.params.items())} of {part.shape} {part.dtype}"
         if key not in at:
             terms.append(at.setdefault(key, []))
-        at[key].append(placed)
+        at[key].append(embedding)
     if len(terms) == len(e.operands):
         return None
     alone = len(terms) == 1

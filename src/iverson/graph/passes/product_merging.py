@@ -59,11 +59,11 @@ def _folded(writer: Writer, operands: Sequence[Any], where: Any) -> list[Any] | 
 
 def _terms(writer: Writer, operands: Sequence[Any]) -> list[Any]:
     """The terms of a sum, and of sums among them that nothing else reads."""
-    found: list[Any] = []
+    terms: list[Any] = []
     for x in operands:
         inner = writer.by(x, "add", alone=True) or writer.by(x, "add_n", alone=True)
-        found += _terms(writer, inner.operands) if inner is not None and _is_sum(inner) else [x]
-    return found
+        terms += _terms(writer, inner.operands) if inner is not None and _is_sum(inner) else [x]
+    return terms
 
 
 def _total(writer: Writer, operands: Sequence[Any], where: Any) -> Any:
@@ -80,18 +80,18 @@ def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Any) -> list
         if product is not None:
             other = product.operands[1 - side]
             groups.setdefault((product.operands[side], other.shape, other.dtype), []).append(n)
-    found = list(terms)
+    new_terms = list(terms)
     for (factor, _, _), at in groups.items():
         if len(at) < 2:
             continue
-        others = [writer.made[terms[n]].operands[1 - side] for n in at]
-        total = _total(writer, others, where)
-        made = writer.write("matmul", *((factor, total) if side == 0 else (total, factor)), where=where)
-        writer.reads[made] = 1
-        found[at[0]] = made
+        factors = [writer.made[terms[n]].operands[1 - side] for n in at]
+        total = _total(writer, factors, where)
+        merged = writer.write("matmul", *((factor, total) if side == 0 else (total, factor)), where=where)
+        writer.reads[merged] = 1
+        new_terms[at[0]] = merged
         for n in at[1:]:
-            found[n] = None
-    return [x for x in found if x is not None]
+            new_terms[n] = None
+    return [x for x in new_terms if x is not None]
 
 
 # --- repeated rows, batches of vectors ------------------------------------------------------------------
@@ -120,8 +120,8 @@ def _of_many_vectors(m: Match) -> After:
     if b.shape[-1] != 1 or len(a.shape) != 2 or prod(batch) <= 1:
         return None
     vectors = writer.write("reshape", b, where=e.where, shape=(prod(batch), b.shape[-2]))
-    turned = writer.write("permute_dims", a, where=e.where, axes=(1, 0))
-    product = writer.write("matmul", vectors, turned, where=e.where)
+    transpose = writer.write("permute_dims", a, where=e.where, axes=(1, 0))
+    product = writer.write("matmul", vectors, transpose, where=e.where)
     writer.write("reshape", product, where=e.where, result=v, shape=v.shape)
     return WRITTEN
 
@@ -130,21 +130,21 @@ def _once(writer: Writer, x: Value, axis: int) -> Value | None:
     """A factor with one of the lines along an axis that are all the same; None where they are not."""
     if x.shape[axis] < 2:
         return None
-    made = writer.by(x, "broadcast_to")
-    if made is None:
-        held: Any = writer.constants.get(x)
-        if not is_strided(held) or held.strides[axis] != 0:
+    broadcast = writer.by(x, "broadcast_to")
+    if broadcast is None:
+        constant: Any = writer.constants.get(x)
+        if not is_strided(constant) or constant.strides[axis] != 0:
             return None
-        once: Value = writer.constant(held[..., :1] if axis == -1 else held[..., :1, :])
+        once: Value = writer.constant(constant[..., :1] if axis == -1 else constant[..., :1, :])
         return once
-    (source,) = made.operands
+    (source,) = broadcast.operands
     if type(source) is not Value or (len(source.shape) >= -axis and source.shape[axis] != 1):
         return None
     shape = list(x.shape)
     shape[axis] = 1
     if source.shape == tuple(shape):
         return source
-    return writer.write("broadcast_to", source, where=made.where, shape=tuple(shape))
+    return writer.write("broadcast_to", source, where=broadcast.where, shape=tuple(shape))
 
 
 folding = Rewriting(

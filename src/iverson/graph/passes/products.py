@@ -23,34 +23,34 @@ def without_absent_terms(
 ) -> tuple[Value, bool | None]:
     """Selected, then multiplied, with a branch for where that is not finite; and whether what is left out is
     zero. Rows of a and columns of b that are left out as a whole are not looked at."""
-    left, right = N.select(a), N.select(b)
-    out = N.bind(op, (left, right), params)
+    lhs, rhs = N.select(a), N.select(b)
+    out = N.bind(op, (lhs, rhs), params)
     present = [_varying(N, x, axis) for x, axis in ((a, -1), (b, -2))]
     if any(there is not None for there in present):
-        out = _mended(out, left, right, present)
+        out = _mended(out, lhs, rhs, present)
     pairs = zip((a, b), present, strict=True)
     return out, not any(type(x) is Bracket and there is None for x, there in pairs)
 
 
-def _mended(out: Any, a: Any, b: Any, kept: Sequence[Any]) -> Any:
+def _mended(out: Any, a: Any, b: Any, masks: Sequence[Any]) -> Any:
     """A product, looked at where that is least work: the factor across from what is left out may be smaller.
 
-    kept : of a and of b, where they are held; None if that is everywhere. In the branch it is made again from
-        what conditions compare.
+    masks : of a and of b, where they are held; None if that is everywhere. In the branch it is made again
+        from what conditions compare.
     """
     level: Any = value_of(out)._level
     with level.region() as equations:
-        made = level.operand(_by_terms(a, b, kept))
-    known: dict[Any, Any] = {}
-    before = opened(Graph((), tuple(_conditions(equations, level.equations)), (), ()), (), known)
-    own = [rewritten(e, known) for e in equations]
-    again = closed([*before, *own], [made], level.constants)
-    across = [x for x, k in ((a, kept[0]), (b, kept[1])) if k is None]
+        product = level.operand(_by_terms(a, b, masks))
+    replacements: dict[Any, Any] = {}
+    before = opened(Graph((), tuple(_conditions(equations, level.equations)), (), ()), (), replacements)
+    body = [rewritten(e, replacements) for e in equations]
+    retry = closed([*before, *body], [product], level.constants)
+    across = [x for x, k in ((a, masks[0]), (b, masks[1])) if k is None]
     looked_at = min([out, *across], key=lambda x: prod(x.shape))
     looked_at = _unmoved(level, looked_at)
     finite, _, _ = trace_flat(_is_finite, [Aval(looked_at.shape, looked_at.dtype)], "is_finite")
-    given = (out, looked_at, *map(level.handle, again.inputs))
-    return bind(mended, given, {"finite": finite, "again": again})
+    operands = (out, looked_at, *map(level.handle, retry.inputs))
+    return bind(mended, operands, {"finite": finite, "again": retry})
 
 
 def _by_terms(a: Any, b: Any, there: Sequence[Any]) -> Any:
@@ -60,8 +60,8 @@ def _by_terms(a: Any, b: Any, there: Sequence[Any]) -> Any:
         for x, axis in zip(there, (len(a.shape), len(b.shape) - 2), strict=True)
     )
     terms = F.multiply(F.expand_dims(a, axis=(a.ndim,)), F.expand_dims(b, axis=(b.ndim - 2,)))
-    both = of_b if of_a is None else of_a if of_b is None else F.logical_and(of_a, of_b)
-    return F.sum(F.where(both, terms, 0), axis=(terms.ndim - 2,), keepdims=False)
+    mask = of_b if of_a is None else of_a if of_b is None else F.logical_and(of_a, of_b)
+    return F.sum(F.where(mask, terms, 0), axis=(terms.ndim - 2,), keepdims=False)
 
 
 def _unmoved(level: Any, x: Any) -> Any:
@@ -79,13 +79,13 @@ def _is_finite(x: Any) -> tuple[list[Any], None]:
 
 def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> list[Equation]:
     """The equations before some that make the conditions which they read."""
-    needed = {x for e in equations for x in values_of(e.operands)}
-    found = []
+    reads = {x for e in equations for x in values_of(e.operands)}
+    conditions = []
     for e in reversed(before):
-        if not needed.isdisjoint(e.results) and e.results[0].dtype == bool:
-            found.append(e)
-            needed.update(values_of(e.operands))
-    return found[::-1]
+        if not reads.isdisjoint(e.results) and e.results[0].dtype == bool:
+            conditions.append(e)
+            reads.update(values_of(e.operands))
+    return conditions[::-1]
 
 
 def _varying(N: Namespace, x: Value, axis: int) -> Value | None:

@@ -86,17 +86,19 @@ class Writer:
 
     def by(self, x: Operand, name: str, *, alone: bool = False) -> Equation | None:
         """The equation of a value, if it is of that op (and the value is read once, if ``alone``)."""
-        found = self.made.get(x) if type(x) is Value else None
-        if found is None or found.op.name != name or (alone and self.reads[x] != 1):
+        equation = self.made.get(x) if type(x) is Value else None
+        if equation is None or equation.op.name != name or (alone and self.reads[x] != 1):
             return None
-        return found
+        return equation
 
     def is_all(self, x: Operand, number: int) -> bool:
         """True if an operand is that number everywhere."""
         if type(x) is not Value:
             return isinstance(x, int | float) and x == number
-        held: Any = self.constants.get(x)
-        return is_strided(held) and held.dtype.kind != "c" and held.size > 0 and bool((held == number).all())
+        array: Any = self.constants.get(x)
+        return (
+            is_strided(array) and array.dtype.kind != "c" and array.size > 0 and bool((array == number).all())
+        )
 
     def is_zero(self, x: Operand) -> bool:
         """True if an operand is structurally zero."""
@@ -191,10 +193,10 @@ def _matches(
                 return False
         else:
             assert isinstance(part, ast.Call)
-            made = writer.by(x, _name(part))
-            if made is None or not _matches(part, made, writer, names, inner):
+            maker = writer.by(x, _name(part))
+            if maker is None or not _matches(part, maker, writer, names, inner):
                 return False
-            inner.append(made)
+            inner.append(maker)
     return True
 
 
@@ -222,7 +224,7 @@ class Rewriting:
         if not self._of_any and self._by_op.keys().isdisjoint([e.op.name for e in graph.equations]):
             return graph
         writer = Writer(graph)
-        equations, made, renamed = writer.equations, writer.made, writer.renamed
+        equations, makers, renamed = writer.equations, writer.made, writer.renamed
         rules_of, of_any = self._by_op.get, self._of_any
         for e in graph.equations:  # no function is entered for an equation without a rule
             if renamed:
@@ -234,7 +236,7 @@ class Rewriting:
                 after = _rewritten_by(rules_of(e.op.name, of_any), writer, e)
             if after is None:
                 equations.append(e)
-                made.update(dict.fromkeys(e.results, e))
+                makers.update(dict.fromkeys(e.results, e))
             elif after is not WRITTEN:
                 renamed[e.results[0]] = after
         result = writer.graph(graph)

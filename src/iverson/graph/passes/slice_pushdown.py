@@ -90,9 +90,9 @@ class _Reader(Writer):
         """Write an equation, or the computation of the part alone that it reads."""
         x = e.operands[0] if e.operands else None
         if e.op.name in ("index_basic", "gather") and self._is_cut(x):
-            found = self._of_part(x, e)
-            if found is not None and found.aval.support == e.results[0].aval.support:
-                self.known[e.results[0]] = found
+            part = self._of_part(x, e)
+            if part is not None and part.aval.support == e.results[0].aval.support:
+                self.known[e.results[0]] = part
                 return
         self.keep(e)
 
@@ -107,11 +107,11 @@ class _Reader(Writer):
             return x
         key = x, how.op.name, exact(how.operands[1:]), frozen(params)
         if key not in self._parts:
-            made = replace(how, operands=(x, *how.operands[1:]), params=params)
-            found = self._of_part(x, made) if self._is_cut(x) else None
-            if found is None:
-                found = self.write(how.op.name, *made.operands, where=how.where, **params)
-            self._parts[key] = found
+            reader = replace(how, operands=(x, *how.operands[1:]), params=params)
+            part = self._of_part(x, reader) if self._is_cut(x) else None
+            if part is None:
+                part = self.write(how.op.name, *reader.operands, where=how.where, **params)
+            self._parts[key] = part
         return self._parts[key]
 
     def _of_part(self, x: Any, how: Equation) -> Any:
@@ -125,22 +125,22 @@ class _Reader(Writer):
             return self._of_product(e, how)
         if e.op.name == "sum" or (how.op.name == "gather" and not _is_of_entries(how)):
             return None
-        given = []
+        operands = []
         for y in e.operands:
-            own = self._of_operand(y, x.shape, how)
-            if own is None:
+            params = self._of_operand(y, x.shape, how)
+            if params is None:
                 return None
-            given.append(y if own == {} else self._read(y, how, **own))
-        found = self.write(e.op.name, *given, where=e.where, **e.params)
-        if how.op.name == "gather" and len(given) > 1:
-            for (k,) in (g for g in e.op.groups(len(given)) if len(g) == 1):
+            operands.append(y if params == {} else self._read(y, how, **params))
+        result = self.write(e.op.name, *operands, where=e.where, **e.params)
+        if how.op.name == "gather" and len(operands) > 1:
+            for (k,) in (g for g in e.op.groups(len(operands)) if len(g) == 1):
                 if _is_sparse(x := e.operands[k]):
                     pattern = x.aval.support.pattern
                     if not pattern.distinct:
                         return None
                     there = self._read(self._stored(x, pattern, how), how, **how.params)
-                    found = self.write("where", there, found, 0, where=e.where)
-        return found
+                    result = self.write("where", there, result, 0, where=e.where)
+        return result
 
     def _of_product(self, e: Equation, how: Equation) -> Any:
         """Rows, columns or single entries of a product of a sparse matrix and an array, at index arrays."""
@@ -148,17 +148,17 @@ class _Reader(Writer):
         if any(type(n) is not Value or len(n.shape) != 1 for n in indices) or _is_sparse(a) == _is_sparse(b):
             return None
         if len(axes) == 2:
-            few = self.shares[e.results[0]] <= FEW
-            return self.write("product_at", a, b, *indices, where=e.where) if few else None
+            is_small = self.shares[e.results[0]] <= FEW
+            return self.write("product_at", a, b, *indices, where=e.where) if is_small else None
         (axis,) = axes
         if _is_sparse((a, b)[axis]):  # how many entries its lines store is not known: entry by entry
             return self._of_lines_at(e, how, axis) if self.shares[e.results[0]] <= FEW else None
-        read = self._read((a, b)[axis], how, axes=axes)
+        lines = self._read((a, b)[axis], how, axes=axes)
         if axis == 0:
-            return self.write("matmul", read, b, where=e.where, **e.params)
-        turned = self.write("permute_dims", read, where=how.where, axes=(1, 0))
-        found = self.write("matmul", a, turned, where=e.where, **e.params)
-        return self.write("permute_dims", found, where=how.where, axes=(1, 0))
+            return self.write("matmul", lines, b, where=e.where, **e.params)
+        transpose = self.write("permute_dims", lines, where=how.where, axes=(1, 0))
+        product = self.write("matmul", a, transpose, where=e.where, **e.params)
+        return self.write("permute_dims", product, where=how.where, axes=(1, 0))
 
     def _of_lines_at(self, e: Equation, how: Equation, axis: int) -> Value:
         """All entries of lines at an index array."""
@@ -169,14 +169,14 @@ class _Reader(Writer):
             x = self.write("reshape", x, where=how.where, shape=shape)
             x = self.write("broadcast_to", x, where=how.where, shape=(count, across))
             flat.append(self.write("reshape", x, where=how.where, shape=(count * across,)))
-        found = self.write("product_at", *e.operands, *flat[:: 1 - 2 * axis], where=e.where)
-        return self.write("reshape", found, where=how.where, shape=(count, across))
+        entries = self.write("product_at", *e.operands, *flat[:: 1 - 2 * axis], where=e.where)
+        return self.write("reshape", entries, where=how.where, shape=(count, across))
 
     def _stored(self, x: Any, pattern: Any, how: Equation) -> Value:
         """Mask of the entries that a sparse value stores: True at each, on its pattern."""
         values = self.write("values_at", x, where=how.where, pattern=pattern)
-        same = self.write("equal", values, values, where=how.where)
-        every = self.write("logical_or", same, True, where=how.where)
+        comparison = self.write("equal", values, values, where=how.where)
+        every = self.write("logical_or", comparison, True, where=how.where)
         return self.write("from_values", every, where=how.where, pattern=pattern)
 
     def _of_operand(self, y: Operand, shape: Sequence[int], how: Equation) -> Mapping[str, Any] | None:
@@ -187,10 +187,10 @@ class _Reader(Writer):
             return how.params
         if how.op.name == "gather" or not _is_of_axes(how.params["key"], shape):
             return None
-        own = how.params["key"][len(shape) - len(y.shape) :]
+        key = how.params["key"][len(shape) - len(y.shape) :]
         once = (slice(0, 1, 1), 0)
         return {
-            "key": tuple(once[type(k) is int] if n == 1 else k for n, k in zip(y.shape, own, strict=True))
+            "key": tuple(once[type(k) is int] if n == 1 else k for n, k in zip(y.shape, key, strict=True))
         }
 
     def _of_lines(self, e: Equation, how: Equation) -> Any:
@@ -200,32 +200,34 @@ class _Reader(Writer):
         if not _is_of_axes(key, out.shape):
             return None
         wide: Key = tuple(slice(k, k + 1, 1) if type(k) is int else k for k in key)
-        given: list[Any]
+        reads: list[Any]
         if e.op.name == "matmul":
             a, b = e.operands
-            whole = slice(0, a.shape[1], 1)
-            given = [(a, (wide[0], whole)), (b, (whole, wide[1]))]
+            contracted = slice(0, a.shape[1], 1)
+            reads = [(a, (wide[0], contracted)), (b, (contracted, wide[1]))]
         elif e.op.name != "sum":
-            given = [
+            reads = [
                 (x, self._of_operand(x, out.shape, replace(how, params={"key": wide}))) for x in e.operands
             ]
-            if any(own is None for _, own in given):
+            if any(params is None for _, params in reads):
                 return None
-            given = [(x, own.get("key")) for x, own in given]
+            reads = [(x, params.get("key")) for x, params in reads]
         else:
             (x,), axes = e.operands, e.params["axis"]
-            left = iter(wide)
+            remaining = iter(wide)
             of = [
-                slice(0, n, 1) if k in axes and not e.params["keepdims"] else next(left)
+                slice(0, n, 1) if k in axes and not e.params["keepdims"] else next(remaining)
                 for k, n in enumerate(x.shape)
             ]
-            given = [(x, tuple(slice(0, n, 1) if k in axes else of[k] for k, n in enumerate(x.shape)))]
-        parts = [x if k is None else self._read(x, how, key=k) for x, k in given]
-        found = self.write(e.op.name, *parts, where=e.where, **e.params)
+            reads = [(x, tuple(slice(0, n, 1) if k in axes else of[k] for k, n in enumerate(x.shape)))]
+        parts = [x if k is None else self._read(x, how, key=k) for x, k in reads]
+        result = self.write(e.op.name, *parts, where=e.where, **e.params)
         if wide == key:
-            return found
-        taken = tuple(0 if type(k) is int else slice(0, n, 1) for k, n in zip(key, found.shape, strict=True))
-        return self.write("index_basic", found, where=how.where, key=taken)
+            return result
+        narrow = tuple(
+            0 if type(k) is int else slice(0, n, 1) for k, n in zip(key, result.shape, strict=True)
+        )
+        return self.write("index_basic", result, where=how.where, key=narrow)
 
 
 def _is_of_entries(how: Equation) -> bool:

@@ -56,16 +56,16 @@ def entries(graph: Graph) -> Graph:
 
     Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
     """
-    made, cut = _cut(graph)
-    less = _computed(made) < _computed(graph)
+    result, cut = _cut(graph)
+    less = _computed(result) < _computed(graph)
     if not less and is_made(graph):
         return graph
     while cut:
-        graph = made
-        made, cut = _cut(graph)
-        if _computed(made) >= _computed(graph):
+        graph = result
+        result, cut = _cut(graph)
+        if _computed(result) >= _computed(graph):
             return graph
-    return made
+    return result
 
 
 def is_of_stored(graph: Graph) -> bool:
@@ -83,7 +83,7 @@ _FROM_AROUND = ("gather", "scatter_add", "roll", "reshape")
 
 def is_made(graph: Graph) -> bool:
     """True if no selection of the graph is still to be made."""
-    return not any(type(held) in (Bracket, Packed) for _, held in graph.constants) and not any(
+    return not any(type(constant) in (Bracket, Packed) for _, constant in graph.constants) and not any(
         e.op.name in TAKEN_APART
         or begins(e.op, e.params)
         or (e.op.name in _FROM_AROUND and e.operands[0].aval.support is not FULL)
@@ -116,17 +116,17 @@ def _cut(graph: Graph) -> tuple[Graph, bool]:
             for equation in graph.equations:
                 differentiated.set(equation.where)  # what is written for it is of the same call
                 walk.equation(equation)
-            made = level.graph([walk.made(x) for x in graph.outputs])
+            result = level.graph([walk.made(x) for x in graph.outputs])
         finally:
             differentiated.set(before)
-    return _ordered(_late(dead_code(made))), bool(level.parts) or walk.has_new_zeros
+    return _ordered(_late(dead_code(result))), bool(level.parts) or walk.has_new_zeros
 
 
 def _computed(graph: Graph) -> tuple[int, int]:
     """Number of entries that are computed, without those taken from a value or put in place; and number of
     equations."""
-    made = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
-    return sum(prod(shape) for shape in made if shape is not None), len(graph.equations)
+    shapes = (v.shape for e in graph.equations if e.op.name not in _PLACING for v in e.results)
+    return sum(prod(shape) for shape in shapes if shape is not None), len(graph.equations)
 
 
 #: How parts are taken and put in place.
@@ -150,37 +150,41 @@ class _Parts(Trace):
         self.taken_from: dict[Value, tuple[Any, Any]] = {}
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        made = self._bound(op, args, params)
-        return np.empty(made.shape, made.dtype) if isinstance(made, Traced) and 0 in made.shape else made
+        result = self._bound(op, args, params)
+        return (
+            np.empty(result.shape, result.dtype)
+            if isinstance(result, Traced) and 0 in result.shape
+            else result
+        )
 
     def _bound(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if op.name not in _PLACING:
             return super().bind(op, args, params)
         x = self.operand(args[0])
-        found = self._taken(x, **params) if op.name == "index_basic" else self._put_back(x, **params)
-        if found is not None:
-            return value_of(found)
+        part = self._taken(x, **params) if op.name == "index_basic" else self._put_back(x, **params)
+        if part is not None:
+            return value_of(part)
         key = op.name, x, frozen(params)
         if key not in self.parts:
-            made = self.parts[key] = super().bind(op, args, params)
-            known = self.placed if op.name == "embed" else self.taken_from
-            known[made.value] = self.handle(x), params["key"]
+            result = self.parts[key] = super().bind(op, args, params)
+            sources = self.placed if op.name == "embed" else self.taken_from
+            sources[result.value] = self.handle(x), params["key"]
         return self.parts[key]
 
-    def constant_part(self, x: Value, held: BoxLayout) -> Any:
+    def constant_part(self, x: Value, box: BoxLayout) -> Any:
         """Inner value of a constant in a box, noted so that putting it in place gives that constant."""
-        inner = self.operand(make_handle(held.inner))
-        self.taken_from[inner] = self.handle(x), held.region.slices
-        self.placed[x] = self.handle(inner), held.region.slices
+        inner = self.operand(make_handle(box.inner))
+        self.taken_from[inner] = self.handle(x), box.region.slices
+        self.placed[x] = self.handle(inner), box.region.slices
         return self.placed[x][0]
 
     def _put_back(self, x: Operand, key: Any, shape: Any) -> Any:
         """The value that x was taken from, if x is put back there and all else is zero; None otherwise."""
-        whole, place = self.taken_from.get(x, (None, None))
-        if whole is None or key != place or shape != whole.shape or not index_keys.is_dense(key):
+        source, place = self.taken_from.get(x, (None, None))
+        if source is None or key != place or shape != source.shape or not index_keys.is_dense(key):
             return None
-        support = value_of(whole).value.aval.support
-        return whole if covers(Box(index_keys.key_region(key, shape)), support, shape) else None
+        support = value_of(source).value.aval.support
+        return source if covers(Box(index_keys.key_region(key, shape)), support, shape) else None
 
     def _taken(self, x: Operand, key: Any) -> Any:
         """Part of an embedded value that a key reads, embedded in turn; None where that is not known."""
@@ -196,9 +200,13 @@ class _Parts(Trace):
         if image is None:
             return GRAPHS.zero(shape, x.dtype)
         inner = F.reshape(inner, shape=region.shape) if inner.shape != region.shape else inner
-        own = index_keys.key_within(region, key, x.shape)
-        found = inner if index_keys.reads_everything(own, inner.shape) else F.index_basic(inner, key=own)
-        return found if image.covers(shape) else F.embed(found, key=image.slices, shape=shape)
+        inner_key = index_keys.key_within(region, key, x.shape)
+        part = (
+            inner
+            if index_keys.reads_everything(inner_key, inner.shape)
+            else F.index_basic(inner, key=inner_key)
+        )
+        return part if image.covers(shape) else F.embed(part, key=image.slices, shape=shape)
 
 
 def _late(graph: Graph) -> Graph:
@@ -210,11 +218,11 @@ def _late(graph: Graph) -> Graph:
         pending = list(reversed(operands))
         while pending:
             x = pending.pop()
-            made = waiting.get(x) if type(x) is Value else None
-            inner = made.operands[0] if made else None
+            maker = waiting.get(x) if type(x) is Value else None
+            inner = maker.operands[0] if maker else None
             if type(inner) is Value and inner in waiting:
                 pending += (x, inner)
-            elif made:
+            elif maker:
                 equations.append(waiting.pop(x))
 
     for e in graph.equations:
@@ -229,10 +237,10 @@ def _late(graph: Graph) -> Graph:
 
 def _ordered(graph: Graph) -> Graph:
     """The graph with its constants in the order in which they are read: some were made here, some not."""
-    held: dict[Value, Any] = dict(graph.constants)
-    read = dict.fromkeys(x for e in graph.equations for x in values_of(e.operands))
-    read.update(dict.fromkeys(values_of(graph.outputs)))
-    return replace(graph, constants=tuple((v, held[v]) for v in read if v in held))
+    constants: dict[Value, Any] = dict(graph.constants)
+    reads = dict.fromkeys(x for e in graph.equations for x in values_of(e.operands))
+    reads.update(dict.fromkeys(values_of(graph.outputs)))
+    return replace(graph, constants=tuple((v, constants[v]) for v in reads if v in constants))
 
 
 #: Values that are not made yet.
@@ -262,50 +270,50 @@ class _Walk:
 
     def _found(self, x: Value) -> Any:
         """Form of a constant, an input, or the result of an equation that was written as it is."""
-        held: Any = self.constants.get(x)
+        constant: Any = self.constants.get(x)
         handle = self.level.handle(x)
-        if type(held) is BoxLayout:
-            return BoxLayout(held.shape, held.region, self.level.constant_part(x, held))
-        if type(held) is Bracket:
-            return self._bracket(held)
-        if type(held) is Packed:
-            return Bracket(self._constant(to_strided(held)), self._constant(held.mask), is_made=True)
-        if held is None and isinstance(support := x.aval.support, Box):
+        if type(constant) is BoxLayout:
+            return BoxLayout(constant.shape, constant.region, self.level.constant_part(x, constant))
+        if type(constant) is Bracket:
+            return self._bracket(constant)
+        if type(constant) is Packed:
+            return Bracket(self._constant(to_strided(constant)), self._constant(constant.mask), is_made=True)
+        if constant is None and isinstance(support := x.aval.support, Box):
             return BoxLayout(x.shape, support.region, read(GRAPHS, handle, support.region))
         return handle
 
-    def _bracket(self, held: Bracket) -> Any:
+    def _bracket(self, selection: Bracket) -> Any:
         """A constant of which a selection is held: of a part of it, or with a condition once along axes."""
-        values, condition = held.values, held.condition
+        values, condition = selection.values, selection.condition
         if type(values) is BoxLayout:
-            inner = Bracket(self._constant(values.inner), self._constant(condition.inner), held.negated)
+            inner = Bracket(self._constant(values.inner), self._constant(condition.inner), selection.negated)
             return placed(GRAPHS, values.shape, values.region, inner)
         once = tuple(
             slice(1) if s == 0 and n else slice(None)
             for s, n in zip(condition.strides, condition.shape, strict=True)
         )
-        return Bracket(self._constant(values), self._constant(condition[(*once, ...)]), held.negated)
+        return Bracket(self._constant(values), self._constant(condition[(*once, ...)]), selection.negated)
 
-    def _constant(self, held: Any) -> Any:
-        return self.level.handle(self.level.operand(make_handle(held)))
+    def _constant(self, value: Any) -> Any:
+        return self.level.handle(self.level.operand(make_handle(value)))
 
     def made(self, x: Any) -> Any:
         """An operand with all of its entries, its selection made."""
-        found = self.of(x)
-        if type(found) not in _PARTIAL:
-            return found
+        operand = self.of(x)
+        if type(operand) not in _PARTIAL:
+            return operand
         if x not in self._made:
-            self._made[x] = GRAPHS.plain(found)
+            self._made[x] = GRAPHS.plain(operand)
         return self._made[x]
 
     def begun(self, x: Any) -> Any:
         """An operand beside stored ones, a selection as one that is made where their entries are computed."""
-        found = self.of(x)
-        if type(found) in _PARTIAL:
-            found = everything(GRAPHS, GRAPHS.as_selection(found))
-        if type(found) is not Bracket:
+        operand = self.of(x)
+        if type(operand) in _PARTIAL:
+            operand = everything(GRAPHS, GRAPHS.as_selection(operand))
+        if type(operand) is not Bracket:
             return self.made(x)
-        return F.bracket(found.condition, found.values, negated=found.negated)
+        return F.bracket(operand.condition, operand.values, negated=operand.negated)
 
     def equation(self, e: Equation) -> None:
         if all(0 in v.shape and not _is_sparse(v) for v in e.results) and is_pure(e):
@@ -315,27 +323,27 @@ class _Walk:
         if all(map(self._is_nothing, e.results, needs)) and is_pure(e):
             self.known.update((v, GRAPHS.zero(v.shape, v.dtype)) for v in e.results)
             return
-        found = None
-        own = expression_of(e.op)
-        linear = e.operands[:1] if own is not None and own.linear else e.operands
+        result = None
+        expression = expression_of(e.op)
+        linear = e.operands[:1] if expression is not None and expression.linear else e.operands
         sparse = any(map(_is_sparse, (*linear, *e.results)))
         if sparse or (self.of_stored and not self.of_stored.isdisjoint(values_of(e.operands))):
             self.of_stored.update(e.results)
         if not e.op.multiple and not sparse:
-            found = self.carried(e, needs[0])
-        beside = bool(self.of_stored) and self._is_beside_stored(e, found)
-        if found is not None and not beside:
+            result = self.carried(e, needs[0])
+        beside = bool(self.of_stored) and self._is_beside_stored(e, result)
+        if result is not None and not beside:
             need = needs[0]
-            if type(found) is Bracket and not found.is_made and isinstance(need, Box):
+            if type(result) is Bracket and not result.is_made and isinstance(need, Box):
                 # What is read is selected.
-                region = region_of(found).intersect(need.region)
-                found = placed(GRAPHS, found.shape, region, read(GRAPHS, found, region))
-            self.known[e.results[0]] = found
-            self.has_new_zeros |= GRAPHS.is_zero(found)
+                region = region_of(result).intersect(need.region)
+                result = placed(GRAPHS, result.shape, region, read(GRAPHS, result, region))
+            self.known[e.results[0]] = result
+            self.has_new_zeros |= GRAPHS.is_zero(result)
             return
-        given = [self.of(x) for x in e.operands]
+        values = [self.of(x) for x in e.operands]
         operand = self.begun if beside or e.op is TABLE["from_values"] else self.made
-        if not _PARTIAL.isdisjoint(map(type, given)) and _selects(e):
+        if not _PARTIAL.isdisjoint(map(type, values)) and _selects(e):
             self.known.update(zip(e.results, _evaluated(e, list(map(operand, e.operands))), strict=True))
             return
         operands = tuple([self.level.operand(operand(x)) for x in e.operands])
@@ -347,26 +355,26 @@ class _Walk:
 
     def carried(self, e: Equation, need: Entries) -> Any:
         """The result, of operands as they are held; None where these must be made first."""
-        given = [self.of(x) for x in e.operands]
+        operands = [self.of(x) for x in e.operands]
         if e.op.name == "where_held" and self.of_stored:
-            return self._where_held(e, given[0])
-        if need is FULL and e.op.name not in RULES and _PARTIAL.isdisjoint(map(type, given)):
+            return self._where_held(e, operands[0])
+        if need is FULL and e.op.name not in RULES and _PARTIAL.isdisjoint(map(type, operands)):
             return None
         for rule in rules_of(e.op):
-            found = rule(GRAPHS, e.op, given, e.params, need)
-            if found is not NotImplemented:
-                return found
+            result = rule(GRAPHS, e.op, operands, e.params, need)
+            if result is not NotImplemented:
+                return result
         return None
 
-    def _is_beside_stored(self, e: Equation, found: Any) -> bool:
+    def _is_beside_stored(self, e: Equation, result: Any) -> bool:
         """True if an op of entries has a stored operand, or a selection beside one that follows from a stored
         value: which entries both leave out is known where entries are values themselves."""
         if e.op.name in TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
             return False
-        if found is None:
+        if result is None:
             return any(map(_is_sparse, e.operands))
         return (
-            type(found) not in _PARTIAL
+            type(result) not in _PARTIAL
             and not _PARTIAL.isdisjoint(type(self.of(x)) for x in e.operands)
             and not self.of_stored.isdisjoint(values_of(e.operands))
         )
