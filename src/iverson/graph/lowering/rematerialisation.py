@@ -128,11 +128,11 @@ class _Round:
         self.index, self.root = index, index.root
         group = index.rounds[number]
         self.makers = {e.results[0]: e for e in group if e.op.name in CHEAP}
-        asked: dict[int, list[Value]] = {}
+        values_by_round: dict[int, list[Value]] = {}
         for v in self.makers:
             for j in index.readers(v, number) if v not in to_keep else ():
-                asked.setdefault(j, []).append(v)
-        self.asked = {j: asked[j] for j in sorted(asked)}
+                values_by_round.setdefault(j, []).append(v)
+        self.asked = {j: values_by_round[j] for j in sorted(values_by_round)}
         self.reads: dict[int, set[Value]] = {}
         for j, mine in self.asked.items():
             results = {v for e in index.rounds[j] for v in e.results}

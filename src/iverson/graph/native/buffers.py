@@ -65,11 +65,11 @@ class Memory:
 
     def hold(self, array: Array) -> View:
         """View of an array that the program holds."""
-        found = self._kept.get(id(array))
-        if found is None:
-            found = self._kept[id(array)] = whole(self.buffer("const", array.dtype, array.shape))
-            self.held[found.buffer.name] = array
-        return found
+        view = self._kept.get(id(array))
+        if view is None:
+            view = self._kept[id(array)] = whole(self.buffer("const", array.dtype, array.shape))
+            self.held[view.buffer.name] = array
+        return view
 
     def zeros(self, dtype: Any, shape: tuple[int, ...]) -> View:
         """View of zeros, filled before all other steps."""
@@ -85,8 +85,8 @@ class Memory:
         place = whole(self.buffer("out", value.dtype, ()))
         self.counters.append((value, place))
         self.first.append(filled(place))
-        one = Const(1, value.dtype)
-        return Times(1, value), step_builders.elementwise(place, one, {}, combine="sum")
+        increment = Const(1, value.dtype)
+        return Times(1, value), step_builders.elementwise(place, increment, {}, combine="sum")
 
 
 def filled(out: View) -> Step:

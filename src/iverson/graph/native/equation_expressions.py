@@ -37,18 +37,18 @@ def expression(equation: Equation, operands: Operands) -> Any:
 def _made(equation: Equation, operands: Operands) -> Any:
     op, aval = equation.op, equation.results[0].aval
     if prod(aval.shape) == 0:
-        made = over(te, aval, lambda: 0)
+        tensor = over(te, aval, lambda: 0)
     elif op.loops is not None:
-        made = op.loops(te, aval, *operands, **equation.params)
+        tensor = op.loops(te, aval, *operands, **equation.params)
     elif op.te is None or any(type(x) is not Value for x in equation.operands):
         return None
     else:
-        made = _applied(op.te, operands, equation.params)
-    if made is None or tuple(made.shape) != aval.shape:
+        tensor = _applied(op.te, operands, equation.params)
+    if tensor is None or tuple(tensor.shape) != aval.shape:
         return None
-    if made.dtype != aval.dtype:  # of a choice between bools and 0
-        made = over(te, aval, lambda v: v, made)
-    return made
+    if tensor.dtype != aval.dtype:  # of a choice between bools and 0
+        tensor = over(te, aval, lambda v: v, tensor)
+    return tensor
 
 
 def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str, Any]) -> Any:
@@ -57,9 +57,9 @@ def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str,
     It may differentiate in one of them, all others held fixed: so it is made of placeholders, and they are
     replaced.
     """
-    own = [te.placeholder(x.shape, x.dtype, x.name) for x in operands]
-    made = build(*own, **params)
-    return of_tensors([made], dict(zip(own, operands, strict=True)))[0]
+    placeholders = [te.placeholder(x.shape, x.dtype, x.name) for x in operands]
+    tensor = build(*placeholders, **params)
+    return of_tensors([tensor], dict(zip(placeholders, operands, strict=True)))[0]
 
 
 def is_expression(equation: Equation) -> bool:
@@ -70,20 +70,20 @@ def is_expression(equation: Equation) -> bool:
     key = structure([equation], values_of(equation.operands), equation.results)
     if key is None:
         return _is_expression(equation)
-    found = _known.get(key)
-    if found is None:
-        found = _known[key] = _is_expression(equation)
+    answer = _known.get(key)
+    if answer is None:
+        answer = _known[key] = _is_expression(equation)
         while len(_known) > _KEPT:
             _known.pop(next(iter(_known)), None)
-    return found
+    return answer
 
 
 def _is_expression(equation: Equation) -> bool:
     if runs_in_blocks(equation):
         return False
-    given = [placeholder(x) if type(x) is Value else x for x in equation.operands]
-    made = expression(equation, given)
-    return made is not None and all(compiles(s) for s in te.program_of([made]).statements)
+    operands = [placeholder(x) if type(x) is Value else x for x in equation.operands]
+    tensor = expression(equation, operands)
+    return tensor is not None and all(compiles(s) for s in te.program_of([tensor]).statements)
 
 
 #: Whether equations of a structure are expressions.

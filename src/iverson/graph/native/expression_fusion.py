@@ -63,39 +63,41 @@ def group_steps(
     """
     key = structure(graph.equations, graph.inputs, graph.outputs)
     with _lock:
-        found = _templates.get(key)
-        if found is not None:
+        template = _templates.get(key)
+        if template is not None:
             _templates.move_to_end(key)
-    if found is None:
-        found = _template(graph)
+    if template is None:
+        template = _template(graph)
     if key is not None:
         with _lock:
-            _templates[key] = found
+            _templates[key] = template
             while len(_templates) > _KEPT:
                 _templates.popitem(last=False)
-    return found.instance(inputs, outputs, temp)
+    return template.instance(inputs, outputs, temp)
 
 
 def _template(graph: Graph) -> Template:
-    given = [placeholder(v) for v in graph.inputs]
-    made: dict[Value, Any] = dict(zip(graph.inputs, given, strict=True))
+    inputs = [placeholder(v) for v in graph.inputs]
+    tensors: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
     for e in graph.equations:
-        operands = [made[x] if type(x) is Value else x for x in e.operands]
-        made[e.results[0]] = expression(e, operands)
-    results = [made[v] for v in graph.outputs]
-    if any(t in given for t in results):
+        operands = [tensors[x] if type(x) is Value else x for x in e.operands]
+        tensors[e.results[0]] = expression(e, operands)
+    results = [tensors[v] for v in graph.outputs]
+    if any(t in inputs for t in results):
         results = [over(te, v.aval, lambda x: x, t) for v, t in zip(graph.outputs, results, strict=True)]
-    lowered = nests(eliminate(program_of(results)))
+    program = nests(eliminate(program_of(results)))
     temps: list[Buffer] = []
 
     def temp(name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
         temps.append(Buffer(f"temp{len(temps)}", dtype, shape, "temp"))
         return temps[-1]
 
-    places = {lowered.buffers[t].name: _slot("in", k, t) for k, t in enumerate(given) if t in lowered.buffers}
-    places |= {lowered.buffers[t].name: _slot("out", k, t) for k, t in enumerate(results)}
-    known = {b.name: b for b in (*lowered.buffers.values(), *lowered.scratch)}
-    steps = Steps(known, places, temp).run(lowered.steps)
+    places = {
+        program.buffers[t].name: _slot("in", k, t) for k, t in enumerate(inputs) if t in program.buffers
+    }
+    places |= {program.buffers[t].name: _slot("out", k, t) for k, t in enumerate(results)}
+    buffers = {b.name: b for b in (*program.buffers.values(), *program.scratch)}
+    steps = Steps(buffers, places, temp).run(program.steps)
     assert steps is not None, "an expression that does not compile"
     return Template(tuple(s for s in steps if isinstance(s, Nest)), tuple(temps))
 

@@ -71,13 +71,13 @@ def _last_writers(
     views = {f"n{k}": n for k, n in enumerate(indices)}
     place = tuple(cast(_read(name, n, [e]), INT64) for name, n in views.items())
     write = Store(step_builders.as_buffer("last", last), place, e)
-    read = Store(
+    lookup = Store(
         step_builders.as_buffer("out", out), (e,), Load(step_builders.as_buffer("last", last), place)
     )
     views |= {"last": last}
     return [
         step_builders.nest("last_writers", [_looped(write, [e], [count])], views, ("last",)),
-        step_builders.nest("last_writers", [_looped(read, [e], [count])], views | {"out": out}, ("out",)),
+        step_builders.nest("last_writers", [_looped(lookup, [e], [count])], views | {"out": out}, ("out",)),
     ]
 
 
@@ -93,15 +93,15 @@ def _checked(
 ) -> Step:
     """out = x, negative entries counted from the end: each reads a 0 at its place, which there has to be."""
     at = step_builders.variables(step_builders.axes(x.shape))
-    given = cast(_read("x", x, at), INT64)
-    turned = given + _below(given, 0) * extent
+    index = cast(_read("x", x, at), INT64)
+    position = index + _below(index, 0) * extent
     lowest = -extent if least is None else least
     if lowest > -extent:
-        turned = turned - _below(given, lowest) * (2 * extent)
+        position = position - _below(index, lowest) * (2 * extent)
     zeros = View(memory.hold(_ZERO).buffer, (extent,), PROBE)
-    probe = Load(replace(step_builders.as_buffer("probe", zeros), label=argument), (turned,))
+    probe = Load(replace(step_builders.as_buffer("probe", zeros), label=argument), (position,))
     return step_builders.elementwise(
-        out, turned + probe, {"x": x, "probe": zeros}, name=f"{operation}@{lowest}"
+        out, position + probe, {"x": x, "probe": zeros}, name=f"{operation}@{lowest}"
     )
 
 
@@ -115,8 +115,8 @@ def _below(e: Expr, bound: int) -> Expr:
 
 def _read(name: str, v: View, at: Sequence[Expr]) -> Expr:
     """The entry of a view for the entry ``at`` of an array that it is broadcast to."""
-    own = at[len(at) - len(v.shape) :]
-    index = tuple(Const(0) if n == 1 else i for n, i in zip(v.shape, own, strict=True))
+    trailing = at[len(at) - len(v.shape) :]
+    index = tuple(Const(0) if n == 1 else i for n, i in zip(v.shape, trailing, strict=True))
     return Load(step_builders.as_buffer(name, v), index)
 
 

@@ -23,41 +23,43 @@ from iverson.te.rewrites.axis_blocks import is_large
 
 def runs_in_blocks(e: Equation) -> bool:
     """True if an equation is an op of a user's index notation whose temporaries are large."""
-    own = expression_of(e.op)
-    if own is None or any(type(x) is not Value for x in e.operands):
+    expression = expression_of(e.op)
+    if expression is None or any(type(x) is not Value for x in e.operands):
         return False
-    return is_large(own.compiled(e.operands, dict(e.params)).program)
+    return is_large(expression.compiled(e.operands, dict(e.params)).program)
 
 
 def gradients_together(graph: Graph) -> Graph:
     """The graph with one equation for the gradients of one op that would each run in blocks."""
     groups: dict[Any, list[Equation]] = {}
     for e in graph.equations:
-        own = expression_of(e.op)
-        if own is not None and own.gradient is not None and not own.multiple:
-            of, _, defined = own.gradient
+        expression = expression_of(e.op)
+        if expression is not None and expression.gradient is not None and not expression.multiple:
+            of, _, defined = expression.gradient
             groups.setdefault((of, defined, exact(e.operands), frozen(e.params)), []).append(e)
     new: dict[Equation, Equation | None] = {}
-    for (of, defined, *_), some in groups.items():
-        if len(some) > 1 and runs_in_blocks(some[0]):
-            made = _together(of, defined, some)
-            new |= dict.fromkeys(some) | {some[0]: made}
+    for (of, defined, *_), group in groups.items():
+        if len(group) > 1 and runs_in_blocks(group[0]):
+            joint = _together(of, defined, group)
+            new |= dict.fromkeys(group) | {group[0]: joint}
     if not new:
         return graph
     equations = [new.get(e, e) for e in graph.equations]
     return replace(graph, equations=tuple([e for e in equations if e is not None]))
 
 
-def _together(of: Expression, defined: tuple[int, ...], some: Sequence[Equation]) -> Equation:
+def _together(of: Expression, defined: tuple[int, ...], group: Sequence[Equation]) -> Equation:
     results: dict[int, Value] = {}
-    for e in some:
-        own = expression_of(e.op)
-        assert own is not None
-        assert own.gradient is not None
-        ((i,), (y,)) = own.gradient[1], e.results
+    for e in group:
+        expression = expression_of(e.op)
+        assert expression is not None
+        assert expression.gradient is not None
+        ((i,), (y,)) = expression.gradient[1], e.results
         results[i] = y
-    wanted = tuple(sorted(results))
-    return replace(some[0], op=of.gradients(wanted, defined).op, results=tuple([results[i] for i in wanted]))
+    numbers = tuple(sorted(results))
+    return replace(
+        group[0], op=of.gradients(numbers, defined).op, results=tuple([results[i] for i in numbers])
+    )
 
 
 __all__ = ["gradients_together", "runs_in_blocks"]

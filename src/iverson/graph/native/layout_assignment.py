@@ -38,8 +38,8 @@ def _moved(args: Sequence[Any], *, axes: tuple[int, ...]) -> list[Any]:
 
 
 def _moved_aval(a: Aval, b: Aval, *, axes: tuple[int, ...]) -> Aval:
-    found = TABLE["matmul"].abstract(a, b)
-    return Aval(tuple(found.shape[k] for k in axes), found.dtype)
+    aval = TABLE["matmul"].abstract(a, b)
+    return Aval(tuple(aval.shape[k] for k in axes), aval.dtype)
 
 
 #: A product whose axes are then permuted, in memory too.
@@ -66,10 +66,10 @@ def in_order_of_reads(graph: Graph) -> Graph:
             equations.append(e)
             continue
         (v,) = e.results
-        moved = Value(Aval(tuple(v.shape[k] for k in axes), v.dtype))
-        equations.append(replace(e, op=matmul_moved, params={"axes": axes}, results=(moved,)))
+        product = Value(Aval(tuple(v.shape[k] for k in axes), v.dtype))
+        equations.append(replace(e, op=matmul_moved, params={"axes": axes}, results=(product,)))
         back = {"axes": tuple(axes.index(k) for k in range(len(axes)))}
-        equations.append(replace(e, op=TABLE["permute_dims"], operands=(moved,), params=back))
+        equations.append(replace(e, op=TABLE["permute_dims"], operands=(product,), params=back))
     return replace(graph, equations=tuple(equations))
 
 
@@ -99,8 +99,8 @@ class _Turned:
                 equations.append(e)
         if not self.gone:
             return self.graph
-        kept = tuple(e for e in equations if self.gone.isdisjoint(e.results))
-        return replace(self.graph, equations=kept)
+        remaining = tuple(e for e in equations if self.gone.isdisjoint(e.results))
+        return replace(self.graph, equations=remaining)
 
     def _turns(self, x: Value) -> bool:
         """True if a value with one reader is made by an op of entries, from values of its shape."""
@@ -117,34 +117,34 @@ class _Turned:
             return [Equation(TABLE["permute_dims"], (x,), {"axes": axes}, (out,))]
         e = self.makers[x]
         self.gone.add(x)
-        found: list[Equation] = []
+        equations: list[Equation] = []
         operands: list[Any] = []
         for y in e.operands:
             if type(y) is Value and y.shape:
-                turned = Value(Aval(tuple(y.shape[k] for k in axes), y.dtype))
-                found += self._made(y, axes, turned)
-                operands.append(turned)
+                transpose = Value(Aval(tuple(y.shape[k] for k in axes), y.dtype))
+                equations += self._made(y, axes, transpose)
+                operands.append(transpose)
             else:
                 operands.append(y)
-        return [*found, replace(e, operands=tuple(operands), results=(out,))]
+        return [*equations, replace(e, operands=tuple(operands), results=(out,))]
 
 
 def _orders(graph: Graph) -> Mapping[Value, tuple[int, ...]]:
     """Of products that a reshape would copy, the order of their axes in which it need not."""
     products = {e.results[0] for e in graph.equations if e.op is TABLE["matmul"]}
     products = {v for v in products if len(v.shape) > 2}.difference(graph.outputs)
-    seen: dict[Value, Strided] = {}
-    found: dict[Value, tuple[int, ...]] = {}
+    views: dict[Value, Strided] = {}
+    orders: dict[Value, tuple[int, ...]] = {}
     for e in graph.equations if products else ():
         x = e.operands[0] if e.operands else None
-        through = view(e, seen)
+        through = view(e, views)
         if through is not None:
-            seen[e.results[0]] = through
-        elif e.op is TABLE["reshape"] and x in seen and seen[x].root in products:
-            axes = _permutation(seen[x])
+            views[e.results[0]] = through
+        elif e.op is TABLE["reshape"] and x in views and views[x].root in products:
+            axes = _permutation(views[x])
             if axes is not None and axes[-1] >= len(axes) - 2:
-                found.setdefault(seen[x].root, axes)
-    return found
+                orders.setdefault(views[x].root, axes)
+    return orders
 
 
 def _permutation(x: Strided) -> tuple[int, ...] | None:
@@ -152,16 +152,18 @@ def _permutation(x: Strided) -> tuple[int, ...] | None:
     root = x.root.shape
     if sorted(root) != sorted(x.shape) or x.offset:
         return None
-    left = {k: s for k, s in enumerate(c_strides(root)) if root[k] > 1}
-    ones = [k for k, n in enumerate(root) if n == 1]
+    strides_by_axis = {k: s for k, s in enumerate(c_strides(root)) if root[k] > 1}
+    unit_axes = [k for k, n in enumerate(root) if n == 1]
     axes = []
     for n, stride in zip(x.shape, x.strides, strict=True):
         at = (
-            ones.pop(0) if n == 1 else next((k for k, s in left.items() if (s, root[k]) == (stride, n)), None)
+            unit_axes.pop(0)
+            if n == 1
+            else next((k for k, s in strides_by_axis.items() if (s, root[k]) == (stride, n)), None)
         )
         if at is None:
             return None
-        left.pop(at, None)
+        strides_by_axis.pop(at, None)
         axes.append(at)
     return tuple(axes)
 

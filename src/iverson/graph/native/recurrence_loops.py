@@ -58,10 +58,10 @@ def steps(equation: Equation, operands: list[View], lines: View, loop: str) -> l
     start = count - 1 if reverse else 0
 
     def line(v: View, along: int, place: int, moves: bool) -> View:
-        rest = [k for k in range(len(v.shape)) if k != along]
-        shape = tuple(v.shape[k] for k in rest)
+        remaining_axes = [k for k in range(len(v.shape)) if k != along]
+        shape = tuple(v.shape[k] for k in remaining_axes)
         start = v.offset + place * v.strides[along]
-        at = replace(v, shape=shape, strides=tuple(v.strides[k] for k in rest), offset=start)
+        at = replace(v, shape=shape, strides=tuple(v.strides[k] for k in remaining_axes), offset=start)
         return at.moved(loop, by * v.strides[along]) if moves else at
 
     def nest(place: int, moves: bool) -> Step:
@@ -69,12 +69,12 @@ def steps(equation: Equation, operands: list[View], lines: View, loop: str) -> l
         at = step_builders.variables(step_builders.axes(out.shape))
         views = {f"x{n}": line(v, axis, place, moves) for n, v in enumerate(operands)}
         dtype = lines.buffer.dtype
-        given = [cast(Load(step_builders.as_buffer(name, v), at), dtype) for name, v in views.items()]
+        values = [cast(Load(step_builders.as_buffer(name, v), at), dtype) for name, v in views.items()]
         if not moves:
-            return step_builders.elementwise(out, rule.first(*given), views)
+            return step_builders.elementwise(out, rule.first(*values), views)
         views["before"] = line(lines, 0, place - by, moves)
         old = Load(step_builders.as_buffer("before", views["before"]), at)
-        return step_builders.elementwise(out, rule.step(old, *given), views)
+        return step_builders.elementwise(out, rule.step(old, *values), views)
 
     first = nest(start, False)
     return [first, Repeat(loop, count - 1, (nest(start + by, True),))] if count > 1 else [first]

@@ -82,19 +82,19 @@ def _sorted(x: View, out: View, memory: Memory, descending: bool, *, whole: bool
     pairs = [(keys, merged)]
     first: list[Step] = [step_builders.copy(_shaped(keys, x.shape), x)]
     if not whole:
-        order, moved = (memory.temp(INT64, flat) for _ in range(2))
+        order, merged_order = (memory.temp(INT64, flat) for _ in range(2))
         first.append(step_builders.elementwise(order, Var("i1"), {}))
-        pairs.append((order, moved))
+        pairs.append((order, merged_order))
     rounds = (count - 1).bit_length()
-    found = _shaped(pairs[-1][0], x.shape)
+    result = _shaped(pairs[-1][0], x.shape)
     if not rounds:
-        return [*first, step_builders.copy(out, found)]
+        return [*first, step_builders.copy(out, result)]
     var = memory.variable()
     level = memory.hold(np.arange(rounds))
     level = View(level.buffer, (), ()).moved(var, 1)
     swaps = tuple((a.buffer, b.buffer) for a, b in pairs)
     merge = _merge(pairs, level, descending)
-    return [*first, Repeat(var, rounds, (merge,), swaps), step_builders.copy(out, found)]
+    return [*first, Repeat(var, rounds, (merge,), swaps), step_builders.copy(out, result)]
 
 
 def _shaped(v: View, shape: tuple[int, ...]) -> View:
@@ -116,20 +116,20 @@ def _merge(pairs: Sequence[tuple[View, View]], level: View, descending: bool) ->
     def local(name: str, dtype: DType = INT64) -> Local:
         return Local(name, dtype)
 
-    lo, middle, hi, left, right = map(local, ("lo", "middle", "hi", "left", "right"))
+    lo, middle, hi, left_at, right_at = map(local, ("lo", "middle", "hi", "left", "right"))
     second, at = local("second", BOOL), local("at")
-    before = _before(read(0, right), read(0, left), descending)
-    chosen = (left >= middle) | ((right < hi) & before)
+    before = _before(read(0, right_at), read(0, left_at), descending)
+    is_second = (left_at >= middle) | ((right_at < hi) & before)
     step = cast(second, INT64)
     body: list[Stmt] = [
-        Let("second", chosen),
-        Let("at", Select(second, right, left)),
+        Let("second", is_second),
+        Let("at", Select(second, right_at, left_at)),
         *(
             Store(step_builders.as_buffer(f"to{k}", b), (row, _inside(i, count)), read(k, at))
             for k, (_, b) in enumerate(pairs)
         ),
-        Update("right", "assign", right + step),
-        Update("left", "assign", left + (1 - step)),
+        Update("right", "assign", right_at + step),
+        Update("left", "assign", left_at + (1 - step)),
     ]
     width = _shifted(const(1, INT64), power)
     runs: list[Stmt] = [
@@ -160,10 +160,10 @@ def _less(a: Expr, b: Expr) -> Expr:
     dtype = np.dtype(a.dtype.type(0).real.dtype)
     x, v, y, w = (Apply(part, (z,), dtype) for part in ("real", "imag") for z in (a, b))
     number, other = _not(_is_nan(y)), _is_nan(w)
-    same = Apply("equal", (x, v), BOOL) | (_is_nan(x) & _is_nan(v))
+    equal = Apply("equal", (x, v), BOOL) | (_is_nan(x) & _is_nan(v))
     first = Apply("less", (x, v), BOOL) & (number | other)
-    second = (Apply("greater", (x, v), BOOL) | same) & (number & other)
-    return first | second | (same & Apply("less", (y, w), BOOL)) | (_is_nan(v) & _not(_is_nan(x)))
+    second = (Apply("greater", (x, v), BOOL) | equal) & (number & other)
+    return first | second | (equal & Apply("less", (y, w), BOOL)) | (_is_nan(v) & _not(_is_nan(x)))
 
 
 def _not(x: Expr) -> Expr:
@@ -194,7 +194,7 @@ def _searched(x: View, v: View, out: View, side: str) -> Step:
     """Number of entries of a sorted vector before each of v (with "right", also equal ones), by halving."""
     (count,), dtype = x.shape, np.result_type(x.buffer.dtype, v.buffer.dtype)
     at = tuple(Var(f"i{k}") for k in range(len(v.shape)))
-    found, next, t = Local("found", INT64), Local("next", INT64), Var("t")
+    position, next, t = Local("found", INT64), Local("next", INT64), Var("t")
     levels = count.bit_length()
     value = cast(Load(step_builders.as_buffer("v", v), at), dtype)
     entry = cast(Load(step_builders.as_buffer("x", x), (_inside(next - 1, count),)), dtype)
@@ -202,13 +202,13 @@ def _searched(x: View, v: View, out: View, side: str) -> Step:
     if side == "right":
         before = Apply("logical_not", (_before(value, entry, False),), BOOL)
     halved: list[Stmt] = [
-        Let("next", found + _shifted(const(1, INT64), const(levels - 1, INT64) - t)),
-        Update("found", "assign", Select((next <= count) & before, next, found)),
+        Let("next", position + _shifted(const(1, INT64), const(levels - 1, INT64) - t)),
+        Update("found", "assign", Select((next <= count) & before, next, position)),
     ]
     body: tuple[Stmt, ...] = (
         Declare("found", INT64, const(0, INT64)),
         Loop("t", Const(0), Const(levels), tuple(halved)),
-        Store(step_builders.as_buffer("out", out), at, found),
+        Store(step_builders.as_buffer("out", out), at, position),
     )
     return step_builders.nest(
         "searchsorted", [_looped(body, at, v.shape)], {"x": x, "v": v, "out": out}, ("out",)
@@ -230,11 +230,11 @@ def _extremum(x: View, out: View, *, axis: int | None, keepdims: bool, largest: 
         number = number * x.shape[n] + at[n]
     better = _less(best, entry) if largest else _less(entry, best)
     better = _not(_is_nan(best)) & (_is_nan(entry) | better)
-    taken = Local("taken", BOOL)
+    is_better = Local("taken", BOOL)
     body: tuple[Stmt, ...] = (
         Let("taken", (place < 0) | better),
-        Update("best", "assign", Select(taken, entry, best)),
-        Update("at", "assign", Select(taken, number, place)),
+        Update("best", "assign", Select(is_better, entry, best)),
+        Update("at", "assign", Select(is_better, number, place)),
     )
     outer = [n for n in range(rank) if n not in over]
     index: list[Expr] = [at[n] if n in outer else Const(0) for n in range(rank) if keepdims or n in outer]

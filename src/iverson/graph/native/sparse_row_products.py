@@ -63,9 +63,9 @@ class _Rows:
         zero = Declare("acc", self.dtype, Const(self.dtype.type(0).item(), self.dtype))
         columns = self.views["out"].shape[-1]
         mark = "vector" if columns > 1 else ""
-        each = (zero, self.entries(line, row, j), store)
+        statements = (zero, self.entries(line, row, j), store)
         body: tuple[Stmt, ...] = (
-            Loop("j", Const(0), Const(columns), each, mark=mark, factor=_VECTORS if mark else 1),
+            Loop("j", Const(0), Const(columns), statements, mark=mark, factor=_VECTORS if mark else 1),
         )
         if self.height > 1:
             body = (Loop("r", Const(0), Const(self.height), body),)
@@ -80,15 +80,17 @@ class _Rows:
 
     def entries(self, line: Expr, row: Expr, j: Expr) -> Stmt:
         """Add up the terms of a row."""
-        own = line
+        flat_line = line
         if len(self.shape) > 1:  # the lines of all matrices follow each other
             for k, v in enumerate(self.over):
-                own = _sum(_times(v, prod(self.shape[k + 1 :]) // self.height), own)
-        stored = self.views["columns"].shape[0]
-        first, last = (cast(self.load("starts", x), INT64) for x in (own, _sum(own, const(1, INT64))))
+                flat_line = _sum(_times(v, prod(self.shape[k + 1 :]) // self.height), flat_line)
+        entry_count = self.views["columns"].shape[0]
+        first, last = (
+            cast(self.load("starts", x), INT64) for x in (flat_line, _sum(flat_line, const(1, INT64)))
+        )
         # Where rows start was checked when the pattern was made: the bounds tell the loop so.
         first = Apply("maximum", (first, const(0, INT64)), INT64)
-        last = Apply("minimum", (last, const(stored, INT64)), INT64)
+        last = Apply("minimum", (last, const(entry_count, INT64)), INT64)
         p, c = Var("p"), Var("c")
         place: Expr = p
         column = cast(self.load("columns", p), INT64)

@@ -43,9 +43,9 @@ class Kinds:
             return "block" if _is_block(e) else "library"
         if e.op is mended:
             return "mended" if _is_block(e) else "library"
-        seen = view(e, self.views)
-        if seen is not None:
-            self.views[e.results[0]] = seen
+        strided = view(e, self.views)
+        if strided is not None:
+            self.views[e.results[0]] = strided
             return "view"
         alike = len({v.dtype for v in values}) == 1 and values[0].dtype.name in blas_calls.LETTERS
         if e.op.name in PRODUCTS and alike:
@@ -68,8 +68,8 @@ def _is_dense(v: Value) -> bool:
 def _is_block(e: Equation) -> bool:
     """True if a program can carry out all graphs of an equation, whose operands are values with entries."""
     values = [x for x in (*e.operands, *e.results) if type(x) is Value]
-    some = len(values) == len(e.operands) + len(e.results) and not any(0 in v.shape for v in values)
-    return some and all(body_of(graph) is not None for _, graph in subgraphs(e))
+    has_entries = len(values) == len(e.operands) + len(e.results) and not any(0 in v.shape for v in values)
+    return has_entries and all(body_of(graph) is not None for _, graph in subgraphs(e))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,8 @@ class Body:
 
 def body_of(graph: Graph) -> Body | None:
     """A graph as a program runs it; None where one of its equations is a library step."""
-    found: tuple[Body | None] = graph.once("as a block", lambda: (_body(graph),))
-    return found[0]
+    cell: tuple[Body | None] = graph.once("as a block", lambda: (_body(graph),))
+    return cell[0]
 
 
 def _body(graph: Graph) -> Body | None:
@@ -99,15 +99,15 @@ def with_own_outputs(graph: Graph) -> Graph:
 
     return (%0, %1, %1)   ->   %2 = copy(%0); %3 = copy(%1); return (%2, %1, %3)
     """
-    own = {v for e in graph.equations for v in e.results}
+    results = {v for e in graph.equations for v in e.results}
     copies: list[Equation] = []
     outputs: list[Operand] = []
     for x in graph.outputs:
-        if type(x) is Value and x not in own:
-            made = Value(x.aval)
-            copies.append(Equation(TABLE["copy"], (x,), {}, (made,)))
-            x = made
-        own.discard(x)
+        if type(x) is Value and x not in results:
+            copy = Value(x.aval)
+            copies.append(Equation(TABLE["copy"], (x,), {}, (copy,)))
+            x = copy
+        results.discard(x)
         outputs.append(x)
     return replace(graph, equations=(*graph.equations, *copies), outputs=tuple(outputs))
 

@@ -33,12 +33,12 @@ def itself(value: Value) -> Strided:
 
 def views(graph: Graph) -> dict[Value, Strided]:
     """The values of a graph that are other values seen through strides."""
-    found: dict[Value, Strided] = {}
+    by_value: dict[Value, Strided] = {}
     for equation in graph.equations:
-        seen = view(equation, found)
-        if seen is not None:
-            found[equation.results[0]] = seen
-    return found
+        strided = view(equation, by_value)
+        if strided is not None:
+            by_value[equation.results[0]] = strided
+    return by_value
 
 
 def view(equation: Equation, known: Mapping[Value, Strided]) -> Strided | None:
@@ -60,8 +60,8 @@ def view(equation: Equation, known: Mapping[Value, Strided]) -> Strided | None:
     result = op.forward(array, **equation.params)
     if type(result) is not np.ndarray or result.dtype != x.dtype or not np.may_share_memory(result, memory):
         return None
-    offset, rest = divmod(result.ctypes.data - memory.ctypes.data, step)
-    if rest or result.shape != equation.results[0].shape:
+    offset, remainder = divmod(result.ctypes.data - memory.ctypes.data, step)
+    if remainder or result.shape != equation.results[0].shape:
         return None
     return Strided(source.root, result.shape, tuple(s // step for s in result.strides), offset)
 

@@ -100,9 +100,9 @@ class Gaps:
 
     def _of(self, pattern: Pattern) -> Any:
         lines = lines_of(pattern, self.axis)
-        found = np.zeros(self.count, np.int64)
-        found[lines.ids] = lines.gaps
-        return found
+        gaps = np.zeros(self.count, np.int64)
+        gaps[lines.ids] = lines.gaps
+        return gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +164,10 @@ class Pairs:
 
         def found() -> Any:
             inner = p.shape if self.turned else q.shape
-            each = [x.coordinates.astype(np.int64) for x in (p, q)]
-            scaled = each[self.turned]
+            coordinates = [x.coordinates.astype(np.int64) for x in (p, q)]
+            scaled = coordinates[self.turned]
             scaled *= np.array(inner)[:, None]
-            places = np.add(each[0][:, :, None], each[1][:, None, :]).reshape(len(inner), -1)
+            places = np.add(coordinates[0][:, :, None], coordinates[1][:, None, :]).reshape(len(inner), -1)
             at, there = g.find(addresses(places, g.shape))
             return np.where(there, at, -1)
 
@@ -210,11 +210,11 @@ class Places:
 
     def _found(self, at: Pattern, of: Sequence[Pattern]) -> Any:
         if self.move is None:
-            found = read(numbered(of[self.which], self.dense), at, at.shape)
+            numbers = read(numbered(of[self.which], self.dense), at, at.shape)
         else:
             value = self.move.values(self.which, of)
-            found = read(value, at, value.shape)
-        return np.asarray(found, np.int64).reshape(at.count) - 1
+            numbers = read(value, at, value.shape)
+        return np.asarray(numbers, np.int64).reshape(at.count) - 1
 
 
 def numbered(pattern: Pattern, dense: Sequence[int] = ()) -> Any:
@@ -272,18 +272,18 @@ class OnPatterns:
 
     def packed(self, made: Sequence[Any], binding: Binding) -> list[Any]:
         """The graph's outputs, from the core's."""
-        found: list[Any] = []
+        outputs: list[Any] = []
         for g in self.gives:
             if type(g) is Packed:
                 pattern = actual(g.pattern, binding)
-                found.append(pattern.value(trimmed(made[g.number], 0, pattern.count)))
+                outputs.append(pattern.value(trimmed(made[g.number], 0, pattern.count)))
             elif type(g) is Converted:
-                found.append(TABLE["to_layout"].forward(made[g.number], **g.params))
+                outputs.append(TABLE["to_layout"].forward(made[g.number], **g.params))
             elif type(g) is Beyond:
-                found.append(trimmed(made[g.number], g.axis, g.count(binding)))
+                outputs.append(trimmed(made[g.number], g.axis, g.count(binding)))
             else:
-                found.append(UNDEFINED if g is UNDEFINED else made[g])
-        return found
+                outputs.append(UNDEFINED if g is UNDEFINED else made[g])
+        return outputs
 
 
 def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
@@ -295,8 +295,8 @@ def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
         return take.found(binding)
     if type(take) is Gaps or type(take) is Into or type(take) is Pairs:
         return take.of(binding)
-    own: Any = take.pattern  # type: ignore[union-attr]
-    pattern, count = actual(own, binding), own.count
+    symbol: Any = take.pattern  # type: ignore[union-attr]
+    pattern, count = actual(symbol, binding), symbol.count
     if type(take) is Along:
         axis = take.axis
         if pattern.count == count:
@@ -306,7 +306,7 @@ def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
     if type(take) is Rows:
         return pattern.once(("by rows", take.part, take.shape), lambda: _by_rows(pattern, take))
     if type(take) is Valid:
-        n = pattern.count * take.extent // own.count
+        n = pattern.count * take.extent // symbol.count
         return pattern.once(("valid", n, take.extent), lambda: np.arange(take.extent) < n)
     return padded(entries_of(values[take.number], pattern), 0, count)  # type: ignore[union-attr]
 
@@ -323,9 +323,9 @@ def entries_of(value: Any, pattern: Pattern) -> Any:
     if isinstance(value, Sparse) and value.pattern is pattern:
         return value.entries
     op, params = TABLE["values_at"], {"pattern": pattern}
-    found = op.forward(value, **params) if is_strided(value) else run_in_layouts(op, (value,), params)
-    shape = (pattern.count, *found.shape[len(pattern.stored_shape) :])
-    return run(TABLE["reshape"], (found,), {"shape": shape})  # it may be a selection
+    entries = op.forward(value, **params) if is_strided(value) else run_in_layouts(op, (value,), params)
+    shape = (pattern.count, *entries.shape[len(pattern.stored_shape) :])
+    return run(TABLE["reshape"], (entries,), {"shape": shape})  # it may be a selection
 
 
 Take = Given | Entries | Along | Rows | Gaps | Into | Pairs | Places | Valid | Beyond

@@ -47,13 +47,13 @@ class Lines(StoredLines):
     """
 
     def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: Any) -> None:
-        kept = [k for k in range(p.ndim) if k not in axis]
+        remaining_axes = [k for k in range(p.ndim) if k not in axis]
         self.o, self.N, self.dtype = o, o.ops, dtype
         self.pattern, self.axis = p, axis
         self.length = prod(p.shape[k] for k in axis)
         self.full: Value | float = float(self.length)
-        self.count = prod(p.shape[k] for k in kept)
-        self.at: Value = self._address(kept)
+        self.count = prod(p.shape[k] for k in remaining_axes)
+        self.at: Value = self._address(remaining_axes)
         self._number: Value | None = None
 
     def _address(self, axes: Sequence[int]) -> Value:
@@ -102,13 +102,13 @@ class Segments(Lines):
         self.o, self.N, self.dtype = o, o.ops, dtype
         self.pattern, self.axis = p, (0,)
         self._number = None
-        each = prod(p.shape[1:])
-        self.count = segments * each
+        lines_per_segment = prod(p.shape[1:])
+        self.count = segments * lines_per_segment
         self.at = _row_major(o, p, o.bind("gather", ids, o.along(p, 0), axes=(0,)), range(1, p.ndim))
         slices = o.constant(np.ones(p.shape[0], dtype))
         self.full = o.bind("scatter_add", slices, ids, axes=(0,), shape=(segments,))
-        if each != 1:
-            of_line = o.constant(np.repeat(np.arange(segments), each))
+        if lines_per_segment != 1:
+            of_line = o.constant(np.repeat(np.arange(segments), lines_per_segment))
             self.full = o.bind("gather", self.full, of_line, axes=(0,))
 
 
@@ -130,11 +130,13 @@ def summed(o: Opening, e: Equation) -> bool:
         return _as_it_is(o, e) or _to_stored(o, e)
     (x,) = e.operands
     p, entries = pattern_of(x), o.among_zeros(x)
-    left = [k for k in range(p.ndim) if k not in e.params["axis"]]
-    if not left:
+    remaining_axes = [k for k in range(p.ndim) if k not in e.params["axis"]]
+    if not remaining_axes:
         return o.is_dense(e, o.bind("sum", entries, axis=(0,), keepdims=False))
-    at, shape = [o.along(p, k) for k in left], tuple(x.shape[k] for k in left)
-    return o.is_dense(e, o.bind("scatter_add", entries, *at, axes=tuple(range(len(left))), shape=shape))
+    at, shape = [o.along(p, k) for k in remaining_axes], tuple(x.shape[k] for k in remaining_axes)
+    return o.is_dense(
+        e, o.bind("scatter_add", entries, *at, axes=tuple(range(len(remaining_axes))), shape=shape)
+    )
 
 
 def summed_of_stored(o: Opening, e: Equation) -> bool:
@@ -142,12 +144,12 @@ def summed_of_stored(o: Opening, e: Equation) -> bool:
     if not summed(o, e):
         return False
     (x,), (v,) = e.operands, e.results
-    kept = [k for k in range(len(x.shape)) if k not in _axes(e)]
-    if v not in o.now or not is_stored(x) or x not in o.lasting or not kept:
+    remaining_axes = [k for k in range(len(x.shape)) if k not in _axes(e)]
+    if v not in o.now or not is_stored(x) or x not in o.lasting or not remaining_axes:
         return True
     p = pattern_of(x)
     if not p.is_symbol:
-        mask = lines_with_entries(p, tuple(kept))
+        mask = lines_with_entries(p, tuple(remaining_axes))
         there = None if mask is None else o.constant(mask)
     else:
         there = o.ops.greater(Lines(o, p, _axes(e), np.dtype(np.float64)).number, 0)
@@ -192,19 +194,19 @@ def _by_rule(o: Opening, e: Equation) -> bool:
     kinds, rule, _ = LINE_RULES[e.op.name]
     if not _is_of_lines(e):
         return _as_it_is(o, e) if e.op.name in ("max", "min", "prod") else False
-    found = _opened(o, e, kinds)
-    return found is not None and o.is_dense(e, rule(*found, e.params))
+    operands = _opened(o, e, kinds)
+    return operands is not None and o.is_dense(e, rule(*operands, e.params))
 
 
 def _cross_entropy(o: Opening, e: Equation) -> bool:
     """By the rule that eager code has too."""
     (x, classes), axis = e.operands, e.params["axis"]
-    if not _of_entries(x) or type(classes) is not Value or (found := _opened(o, e)) is None:
+    if not _of_entries(x) or type(classes) is not Value or (operands := _opened(o, e)) is None:
         return False
-    lines, entries = found
+    lines, entries = operands
     every = o.constant(np.arange(x.shape[axis]))  # which checks that there are such classes
-    chosen = o.reshaped(o.bind("gather", every, o.given(classes), axes=(0,)), (lines.count,))
-    losses = line_rules.losses(lines, entries, chosen)
+    targets = o.reshaped(o.bind("gather", every, o.given(classes), axes=(0,)), (lines.count,))
+    losses = line_rules.losses(lines, entries, targets)
     return o.is_dense(e, line_rules.over_examples(o.ops, losses, e.params["reduction"]))
 
 
@@ -227,13 +229,13 @@ def _scatter_add(o: Opening, e: Equation) -> bool:
     lead = len(x.shape) - (len(v.shape) - len(axes))
     if any(type(n) is not Value or n.shape != x.shape[:lead] for n in ids):
         return False
-    own = [o.along(p, k) for k in range(p.ndim)]
+    coordinates = [o.along(p, k) for k in range(p.ndim)]
     at = {
-        k: o.bind("gather", o.given(n), *own[:lead], axes=tuple(range(lead)))
+        k: o.bind("gather", o.given(n), *coordinates[:lead], axes=tuple(range(lead)))
         for k, n in zip(axes, ids, strict=True)
     }
-    rest = iter(own[lead:])
-    places = [at[k] if k in at else next(rest) for k in range(len(v.shape))]
+    remaining = iter(coordinates[lead:])
+    places = [at[k] if k in at else next(remaining) for k in range(len(v.shape))]
     params = {**e.params, "axes": tuple(range(len(v.shape)))}
     if x not in o.lasting:
         params.pop("held", None)
@@ -253,10 +255,10 @@ def _shares(o: Opening, e: Equation) -> bool:
         return o.is_dense(e, o.gathered(every, o.places(p)))
     if not (is_stored(x) and axis and pattern_of(x).ndim == p.ndim == len(x.shape) and p.distinct):
         return False
-    found, values = _opened(o, e), o.at(x, p)
-    if found is None or values is None:
+    operands, values = _opened(o, e), o.at(x, p)
+    if operands is None or values is None:
         return False
-    lines, entries = found
+    lines, entries = operands
     of_lines = shares(lines, entries, e.params["largest"])
     there = lines if p is pattern_of(x) else Lines(o, p, axis, x.dtype)
     return o.is_dense(e, share_of_each(o.ops, values, *map(there.each, of_lines)))

@@ -71,21 +71,26 @@ def pattern_of(v: Value) -> Any:
 
 def read_on(graph: Graph) -> dict[Any, Pattern]:
     """Values that are read on one pattern alone, each with that: they may have entries elsewhere."""
-    found: dict[Any, Pattern] = {}
-    others = set(graph.outputs)
+    patterns: dict[Any, Pattern] = {}
+    excluded = set(graph.outputs)
     for e in reversed(graph.equations):
         v: Any = next(iter(e.results), None)
-        for x in others.intersection(e.results):
-            found.pop(x, None)
+        for x in excluded.intersection(e.results):
+            patterns.pop(x, None)
         p: Any = e.params["pattern"] if e.op is stored_on else None
         if e.op.elementwise:
-            p = pattern_of(v) if is_stored(v) else found.get(v)
+            p = pattern_of(v) if is_stored(v) else patterns.get(v)
         for x in e.operands:
-            if p is None or is_stored(x) or getattr(x, "shape", None) != v.shape or found.get(x, p) is not p:
-                others.add(x)
+            if (
+                p is None
+                or is_stored(x)
+                or getattr(x, "shape", None) != v.shape
+                or patterns.get(x, p) is not p
+            ):
+                excluded.add(x)
             else:
-                found[x] = p
-    return found
+                patterns[x] = p
+    return patterns
 
 
 class _Ops:
@@ -131,12 +136,12 @@ class Opening:
     def lasting(self) -> set[Value]:
         """Values that are zero off their patterns to any order: what was put there, and what follows from
         that alone. What follows from an input that is stored is zero there only now."""
-        found = {v for v, _ in self.graph.constants if is_stored(v)}
+        values = {v for v, _ in self.graph.constants if is_stored(v)}
         for e in self.graph.equations:
-            stored = list(filter(is_stored, values_of(e.operands)))
-            if e.op is TABLE["from_values"] or (stored and found.issuperset(stored)):
-                found.update(e.results)
-        return found
+            operands = list(filter(is_stored, values_of(e.operands)))
+            if e.op is TABLE["from_values"] or (operands and values.issuperset(operands)):
+                values.update(e.results)
+        return values
 
     def left_out(self, entries: Value, places: Value) -> Value:
         """Entries read at places, as a selection of those that are stored: the places of at least 0."""
@@ -163,8 +168,8 @@ class Opening:
             else:
                 if x in self.carried and len(self.entries[x].shape) > 1:  # of several steps
                     is_open = False
-                own = self.carried.get(x) if type(x) is Value else None
-                p = (own or pattern_of(x)) if is_open else None
+                pattern = self.carried.get(x) if type(x) is Value else None
+                p = (pattern or pattern_of(x)) if is_open else None
                 gives.append(len(outputs) if p is None else Packed(len(outputs), p))
             outputs.append(self.entries[x] if is_open else self.given(x))
         self.bound(outputs)
@@ -173,8 +178,8 @@ class Opening:
 
     def core(self, outputs: Sequence[Operand]) -> Graph:
         """The graph of the equations so far, with these outputs."""
-        read = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
-        constants = tuple((v, held) for v, held in self.constants.items() if v in read)
+        reads = {x for e in self.equations for x in e.operands if type(x) is Value} | {*outputs}
+        constants = tuple((v, constant) for v, constant in self.constants.items() if v in reads)
         return Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
 
     def open_all(self) -> None:
@@ -190,19 +195,19 @@ class Opening:
             if not is_stored(v):
                 self.takes[Given(k)] = v
         at = read_on(g)
-        placed: dict[Operand, Value] = {}
+        replacements: dict[Operand, Value] = {}
         for e in g.equations:
             self.where = e.where
-            if placed:
-                e = replace(e, operands=tuple([placed.get(x, x) for x in e.operands]))
-            read = [v for v in e.results if v in at] if any(map(is_stored, e.operands)) else []
-            there = {v: Value(Aval(v.shape, v.dtype, Stored(at[v]))) for v in read}
-            made = replace(e, results=tuple([there.get(v, v) for v in e.results])) if there else e
-            if (e.op.elementwise or e.op.entry_map.moves or not there) and self.native(made):
-                placed.update(there)
+            if replacements:
+                e = replace(e, operands=tuple([replacements.get(x, x) for x in e.operands]))
+            results = [v for v in e.results if v in at] if any(map(is_stored, e.operands)) else []
+            there = {v: Value(Aval(v.shape, v.dtype, Stored(at[v]))) for v in results}
+            equation = replace(e, results=tuple([there.get(v, v) for v in e.results])) if there else e
+            if (e.op.elementwise or e.op.entry_map.moves or not there) and self.native(equation):
+                replacements.update(there)
             elif not (there and self.native(e)):
-                self.library(made)
-                placed.update(there)
+                self.library(equation)
+                replacements.update(there)
 
     def native(self, e: Equation) -> bool:
         """An equation as native ones, where a rule makes it of these."""
@@ -218,9 +223,9 @@ class Opening:
             return
         graph = Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs))
         self.equations = list(guarded(graph, valid).equations)
-        for n, own in valid.items():
-            if any(own in e.operands for e in self.equations):
-                self.takes[Valid(self.bounded[n], n)] = own
+        for n, mask in valid.items():
+            if any(mask in e.operands for e in self.equations):
+                self.takes[Valid(self.bounded[n], n)] = mask
 
     def tell_beyond(self, outputs: Sequence[Operand], gives: list[Any]) -> None:
         """Tell what inputs and outputs have beyond the entries of patterns."""
@@ -243,8 +248,8 @@ class Opening:
         if type(x) is not Value or x in self.now:
             return self.now.get(x, x) if type(x) is Value else x
         if x in self.carried:
-            made = self.spread if len(self.entries[x].shape) == 1 else self._of_steps
-            self.now[x] = made(self.among_zeros(x), self.carried[x], x.shape)
+            build = self.spread if len(self.entries[x].shape) == 1 else self._of_steps
+            self.now[x] = build(self.among_zeros(x), self.carried[x], x.shape)
             return self.now[x]
         if x in self.numbers:
             return self.takes.setdefault(Given(self.numbers[x]), x)
@@ -291,15 +296,15 @@ class Opening:
     def _of_steps(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
         """An array with entries at a pattern, of each of some steps."""
         by_step = self.bind("permute_dims", entries, axes=(1, 0))
-        whole = self.spread(by_step, p, (*shape[1:], shape[0]))
-        return self.bind("permute_dims", whole, axes=(p.ndim, *range(p.ndim)))
+        array = self.spread(by_step, p, (*shape[1:], shape[0]))
+        return self.bind("permute_dims", array, axes=(p.ndim, *range(p.ndim)))
 
     def open(self, v: Value) -> Value:
         """The entries of a sparse value: (count, *dense axes)."""
-        found = self.entries.get(v)
-        if found is None:
-            found = self.entries[v] = self._opened(v)
-        return found
+        entries = self.entries.get(v)
+        if entries is None:
+            entries = self.entries[v] = self._opened(v)
+        return entries
 
     def entries_of(self, x: Value) -> Value:
         """The entries of a sparse value, all of a dense one in a row."""
@@ -312,9 +317,9 @@ class Opening:
             return self.takes.setdefault(Entries(self.numbers[v], p), Value(Aval(shape, v.dtype)))
         if v not in self.constants:
             return self.reshaped(self.bind("values_at", self.given(v), pattern=p), shape)
-        found = Value(Aval(shape, v.dtype))
-        self.constants[found] = entries_of(value_of(self.constants[v], self.constants[v]), p)
-        return found
+        entries = Value(Aval(shape, v.dtype))
+        self.constants[entries] = entries_of(value_of(self.constants[v], self.constants[v]), p)
+        return entries
 
     def turned(self, p: Pattern, entries: Value) -> Value:
         """The entries of a value in the order of the transposed pattern: those of blocks are turned."""
@@ -322,8 +327,8 @@ class Opening:
             return entries
         dense = entries.shape[1:]
         blocks = self.reshaped(entries, p.stored_shape + dense)
-        turned = self.bind("permute_dims", blocks, axes=(0, 2, 1, *range(3, len(blocks.shape))))
-        return self.reshaped(turned, (p.count, *dense))
+        transpose = self.bind("permute_dims", blocks, axes=(0, 2, 1, *range(3, len(blocks.shape))))
+        return self.reshaped(transpose, (p.count, *dense))
 
     def places(self, p: Pattern) -> list[Value]:
         """The index of each entry, along each sparse axis."""
@@ -356,18 +361,18 @@ class Opening:
 
     def on_all_axes(self, p: Pattern, shape: tuple[int, ...]) -> Pattern:
         """A pattern of slices of arrays of this shape as one of their entries."""
-        found = p.of_entries(shape[p.ndim :])
-        if isinstance(found, PatternSymbol) and found.capacity and found.count not in self.bounded:
-            if found.count in numbers(self.graph):
+        flat = p.of_entries(shape[p.ndim :])
+        if isinstance(flat, PatternSymbol) and flat.capacity and flat.count not in self.bounded:
+            if flat.count in numbers(self.graph):
                 raise PatternRead
-            self.bounded[found.count] = found
-        return found
+            self.bounded[flat.count] = flat
+        return flat
 
     def constant(self, array: Any) -> Value:
         """A new constant."""
-        found = Value(Aval(array.shape, array.dtype))
-        self.constants[found] = array
-        return found
+        value = Value(Aval(array.shape, array.dtype))
+        self.constants[value] = array
+        return value
 
     def take(self, key: Gaps | Into | Pairs) -> Value:
         """Array that follows from patterns: an input if one of them is a symbol, else a constant."""
@@ -380,16 +385,16 @@ class Opening:
     def at(self, x: Value, p: Pattern) -> Value | None:
         """The entries of a sparse value at a pattern over the same axes, or over all of those that it is
         broadcast to; None at others."""
-        own = pattern_of(x)
-        if own is p:
+        pattern = pattern_of(x)
+        if pattern is p:
             return self.open(x)
-        if own.shape == p.shape:
-            places = self.at_places(Places(p, (own,)))
+        if pattern.shape == p.shape:
+            places = self.at_places(Places(p, (pattern,)))
             entries = self.bind(stored_read, self.open(x), places, flat=False)
             return self.left_out(entries, places) if self.selects and x in self.lasting else entries
         if p.ndim < len(x.shape):
             return None
-        places = self.at_places(Places(p, (own,), dense=x.shape[own.ndim :]))
+        places = self.at_places(Places(p, (pattern,), dense=x.shape[pattern.ndim :]))
         return self.bind(stored_read, self.open(x), places, flat=True)
 
     def at_places(self, key: Places) -> Value:
@@ -426,9 +431,9 @@ class Opening:
         """The result of a new equation."""
         op = TABLE[op] if isinstance(op, str) else op
         aval = op.infer(*(x.aval if type(x) is Value else x for x in operands), **params)
-        found = Value(Aval(aval.shape, aval.dtype))
-        self.equations.append(Equation(op, operands, params, (found,), self.where))
-        return found
+        result = Value(Aval(aval.shape, aval.dtype))
+        self.equations.append(Equation(op, operands, params, (result,), self.where))
+        return result
 
     @property
     def ops(self) -> Any:
@@ -444,10 +449,10 @@ class Opening:
 
     def combined(self, parts: Sequence[Value], op: str, dtype: Any) -> Value:
         """The sum or product of values, in a dtype."""
-        found = parts[0]
+        total = parts[0]
         for x in parts[1:]:
-            found = self.bind(op, found, x)
-        return found if found.dtype == dtype else self.bind("astype", found, dtype=dtype)
+            total = self.bind(op, total, x)
+        return total if total.dtype == dtype else self.bind("astype", total, dtype=dtype)
 
     def reshaped(self, x: Value, shape: tuple[int, ...]) -> Value:
         return x if x.shape == shape else self.bind("reshape", x, shape=shape)

@@ -92,8 +92,8 @@ def _of_rows(o: Opening, e: Equation, at: Sequence[Any]) -> bool:
     if not len(a.shape) == len(b.shape) == len(at) == 2:
         return False
     s, x = (a, b) if is_stored(a) else (b, a)
-    stored = pattern_of(s), o.open(s)
-    return o.is_dense(e, entry_rules.product_at(Matrices(o), stored, o.given(x), at, s is a))
+    matrix = pattern_of(s), o.open(s)
+    return o.is_dense(e, entry_rules.product_at(Matrices(o), matrix, o.given(x), at, s is a))
 
 
 def kron_sampled(o: Opening, e: Equation) -> bool:
@@ -111,19 +111,19 @@ def kron_sampled(o: Opening, e: Equation) -> bool:
     else:
         at = [_place(o, p, q, k, of) for k in range(p.ndim)]
         terms = o.bind("gather", o.given(g), *at, axes=tuple(range(p.ndim)))
-    own = o.bind("expand_dims", o.entries_of(other), axis=(0,))
-    products = o.bind("multiply", o.reshaped(terms, (p.count, q.count)), own)
+    factor = o.bind("expand_dims", o.entries_of(other), axis=(0,))
+    products = o.bind("multiply", o.reshaped(terms, (p.count, q.count)), factor)
     return o.is_dense(e, o.bind("sum", products, axis=(1,), keepdims=False))
 
 
 def _place(o: Opening, p: Pattern, q: Pattern, axis: int, of: int) -> Value:
     """Index along an axis of the product of each entry of p with each of q, where p is of factor ``of``."""
-    own, others = (o.bind("astype", o.along(x, axis), dtype=np.dtype(np.int64)) for x in (p, q))
+    p_index, q_index = (o.bind("astype", o.along(x, axis), dtype=np.dtype(np.int64)) for x in (p, q))
     if of == 0:
-        own = o.bind("multiply", own, q.shape[axis])
+        p_index = o.bind("multiply", p_index, q.shape[axis])
     else:
-        others = o.bind("multiply", others, p.shape[axis])
-    return o.bind("add", o.bind("expand_dims", own, axis=(1,)), o.bind("expand_dims", others, axis=(0,)))
+        q_index = o.bind("multiply", q_index, p.shape[axis])
+    return o.bind("add", o.bind("expand_dims", p_index, axis=(1,)), o.bind("expand_dims", q_index, axis=(0,)))
 
 
 def every(shape: tuple[int, ...]) -> Pattern:

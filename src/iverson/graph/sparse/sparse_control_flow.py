@@ -37,32 +37,33 @@ def opened_block(o: Opening, e: Equation) -> bool:
     first, operands = e.operands[: BLOCKS[e.op.name]], e.operands[BLOCKS[e.op.name] :]
     if not any(map(names_patterns, graphs.values())) or any(map(is_stored, e.results)):
         return False
-    opened = {name: o.inside(body) for name, body in graphs.items()}
-    made = {name: inner for name, inner in opened.items() if name != "condition"}
-    carried = _carried(e, [inner.graph for inner in made.values()])
+    openings = {name: o.inside(body) for name, body in graphs.items()}
+    body_openings = {name: inner for name, inner in openings.items() if name != "condition"}
+    patterns = _carried(e, [inner.graph for inner in body_openings.values()])
     outputs: dict[str, list[Any]] = {}
-    for name, inner in opened.items():
+    for name, inner in openings.items():
         inner.open_all()
         if UNDEFINED in inner.graph.outputs:
             return False
-        own = carried if name in made else {}
+        stored_results = patterns if name in body_openings else {}
         if any(
-            is_stored(x) and k not in own and prod(x.shape) > _SMALL
+            is_stored(x) and k not in stored_results and prod(x.shape) > _SMALL
             for k, x in enumerate(inner.graph.outputs)
         ):
             return False
         outputs[name] = [
-            inner.open(x) if k in own else inner.dense(x) for k, x in enumerate(inner.graph.outputs)
+            inner.open(x) if k in stored_results else inner.dense(x)
+            for k, x in enumerate(inner.graph.outputs)
         ]
-    for name, inner in opened.items():
+    for name, inner in openings.items():
         inner.bound(outputs[name])
-    if any(map(_is_left, opened.values())):
+    if any(map(_is_left, openings.values())):
         return False
-    takes = list(dict.fromkeys(t for inner in opened.values() for t in inner.takes))
+    takes = list(dict.fromkeys(t for inner in openings.values() for t in inner.takes))
     moves: list[Any] = []
     if "consts" in e.params:
         count = e.params.get("carry", len(e.results))
-        moving = {k + e.params["consts"]: p for k, p in carried.items() if k < count}
+        moving = {k + e.params["consts"]: p for k, p in patterns.items() if k < count}
         moves = [t for t in takes if type(t) is Given and t.number >= e.params["consts"]]
         moves += [Entries(k, p) for k, p in moving.items()]
         moves = sorted(
@@ -72,25 +73,28 @@ def opened_block(o: Opening, e: Equation) -> bool:
         if len({t.number for t in moves}) < len(moves):
             return False
         takes = [*(t for t in takes if t not in moves), *moves]
-    given = [o.operand(t, operands) for t in takes]
-    if None in given:
+    inner_operands = [o.operand(t, operands) for t in takes]
+    if None in inner_operands:
         return False
     bodies = {}
-    for name, inner in opened.items():
+    for name, inner in openings.items():
         core = inner.core(outputs[name])
         inputs = tuple(
-            inner.takes.get(t) or Value(Aval(x.shape, x.dtype)) for t, x in zip(takes, given, strict=True)
+            inner.takes.get(t) or Value(Aval(x.shape, x.dtype))
+            for t, x in zip(takes, inner_operands, strict=True)
         )
         bodies[name] = replace(core, inputs=inputs)
     params = {**e.params, **bodies}
     if "consts" in params:
         params["consts"] = len(takes) - len(moves)
     results = tuple(
-        Value(Aval((*v.shape[: -carried[k].ndim], carried[k].count), v.dtype)) if k in carried else v
+        Value(Aval((*v.shape[: -patterns[k].ndim], patterns[k].count), v.dtype)) if k in patterns else v
         for k, v in enumerate(e.results)
     )
-    o.equations.append(replace(e, operands=(*map(o.given, first), *given), params=params, results=results))
-    for k, p in carried.items():
+    o.equations.append(
+        replace(e, operands=(*map(o.given, first), *inner_operands), params=params, results=results)
+    )
+    for k, p in patterns.items():
         o.entries[e.results[k]], o.carried[e.results[k]] = results[k], p
     return True
 
@@ -100,9 +104,9 @@ def steps_read(o: Opening, e: Equation) -> bool:
     (x,), (v,) = e.operands, e.results
     if x not in o.carried or len(o.entries[x].shape) == 1:
         return False
-    at, *rest = e.params["key"]
-    whole = [slice(0, n, 1) for n in x.shape[1:]]
-    if at is None or rest != whole:
+    at, *remaining = e.params["key"]
+    full_slices = [slice(0, n, 1) for n in x.shape[1:]]
+    if at is None or remaining != full_slices:
         return False
     entries = o.entries[x]
     o.entries[v] = o.bind("index_basic", entries, key=(at, slice(0, entries.shape[1], 1)))
@@ -113,15 +117,15 @@ def steps_read(o: Opening, e: Equation) -> bool:
 def _carried(e: Equation, bodies: Sequence[Graph]) -> dict[int, Any]:
     """Patterns, by number, of the results of a loop or branch that are stored on one pattern in all steps."""
     count = e.params.get("carry", len(e.results))
-    found: dict[int, Any] = {}
+    patterns: dict[int, Any] = {}
     for k in range(len(e.results)):
-        made = [body.outputs[k] for body in bodies]
-        if all(is_stored(x) and pattern_of(x).ndim == len(x.shape) for x in made):
+        outputs = [body.outputs[k] for body in bodies]
+        if all(is_stored(x) and pattern_of(x).ndim == len(x.shape) for x in outputs):
             carries = "consts" in e.params and k < count
-            given = [body.inputs[k + e.params["consts"]] for body in bodies] if carries else []
-            if all(is_stored(x) and pattern_of(x) is pattern_of(made[0]) for x in (*made, *given)):
-                found[k] = pattern_of(made[0])
-    return found
+            inputs = [body.inputs[k + e.params["consts"]] for body in bodies] if carries else []
+            if all(is_stored(x) and pattern_of(x) is pattern_of(outputs[0]) for x in (*outputs, *inputs)):
+                patterns[k] = pattern_of(outputs[0])
+    return patterns
 
 
 def _is_left(inner: Opening) -> bool:
@@ -133,14 +137,14 @@ def _is_left(inner: Opening) -> bool:
 
 def names_patterns(graph: Graph) -> bool:
     """True if anything is sparse in a graph, or in a graph inside it."""
-    held = (v for v, _ in graph.constants)
-    values = (*graph.inputs, *held, *(v for e in graph.equations for v in e.results))
-    named = any(
+    constants = (v for v, _ in graph.constants)
+    values = (*graph.inputs, *constants, *(v for e in graph.equations for v in e.results))
+    in_parameters = any(
         e.op.name == "to_layout" or any(isinstance(p, Pattern) for p in e.params.values())
         for e in graph.equations
     )
     inside = (body for e in graph.equations for _, body in subgraphs(e))
-    return named or any(map(is_stored, values)) or any(map(names_patterns, inside))
+    return in_parameters or any(map(is_stored, values)) or any(map(names_patterns, inside))
 
 
 __all__ = ["names_patterns", "opened_block", "steps_read"]

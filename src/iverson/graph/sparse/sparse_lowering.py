@@ -48,8 +48,8 @@ def _elementwise(o: Opening, e: Equation) -> bool:
     if not any(map(is_stored, e.operands)):
         return False
     if is_stored(v):
-        read, op = partial(_read_at, o), partial(o.bind, e.op, **e.params)
-        entries = entry_rules.elementwise(read, op, e.operands, pattern_of(v), v.shape)
+        read_entries, op = partial(_read_at, o), partial(o.bind, e.op, **e.params)
+        entries = entry_rules.elementwise(read_entries, op, e.operands, pattern_of(v), v.shape)
         return entries is not None and o.is_open(e, entries)
     strided = [x for x in e.operands if type(x) is Value and not is_stored(x) and x.shape == v.shape]
     if not strided or e.op.name not in ("add", "subtract", "add_n"):
@@ -65,12 +65,12 @@ def _read_at(o: Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Oper
         return o.at(x, p) if x.shape == shape or p.ndim == len(shape) else None
     if x.aval.support is NOTHING:
         return None
-    own = (1,) * (len(shape) - len(x.shape)) + x.shape
-    kept = [k for k, n in enumerate(own[: p.ndim]) if n != 1]
-    held = o.reshaped(o.given(x), (*(own[k] for k in kept), *own[p.ndim :]))
-    if not kept:
-        return held
-    return o.gathered(held, [o.along(p, k) for k in kept])
+    extents = (1,) * (len(shape) - len(x.shape)) + x.shape
+    axes = [k for k, n in enumerate(extents[: p.ndim]) if n != 1]
+    values = o.reshaped(o.given(x), (*(extents[k] for k in axes), *extents[p.ndim :]))
+    if not axes:
+        return values
+    return o.gathered(values, [o.along(p, k) for k in axes])
 
 
 def _same(o: Opening, e: Equation) -> bool:
@@ -101,10 +101,10 @@ def _from_values(o: Opening, e: Equation) -> bool:
 def _values_at(o: Opening, e: Equation) -> bool:
     x, p = e.operands[0], e.params["pattern"]
     if is_stored(x):
-        own = pattern_of(x)
-        entries = o.at(x, p) if own.ndim == p.ndim else None
-        if entries is not None and e.params.get("held", False) and own is not p:
-            entries = o.left_out(entries, o.at_places(Places(p, (own,))))
+        pattern = pattern_of(x)
+        entries = o.at(x, p) if pattern.ndim == p.ndim else None
+        if entries is not None and e.params.get("held", False) and pattern is not p:
+            entries = o.left_out(entries, o.at_places(Places(p, (pattern,))))
         return entries is not None and o.is_dense(e, entries)
     if x.aval.support is NOTHING:
         return False
@@ -174,8 +174,8 @@ def _matmul(o: Opening, e: Equation) -> bool:
     if is_stored(a) == is_stored(b):
         return False
     if is_stored(e.results[0]):  # of slices, each by itself
-        one = is_stored(a) and len(b.shape) == 2 and b.aval.support is not NOTHING
-        alike = one and pattern_of(a) is pattern_of(e.results[0])
+        is_product_of_slices = is_stored(a) and len(b.shape) == 2 and b.aval.support is not NOTHING
+        alike = is_product_of_slices and pattern_of(a) is pattern_of(e.results[0])
         return alike and o.is_open(e, o.bind("matmul", o.open(a), o.given(b)))
     s, x = (a, b) if is_stored(a) else (b, a)
     p = pattern_of(s)
@@ -219,8 +219,8 @@ def _moved_to_dense(o: Opening, e: Equation) -> bool:
     if e.op.multiple or not e.op.entry_map.moves or not any(map(is_stored, e.operands)):
         return False
     (v,) = e.results
-    stored = sum(pattern_of(x).count for x in e.operands if is_stored(x))
-    if is_stored(v) or prod(v.shape) > max(_SMALL, _FACTOR * stored):
+    entry_count = sum(pattern_of(x).count for x in e.operands if is_stored(x))
+    if is_stored(v) or prod(v.shape) > max(_SMALL, _FACTOR * entry_count):
         return False
     return _read_where(o, e, sampled_products.every(v.shape))
 
@@ -237,8 +237,8 @@ def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
         o.bind(stored_read, o.entries_of(x), o.at_places(Places(p, of, k, move)), flat=True)
         for k, x in enumerate(xs)
     ]
-    found = o.combined(parts, "add" if move.jointly else "multiply", v.dtype)
-    return o.is_open(e, found) if is_stored(v) else o.is_dense(e, found)
+    result = o.combined(parts, "add" if move.jointly else "multiply", v.dtype)
+    return o.is_open(e, result) if is_stored(v) else o.is_dense(e, result)
 
 
 def _move(o: Opening, e: Equation, count: int) -> Move | None:
@@ -246,39 +246,39 @@ def _move(o: Opening, e: Equation, count: int) -> Move | None:
     known, an array is much larger, or entries are added up at one place."""
     groups = e.op.groups(len(e.operands))
     linear, jointly = {k for group in groups for k in group}, len(groups) == 1
-    others: dict[int, Any] = {}
-    moved: list[int] = []
+    constants: dict[int, Any] = {}
+    numbers: list[int] = []
     dense = [x.shape[pattern_of(x).ndim :] if is_stored(x) else () for x in e.operands]
     for k, x in enumerate(e.operands):
-        held = o.constants.get(x) if type(x) is Value else x
+        constant = o.constants.get(x) if type(x) is Value else x
         if is_stored(x):
-            moved.append(k)
+            numbers.append(k)
         elif k in linear and type(x) is Value and x.aval.support is NOTHING:
-            others[k] = Zero(x.shape, np.dtype(np.int64))
+            constants[k] = Zero(x.shape, np.dtype(np.int64))
         elif k in linear:
             if type(x) is not Value or prod(x.shape) > max(_SMALL, _FACTOR * count):
                 return None
-            moved.append(k)
-        elif held is not None and (type(x) is not Value or is_strided(value_of(held, held))):
-            others[k] = value_of(held, held)
+            numbers.append(k)
+        elif constant is not None and (type(x) is not Value or is_strided(value_of(constant, constant))):
+            constants[k] = value_of(constant, constant)
         else:
             return None
-    if e.op.name == "scatter_add" and _repeat([others[k] for k in range(1, len(e.operands))]):
+    if e.op.name == "scatter_add" and _repeat([constants[k] for k in range(1, len(e.operands))]):
         return None
 
-    def values(which: int, patterns: Sequence[Pattern]) -> Any:
-        given: list[Any] = [others.get(k) for k in range(len(e.operands))]
-        for n, (k, p) in enumerate(zip(moved, patterns, strict=True)):
-            ones = np.full((p.count, *dense[k]), not jointly, np.int64)
-            given[k] = numbered(p, dense[k]) if n == which else p.value(ones)
-        found = run_in_layouts(e.op, tuple(given), dict(e.params))
-        if found is NotImplemented:
-            found = e.op.forward(*map(to_strided, given), **e.params)
-        return found if type(found) in layouts_by_type else np.asarray(found)  # of one entry, a number
+    def values(number: int, patterns: Sequence[Pattern]) -> Any:
+        operands: list[Any] = [constants.get(k) for k in range(len(e.operands))]
+        for n, (k, p) in enumerate(zip(numbers, patterns, strict=True)):
+            neutral = np.full((p.count, *dense[k]), not jointly, np.int64)
+            operands[k] = numbered(p, dense[k]) if n == number else p.value(neutral)
+        result = run_in_layouts(e.op, tuple(operands), dict(e.params))
+        if result is NotImplemented:
+            result = e.op.forward(*map(to_strided, operands), **e.params)
+        return result if type(result) in layouts_by_type else np.asarray(result)  # of one entry, a number
 
-    arrays = [(k, id(x) if hasattr(x, "shape") else x) for k, x in others.items()]
+    arrays = [(k, id(x) if hasattr(x, "shape") else x) for k, x in constants.items()]
     key = e.op.name, repr(e.params), tuple(arrays), len(e.operands)
-    return Move(key, values, tuple(moved), jointly)
+    return Move(key, values, tuple(numbers), jointly)
 
 
 def _repeat(indices: Sequence[Any]) -> bool:
@@ -303,10 +303,10 @@ def _gather(o: Opening, e: Equation) -> bool:
     flat = [o.reshaped(o.given(n), (prod(shape),)) for n in at]
     if len(at) == 2:
         flat = flat if axes == (0, 1) else flat[::-1]
-        found = o.bind(stored_find, entries, starts, columns, *flat, *order, blocks=blocks)
+        result = o.bind(stored_find, entries, starts, columns, *flat, *order, blocks=blocks)
     else:
-        found = o.bind(stored_rows, entries, starts, columns, *flat, *order, count=p.shape[1], blocks=blocks)
-    return o.is_dense(e, found)
+        result = o.bind(stored_rows, entries, starts, columns, *flat, *order, count=p.shape[1], blocks=blocks)
+    return o.is_dense(e, result)
 
 
 #: An array of so many entries may be made in place of one that is stored, or of as many as the result has.
@@ -323,9 +323,11 @@ def _on_every_entry(o: Opening, e: Equation) -> bool:
         return False
     if e.op.name == "matmul":  # of what is stored it takes less
         return False
-    stored = [x for x in e.operands if is_stored(x)]
-    most = max(_SMALL, *(prod(v.shape) for v in e.results))
-    if not stored or any(prod(x.shape) > max(most, _FACTOR * pattern_of(x).count) for x in stored):
+    stored_operands = [x for x in e.operands if is_stored(x)]
+    limit = max(_SMALL, *(prod(v.shape) for v in e.results))
+    if not stored_operands or any(
+        prod(x.shape) > max(limit, _FACTOR * pattern_of(x).count) for x in stored_operands
+    ):
         return False
     if any(type(x) is Value and x.aval.support is NOTHING for x in e.operands) or UNDEFINED in e.operands:
         return False
@@ -340,26 +342,26 @@ def _on_every_entry(o: Opening, e: Equation) -> bool:
 
 def _on_all_axes(o: Opening, e: Equation) -> bool:
     """An op on values of which slices are stored: on the same values with an index for each axis."""
-    own = e.params.get("pattern")
+    pattern = e.params.get("pattern")
     like = e.operands[0] if e.op.name == "values_at" else e.results[0]
     flat = {x: _flat(o, x) for x in (*e.operands, *e.results) if _in_slices(x)}
     params = dict(e.params)
-    if isinstance(own, Pattern) and type(like) is Value and own.ndim < len(like.shape):
+    if isinstance(pattern, Pattern) and type(like) is Value and pattern.ndim < len(like.shape):
         if e.op.name not in ("values_at", "from_values", "stored_on"):
             return False
-        params["pattern"] = o.on_all_axes(own, like.shape)
+        params["pattern"] = o.on_all_axes(pattern, like.shape)
     if not flat and params == e.params:
         return False
     for x in e.operands:
         if x in flat:
             o.entries[flat[x]] = o.reshaped(o.open(x), (pattern_of(flat[x]).count,))
-    made = replace(
+    flat_equation = replace(
         e,
         operands=tuple(flat.get(x, x) if type(x) is Value else x for x in e.operands),
         results=tuple(flat.get(v, v) for v in e.results),
         params=params,
     )
-    if not any(rule(o, made) for rule in _rules_of(made)):
+    if not any(rule(o, flat_equation) for rule in _rules_of(flat_equation)):
         return False
     for v in e.results:
         if v in flat:
@@ -411,10 +413,10 @@ def _rules_of(e: Equation) -> list[Rule]:
         return []
     if not all(dtypes.is_compiled(v.dtype) for v in (*e.operands, *e.results) if type(v) is Value):
         return []
-    own = [RULES[op.name]] if op.name in RULES else [_elementwise] if op.elementwise else []
+    rules = [RULES[op.name]] if op.name in RULES else [_elementwise] if op.elementwise else []
     if op.entry_map.moves:
-        own.append(_moved)
-    return [*own, _on_every_entry, _moved_to_dense, _on_all_axes]
+        rules.append(_moved)
+    return [*rules, _on_every_entry, _moved_to_dense, _on_all_axes]
 
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
