@@ -112,7 +112,7 @@ def _cond(at: Around, e: Equation) -> None:
 
 
 def mended(at: Around, e: Equation, out: View) -> None:
-    """Make again what is not finite, in its place; what that copies is copied in the branch."""
+    """Add the steps that make a value again in its place if it is not finite; copies are in the branch."""
     finite, retry_body = _body(e, "finite"), _body(e, "again")
     (looked_at,) = _given(at, e.operands[1:2], finite)
     flag = at.flags.get((looked_at, id(finite)))
@@ -168,7 +168,7 @@ def _is_factor(body: Body, v: Value, place: View) -> bool:
 
 
 def _started(at: Around, operands: Sequence[Operand]) -> list[View]:
-    """Temps that hold what a loop starts with."""
+    """Temps with copies of the values that a loop starts with."""
     state = [at.memory.temp(x.dtype, x.shape) for x in operands]
     for place, x in zip(state, operands, strict=True):
         at.copy(place, x)

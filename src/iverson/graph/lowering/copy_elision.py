@@ -31,7 +31,7 @@ FEW = 4
 
 @dataclass(frozen=True)
 class Part:
-    """A value that makes the entries of a result that a basic key reads, or is added to them."""
+    """A value that is written to, or added to, the entries of a result that a basic key reads."""
 
     value: Value
     key: tuple[Any, ...]
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """A result of parts. Where some overlap, or there are ``others`` of its shape, it is the sum of all."""
+    """A result made of parts: the sum of all if parts overlap, or if there are ``others`` of its shape."""
 
     result: Value
     parts: tuple[Part, ...]
@@ -106,7 +106,7 @@ def _accumulated(out: View, x: View) -> Step:
 def assemblies(
     equations: Sequence[Equation], kind: Callable[[Equation], str], wanted: set[Value]
 ) -> tuple[dict[int, Assembly], set[int]]:
-    """The results that are put together, by their equations' identities, and those of equations of parts."""
+    """Assemblies by the identities of their equations, and identities of equations that only embed a part."""
     makers = {v: e for e in equations for v in e.results if kind(e) == "expression"}
     readers: dict[Value, int] = dict.fromkeys(wanted, 1)
     for e in equations:

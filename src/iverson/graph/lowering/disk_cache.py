@@ -73,7 +73,7 @@ def read(key: str) -> Any:
 
 
 def write(key: str, facts: Any) -> None:
-    """Keep facts, which JSON can say."""
+    """Keep facts, which JSON can represent."""
     data = json.dumps(facts)
     _keep(key, json.loads(data))
     kernel_cache.write(key, data.encode())
@@ -88,12 +88,12 @@ def _keep(key: str, facts: Any) -> Any:
 
 
 def as_json(array: Any) -> list[Any]:
-    """A small array as what JSON can say."""
+    """A small array in types of JSON."""
     return [array.dtype.name, array.shape, array.tobytes().hex()]
 
 
 def from_json(held: Sequence[Any]) -> Any:
-    """The array that `as_json` said."""
+    """The array from the form of `as_json`."""
     dtype, shape, data = held
     return np.frombuffer(bytes.fromhex(data), dtypes.as_dtype(dtype)).reshape(shape).copy()
 

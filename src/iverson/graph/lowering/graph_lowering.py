@@ -74,7 +74,7 @@ class Native:
     reused: tuple[tuple[Value, int], ...] = ()
 
     def report(self, made: Sequence[Any]) -> None:
-        """Count the work of a run that made these outputs, as that of its equations."""
+        """Count the work of a run that made these outputs: the work of its equations."""
         outputs, equations = self.equations()
         values = dict(zip(outputs, made, strict=True))
         for e, times in equations:
@@ -230,7 +230,7 @@ def _carried_out(equation: Equation, environment: dict[Value, Any], binding: Bin
 
 
 def _as_said(value: Any, v: Value, binding: Binding) -> Any:
-    """A value on the pattern that the graph says, where eager code stores less: a symbol is one pattern."""
+    """A value on the pattern of its symbol in the graph, where an eager kernel returns another pattern."""
     symbol = symbol_of(v)
     if symbol is None or not isinstance(value, Sparse) or value.pattern is (pattern := symbol.at(binding)):
         return value
@@ -263,7 +263,7 @@ def _body_on(body: Graph, binding: Binding, args: Sequence[Any]) -> Graph:
 
 
 def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding: Binding) -> IndexingError:
-    """An error of machine code as the op that is at fault says it, when the graph is carried out op by op."""
+    """Error of the op at fault, in place of one of machine code: the graph is carried out op by op."""
     environment: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
     try:
         for e in graph.equations:
@@ -278,7 +278,7 @@ def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding
 def _at_capacity(
     equation: Equation, args: list[Any], symbol: PatternSymbol, binding: Binding
 ) -> Sequence[Any]:
-    """An op between values and what is stored, of which the values have as many entries as there may be."""
+    """Result of an op between values and stored entries, whose values are padded to the symbol's capacity."""
     pattern = symbol.at(binding)
     value = value_of(args[0])
     if equation.op.name == "from_values":
@@ -334,7 +334,7 @@ def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | Non
 
 
 def _kept(graph: Graph, donated: Mapping[int, int], facts: Any) -> tuple[Native | Library, ...] | None:
-    """The steps that facts tell of; None where there are none, or the code of one is kept no more."""
+    """The steps that facts describe; None if there are no facts, or the code of a step is not kept."""
     values = disk_cache.numbered(graph)
     constant_arrays = arrays_of(graph)
     steps: list[Native | Library] = []

@@ -108,7 +108,7 @@ def _reduced(g: _Guarding, e: Equation) -> Equation:
 
 
 def _gathered(g: _Guarding, e: Equation) -> Equation:
-    """By one index for each entry."""
+    """Gathers by one index for each entry."""
     x, *indices = e.operands
     g.require(g.axis(x) is None and all(len(n.shape) == 1 for n in indices))
     return e
@@ -121,7 +121,7 @@ def _scattered(g: _Guarding, e: Equation) -> Equation:
 
 
 def _product(g: _Guarding, e: Equation) -> Equation:
-    """By rows, which end where the pattern's own entries do."""
+    """Products by rows, which end where the pattern's own entries do."""
     g.require(g.axis(e.operands[3]) is None)
     return e
 
@@ -133,7 +133,7 @@ def _by_rows(g: _Guarding, e: Equation) -> Equation:
 
 
 def _read(g: _Guarding, e: Equation) -> Equation:
-    """At places among a pattern's own entries."""
+    """Reads at places among a pattern's own entries."""
     entries, places = e.operands
     g.require(g.axis(entries) in (None, 0) and len(places.shape) == 1)
     return e
@@ -145,7 +145,7 @@ def _samples(g: _Guarding, e: Equation) -> Equation:
 
 
 def _reshaped(g: _Guarding, e: Equation) -> Equation:
-    """With the same extents, in number, before the entries and after them."""
+    """Reshapes that keep the number of items before the axis of entries, and from it on."""
     (x,), (v,) = e.operands, e.results
     k, n = g.axis(x), g.axis(v)
     g.require(k is not None and n is not None)
@@ -154,7 +154,7 @@ def _reshaped(g: _Guarding, e: Equation) -> Equation:
 
 
 def _in_segments(fill: float, count: int) -> Rule:
-    """On slices, each in a segment: those beyond, with this number, do not count in theirs."""
+    """Rule of ops on slices in segments: slices beyond get ``fill``, which changes no segment's result."""
 
     def rule(g: _Guarding, e: Equation) -> Equation:
         *xs, ids = e.operands
@@ -177,7 +177,7 @@ def _matmul(g: _Guarding, e: Equation) -> Equation:
 
 
 def _part(g: _Guarding, e: Equation) -> Equation:
-    """Part of an array, or put into one, with all of its entries."""
+    """Parts of arrays, and arrays put into others, with all entries along the axis of entries."""
     (x,) = e.operands if e.op.name == "index_basic" else e.results
     k = g.axis(x)
     items = [item for item in e.params["key"] if item is not None]
@@ -186,7 +186,7 @@ def _part(g: _Guarding, e: Equation) -> Equation:
 
 
 def _block(g: _Guarding, e: Equation) -> Equation:
-    """A loop or branch, of whose graphs this was done."""
+    """Loops and branches, whose graphs are guarded already."""
     g.require(not any(any(named(body)) for _, body in subgraphs(e)))
     return e
 

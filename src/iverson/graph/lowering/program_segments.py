@@ -138,7 +138,7 @@ class Segment:
     def inside(
         self, body: Body, given: Sequence[View], into: Sequence[View], times: Times
     ) -> tuple[Step, ...]:
-        """The steps of a body, on inputs in these places, its outputs into those."""
+        """The steps of a body whose inputs are in ``given``, and which writes its outputs to ``into``."""
         graph = body.graph
         constants = arrays_of(graph)
         inner = Segment(graph.equations, body.kinds.of, graph.outputs, constants, self.memory, times)
@@ -235,7 +235,7 @@ class Segment:
         return place
 
     def is_made(self, v: Value, place: View) -> None:
-        """A value is in a place that was not chosen for it."""
+        """Note that a value is in a place of its maker's choice; a wanted one is copied to its own."""
         if v in self.wanted:
             self.steps.append(step_builders.copy(self.made(v), place))
         else:
@@ -277,7 +277,7 @@ class Segment:
             self.steps += expressions.steps(outputs, self.temp)
 
     def copy(self, out: View, v: Value) -> None:
-        """A value into a buffer of its own."""
+        """Copy a value into a view."""
         if type(self.constants.get(v)) is Zero:
             self.steps.append(filled(out))
             return
@@ -383,7 +383,7 @@ class Segment:
         self.steps += step_builders.turned(step_builders.product(out, lhs, rhs), self.memory.temp)
 
     def compact(self, v: Value) -> View:
-        """A copy of a value in order."""
+        """View of a copy of a value, in order."""
         out = self.memory.temp(v.dtype, v.shape)
         self.copy(out, v)
         return out
@@ -401,7 +401,7 @@ class Segment:
 
 
 def _live(equations: Sequence[Equation], outputs: set[Value]) -> list[Equation]:
-    """The equations that something wanted depends on."""
+    """The equations that the outputs depend on."""
     needs = set(outputs)
     live = []
     for e in reversed(equations):
@@ -412,7 +412,7 @@ def _live(equations: Sequence[Equation], outputs: set[Value]) -> list[Equation]:
 
 
 def _mended_in_place(live: Sequence[Equation], outputs: set[Value]) -> dict[Value, Value]:
-    """Products that only what mends them reads, with what they become."""
+    """Products that are read only by the equation that mends them, each with the result of that."""
     reads = Counter(x for e in live for x in dict.fromkeys(values_of(e.operands)))
     products = {v for e in live if e.op.name in PRODUCTS for v in e.results}
     mends = {e.operands[0]: e.results[0] for e in live if e.op is mended}
@@ -475,14 +475,14 @@ class _Group:
         self.known: set[Value] = set()
 
     def add(self, e: Equation) -> None:
-        """An equation, after what it reads."""
+        """Add an equation, after the values that it reads."""
         for x in values_of(e.operands):
             self.read(x)
         self.equations.append(e)
         self.known.update(e.results)
 
     def read(self, v: Value, *, copied: bool = False) -> None:
-        """A value that is read: of a view, which entries it has, unless the view is contiguous memory."""
+        """Add a value that is read, as an input; of a view, its equation, unless it is contiguous memory."""
         if v in self.known:
             return
         self.known.add(v)
@@ -501,7 +501,7 @@ class _Group:
             self.inputs[v] = segment.seen(strided)
 
     def steps(self, outputs: Mapping[Value, View], temp: Temp) -> list[Step]:
-        """Steps that store some of its values."""
+        """Steps that store some values of the group."""
         graph = Graph(tuple(self.inputs), tuple(self.equations), tuple(outputs))
         return group_steps(graph, list(self.inputs.values()), list(outputs.values()), temp)
 

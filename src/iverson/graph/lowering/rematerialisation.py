@@ -44,7 +44,7 @@ def recompute(
     wanted: Iterable[Value],
     root: Callable[[Value], Value],
 ) -> tuple[Rounds, list[Equation]]:
-    """Rounds of equations in which values are computed where that is less than to keep them, and what is.
+    """Rounds that compute values again where that costs less than to keep them, and the equations added.
 
     fixed : whether an equation has steps of its own: what it reads is kept.
     wanted : what is read after all rounds.
@@ -88,7 +88,7 @@ class _Index:
             self.put(k, group)
 
     def put(self, k: int, group: list[Equation]) -> None:
-        """Another round in the place of one."""
+        """Replace a round."""
         before, after = _reads(self.rounds[k]), _reads(group)
         for v in before - after:
             self._readers[v].discard(k)
@@ -142,7 +142,7 @@ class _Round:
         self.crossing = list(dict.fromkeys(v for mine in self.asked.values() for v in mine))
 
     def settle(self) -> list[Equation]:
-        """Write into later rounds the equations that make values again, and give them."""
+        """Write the equations that make values again into later rounds, and return them."""
         if not self.crossing:
             return []
         everything = set(self.crossing)
@@ -181,7 +181,7 @@ class _Round:
         return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in longer)
 
     def _chain(self, values: Sequence[Value], to_keep: set[Value]) -> list[Equation]:
-        """The equations that make values which are not kept, from what is or is none of `makers`."""
+        """The equations of `makers` that make values which are not kept, from kept values and from others."""
         targets: set[Value] = set()
         waiting = list(values)
         while waiting:
@@ -194,7 +194,7 @@ class _Round:
     def _copies(
         self, values: Sequence[Value], to_keep: set[Value]
     ) -> tuple[list[Equation], dict[Value, Value]]:
-        """These equations with results of their own, which are given too."""
+        """Copies of the equations that make values, and the new result of each value."""
         replacements: dict[Value, Value] = {}
         equations = []
         for e in self._chain(values, to_keep):

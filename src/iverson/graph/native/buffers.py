@@ -27,7 +27,7 @@ class Times:
     counter: Value | None = None
 
     def of(self, counts: Any) -> int:
-        """The number, from the counters' entries."""
+        """The number of runs, from the entries of the counters."""
         return self.each if self.counter is None else self.each * int(counts[self.counter])
 
 

@@ -100,7 +100,7 @@ def structure(equations: Sequence[Equation], inputs: Iterable[Value], outputs: I
 
 
 def placeholder(x: Any) -> Any:
-    """Of a value or an array."""
+    """Placeholder tensor for a value or an array."""
     return te.placeholder(x.shape, x.dtype)
 
 

@@ -130,7 +130,7 @@ class _Turned:
 
 
 def _orders(graph: Graph) -> Mapping[Value, tuple[int, ...]]:
-    """Of products that a reshape would copy, the order of their axes in which it need not."""
+    """For each product that a reshape would copy, the order of axes in which it need not."""
     products = {e.results[0] for e in graph.equations if e.op is TABLE["matmul"]}
     products = {v for v in products if len(v.shape) > 2}.difference(graph.outputs)
     views: dict[Value, Strided] = {}
@@ -148,7 +148,7 @@ def _orders(graph: Graph) -> Mapping[Value, tuple[int, ...]]:
 
 
 def _permutation(x: Strided) -> tuple[int, ...] | None:
-    """The axes of the root in the order of the view's, where it is no more than that."""
+    """The axes of the root in the order of a view; None if the view is not just a permutation."""
     root = x.root.shape
     if sorted(root) != sorted(x.shape) or x.offset:
         return None

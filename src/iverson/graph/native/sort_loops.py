@@ -183,7 +183,7 @@ def _least(x: Expr, bound: int) -> Expr:
 
 
 def _inside(at: Expr, count: int) -> Expr:
-    """An index of ``count`` entries, which it is where it counts."""
+    """An index limited to ``count`` entries; the limit changes only an index that is not used."""
     return Apply("maximum", (_least(at, count - 1), const(0, INT64)), INT64)
 
 
@@ -266,7 +266,7 @@ def _running(x: View, out: View, largest: bool) -> Step:
 
 
 def _looped(body: tuple[Stmt, ...], over: Sequence[Var], extents: Sequence[int]) -> Stmt:
-    """Loops around statements; where there is none, one that runs once."""
+    """Loops around statements; where there is no variable, a loop that runs once."""
     names = [v.name for v in over] or ["once"]
     for name, n in zip(reversed(names), reversed(extents or [1]), strict=True):
         body = (Loop(name, Const(0), Const(n), body),)

@@ -53,7 +53,7 @@ class _Rows:
         return Load(step_builders.as_buffer(name, self.views[name]), at)
 
     def step(self) -> Step:
-        """Over matrices, lines, rows of a line, and columns."""
+        """The loops over matrices, lines, rows of a line, and columns."""
         line, j = Var("i"), Var("j")
         row = Var("r") if self.height > 1 else const(0, INT64)
         at = _sum(_times(line, self.height), row) if self.height > 1 else line

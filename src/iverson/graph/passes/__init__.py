@@ -78,7 +78,7 @@ def simplified(graph: Graph) -> Graph:
 
 
 def simplified_body(body: Graph) -> Graph:
-    """A body after all passes, found once."""
+    """A body after all passes, which run on it once."""
 
     def make() -> Graph:
         result = simplified(body)

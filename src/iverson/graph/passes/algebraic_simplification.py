@@ -22,7 +22,7 @@ def _unselected(m: Match) -> After:
 
 
 def _real(m: Match) -> After:
-    """NumPy's products and powers of complex numbers make nan of an infinite part, also by 1."""
+    """The operand, unless it is complex: NumPy's products and powers by 1 make nan of an infinite part."""
     return m["x"] if m.is_like_result(m["x"]) and m["x"].dtype.kind != "c" else None
 
 
@@ -54,7 +54,7 @@ def _read_whole(m: Match) -> After:
 
 
 def _read_of_one(m: Match) -> After:
-    """A part of a stack or concat that is of one operand is read of that operand."""
+    """Read a part of a stack or concat from the one operand that it lies in."""
     (inner,), e = m.inner, m.equation
     places, (result,), key = inner.op.entry_map, inner.results, e.params["key"]
     assert isinstance(places, Joined)

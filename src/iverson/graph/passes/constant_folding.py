@@ -27,7 +27,7 @@ _SMALL = 4096
 
 
 def _computed(m: Match) -> After:
-    """The results as constants."""
+    """The results as constants, computed now."""
     e, constant_of = m.equation, m.writer.constants
     if not _folds(e, m.writer):
         return None
@@ -55,7 +55,7 @@ def _folds(e: Equation, writer: Writer) -> bool:
 
 
 def _with_array(m: Match) -> After:
-    """An array in place of the numbers 0 that are a factor or a term of floats."""
+    """The equation with arrays in place of numbers 0 that are a factor or a term of floats."""
     e = m.equation
     dtype = e.results[0].dtype
     numbers = [type(x) is not Value and isinstance(x, int | float | complex) and x == 0 for x in e.operands]

@@ -121,7 +121,8 @@ def _moved_back(equation: Equation, where: Entries) -> Entries:
 def demands(graph: Graph) -> Graph:
     """The graph with zeros for operands of which nothing is read.
 
-    What is computed of these is zero, and its operands may be unread: until there are no more.
+    A value computed from zeros may be zero too, and leave its operands unread: so this repeats until there
+    are no more zeros.
     """
     result = _with_zeros(graph)
     while len(result.constants) > len(graph.constants):

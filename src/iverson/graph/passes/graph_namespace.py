@@ -33,7 +33,7 @@ from iverson.layouts import Box, Bracket, Strided, Zero, to_strided
 
 
 class GraphNamespace(Namespace):
-    """Values of the trace that is written."""
+    """Operations on values of the trace of the pass."""
 
     ops = F
 
@@ -101,7 +101,7 @@ class GraphNamespace(Namespace):
         return condition
 
     def meets(self, a: Value, b: Value) -> Value:
-        """Rows and columns with any entry: to know which of these meet would cost one more product."""
+        """Mask of rows with any entry and columns with any: an exact mask would cost one more product."""
         rows, columns = (F.any(x, axis=(x.ndim + k,), keepdims=True) for x, k in ((a, -1), (b, -2)))
         return F.logical_and(rows, columns)
 
@@ -120,7 +120,7 @@ class GraphNamespace(Namespace):
         return F.along(pattern, axis)
 
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
-        """The product of what is selected; where it is not finite, made of the terms that are held."""
+        """The product of the selected factors; if it is not finite, the sum of the terms that are held."""
         return without_absent_terms(self, op, a, b, params)
 
     def apart(self, x: Bracket) -> Bracket:
@@ -132,7 +132,7 @@ class GraphNamespace(Namespace):
 
 
 def _of_trace(x: Any) -> Any:
-    """The value of the trace that a handle holds, by which handles are told apart."""
+    """The value of the trace in a handle; handles of the same value are the same."""
     value = value_of(x, x)
     return value.value if isinstance(value, Traced) else value
 

@@ -31,7 +31,7 @@ def _flat(w: Writer, x: Value) -> Value:
 
 
 def _ranks(w: Writer, mask: Value) -> Value:
-    """At each place in a row, the number of the entry that is there, if one is."""
+    """Number of the entry at each place of the flat mask, for places where the mask holds."""
 
     def make() -> Value:
         flags = w.write("astype", _flat(w, mask), dtype=_INT)
@@ -41,7 +41,7 @@ def _ranks(w: Writer, mask: Value) -> Value:
 
 
 def _places(w: Writer, mask: Value, count: int) -> Value:
-    """Of each entry, in a row; all other places are written beyond the last."""
+    """Place of each entry in the flat mask; other places are written beyond the last, then cut off."""
 
     def make() -> Value:
         at = w.write("where", _flat(w, mask), _ranks(w, mask), count)

@@ -45,7 +45,7 @@ def contraction(graph: Graph) -> Graph:
 
 
 def _inner(graph: Graph, writer: Writer) -> set[Value]:
-    """Results of products that are factors of a chain, which are looked at as part of it."""
+    """Results of products that are factors of another product: they are ordered as part of its chain."""
     results: set[Value] = set()
     for e in graph.equations:
         writer.made.update(dict.fromkeys(e.results, e))

@@ -39,7 +39,7 @@ def _placed_once(m: Match) -> After:
 
 
 def _placed(writer: Writer, parts: list[Equation], result: Value | None) -> Value:
-    """One term in place of those that stand at one place."""
+    """One term, the sum of those that stand at one place."""
     first = parts[0]
     if len(parts) == 1:
         return first.results[0]

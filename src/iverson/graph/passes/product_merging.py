@@ -73,7 +73,7 @@ def _total(writer: Writer, operands: Sequence[Any], where: Any) -> Any:
 
 
 def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Any) -> list[Any]:
-    """Terms with one product in place of those that share the factor on a side."""
+    """Terms, with one product in place of products that share the factor on a side (0 left, 1 right)."""
     groups: dict[Any, list[int]] = {}
     for n, x in enumerate(terms):
         product = writer.by(x, "matmul", alone=True)
@@ -127,7 +127,7 @@ def _of_many_vectors(m: Match) -> After:
 
 
 def _once(writer: Writer, x: Value, axis: int) -> Value | None:
-    """A factor with one of the lines along an axis that are all the same; None where they are not."""
+    """A factor with extent 1 along an axis along which all its lines are the same; None for others."""
     if x.shape[axis] < 2:
         return None
     broadcast = writer.by(x, "broadcast_to")

@@ -21,8 +21,8 @@ from iverson.layouts import Bracket
 def without_absent_terms(
     N: Namespace, op: Op, a: Value, b: Value, params: Params
 ) -> tuple[Value, bool | None]:
-    """Selected, then multiplied, with a branch for where that is not finite; and whether what is left out is
-    zero. Rows of a and columns of b that are left out as a whole are not looked at."""
+    """The product of the selected factors, with a branch for one that is not finite; and whether what is left
+    out is zero. Rows of a and columns of b that are left out as a whole are not looked at."""
     lhs, rhs = N.select(a), N.select(b)
     out = N.bind(op, (lhs, rhs), params)
     present = [_varying(N, x, axis) for x, axis in ((a, -1), (b, -2))]
@@ -33,7 +33,7 @@ def without_absent_terms(
 
 
 def _mended(out: Any, a: Any, b: Any, masks: Sequence[Any]) -> Any:
-    """A product, looked at where that is least work: the factor across from what is left out may be smaller.
+    """A product that is made again by terms if it, or a smaller factor without a mask, is not finite.
 
     masks : of a and of b, where they are held; None if that is everywhere. In the branch it is made again
         from what conditions compare.
@@ -54,7 +54,7 @@ def _mended(out: Any, a: Any, b: Any, masks: Sequence[Any]) -> Any:
 
 
 def _by_terms(a: Any, b: Any, there: Sequence[Any]) -> Any:
-    """The product, added up of the terms whose factors are both held."""
+    """The product as a sum of the terms whose factors are both held."""
     of_a, of_b = (
         None if x is None else F.expand_dims(x, axis=(axis,))
         for x, axis in zip(there, (len(a.shape), len(b.shape) - 2), strict=True)
@@ -78,7 +78,7 @@ def _is_finite(x: Any) -> tuple[list[Any], None]:
 
 
 def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> list[Equation]:
-    """The equations before some that make the conditions which they read."""
+    """Equations of ``before`` that compute the conditions which ``equations`` read."""
     reads = {x for e in equations for x in values_of(e.operands)}
     conditions = []
     for e in reversed(before):

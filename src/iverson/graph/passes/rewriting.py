@@ -29,11 +29,11 @@ from iverson.layouts import Zero, is_strided
 
 
 class Writer:
-    """The equations and constants of a graph in the making.
+    """Writer of the equations and constants of a new graph.
 
-    made : the equation of each value.
+    made : the equation that computes each value.
     reads : how often each value is read in the graph before.
-    renamed : what stands for the values that are not made any more.
+    renamed : replacements of the values that are not made any more.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -53,7 +53,7 @@ class Writer:
         return self._reads
 
     def keep(self, equation: Equation) -> None:
-        """An equation as it is."""
+        """Write an equation as it is."""
         self.equations.append(equation)
         self.made.update(dict.fromkeys(equation.results, equation))
 
@@ -71,7 +71,7 @@ class Writer:
     def write(
         self, name: str, *operands: Operand, where: Any = None, result: Value | None = None, **params: Any
     ) -> Value:
-        """A new equation; its result is a new value unless one is given."""
+        """Write a new equation; its result is a new value unless one is given."""
         op = op_named(name)
         if result is None:
             result = Value(op.infer(*map(known, operands), **params))
@@ -159,7 +159,7 @@ def rule(text: str, make: Make | None = None) -> Rule:
 
 
 def _said(after: ast.expr) -> Make:
-    """The result of a rule that its text says."""
+    """The function of a rule whose text alone says what stands after the arrow."""
     if isinstance(after, ast.Name):
         name = after.id
         return lambda m: m[name] if m.is_like_result(m[name]) else None
@@ -218,7 +218,7 @@ class Rewriting:
         self._by_op = {r.name: tuple([q for q in rules if q.name in (r.name, "op")]) for r in rules}
 
     def __call__(self, graph: Graph) -> Graph:
-        """The graph after these rules."""
+        """The graph after the rules of the table."""
         if self._where is not None and not self._where(graph):
             return graph
         if not self._of_any and self._by_op.keys().isdisjoint([e.op.name for e in graph.equations]):

@@ -54,7 +54,8 @@ from iverson.te.ops.operator import expression_of
 def entries(graph: Graph) -> Graph:
     """The graph in which each value is computed where it may be nonzero and is read.
 
-    Where a value is cut to its support, less is read of what it was computed from: until no less is computed.
+    A value that is cut to its support reads less of its operands: so this repeats while fewer entries are
+    computed.
     """
     result, cut = _cut(graph)
     less = _computed(result) < _computed(graph)
@@ -93,8 +94,8 @@ def is_made(graph: Graph) -> bool:
 
 
 def _reads_around_a_box(e: Equation) -> bool:
-    """True of factors, one of which is in a box, and of a box that is divided: the result is zero around it,
-    whatever else is read there."""
+    """True for a product with a factor in a box, and for a box that is divided: the result is zero around the
+    box, but the other operand is read there."""
     return len(values_of(e.operands)) > 1 and any(
         len(group) < len(e.operands) and any(_is_in_box(e.operands[k]) for k in group)
         for group in e.op.groups(len(e.operands))
@@ -136,7 +137,7 @@ _PLACING = ("embed", "index_basic")
 class _Parts(Trace):
     """A trace in which a part of a value is one value, however often it is taken or put in place.
 
-    So selections under one condition are seen to be so after they are cut.
+    So selections under one condition still have one condition after they are cut.
     """
 
     __slots__ = ("parts", "placed", "taken_from")
@@ -261,7 +262,7 @@ class _Walk:
         self.has_new_zeros = False
 
     def of(self, x: Any) -> Any:
-        """An operand as it is held here."""
+        """Form of an operand in this walk."""
         if type(x) is not Value:
             return x
         if x not in self.known:
@@ -283,7 +284,8 @@ class _Walk:
         return handle
 
     def _bracket(self, selection: Bracket) -> Any:
-        """A constant of which a selection is held: of a part of it, or with a condition once along axes."""
+        """A constant selection with handles: in a box if it is of a part; its condition has extent 1 along
+        axes on which it repeats."""
         values, condition = selection.values, selection.condition
         if type(values) is BoxLayout:
             inner = Bracket(self._constant(values.inner), self._constant(condition.inner), selection.negated)
@@ -298,7 +300,7 @@ class _Walk:
         return self.level.handle(self.level.operand(make_handle(value)))
 
     def made(self, x: Any) -> Any:
-        """An operand with all of its entries, its selection made."""
+        """Handle of an operand with all of its entries, its selection made."""
         operand = self.of(x)
         if type(operand) not in _PARTIAL:
             return operand
@@ -307,7 +309,7 @@ class _Walk:
         return self._made[x]
 
     def begun(self, x: Any) -> Any:
-        """An operand beside stored ones, a selection as one that is made where their entries are computed."""
+        """Operand beside stored ones: a selection as a `bracket`, made where their entries are computed."""
         operand = self.of(x)
         if type(operand) in _PARTIAL:
             operand = everything(GRAPHS, GRAPHS.as_selection(operand))
@@ -354,7 +356,7 @@ class _Walk:
         return met(need, v, self.supports.get(v, v.aval.support)) is NOTHING
 
     def carried(self, e: Equation, need: Entries) -> Any:
-        """The result, of operands as they are held; None where these must be made first."""
+        """Result of a rule on operands in their forms; None where these must be made first."""
         operands = [self.of(x) for x in e.operands]
         if e.op.name == "where_held" and self.of_stored:
             return self._where_held(e, operands[0])

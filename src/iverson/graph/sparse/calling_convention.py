@@ -27,7 +27,7 @@ from iverson.layouts.placement import rows
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An input of the core that is one of the graph, by number."""
+    """An input of the core that is the graph's input of this number."""
 
     number: int
 
@@ -58,7 +58,7 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the array."""
         p = self.pattern
         lines = prod(p.shape[:-1])
         if p.layout != "bsr" or p.blocksize is None:
@@ -85,7 +85,7 @@ class Gaps:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the array."""
         return (self.count,)
 
     @property
@@ -116,7 +116,7 @@ class Into:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the array."""
         return (self.at.count,)
 
     @property
@@ -150,7 +150,7 @@ class Pairs:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the array."""
         return (self.at.count * self.other.count,)
 
     @property
@@ -234,13 +234,13 @@ class Beyond:
     extent: int
 
     def count(self, binding: Binding) -> int:
-        """The extent without those."""
+        """The extent without the entries beyond the pattern's own."""
         return self.pattern.at(binding).stored_shape[0] * (self.extent // self.pattern.stored_shape[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """An output of the graph: the core's of a number, on a pattern."""
+    """An output of the graph: the core's output of this number, as entries on a pattern."""
 
     number: int
     pattern: Pattern
@@ -248,7 +248,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """An output of the graph: the core's of a number, put into a layout by `to_layout`."""
+    """An output of the graph: the core's output of this number, converted by `to_layout`."""
 
     number: int
     params: Params

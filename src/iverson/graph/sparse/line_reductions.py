@@ -80,15 +80,15 @@ class Lines(StoredLines):
         return self._number
 
     def summed(self, entries: Value) -> Value:
-        """The sum of each line's."""
+        """The sum of each line's entries."""
         return self.o.bind("scatter_add", entries, self.at, axes=(0,), shape=(self.count,))
 
     def combined(self, entries: Value, kind: str) -> Value:
-        """The product, the largest or the least of each line's."""
+        """The product, the largest or the least of each line's entries."""
         return self.o.bind(stored_segments, entries, self.at, count=self.count, kind=kind)
 
     def each(self, of_lines: Value) -> Value:
-        """For each entry, what its line has."""
+        """For each entry, the value of its line."""
         return self.o.bind("gather", of_lines, self.at, axes=(0,))
 
 
@@ -159,7 +159,7 @@ def summed_of_stored(o: Opening, e: Equation) -> bool:
 
 
 def _as_it_is(o: Opening, e: Equation) -> bool:
-    """Of no axis: the entries."""
+    """A reduction of no axis: its result has the operand's entries."""
     (x,), (v,) = e.operands, e.results
     if _axes(e) or not (is_stored(x) and is_stored(v)) or pattern_of(x).ndim != pattern_of(v).ndim:
         return False
@@ -190,7 +190,7 @@ def _opened(o: Opening, e: Equation, kinds: str = "f") -> tuple[Lines, Value] | 
 
 
 def _by_rule(o: Opening, e: Equation) -> bool:
-    """By the rule that eager code has too."""
+    """Write a reduction by the rule that eager code uses too."""
     kinds, rule, _ = LINE_RULES[e.op.name]
     if not _is_of_lines(e):
         return _as_it_is(o, e) if e.op.name in ("max", "min", "prod") else False
@@ -199,7 +199,7 @@ def _by_rule(o: Opening, e: Equation) -> bool:
 
 
 def _cross_entropy(o: Opening, e: Equation) -> bool:
-    """By the rule that eager code has too."""
+    """Write a reduction by the rule that eager code uses too."""
     (x, classes), axis = e.operands, e.params["axis"]
     if not _of_entries(x) or type(classes) is not Value or (operands := _opened(o, e)) is None:
         return False

@@ -150,11 +150,11 @@ class Opening:
         return self.bind("bracket", there, entries, negated=False)
 
     def inside(self, body: Graph) -> Opening:
-        """The same of a graph inside."""
+        """State for a graph inside this one."""
         return Opening(body, self.bounded, self.rules_of)
 
     def run(self) -> OnPatterns:
-        """All of it, on what a call gives."""
+        """Lower the whole graph; the result says how a call is made."""
         self.open_all()
         gives: list[Any] = []
         outputs: list[Operand] = []
@@ -183,7 +183,7 @@ class Opening:
         return Graph(tuple(self.takes.values()), tuple(self.equations), tuple(outputs), constants)
 
     def open_all(self) -> None:
-        """The equations, one after the other."""
+        """Lower the equations, one after the other."""
         g = self.graph
         self.numbers = {v: k for k, v in enumerate(g.inputs)}
         self.constants = {v: x for v, x in g.constants if symbol_of(v) is None}
@@ -210,11 +210,11 @@ class Opening:
                 replacements.update(there)
 
     def native(self, e: Equation) -> bool:
-        """An equation as native ones, where a rule makes it of these."""
+        """True if a rule wrote an equation as native ones."""
         return any(rule(self, e) for rule in self.rules_of(e))
 
     def bound(self, outputs: Sequence[Operand]) -> None:
-        """Leave out what is beyond the entries of patterns."""
+        """Guard the equations from entries beyond those of patterns."""
         valid = {
             n: self.takes.get(Valid(s, n)) or Value(Aval((n,), np.dtype(bool)))
             for n, s in self.bounded.items()
@@ -228,7 +228,7 @@ class Opening:
                 self.takes[Valid(self.bounded[n], n)] = mask
 
     def tell_beyond(self, outputs: Sequence[Operand], gives: list[Any]) -> None:
-        """Tell what inputs and outputs have beyond the entries of patterns."""
+        """Mark inputs and outputs that have an axis with more than the entries of a pattern."""
         bounded = self.bounded
         for take, v in list(self.takes.items()):
             if type(take) is Given and (k := entry_axis(v, bounded)) is not None:
@@ -244,7 +244,7 @@ class Opening:
     # --- values -----------------------------------------------------------------------------------
 
     def given(self, x: Operand) -> Operand:
-        """An operand as equations read it that take values packed."""
+        """An operand for equations that take packed values."""
         if type(x) is not Value or x in self.now:
             return self.now.get(x, x) if type(x) is Value else x
         if x in self.carried:
@@ -261,8 +261,8 @@ class Opening:
         return x
 
     def library(self, e: Equation) -> None:
-        """An equation as it is, on packed values. Raises PatternRead where graphs of it name patterns that no
-        input of theirs is on."""
+        """Write an equation as it is, on packed values. Raises PatternRead where graphs of it name patterns
+        that no input of theirs is on."""
         for _, body in subgraphs(e):
             if unknown(body):
                 raise PatternRead
@@ -284,8 +284,8 @@ class Opening:
         return self.spread(left_out, pattern_of(x), x.shape)
 
     def among_zeros(self, x: Value) -> Value:
-        """The entries of a sparse value, to be put, or added up, among its zeros: where these are like any
-        other, no selection."""
+        """The entries of a sparse value, to be put, or added up, among its zeros: without a selection, where
+        these zeros do not last."""
         entries = self.open(x)
         return self.bind("selected", entries) if self.selects and x not in self.lasting else entries
 
@@ -294,7 +294,7 @@ class Opening:
         return self.bind("scatter_add", entries, *self.places(p), axes=tuple(range(p.ndim)), shape=shape)
 
     def _of_steps(self, entries: Value, p: Pattern, shape: tuple[int, ...]) -> Value:
-        """An array with entries at a pattern, of each of some steps."""
+        """An array of the results of all steps, each with entries at a pattern."""
         by_step = self.bind("permute_dims", entries, axes=(1, 0))
         array = self.spread(by_step, p, (*shape[1:], shape[0]))
         return self.bind("permute_dims", array, axes=(p.ndim, *range(p.ndim)))
@@ -307,7 +307,7 @@ class Opening:
         return entries
 
     def entries_of(self, x: Value) -> Value:
-        """The entries of a sparse value, all of a dense one in a row."""
+        """The entries of a sparse value, or all entries of a dense one as a vector."""
         return self.open(x) if is_stored(x) else self.reshaped(self.given(x), (prod(x.shape),))
 
     def _opened(self, v: Value) -> Value:

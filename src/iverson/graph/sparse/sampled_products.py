@@ -28,31 +28,31 @@ OnPattern = tuple[Pattern, Value]
 
 
 class Matrices(entry_rules.StoredMatrices):
-    """Entries on patterns, and values of a graph."""
+    """Products of matrices, stored as entries on patterns, with values of a graph."""
 
     def __init__(self, o: Opening) -> None:
         self.o = o
 
     def times(self, s: OnPattern, x: Value) -> Value:
-        """By the op `stored_product`."""
+        """The product with a dense value, by the op `stored_product`."""
         (p, entries), o = s, self.o
         starts, columns, *order = o.rows(p)
         shape = p.shape[:-1]
         return o.bind(stored_product, entries, starts, columns, x, *order, shape=shape, blocks=_blocks(p))
 
     def times_at(self, s: OnPattern, x: Value, places: Sequence[Value]) -> Value:
-        """By the op `stored_row_samples`."""
+        """Entries of the product at places, by the op `stored_row_samples`."""
         (p, entries), o = s, self.o
         starts, columns, *order = o.rows(p)
         return o.bind(stored_row_samples, entries, starts, columns, x, *places, *order, blocks=_blocks(p))
 
     def turned(self, s: OnPattern) -> OnPattern:
-        """On the pattern's transpose."""
+        """The transposed matrix, on the transposed pattern."""
         p, entries = s
         return p.permuted(_turned(p.ndim)), self.o.turned(p, entries)
 
     def transposed(self, x: Value) -> Value:
-        """With its last two axes in the other order."""
+        """A dense value with its last two axes in the other order."""
         return self.o.bind("permute_dims", x, axes=_turned(len(x.shape)))
 
     def turned_places(self, places: Sequence[Value]) -> Sequence[Value]:

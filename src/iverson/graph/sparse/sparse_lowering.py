@@ -74,7 +74,7 @@ def _read_at(o: Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Oper
 
 
 def _same(o: Opening, e: Equation) -> bool:
-    """An op that gives its operand."""
+    """An op that returns its operand."""
     (x,), (v,) = e.operands, e.results
     if not (is_stored(x) and is_stored(v) and pattern_of(x).ndim == pattern_of(v).ndim):
         return False
