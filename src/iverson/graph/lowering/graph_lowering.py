@@ -59,10 +59,10 @@ NO_SYMBOLS: Binding = {}
 class Native:
     """A segment in machine code.
 
-    constants : what it holds, in order: constants of the graph, and arrays that lowering made.
-    equations : gives its outputs, and its equations, each with how often it is carried out.
-    again : gives those that are carried out once more, where that is less than to keep what they made.
-    reused : outputs that it makes in the memory of an input, each with the number of that.
+    constants : the arrays that it holds, in order: constants of the graph, and arrays that lowering made.
+    equations : returns its outputs, and its equations, each with the number of its runs.
+    again : returns equations that run once more, where that costs less than to keep their results.
+    reused : outputs that it makes in the memory of an input, each with the number of the input.
     """
 
     compiled: CompiledProgram
@@ -179,8 +179,12 @@ class Lowered:
 
 @dataclass(frozen=True, eq=False)
 class _Direct:
-    """A program that is all of a graph: which of the graph's inputs it takes, and of each output which of its
-    own it is, or the complement of the input whose memory it is in."""
+    """A program that is all of a graph.
+
+    inputs : numbers of the graph's inputs that it takes.
+    outputs : for each output of the graph, the number of an output of the program, or the complement of the
+        number of the program's input whose memory it is in.
+    """
 
     step: Native
     inputs: tuple[int, ...]
@@ -202,7 +206,7 @@ def _direct(graph: Graph, step: Native) -> _Direct | None:
 
 
 def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
-    """The arrays that a step takes; those that it writes over are in order."""
+    """The arrays that a step takes; arrays that it overwrites are contiguous and writable."""
     arrays = tuple(values if are_strided(values) else map(to_strided, values))
     if not step.reused:
         return arrays

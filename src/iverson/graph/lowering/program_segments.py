@@ -47,11 +47,11 @@ def arrays_of(graph: Graph) -> dict[Value, Any]:
 class Segment:
     """Equations that become steps of a program, or all of one.
 
-    memory : of the program. times : how often the steps run.
-    places : where values are; ``targets`` : where those are to be made that others wait for.
+    memory : buffers of the program. times : how often the steps run.
+    places : views of values. targets : views that given values have to be made in.
     inputs, outputs : of a whole program, the values that it reads and makes, in the order of its buffers.
-    reused : outputs that are made in the memory of an input, each with that, not among ``outputs``; they are
-        of ``donated``, the pairs that may be.
+    reused : outputs that are made in the memory of an input, each with that input, and not in ``outputs``;
+        ``donated`` has the pairs from which they are chosen.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Segment:
         return self.assemblies[id(e)].operands if id(e) in self.assemblies else values_of(e.operands)
 
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
-        """Equations by the round in which their operands are there first: a round's expressions, then its
+        """Equations by the first round in which all their operands are there: a round's expressions, then its
         products, recurrences, orders, loops and branches."""
         ways = {
             "product": self.product,
@@ -183,8 +183,8 @@ class Segment:
         return [part for _, group in sorted(groups.items()) for part in self._parts(group)]
 
     def _parts(self, group: list[Equation]) -> list[list[Equation]]:
-        """A group as several of at most so many equations: what compiling a nest takes grows faster than its
-        length. Equations that lead to each other are cut apart only where they alone are too many."""
+        """A group in parts of at most `AT_ONCE` equations: the time to compile a nest grows faster than its
+        length. Equations that depend on each other are cut apart only where they alone are too many."""
         if len(group) <= AT_ONCE:
             return [group]
         chains: dict[Value, list[Equation]] = {}
@@ -454,7 +454,7 @@ def _spread(v: View, batch: tuple[int, ...]) -> View:
 
 
 def _folded(v: View, batch: tuple[int, ...]) -> View | None:
-    """The rows of all matrices of a batch as those of one; None where they do not lie evenly."""
+    """All matrices of a batch as one, row after row; None where the rows do not lie at equal distances."""
     if v.shape[:-2] != batch:
         return None
     step = v.strides[-2]
@@ -465,8 +465,8 @@ def _folded(v: View, batch: tuple[int, ...]) -> View | None:
 
 
 class _Group:
-    """Expressions that are lowered together: the equations, those of views that are seen through among them,
-    and where the values that they only read are."""
+    """Expressions that are lowered together: their equations, those of views that they read, and the views of
+    the values that are only read."""
 
     def __init__(self, segment: Segment, results: set[Value]) -> None:
         self.segment, self.own = segment, results

@@ -120,8 +120,8 @@ def _reads(group: list[Equation]) -> set[Value]:
 class _Round:
     """Values of a round: those that later rounds read, and from what these can be made again.
 
-    makers : the equations of what may be made again, and of what that is made from.
-    asked : by later round, what that reads of them. reads : what it reads besides.
+    makers : the equations of cheap ops in the round, by result.
+    asked : for each later round, the results of ``makers`` that it reads. reads : the other values it reads.
     """
 
     def __init__(self, number: int, index: _Index, to_keep: set[Value], outputs: set[Value]) -> None:

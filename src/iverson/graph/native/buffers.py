@@ -32,10 +32,11 @@ class Times:
 
 
 class Memory:
-    """Buffers, the arrays that those with role const hold, and the equations that are carried out.
+    """Buffers, the arrays of those with role const, and the equations that are carried out.
 
-    again : those that are carried out once more, where they are read.
-    first : steps before all others. counters : what counts runs of steps, and where.
+    done : the equations, each with the number of its runs.
+    again : equations that are carried out once more, where their results are read.
+    first : steps before all others. counters : values that count runs of steps, and their views.
     """
 
     def __init__(self) -> None:

@@ -203,8 +203,8 @@ def _matches(
 class Rewriting:
     """A pass that is a table of rules, in the order in which they are tried.
 
-    drops : whether what nobody reads afterwards is dropped.
-    where : tells graphs that no rule changes; by default those without the ops of rules.
+    drops : whether equations that nobody reads afterwards are dropped.
+    where : returns False for graphs that no rule changes; by default, those without the ops of the rules.
     """
 
     def __init__(

@@ -178,10 +178,11 @@ class Pairs:
 class Move:
     """An op that puts each entry of stored operands to a place of its own in the result.
 
-    key : tells the op, its parameters and other operands.
+    key : identifies the op, its parameters and the operands that it does not move.
     values : ``values(which, patterns)`` gives the result, where the operand of that number holds the
         number of each of its entries, from 1, and the others nothing that changes it.
-    moved : the operands. jointly : whether the result is the sum of what it is of each; if not, the product.
+    moved : numbers of the operands. jointly : whether the result is the sum of the results for each operand;
+        if not, their product.
     """
 
     key: Any
@@ -225,8 +226,8 @@ def numbered(pattern: Pattern, dense: Sequence[int] = ()) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """An input or output of a number that has an axis of a pattern's entries, in the core with others behind
-    them; ``extent`` with those."""
+    """An input or output of this number that has an axis of a pattern's entries; in the core, padding follows
+    them. ``extent`` includes the padding."""
 
     number: int
     axis: int
@@ -234,7 +235,7 @@ class Beyond:
     extent: int
 
     def count(self, binding: Binding) -> int:
-        """The extent without the entries beyond the pattern's own."""
+        """The extent without the padding."""
         return self.pattern.at(binding).stored_shape[0] * (self.extent // self.pattern.stored_shape[0])
 
 
@@ -258,8 +259,8 @@ class Converted:
 class OnPatterns:
     """A graph without sparse values, and how a call of the one it was made of becomes a call of it.
 
-    takes : what each input of the core is. gives : what each output of the graph is, a number of one of the
-    core's, `Packed`, `Converted`, `Beyond`, or UNDEFINED.
+    takes : how a call computes each input of the core. gives : the form of each output of the graph: the
+    number of an output of the core, `Packed`, `Converted`, `Beyond`, or UNDEFINED.
     """
 
     core: Graph

@@ -70,7 +70,7 @@ def pattern_of(v: Value) -> Any:
 
 
 def read_on(graph: Graph) -> dict[Any, Pattern]:
-    """Values that are read on one pattern alone, each with that: they may have entries elsewhere."""
+    """Values that are read on one pattern alone, each with its pattern; they may have entries elsewhere."""
     patterns: dict[Any, Pattern] = {}
     excluded = set(graph.outputs)
     for e in reversed(graph.equations):
@@ -105,13 +105,14 @@ class _Ops:
 
 @dataclass(eq=False)
 class Opening:
-    """One graph: what is made of it so far.
+    """State of the lowering of one graph: the new graph so far.
 
-    entries : of values that are open, theirs. now : what stands for values of the graph that are dense.
-    whole : sparse values that are there packed. converted : dense ones that a layout is asked for.
+    entries : the entries of each open value. now : the dense value in place of a value of the graph.
+    whole : sparse values that exist packed. converted : dense values to convert, with the parameters.
     carried : patterns of values of which the graph does not say that they are stored.
-    bounded : the pattern that an extent is the bound of.
-    rules_of : what to try with an equation, in order: a rule says whether it made it of native ones.
+    takes : inputs of the new graph, by what a call computes for them.
+    bounded : the pattern whose capacity an extent is.
+    rules_of : rules to try for an equation, in order: each returns True if it wrote native equations.
     """
 
     graph: Graph
@@ -360,7 +361,7 @@ class Opening:
         return self.held[key]
 
     def on_all_axes(self, p: Pattern, shape: tuple[int, ...]) -> Pattern:
-        """A pattern of slices of arrays of this shape as one of their entries."""
+        """The pattern of the single entries in the slices that a pattern stores, of arrays of this shape."""
         flat = p.of_entries(shape[p.ndim :])
         if isinstance(flat, PatternSymbol) and flat.capacity and flat.count not in self.bounded:
             if flat.count in numbers(self.graph):
