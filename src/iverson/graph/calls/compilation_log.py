@@ -16,7 +16,7 @@ class Compilation:
     Attributes
     ----------
     name : of the function, and of its derivative.
-    reason : why no program that was there served.
+    reason : why no program compiled before could be used.
     equations : of the graph.
     seconds : of wall time. Kernels that are on disk already take less.
     """

@@ -69,7 +69,7 @@ _PATTERNS = 8
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _CompiledOp(JointOp):
-    """The op of a compiled graph. kept: which of its results backward reads."""
+    """The op of a compiled graph. kept : whether backward reads each of its results."""
 
     FAMILY: ClassVar[str] = "compiled"
     kept: tuple[bool, ...]
@@ -106,8 +106,8 @@ class Compiled:
         self._fits = False
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
-        """The outputs (UNDEFINED for those that are), from one handle an input; UNDEFINED for one that is,
-        where the graph asks whether it is (`lower_grad_of`)."""
+        """The outputs, UNDEFINED for those that are, from one handle an input. An input may be UNDEFINED if
+        the graph tests whether it is defined (`lower_grad_of`)."""
         values = list(map(value_of, handles, handles))
         if not are_strided(values):
             given = [x for x in handles if x is not UNDEFINED]
@@ -166,15 +166,15 @@ class Compiled:
         return self._program
 
     def _owned(self, values: Sequence[Any], handles: Sequence[Any]) -> Sequence[Any]:
-        """The values, with copies of those that are donated and not a handle's alone."""
+        """The values, with copies of donated ones whose memory other handles share."""
         assert self._program is not None
         if handles and self._program.reused:
             _own(values, handles, self._program.reused)
         return values
 
     def _fitting(self, binding: Binding) -> Compiled:
-        """The same for at least as many entries as patterns that follow from those of a call have, and not
-        for far more."""
+        """This graph compiled with room for the entries of the patterns that follow from those of a call, and
+        not for far more."""
         if self._fits:
             return self
         own = bounds(self.graph)
@@ -202,8 +202,8 @@ class Compiled:
         return on_binding(self.graph, binding_of(self.graph, values))
 
     def at(self, values: Sequence[Any]) -> Compiled:
-        """The same for patterns of these numbers of entries, where it is for any up to a capacity; else for
-        these patterns alone: what depends on where entries are is made for each pattern."""
+        """This graph compiled for patterns with these numbers of entries, if its patterns have a capacity;
+        else for these patterns alone: a graph that depends on the places of entries is made for each one."""
         binding = binding_of(self.graph, values)
         bounded = any(s.capacity for s in binding)
         key = tuple([p.stored_shape[0] for p in binding.values()]) if bounded else tuple(binding.values())
@@ -226,7 +226,7 @@ class Compiled:
 
 
 def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
-    """Put copies in place of those values to be written over whose memory is not a handle's alone."""
+    """Replace each value that is to be written over by a copy, unless one handle alone has its memory."""
     each = Counter(map(id, values))
     for k in reused:
         shared = each[id(values[k])] > 1
@@ -240,8 +240,8 @@ def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
 class _Differentiable:
     """A compiled graph with respect to some of its inputs: the op, and the variants of its derivatives.
 
-    What is differentiated computes what its outputs depend on, and no more: steps of a loop that no output
-    reads would be run for what is kept of them.
+    The graph that is differentiated computes what its outputs depend on, and no more: else steps of a loop
+    that no output reads would run for their residuals.
     """
 
     def __init__(self, compiled: Compiled, tracked: tuple[bool, ...]) -> None:
@@ -277,8 +277,8 @@ class _Differentiable:
         return outputs
 
     def _pull(self, demands: Sequence[Entries], node: Any, g: Sequence[Any]) -> list[Any]:
-        """Cotangents of the inputs: the rule of the op. What is asked for is selected; what goes to the op
-        before may be a selection."""
+        """Cotangents of the inputs: the rule of the op. Those that go to another op may be selections; others
+        are dense."""
         wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
         cotangents: list[Any] = [None] * len(self.graph.outputs)
         for k, x in zip(self.given, g, strict=True):
@@ -295,7 +295,7 @@ class _Differentiable:
         return [pushed[k] for k in self.given]
 
     def _derivative(self, mode: str, given: Sequence[Any], asked: Any, node: Any) -> list[Any]:
-        """Cotangents of wanted inputs, or tangents of all outputs, from those that are given (not None)."""
+        """Cotangents of wanted inputs, or tangents of all outputs, from the defined ones of ``given``."""
         recording = is_grad_enabled()
         boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
         own = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, given, node)
@@ -325,7 +325,7 @@ class _Differentiable:
         return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in found]
 
     def _patterns(self, values: Sequence[Any], given: Sequence[Any], node: Any) -> list[Any]:
-        """Of each cotangent or tangent that is stored on the pattern of its value, that; None of others."""
+        """Support of each cotangent or tangent, if it is stored on the pattern of its value; else None."""
         found: list[Any] = [None] * len(given)
         binding: Binding | None = None
         for k, (v, x) in enumerate(zip(values, given, strict=True)):
@@ -362,8 +362,8 @@ class _Differentiable:
 
 
 def _aval(x: Any, recording: bool, boxes: bool, on_pattern: Entries | None) -> Aval:
-    """What a variant counts on of a cotangent: its box or pattern, unless what is tracked there is zero only
-    now."""
+    """Aval of a cotangent as a variant relies on it: with its box or pattern, unless it is tracked and so may
+    not be zero there in another call."""
     if recording and is_tracked(x):
         return Aval(x.shape, x.dtype)
     support = on_pattern or (support_of(value_of(x)) if boxes else FULL)

@@ -30,11 +30,11 @@ FLAG = Aval((), np.dtype(bool))
 
 @dataclass(frozen=True, eq=False)
 class OnFlags:
-    """A graph in which all is defined, and how a call of the one it was made of becomes a call of it.
+    """A graph in which all is defined, the core, and the conversion of calls of the original graph to it.
 
     optional : inputs that may be undefined, by number. core : has a flag for each of them after its inputs.
-    gives : what each output of the graph is: UNDEFINED, or the number of one of the core's, and of a flag
-        that says whether it is defined (None: it is).
+    gives : each output of the graph: UNDEFINED, or two numbers of outputs of the core, its value and the
+        flag that says whether it is defined (None: it is).
     """
 
     core: Graph
@@ -69,7 +69,8 @@ def on_flags(graph: Graph) -> OnFlags | None:
 class _Flagging:
     """The equations in the making.
 
-    now : what stands for values. flags : of those that may be undefined, what says whether they are not.
+    now : operands in place of values. flags : for each value that may be undefined, the flag that is true
+        if it is defined.
     """
 
     graph: Graph
@@ -112,7 +113,7 @@ class _Flagging:
         return made
 
     def any_of(self, operands: Sequence[Operand]) -> Value | None:
-        """Whether one of some values is defined; None where that is known."""
+        """Flag that is true if one of some operands is defined; None if one of them always is."""
         given = [x for x in operands if x is not UNDEFINED]
         if any(x not in self.flags for x in given):
             return None
@@ -165,7 +166,7 @@ class _Flagging:
         self.flags.update((v, flag) for v in results)
 
 
-#: By name; other equations read what is defined.
+#: By the name of the op; other equations read defined values.
 RULES: dict[str, Callable[[_Flagging, Equation], None]] = {
     autograd_add.name: _Flagging.sum,
     defined.name: _Flagging.defined,

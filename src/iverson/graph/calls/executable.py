@@ -25,7 +25,7 @@ from iverson.layouts.pattern_symbols import Binding
 
 @dataclass(frozen=True, eq=False)
 class OnEntries:
-    """A program of the entries and index arrays of sparse values; as `Lowered`."""
+    """A program of the entries and index arrays of sparse values, with the methods of `Lowered`."""
 
     how: OnPatterns
     program: Lowered
@@ -37,12 +37,12 @@ class OnEntries:
 
     @property
     def steps(self) -> tuple[Native | Library, ...]:
-        """As of the program."""
+        """Steps of the program."""
         return self.program.steps
 
     @property
     def source(self) -> str:
-        """As of the program."""
+        """Source of the program."""
         return self.program.source
 
     @cached_property
@@ -54,24 +54,24 @@ class OnEntries:
 
 @dataclass(frozen=True, eq=False)
 class OnDefined:
-    """A program of values that may be undefined; as `Lowered`, with UNDEFINED among values and outputs."""
+    """A program of values that may be UNDEFINED, as may be its outputs, with the methods of `Lowered`."""
 
     how: OnFlags
     program: Lowered | OnEntries
     reused: tuple[int, ...] = ()
 
     def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
-        """As of `OnEntries`."""
+        """See `OnEntries.run`."""
         return self.how.packed(self.program.run(self.how.opened(values), binding))
 
     @property
     def steps(self) -> tuple[Native | Library, ...]:
-        """As of the program."""
+        """Steps of the program."""
         return self.program.steps
 
     @property
     def source(self) -> str:
-        """As of the program."""
+        """Source of the program."""
         return self.program.source
 
 
@@ -79,9 +79,9 @@ Executable = Lowered | OnEntries | OnDefined
 
 
 def executable(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Executable:
-    """What runs for a simplified graph.
+    """The executable of a simplified graph.
 
-    donated : as of `lower`.
+    donated : see `lower`.
     """
     flagged = on_flags(graph)
     return _on_entries(graph, donated) if flagged is None else OnDefined(flagged, _on_entries(flagged.core))
@@ -94,7 +94,7 @@ def _on_entries(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> L
     at = {t.number: k for k, t in enumerate(how.takes) if type(t) is Given}
     gives = [g if type(g) is int else -1 for g in how.gives]
     inner = {at[k]: gives[n] if n >= 0 else -1 for k, n in donated.items() if k in at}
-    # Of what is stored, selections begin here.
+    # Selections of stored values begin here.
     core = how.core if is_made(how.core) else (simplified if is_of_stored(graph) else entries)(how.core)
     return OnEntries(how, lower(dead_code(common(core)), inner))
 

@@ -25,10 +25,10 @@ from iverson.graph.ir.operations import GraphOp, is_pure
 from iverson.graph.ir.print import text_and_objects
 from iverson.layouts import Pattern, Strided, Zero, support_of
 
-#: The graph of a derivative, what it captures, and as what its outputs cross.
+#: The graph of a derivative, its captures, and the forms in which its outputs cross.
 Variant = tuple[Graph, tuple[Capture, ...], list[Crossing]]
 
-#: As many bodies as are kept; then the oldest goes.
+#: Number of bodies that are cached; then the oldest goes.
 _MANY = 256
 #: Constants of integers up to this many bytes are told apart by their entries.
 _SMALL = 4096
@@ -40,7 +40,7 @@ def lifted(graph: Graph, captured: Sequence[Any]) -> tuple[Graph, list[Any]]:
     """A graph whose last inputs are captured, with these and its floating constants as first inputs instead.
 
     Returns it and the handles for these inputs. Integers (places, counts) and zeros stay in the graph, where
-    derivatives count on what they are.
+    derivatives rely on their values.
     """
     own = len(graph.inputs) - len(captured)
     lifts = [(v, held) for v, held in graph.constants if _is_lifted(held)]
@@ -58,7 +58,7 @@ def _is_lifted(held: Any) -> bool:
 
 
 def interned(graph: Graph) -> Graph:
-    """The graph, or one that was made before and says the same."""
+    """The graph, or an earlier one of the same text and objects."""
     text, objects = text_and_objects(graph)
     told = tuple(map(_told, objects))
     if None in told:
@@ -72,7 +72,7 @@ def interned(graph: Graph) -> Graph:
 
 
 def _told(x: Any) -> Any:
-    """What tells an object in a graph from others; None where it is not known when two are the same."""
+    """Key of an object in a graph, the same for equal objects; None for objects that are not compared."""
     if isinstance(x, Pattern | Op):
         return id(x)  # alive as long as the graph
     held = value_of(x, x)
@@ -84,7 +84,7 @@ def _told(x: Any) -> Any:
 
 
 def compiled(body: Graph) -> Compiled:
-    """What runs a body: op by op, unless it is part of a graph that runs as a program (`let_be_native`)."""
+    """The compiled body; it runs op by op, or as a program in a graph that is one (`let_be_native`)."""
     return body.once("compiled", lambda: Compiled(body, "body", native=False))
 
 
@@ -100,12 +100,12 @@ def run(body: Graph, values: Sequence[Any]) -> Sequence[Any]:
 
 
 def flags(args: Sequence[Any]) -> tuple[bool, ...]:
-    """Which arguments are tracked."""
+    """For each argument, True if it is tracked."""
     return tuple([isinstance(x, Handle) and is_tracked(x) for x in args])
 
 
 def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
-    """Which outputs a derivative in the inputs at ``starts`` may reach."""
+    """For each output, True if it may depend on an input with a true entry in ``starts``, differentiably."""
     found = {v for v, has in zip(body.inputs, starts, strict=True) if has}
     for equation in body.equations:
         # An op of graphs alone is differentiated by what it evaluates.
@@ -121,10 +121,10 @@ def zero(like: Any) -> Any:
 
 
 def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
-    """What a loop's body computes of its first ``count`` inputs alone, which are the same in all steps.
+    """Split off equations of a loop's body that read only its first ``count`` inputs, which all steps share.
 
-    The first graph computes it, of these inputs; the second is the body with that for further inputs after
-    them. None where there is nothing of that kind.
+    The first graph has these equations and inputs; the second is the body with the results of the first as
+    further inputs after them. None where there are no such equations.
 
         body(%0, %1):                       (%0):                 body(%0, %2, %1):
           %2 = matrix_transpose(%0)           %2 = ...
@@ -155,9 +155,9 @@ def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
 class Derivatives:
     """A body with its residuals, and its derivatives in some inputs: graphs made on demand and kept.
 
-    requires : which inputs.
+    requires : for each input, whether derivatives are in it.
     keep : whether there are residuals; if not, derivatives compute them again.
-    forward : the body, whose outputs after its own are residuals.
+    forward : the body with its residuals as further outputs.
     """
 
     def __init__(self, body: Graph, requires: Sequence[bool], *, keep: bool = True) -> None:
@@ -174,7 +174,7 @@ class Derivatives:
         arriving: Sequence[Crossing],
         leaving: Sequence[int],
     ) -> Variant:
-        """As of `Recorded`; boxes leave as selections."""
+        """See `Recorded.pullback`; boxes leave as selections."""
         key = "pull", tuple(cotangents), tuple(wanted), recording, tuple(arriving), tuple(leaving)
         return self.once(  # type: ignore[no-any-return]
             key,
@@ -186,7 +186,7 @@ class Derivatives:
     def pushforward(
         self, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing] = (), leaving: bool = False
     ) -> Variant:
-        """As of `Recorded`; boxes leave as selections."""
+        """See `Recorded.pushforward`; boxes leave as selections."""
         key = "push", tuple(given), recording, tuple(arriving), leaving
         tangents = self.recorded.of_inputs(given)
         return self.once(  # type: ignore[no-any-return]
@@ -197,7 +197,7 @@ class Derivatives:
         )
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What is kept under ``key``, made at the first call."""
+        """Result of ``make()`` for ``key``, cached from the first call on."""
         found = self.variants.get(key)
         if found is None:
             found = self.variants.setdefault(key, make())  # rules of users run here: under no lock
@@ -205,12 +205,12 @@ class Derivatives:
 
 
 def aval(x: Any, recording: bool) -> Aval:
-    """What a derivative counts on of a cotangent: its box, unless what is tracked there is zero only now."""
+    """Aval of a cotangent as a derivative relies on it: with its box, unless tracked zeros may change."""
     support = FULL if recording and is_tracked(x) else support_of(value_of(x))
     return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)
 
 
 def defined(graph: Graph) -> tuple[list[int], Graph]:
-    """Which outputs are not undefined, and the graph that gives these alone."""
+    """Numbers of the outputs that are defined, and the graph with these alone."""
     at = [k for k, x in enumerate(graph.outputs) if x is not UNDEFINED]
     return at, replace(graph, outputs=tuple(graph.outputs[k] for k in at))

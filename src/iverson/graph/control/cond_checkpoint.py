@@ -54,7 +54,7 @@ class ControlOp(JointOp):
     narrow : ``narrow(equation, read)``: the equation without results that are not read.
     shorten : ``shorten(equation, demands)``: equations with the same results where they are demanded, that do
         less; None where there are none.
-    kept : of an op made for tracked operands, which results its derivative reads.
+    kept : of an op made for tracked operands, for each result, whether its derivative reads it.
     """
 
     FAMILY: ClassVar[str] = "control"
@@ -85,12 +85,12 @@ def _run(op: Op, values: tuple[Any, ...], params: Any) -> Any:
 
 
 def avals_of(body: Graph) -> tuple[Aval, ...]:
-    """What is known of the outputs of a body."""
+    """Avals of the outputs of a body: their shapes and dtypes."""
     return tuple([Aval(x.shape, x.dtype) for x in body.outputs])
 
 
 def given_avals(cotangents: Sequence[Any]) -> tuple[Aval | None, ...]:
-    """What is known of cotangents, or tangents: None for those that are undefined."""
+    """Avals of cotangents or tangents; None for those that are undefined."""
     recording = is_grad_enabled()
     return tuple([None if x is None or is_absent(x) else aval(x, recording) for x in cotangents])
 
@@ -110,7 +110,7 @@ def narrowed_inputs(body: Graph) -> list[int]:
 
 
 def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
-    """The outputs of a body, of which nothing but its inputs is kept for a derivative."""
+    """The outputs of a body; only its inputs are kept for a derivative, which runs the body again."""
     op = checkpoint_op
     draws, body = body.once("drawn", lambda: _drawn_before(body))
     args = [*args, *(draw() for draw in draws)]
@@ -121,7 +121,7 @@ def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
 
 
 def _drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
-    """As `drawn_before`; raises GraphError for draws of which nobody knows how many there are."""
+    """See `drawn_before`; raises GraphError for draws whose number is unknown."""
     draws, body = drawn_before(body)
     if any(map(draws_inside, body.equations)):
         raise GraphError(
@@ -256,7 +256,7 @@ class _Cond:
         self.count = len(on_true.outputs)
         self.sides = [Derivatives(body, tracked) for body in (on_true, on_false)]
         own = [side.forward.outputs[self.count :] for side in self.sides]
-        #: Where among the results the residuals of each side start.
+        #: Number of the result at which the residuals of each side start.
         self.starts = (self.count, self.count + len(own[0]))
         bodies = []
         for n, side in enumerate(self.sides):
@@ -295,13 +295,13 @@ class _Cond:
         return found
 
     def _of_side(self, n: int, of_side: tuple[Variant, list[Any]], node: Any) -> list[Any]:
-        """What leaves a side; None for what is not defined."""
+        """Cotangents from the pullback of side n; None for those that are undefined."""
         variant, given = of_side
         found = interpret(variant[0], self._operands(n, variant, given, node))
         return given_out(variant[2], [None if x is UNDEFINED else x for x in found])
 
     def _operands(self, n: int, variant: Any, given: list[Any], node: Any) -> list[Any]:
-        """What the derivative of a side reads."""
+        """Operands of the derivative of side n: cotangents or tangents, and what it captures."""
         results = node.results()
         own = [*results[: self.count], *self._residuals(n, results)]
         return [*given, *captured(variant[1], node.inputs()[1:], own)]
@@ -337,8 +337,10 @@ class _Cond:
     def _outputs(
         self, of_sides: list[tuple[Variant, list[Any]]], node: Any, leaving: Sequence[int]
     ) -> list[Any]:
-        """What leaves the side that was run; None for what is defined on neither. What is undefined on one of
-        them is left out there, among what leaves for other ops."""
+        """Outputs of the derivative of the side that was run; None for those undefined on both sides.
+
+        Where one is undefined on one side and goes to another op, it is a selection of no entries there.
+        """
         variants = [variant for variant, _ in of_sides]
         key = "alike", *(id(graph) for graph, *_ in variants), tuple(leaving)
         _, graphs, left = self.sides[0].once(key, lambda: (variants, *_alike(variants, leaving)))
@@ -355,7 +357,7 @@ class _Cond:
 
 
 def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[Graph], list[Crossing]]:
-    """Two graphs whose outputs cross as the same, and as what: where one selects, so does the other."""
+    """The graphs of two variants with outputs that cross in the same forms, and these forms."""
     each = [iter(graph.outputs) for graph, *_ in variants]
     outputs: list[list[Any]] = [[], []]
     constants: list[list[Any]] = [[], []]
@@ -380,7 +382,7 @@ def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[G
 
 
 def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Any]], at: Sequence[int]) -> list[Graph]:
-    """Two graphs as bodies with the inputs of both, which give the outputs at some places."""
+    """Two graphs as bodies that have the inputs of both, and the outputs at the positions ``at``."""
     others = [tuple(Value(Aval(x.shape, x.dtype)) for x in own) for own in operands]
     bodies = []
     for n, graph in enumerate(graphs):

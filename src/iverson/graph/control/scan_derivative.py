@@ -36,7 +36,7 @@ from iverson.graph.tracing.trace import Trace
 
 
 class Scan:
-    """A scan of which some operands are tracked: the op that keeps what derivatives read, and these.
+    """A scan with tracked operands: the op that keeps what derivatives read, and the derivatives.
 
     Results of `forward` are the carry, the results of steps, then of each step as far as the pullback reads
     them: the carry it was given, the carry it gave, and its residuals. In the body that is differentiated,
@@ -60,7 +60,7 @@ class Scan:
             k for k, x in enumerate(outputs) if k < own or k >= self.whole or (x in reads and first[x] == k)
         ]
         self.place = {k: n for n, k in enumerate(self.kept)}
-        #: Where a value that is an output of a step is kept.
+        #: For each value that is an output of a step and is kept, the number of its stacked result.
         self.stacked = {x: self.place[k] for x, k in first.items() if k in self.place}
         f = self.derivatives.forward
         self.forward = replace(f, outputs=tuple(outputs[k] for k in self.kept))
@@ -85,11 +85,11 @@ class Scan:
             found = again
 
     def carry_like(self, k: int) -> Value:
-        """The carry of a number."""
+        """Input k of the carry, in the body."""
         return self.body.inputs[self.consts + k]
 
     def again(self, node: Any, x: Value) -> Any:
-        """Stacked values that were not kept, of another run."""
+        """Stacked values of x, which were not kept: computed by another run."""
         f = self.derivatives.forward
         body = replace(f, outputs=(*f.outputs[: self.carry], x))
         return _op().evaluate(node.inputs(), **{**node.params, "body": body})[-1]
@@ -123,7 +123,7 @@ class Scan:
             return tuple(sorted({*always, *(consts + k for k in state)}))
 
         def read_after(state: State, _: int) -> State:
-            """The carries of which the cotangent after a step is read for that before it."""
+            """Carries whose cotangents after a step are read to compute those in ``state`` before it."""
             seeds = [k for k in range(len(self.derivatives.forward.outputs)) if k < carry or k in self.place]
             avals = [None] * len(self.derivatives.forward.outputs)
             for k in seeds:
@@ -206,7 +206,7 @@ Slot = tuple[str, int]
 
 
 def selects(x: Any) -> bool:
-    """Whether a handle may hold a selection."""
+    """True if a handle may hold a selection."""
     return crossing_of(x, boxes=False).selects
 
 
@@ -225,12 +225,12 @@ def _selects(state: State, k: int) -> bool:
 
 
 def _apart(slots: Iterable[tuple[str, int, bool]]) -> list[Slot]:
-    """The slots of values, of which some are selections."""
+    """The slots of values: two for a selection, one for any other value."""
     return [slot for kind, k, held in slots for slot in ((kind, k), (f"{kind} held", k))[: 1 + held]]
 
 
 class Variant:
-    """A step of a derivative, as a graph, with what its first inputs and its outputs are."""
+    """A step of a derivative: its graph, with the slots of its first inputs and of its outputs."""
 
     __slots__ = ("captures", "graph", "outputs", "seeds")
 
@@ -278,7 +278,7 @@ class Linear:
     def given(
         self, carries: dict[int, Any], stacked: dict[int, Any], fixed: dict[int, Any] | None = None
     ) -> None:
-        """What the loop starts from, and what is the same in all steps."""
+        """Set the carries and stacked values that the loop starts with, and values fixed in all steps."""
         self.carries, stacked, self.fixed = (
             {k: spread(x) for k, x in given.items()} for given in (carries, stacked, fixed or {})
         )
@@ -366,7 +366,7 @@ class Linear:
                 self.pieces.setdefault(k, []).append((lo, hi, x))
 
     def _seed(self, slot: Slot, part: Any) -> Any:
-        """What an input of a step holds, of a value or of its part in some steps."""
+        """Handle for an input of one or several steps; ``part`` takes their part of a stacked value."""
         kind, k = slot
         if kind.startswith("fixed"):
             x = self.fixed[k]
@@ -379,7 +379,7 @@ class Linear:
         return bind(values_held, (x,)) if selects(x) else x
 
     def _captured(self, capture: Capture) -> tuple[bool, Any]:
-        """Whether what a step reads is stacked, and it."""
+        """For a value that a step captures: True if it is stacked over the steps, and its handle."""
         scan, (kind, k) = self.scan, capture
         if kind == "outside":
             return False, k
@@ -424,7 +424,7 @@ def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
 
 
 def _missing(slot: Slot, out: dict[Slot, Any], scan: Scan) -> Any:
-    """A carry that a step does not give: zero, held nowhere. What does not select is held everywhere."""
+    """A carry that a step does not compute: a zero; or its condition, which is true where values are held."""
     kind, k = slot
     like = scan.carry_like(k)
     if kind == "carry":
@@ -433,7 +433,7 @@ def _missing(slot: Slot, out: dict[Slot, Any], scan: Scan) -> Any:
 
 
 def _together(out: dict[Slot, Any]) -> dict[Slot, Any]:
-    """Values by their slots, of what they are apart."""
+    """Values by their slots; a selection is put together from its values and its condition."""
     found = {}
     for (kind, k), x in out.items():
         if not kind.endswith("held"):

@@ -55,8 +55,8 @@ def scanned(
 def scanned_in_blocks(
     args: Sequence[Any], *, body: Graph, consts: int, carry: int, length: int, reverse: bool, every: int
 ) -> Sequence[Any]:
-    """As `scanned`, but of the carries every so manieth is kept for a derivative: the steps from there to the
-    next are run again."""
+    """Run a scan as `scanned` does, but keep only the carry of each ``every`` steps for a derivative, which
+    runs the steps between two of them again."""
     body, consts, args = _prepared(body, consts, length, args)
     call: dict[str, Any] = {"consts": consts, "carry": carry, "reverse": reverse}
     count, rest = divmod(length, every)
@@ -107,7 +107,7 @@ def _of_blocks(x: Any) -> Any:
 
 
 def _prepared(body: Graph, consts: int, length: int, args: Sequence[Any]) -> tuple[Graph, int, list[Any]]:
-    """The call with what is the same in all steps computed, and what they draw drawn, before the loop."""
+    """The call, with random draws and equations that all steps share evaluated before the loop."""
     draws, body = body.once("drawn in steps", lambda: drawn_before(body))
     args = [*args, *(d.several(length)() for d in draws)]
     first, inside = body.once(("hoisted", consts), lambda: hoisted(body, consts) or (None, body))
@@ -141,7 +141,7 @@ def _slice(x: Any, t: int) -> Any:
 
 
 class _Stack:
-    """The results of one kind of all steps: in one array as long as they are strided."""
+    """One result of all steps, stacked: in one array as long as it is strided."""
 
     def __init__(self, like: Any, length: int) -> None:
         self.like, self.length = like, length
@@ -177,7 +177,7 @@ def _abstract(*_: Any, body: Graph, consts: int, carry: int, length: int, revers
 
 
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
-    """A carry stays if it is read at the end, or by what stays."""
+    """Keep a carry if it is read at the end, or by an output that is kept."""
     params = dict(equation.params)
     body, consts, carry = params["body"], params["consts"], params["carry"]
     stays = {k for k, v in enumerate(equation.results) if v in read}

@@ -15,7 +15,7 @@ from iverson.core.table import F
 from iverson.graph.control.bodies import aval
 from iverson.kernels.index_keys import canonical_slice
 
-#: How many steps of a loop may be of a kind of their own, besides those that begin where a part does.
+#: Number of steps of a loop that may each be a run alone, besides those that begin where a part does.
 _ALONE = 4
 
 State = frozenset[int]
@@ -31,10 +31,10 @@ class Run:
 
 
 def follow(length: int, marks: Iterable[int], state: State, step: Callable[[State, int], State]) -> list[Run]:
-    """The states of all steps, from the first one's: ``step(state, k)`` is that after step k.
+    """The states of all steps, from the first one's: ``step(state, k)`` is the state after step k.
 
-    Between two marks (0 and ``length`` are some) what a step does depends on its state alone. Where states
-    do not settle after a few steps, a larger one that does is taken.
+    Between two marks (0 and ``length`` are some) what a step does depends on its state alone. Where
+    states still change after a few steps, a larger one that does not is taken.
     """
     runs: list[Run] = []
     alone = _ALONE
@@ -64,7 +64,7 @@ def state_at(runs: Sequence[Run], k: int) -> State:
 class Part:
     """A stacked value that is known to be zero but in positions ``lo <= k < hi`` along its first axis.
 
-    aval : what is known of one slice.
+    aval : the aval of one slice.
     """
 
     __slots__ = ("aval", "handle", "hi", "lo")

@@ -3,8 +3,8 @@
     %c = while[condition=graph(consts, carry) { ... return (flag) },
                body=graph(consts, carry) { ... return (carry) }, consts=](consts, init)
 
-In forward mode its tangents are carried along. It has no pullback: how many steps there are to keep residuals
-of is not known before it runs.
+In forward mode its tangents are carried along. It has no pullback: the number of steps, and so of residuals,
+is not known before it runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _loop(*values: Any, condition: Graph, body: Graph, consts: int) -> tuple[Any
 
 
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
-    """A carry stays if it is read at the end, by the condition, or by what stays."""
+    """Keep a carry if it is read at the end, by the condition, or by an output that is kept."""
     condition, body, consts = (equation.params[n] for n in ("condition", "body", "consts"))
     asked = set(narrowed_inputs(condition))
     stays = {k for k, v in enumerate(equation.results) if v in read}
@@ -96,7 +96,7 @@ class _While:
         self.op = replace(while_op, joint=self.pull, joint_jvp=self.push, kept=(False,) * len(body.outputs))
 
     def _settled(self, starts: Sequence[bool]) -> list[bool]:
-        """The inputs that something flows into from these, after any number of steps."""
+        """For each input, True if it depends on one in ``starts`` after any number of steps."""
         found = list(starts)
         while True:
             out = reached(self.body, found)
@@ -134,8 +134,8 @@ class _While:
         return found
 
     def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph, list[Any]]:
-        """The loop's graphs, of (consts, their tangents, what rules read from outside, carry, its tangents),
-        and what they read."""
+        """The loop's condition and body with inputs (consts, their tangents, tensors from outside that rules
+        read, carry, its tangents), and these tensors."""
         graph, captures, _ = self.derivatives.pushforward(has, recorded)
         f, consts = self.derivatives.forward, self.consts
         moving = [k for k, given in enumerate(has) if given]

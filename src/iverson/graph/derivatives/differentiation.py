@@ -47,12 +47,12 @@ from iverson.layouts import Zero
 #: Where a value that a derivative reads comes from: an input or an output of the function, by number, or
 #: "outside", a tensor that a rule of a user reads from around it.
 Capture = tuple[str, Any]
-#: A derivative as it is written down: its equations, its first inputs, its outputs, and as what these cross.
+#: A derivative as it is written down: its equations, first inputs and outputs, and the forms of these.
 _Written = tuple[list[Equation], list[Value], list[Operand], list[Crossing]]
 
 
 def captured(captures: Sequence[Capture], inputs: Sequence[Any], outputs: Any) -> list[Any]:
-    """What a derivative reads, of these inputs and outputs of the function."""
+    """Values that a derivative reads, from these inputs and outputs of the function."""
     of = {"input": inputs, "output": outputs}
     return [of[kind][k] if kind in of else k for kind, k in captures]
 
@@ -83,14 +83,14 @@ class Gradient:
 class Recorded:
     """A graph that was run on variables of a trace, from whose nodes its derivatives are written down.
 
-    requires_grad : which inputs are variables.
+    requires_grad : for each input, whether it is a variable.
     keep : whether derivatives read outputs and residuals. If not, they compute these again from the inputs.
     """
 
     def __init__(self, graph: Graph, requires_grad: Sequence[bool], *, keep: bool = True) -> None:
         self.level = Trace("differentiate")
         self.level.cells = OutsideCells(self.level)
-        #: The rules in force where the function was called, of which it has kept what they read.
+        #: The rules in force where the function was called: values that they read were kept.
         self.rules = pinned_rules()
         with self.level, recording(True):
             handles = [self.level.input(v.aval) for v in graph.inputs]
@@ -104,8 +104,8 @@ class Recorded:
         self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
         self._keep = keep
         self._reads: list[Value] | None = None if keep else []
-        #: Of values that are read and may be selections, the equations that take them apart and make them
-        #: again: what is kept is dense.
+        #: For values that are read and may be selections, the equations that take them apart, and the
+        #: one that restores them: residuals are dense.
         self._apart: dict[Value, tuple[list[Equation], Equation]] = {}
 
     # -- one pattern ---------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Recorded:
         return self._reads
 
     def _as_kept(self, read: Sequence[Value]) -> list[Value]:
-        """Values that are read, with what selections among them cross as."""
+        """Values that are read; a selection among them is replaced by its values and its condition."""
         selecting = Found(self.primal.equations, self.primal.constants).selections
         selecting.difference_update(values_of(self.primal.outputs))
         found: list[Value] = []
@@ -146,7 +146,7 @@ class Recorded:
         return found
 
     def _kept(self, read: Iterable[Value]) -> list[Value]:
-        """What to keep for values that are read: of a sparse one, what it is made of, where that is free."""
+        """Values to keep for those that are read: for a sparse one that is free to make, its entries."""
         makers = {e.results[0]: e for e in self.primal.equations if _is_free(e)}
         found: dict[Value, None] = {}
         for v in read:
@@ -156,17 +156,17 @@ class Recorded:
         return list(found)
 
     def _held(self) -> list[Value]:
-        """What nodes hold: of values without shapes, it is not known which of them rules will read."""
+        """All values that nodes hold: without shapes, it is not known which of them rules will read."""
         held = [x for node in self.order() if node.op for x in (*node.args, *_out(node))]
         return list(dict.fromkeys(x.value for x in held if isinstance(x, Traced)))
 
     def residuals(self) -> list[Value]:
-        """Those that are neither inputs nor outputs, as they are defined."""
+        """The values of `reads` that are neither inputs nor outputs, in the order of their definitions."""
         read = set(self.reads()) - set(values_of(self.primal.outputs))
         return [v for e in self._forward() for v in e.results if v in read]
 
     def _forward(self) -> Iterator[Equation]:
-        """The equations of the function, and those that take what is kept apart."""
+        """The equations of the function, and those that take selections among residuals apart."""
         for e in self.primal.equations:
             yield e
             for v in e.results:
@@ -187,14 +187,14 @@ class Recorded:
         leaving: Container[int] = (),
         boxes: bool = True,
     ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
-        """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, its other inputs,
-        and as what its outputs cross.
+        """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, its captures, and
+        the forms in which its outputs cross.
 
-        cotangents : what is known of each, None for one that is undefined.
-        recording : whether it may be differentiated: then only zeros of constants are counted on.
-        arriving : as what cotangents cross; of a selection, where it is held is the input after its values.
-        leaving : the inputs whose cotangents may be selections and boxes; those of others are made.
-        boxes : whether of a box only what is in it leaves; else it is a selection.
+        cotangents : the aval of each, None for one that is undefined.
+        recording : whether it may be differentiated: then it relies on zeros of constants only.
+        arriving : forms in which cotangents cross; the condition of a selection comes after its values.
+        leaving : inputs whose cotangents may be selections and boxes; those of others are dense.
+        boxes : whether only the entries inside a box leave; if not, a box leaves as a selection.
         """
         equations, seeds, found, left = self._pulled(
             cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=boxes
@@ -202,7 +202,7 @@ class Recorded:
         return *self.closed(equations, seeds, found), left
 
     def of_inputs(self, given: Sequence[bool]) -> list[Aval | None]:
-        """What is known of tangents of those inputs that have one."""
+        """Avals of the tangents of inputs; None for an input that has none."""
         return [Aval(x.shape, x.dtype) if has else None for x, has in zip(self.variables, given, strict=True)]
 
     def pushforward(
@@ -214,7 +214,7 @@ class Recorded:
         leaving: bool = False,
         boxes: bool = True,
     ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
-        """The graph from tangents of inputs to those of `forward`'s outputs; else as `pullback`."""
+        """The graph from tangents of inputs to those of `forward`'s outputs; parameters as of `pullback`."""
         equations, seeds, found, left = self._pushed(tangents, recording, arriving, leaving, boxes)
         return *self.closed(equations, seeds, found), left
 
@@ -263,7 +263,7 @@ class Recorded:
     def _seeds(
         self, avals: Sequence[Aval | None], arriving: Sequence[Crossing]
     ) -> tuple[list[Value], dict[int, Any]]:
-        """Inputs for what is defined of cotangents or tangents, and these as handles, by position."""
+        """Inputs for the defined cotangents or tangents, and handles of these by position."""
         seeds: list[Value] = []
         found: dict[int, Any] = {}
         for k, a in enumerate(avals):
@@ -282,10 +282,10 @@ class Recorded:
         seeds: Iterable[Value],
         boxes: bool,
     ) -> tuple[list[Operand], list[Crossing]]:
-        """Outputs for cotangents or tangents (None: undefined), and as what they cross: as they are, of those
-        at some positions.
+        """Outputs for cotangents or tangents (None: undefined), and the forms in which they cross. Those at
+        the positions ``at`` may be selections and boxes; others are dense.
 
-        seeds : what is a box is not tracked, in the calls that this derivative is for.
+        seeds : inputs; a box among them is not tracked, in the calls that this derivative is for.
         """
         known: Found | None = None
         outputs: list[Operand] = []
@@ -305,7 +305,7 @@ class Recorded:
         return outputs, crossings
 
     def slots(self) -> list[Slot | None]:
-        """Of each output of `forward`, the node that made it; None where nothing flows back from it."""
+        """For each output of `forward`, the node and result that made it; None if it is not tracked."""
         found: list[Slot | None] = [slot_of(x) if is_tracked(x) else None for x in self.outputs]
         if self._reads:
             made = self._made()
@@ -318,7 +318,7 @@ class Recorded:
         return reachable([slot_of(x)[0] for x in self.outputs if is_tracked(x)], floor)
 
     def _made(self) -> dict[Value, Slot]:
-        """The node and result that made each value which a node holds."""
+        """For each value that a node holds, the node and result that made it."""
         found: dict[Value, Slot] = {}
         for node in self.order():
             for held, parent, index in zip(node.args, node.parents, node.indices, strict=True):
@@ -339,7 +339,7 @@ class Recorded:
         return found
 
     def _on_roots(self, equations: Sequence[Equation], captured: Sequence[Value]) -> set[Value]:
-        """Inputs that say which patterns symbols in equations are, where what is captured does not."""
+        """Inputs that bind the pattern symbols in equations which captured values do not bind."""
         wanted = unknown(Graph((), tuple(equations), ()), captured)
         return {v for v in reversed(self.primal.inputs) if symbol_of(v) in wanted}
 
@@ -348,7 +348,7 @@ class Recorded:
     ) -> tuple[Graph, tuple[Capture, ...]]:
         """The graph of equations that read values of the function, with these as its inputs after the seeds.
 
-        What is neither an input nor among `reads` is computed again: callers keep no other outputs.
+        Values that are neither inputs nor in `reads` are computed again: callers keep no other outputs.
         """
         p = self.primal
         equations = dead_code(Graph((), tuple(equations), tuple(outputs), ())).equations
@@ -377,7 +377,7 @@ class Recorded:
 
 
 def _is_free(e: Equation) -> bool:
-    """Whether an equation gives a sparse value on what others hold."""
+    """True if an equation makes a sparse value of arrays that other values hold, without a copy."""
     return e.op.name in ("from_values", "permute_dims") and isinstance(e.results[0].aval.support, Stored)
 
 
@@ -386,7 +386,7 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> 
 
     Parameters
     ----------
-    requires_grad : which inputs to differentiate in; default: all that have a floating dtype.
+    requires_grad : for each input, whether to differentiate in it; default: if it has a floating dtype.
 
     Raises ArgumentError unless there is one for each input.
     """
@@ -471,7 +471,7 @@ def region(
 
 
 def _written(level: Trace, node: Node, demands: Any, totals: Sequence[Operand]) -> list[tuple[int, Operand]]:
-    """What the rules of a node give, written down; by argument."""
+    """Cotangents from the rules of a node, written down; by argument."""
     handles = [
         make_handle(Zero(node.result(k).shape, node.result(k).dtype)) if x is UNDEFINED else level.handle(x)
         for k, x in enumerate(totals)
@@ -483,7 +483,7 @@ def _written(level: Trace, node: Node, demands: Any, totals: Sequence[Operand]) 
 def _postponed(
     level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
 ) -> list[tuple[int, Operand]]:
-    """The rules of a node whose shapes are not known, which wait for them."""
+    """Cotangents from a `pullback` equation: the rules of a node, which wait for its unknown shapes."""
     op = node.op
     assert op is not None
     wanted = tuple([k for step in plan.pullback(op, demands).steps for k in step.positions])
@@ -511,7 +511,7 @@ def _results(node: Node) -> tuple[Any, ...]:
 
 
 def _total(level: Trace, terms: Sequence[Operand]) -> Operand:
-    """The sum of what has arrived, by `autograd_add`."""
+    """The sum of the cotangents of one value, by `autograd_add`."""
     total: Operand = terms[0] if terms else UNDEFINED
     for term in terms[1:]:
         result = Value(autograd_add.abstract(total.aval, term.aval))
@@ -521,5 +521,5 @@ def _total(level: Trace, terms: Sequence[Operand]) -> Operand:
 
 
 def _selected(level: Trace, x: Operand) -> Operand:
-    """A cotangent as it leaves: a selection in it is made."""
+    """A cotangent in dense form: a selection becomes an array with zeros."""
     return x if x is UNDEFINED else level.operand(selected(level.handle(x)))

@@ -31,9 +31,9 @@ def lower_grad_of(df: Graph, known: Sequence[bool | None], needs: Sequence[bool]
 
     Parameters
     ----------
-    known : of each of the first inputs (the others are defined) whether it is defined; None where the call
-        says. Those that are not are inputs no more.
-    needs : of each output whether it is demanded; default: all.
+    known : for each of the first inputs, whether it is defined; None where only the call says. The others
+        are defined. Undefined inputs are removed.
+    needs : for each output, whether it is demanded; default: all.
 
     Raises ArgumentError as `specialize` does.
     """
@@ -53,7 +53,8 @@ def lower_grad_of(df: Graph, known: Sequence[bool | None], needs: Sequence[bool]
 class _Lowering:
     """The equations in the making.
 
-    guards : of each value that may be undefined, inputs of which one is defined where it is (an input: none).
+    guards : for each value that may be undefined, the inputs of which one is defined if it is (none for an
+        input).
     """
 
     def __init__(self, unknown: Sequence[Value]) -> None:
@@ -78,7 +79,7 @@ class _Lowering:
             self.equations.append(e)
 
     def sum(self, e: Equation) -> None:
-        """Defined where a term is; a plain sum where both are."""
+        """Write a sum: it is defined if a term is, and a plain sum if both always are."""
         asked = [x for x in e.operands if x in self.guards]
         if not asked and all(map(has_shape, e.operands)):  # else a rule may give nothing yet
             e = replace(e, op=TABLE["add_n"])
@@ -102,7 +103,7 @@ class _Lowering:
         self.guards.update(dict.fromkeys(e.results, guard))
 
     def filled(self, x: Operand, like: Value) -> Operand:
-        """A cotangent that may be undefined, beside one that is not."""
+        """A cotangent of a region in which another one is always defined: zero if it is undefined."""
         if not has_shape(like) or (x is not UNDEFINED and x not in self.guards):
             return x
         made = Value(Aval(like.shape, like.dtype))
@@ -111,11 +112,11 @@ class _Lowering:
         return made
 
     def guard(self, x: Value) -> frozenset[Value]:
-        """Values of the call, of which one is defined where x is."""
+        """Inputs of the call, one of which is defined if and only if x is."""
         return self.guards[x] or frozenset((x,))
 
     def flag(self, guard: frozenset[Value], e: Equation) -> Value:
-        """Whether one of some values is defined."""
+        """Flag that is true if one of some inputs is defined."""
         if guard not in self._flags:
             made = self._flags[guard] = Value(Aval((), np.dtype(bool)))
             ordered = tuple(v for v in self.guards if v in guard)

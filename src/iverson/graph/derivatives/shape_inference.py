@@ -31,7 +31,7 @@ from iverson.graph.tracing.trace import Trace
 def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
     """The graph on inputs of which these shapes, dtypes and supports are known.
 
-    Raises ArgumentError unless there is one for each input, and as ops do where shapes do not fit.
+    Raises ArgumentError unless there is one aval for each input, and as ops do where shapes do not fit.
     """
     if len(avals) != len(graph.inputs):
         raise ArgumentError(
@@ -66,12 +66,12 @@ def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
         return dead_code(level.rewritten([x if x is UNDEFINED else selected(x) for x in outputs]))
 
 
-#: What is kept as it is, as a call may leave cotangents undefined.
+#: Ops that stay as they are, since a call may leave cotangents undefined.
 _KEPT = (grad_of, when, autograd_add, defined, defined_or_zero)
 
 
 def _again(level: Trace, e: Equation, operands: Sequence[Operand]) -> Sequence[Operand]:
-    """The results of an equation of one result that is written again."""
+    """The results of an equation that is written again, with its avals inferred again; it has one result."""
     if e.op is autograd_add and UNDEFINED in operands:
         a, b = operands
         return [b if a is UNDEFINED else a]
@@ -83,9 +83,9 @@ def _again(level: Trace, e: Equation, operands: Sequence[Operand]) -> Sequence[O
 
 
 def gradient_with_shapes(gradient: Gradient, avals: Sequence[Aval]) -> Gradient:
-    """The gradient on inputs of which these avals are known: as `differentiate` gives it of them.
+    """The gradient on inputs with these avals, as `differentiate` makes it for such inputs.
 
-    What pullbacks waited with, and no rule reads now, is captured no more.
+    Values that waiting pullbacks captured, and that no rule reads, are captured no more.
     """
     f = with_shapes(gradient.f, avals)
     kept: set[int] = set(range(gradient.f_real_outputs))

@@ -28,9 +28,9 @@ def specialize(df: Graph, defined: Sequence[bool], needs: Sequence[bool]) -> Gra
 
     Parameters
     ----------
-    defined : of each of the first inputs (the others are defined) whether it is. Those that are not are
-        inputs no more.
-    needs : of each output whether it is demanded. Those that are not are outputs no more.
+    defined : for each of the first inputs, whether it is defined; the others are. Undefined inputs are
+        removed.
+    needs : for each output, whether it is demanded. Outputs that are not are removed.
 
     Raises ArgumentError where there are more of ``defined`` than inputs, or not one of ``needs`` for each
     output.

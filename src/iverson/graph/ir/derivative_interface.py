@@ -106,10 +106,10 @@ def held_apart(x: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """As what one value crosses.
+    """Form in which a value crosses the interface: its entries in a region, or all, and maybe a condition.
 
-    region : where it may be nonzero, if only that part of it crosses.
-    selects : whether a condition crosses beside it, which says where it is held.
+    region : the region outside of which it is zero, if only its entries there cross.
+    selects : whether a condition crosses beside it, which says where it holds values.
     """
 
     shape: Shape = ()
@@ -129,7 +129,7 @@ class Crossing:
 
     @property
     def count(self) -> int:
-        """How many arrays cross."""
+        """Number of arrays that cross."""
         return 1 + self.selects
 
 
@@ -158,11 +158,12 @@ def leaving_of(node: Node, wanted: Sequence[int]) -> tuple[int, ...]:
 
 
 class Found:
-    """Which results of equations may be selections that are not made, and which are boxes to any order: as
-    all zeros are that they follow from, down to constants and what was put in place. What follows from a
-    variable that is a box may be zero only now.
+    """Results of equations that may be selections not yet made, and those that are boxes to any order.
 
-    constants : values with what they hold. placed : further values that are boxes to any order.
+    A result is a box to any order if all values with zeros that it follows from are, down to constants and
+    the results of `embed`. What follows from a variable that is a box may be zero only now.
+
+    constants : values with their arrays. placed : further values that are boxes to any order.
     """
 
     def __init__(
@@ -183,8 +184,8 @@ class Found:
                 self.selections.update(e.results)
 
     def _carries(self, e: Equation) -> bool:
-        """Whether a selection stays one; or a box becomes one, as its entries move to places that only a run
-        knows."""
+        """True if the results may be selections because an operand is one, or is a box whose entries move to
+        places that only a run knows."""
         operands = values_of(e.operands)
         if self.selections.isdisjoint(operands):
             boxes = [v for v in operands if v.aval.support is not FULL]
@@ -197,9 +198,9 @@ class Found:
         return any(map(zeros.issuperset, groups)) or (e.op.zero_preserving and len(zeros) == len(e.operands))
 
     def crossing(self, x: Value, *, boxes: bool = True) -> Crossing:
-        """As what a value leaves.
+        """Form in which a value leaves the graph.
 
-        boxes : whether of a box only what is in it leaves; else it is a selection.
+        boxes : whether only the entries inside a box leave; if not, a box leaves as a selection.
         """
         box = isinstance(x.aval.support, entries.Box)
         if (box and x not in self.placed) or not has_shape(x):
@@ -212,10 +213,9 @@ class Found:
 
 
 def crossing_of(x: Any, *, boxes: bool) -> Crossing:
-    """As what the value of a handle enters a graph, whose inputs may be boxes: one crosses as it is, unless
-    it is tracked.
+    """Form in which the value of a handle enters a graph. An untracked box may be an input as it is.
 
-    boxes : whether only what is in a box may cross.
+    boxes : whether the entries inside a box may cross alone.
     """
     value = value_of(x)
     if type(value) is np.ndarray or not has_shape(x):
@@ -233,14 +233,14 @@ def crossing_of(x: Any, *, boxes: bool) -> Crossing:
 
 
 def _is_stored_selection(value: Any) -> bool:
-    """Whether a value is a selection that was stored, or a batch of one."""
+    """True if a value is a stored selection, or a batch of such."""
     while isinstance(value, LevelValue):
         value = value_of(getattr(value, "held", None), None)
     return getattr(value, "there", None) is not None
 
 
 def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
-    """As what cotangents or tangents enter a body (None: undefined), and the handles that cross for them."""
+    """Forms in which cotangents or tangents (None: undefined) enter a body, and the handles that cross."""
     crossings: list[Crossing] = []
     parts: list[Any] = []
     for x in handles:
@@ -251,14 +251,14 @@ def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
 
 
 def given_out(crossings: Iterable[Crossing], parts: Iterable[Any]) -> list[Any]:
-    """The values for which parts have left a body: None where these are."""
+    """The values whose parts left a body in these forms; None for one whose parts are None."""
     each = iter(parts)
     found = [(c, [next(each) for _ in range(c.count)]) for c in crossings]
     return [None if own[0] is None else c.together(own) for c, own in found]
 
 
 def _is_put_in_place(x: Any) -> bool:
-    """Whether a tracked value is a box to any order."""
+    """True if a value is tracked and a box to any order."""
     if not is_tracked(x):
         return False
     pending, seen = [slot_of(x)[0]], set()
@@ -275,12 +275,12 @@ def _is_put_in_place(x: Any) -> bool:
 
 
 def _known(x: Any) -> Any:
-    """The support of what a node holds of an argument."""
+    """The support of an argument, from the value or aval that a node keeps of it."""
     return x.support if isinstance(x, Aval) else support_of(x) if hasattr(x, "shape") else FULL
 
 
 def taken_apart(x: Value) -> tuple[list[Value], list[Equation], Equation]:
-    """What a selection of a graph is kept as, the equations that give it, and the one that makes it again."""
+    """Values that stand for a selection, the equations that compute them, and the one that restores it."""
     support = x.aval.support if isinstance(x.aval.support, entries.Stored) else FULL
     values, there = Value(Aval(x.shape, x.dtype, support)), Value(Aval(x.shape, np.dtype(bool)))
     apart = [Equation(values_held, (x,), {}, (values,)), Equation(where_held, (x,), {}, (there,))]

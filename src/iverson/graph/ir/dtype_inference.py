@@ -31,10 +31,10 @@ _RANKS = range(4)
 
 
 def without_shape(op: Op, operands: Sequence[Any], params: Params) -> Any:
-    """As `Op.infer`, where the shape of an operand is not known: nor is that of a result, but its dtype is.
+    """Infer avals of results where the shape of an operand is unknown: their dtypes, and unknown shapes.
 
-    It is that of results of operands with extents of 1, or, of an op that moves entries, theirs. Raises
-    DTypeError as ``abstract`` does, and GraphError where it cannot be told.
+    The dtype is that of the results for operands with extents of 1, or, for an op that moves entries, that
+    of its operands. Raises DTypeError as ``abstract`` does, and GraphError where the dtype is not clear.
     """
     ranks = [x.shape.rank for x in operands if not has_shape(x)]
     for rank in [0] if None not in ranks else _RANKS:
@@ -58,13 +58,13 @@ def without_shape(op: Op, operands: Sequence[Any], params: Params) -> Any:
 
 
 def _like(x: Aval, rank: int) -> Aval:
-    """A value of unknown shape with extents of 1: as many as it has, or so many."""
+    """An aval with extents of 1 in place of an unknown shape; ``rank`` of them if its rank is unknown too."""
     known: int | None = x.shape.rank  # type: ignore[attr-defined]
     return Aval((1,) * (rank if known is None else known), x.dtype)
 
 
 def _unknown(x: Aval, ranked: bool) -> Aval:
-    """What is known of a result that would have this shape if all extents of operands were 1."""
+    """Aval of a result, from the aval that it has where all extents of operands are 1."""
     shape: Any = UnknownShape(x.ndim if ranked else None) if x.ndim or not ranked else ()
     return Aval(shape, x.dtype)
 

@@ -78,7 +78,7 @@ def _samples_abstract(a: Any, b: Any, *places: Any) -> Aval:
 
 
 def _of_matrices(x: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
-    """The indices of the matrix of a batch, which may be one for several, that an entry is in."""
+    """Batch indices of the matrix of x that an entry is in; 0 along batch axes of extent 1."""
     own = x.shape[:-2]
     held = zip(own, batch[len(batch) - len(own) :], strict=True)
     return tuple(0 if n == 1 else i for n, i in held)
@@ -263,8 +263,8 @@ def _find_loops(
 def _along_rows(
     T: Any, aval: Any, values: Any, starts: Any, rows: Any, order: Any, blocks: Shape, entry: Any
 ) -> Any:
-    """Of each of some rows ``entry`` of its number, of an axis over its blocks, and of what gives the value
-    in a column of such a block."""
+    """``entry(q, b, value)`` for each of some rows: q is its number, b an axis over the blocks of the row,
+    and ``value(column)`` the value in a column of block b."""
     if any(0 in x.shape for x in (values, rows)):
         return over(T, aval, lambda: 0)
     (r, c), lines = blocks, starts.shape[0] - 1
@@ -339,10 +339,10 @@ stored_row_samples = Op(
 
 
 class _StoredOn(Op):
-    """Of which the result is on a pattern, and every entry has a derivative, also where none is stored."""
+    """An op whose result is on a pattern, with a derivative at every entry, stored or not."""
 
     def infer(self, *avals: Any, **params: Any) -> Any:
-        """As `Op.infer`."""
+        """See `Op.infer`."""
         found = self.abstract(*avals, **params)
         return Aval(found.shape, found.dtype, Stored(params["pattern"]))
 

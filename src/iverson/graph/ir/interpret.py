@@ -21,9 +21,9 @@ Evaluate = Callable[[Equation, dict[Value, Any]], Sequence[Any]]
 def interpret(graph: Graph, args: Sequence[Any], each: Evaluate | None = None) -> list[Any]:
     """The outputs, from handles (or UNDEFINED) for the inputs.
 
-    each : carries out an equation in place of `evaluated`.
+    each : evaluates an equation, in place of `evaluated`.
 
-    Raises ArgumentError unless there is one for each input, and for a graph that is not well formed.
+    Raises ArgumentError unless there is one argument for each input, and for a graph that is not well formed.
     """
     if len(args) != len(graph.inputs):
         raise ArgumentError(
@@ -62,7 +62,7 @@ def last_reads(graph: Graph) -> dict[int, list[Value]]:
 
 
 def evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
-    """The results of an equation, from handles of the values that are known."""
+    """The results of an equation; ``known`` has the handles of values computed so far."""
     args = tuple([known[x] if type(x) is Value else x for x in equation.operands])
     op = equation.op
     evaluate = getattr(op, "evaluate", None)

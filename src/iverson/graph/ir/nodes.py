@@ -47,9 +47,9 @@ UNDEFINED = Undefined()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """What an input, a constant or an equation defines. It is equal only to itself.
+    """A variable of a graph, defined by an input, a constant or an equation. It is equal only to itself.
 
-    aval : what is known of it.
+    aval : its abstract value: shape, dtype and support.
     """
 
     aval: Aval
@@ -102,7 +102,7 @@ class Graph:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """What follows from the graph, and from the rules in force, under ``key``, made at the first call."""
+        """Result of ``make()`` for ``key`` and the rules in force, cached from the first call on."""
         if overrides():
             key = key, rules_in_force()
         found: T | None = self._kept.get(key)
@@ -131,10 +131,10 @@ def values_of(operands: Any) -> list[Value]:
 
 
 def known(operand: Operand) -> Any:
-    """What an op's ``abstract`` gets of an operand: the aval of a value, a number as it is."""
+    """Argument of an op's ``abstract`` for an operand: the aval of a value, any other operand as it is."""
     return operand.aval if type(operand) is Value else operand
 
 
 def is_undefined_on(op: Op, operands: tuple[Operand, ...]) -> bool:
-    """Whether an op gives nothing: it is linear in operands all of which are undefined."""
+    """True if an op has no defined result: it is linear in a group of operands that are all undefined."""
     return any(g and all(operands[k] is UNDEFINED for k in g) for g in op.groups(len(operands)))

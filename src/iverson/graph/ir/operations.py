@@ -61,12 +61,12 @@ class GraphOp(Op):
 
 
 def is_absent(x: Any) -> bool:
-    """Whether a cotangent is undefined: by that name, or as a constant zero."""
+    """True if a cotangent is `UNDEFINED` or a constant zero."""
     return x is UNDEFINED or is_undefined(x)
 
 
 def _add(args: Sequence[Any]) -> tuple[Any, ...]:
-    """a + b, of which a side may be undefined; beside a zero, it is one."""
+    """Sum of the operands that are neither undefined nor zero; if none is, a zero or undefined."""
     given = [x for x in args if not is_absent(x)]
     if not given:
         return (next((x for x in args if x is not UNDEFINED), UNDEFINED),)
@@ -84,7 +84,7 @@ autograd_add = GraphOp(
 
 
 def _pulled(args: Sequence[Any], *, body: Graph, count: int, **_: Any) -> list[Any]:
-    """The body on ``count`` cotangents and what else it reads, unless all of the cotangents are undefined."""
+    """Outputs of the body for ``count`` cotangents and its other inputs; undefined if all cotangents are."""
     cotangents = args[:count]
     if all(map(is_absent, cotangents)):
         return [UNDEFINED] * len(body.outputs)
@@ -195,15 +195,15 @@ class FunctionCall:
         return [unwrap(r) for r in results if r is not None]
 
     def packed(self, handles: Sequence[Any]) -> Any:
-        """What ``apply`` returns, of plain handles for its results."""
+        """Return value of ``apply``, from plain handles for its results."""
         given = iter(handles)
         results = tuple(None if like is None else rewrap(like[0], next(given)) for like in self._results)
         return results if self._several else results[0]
 
 
 def _called(args: Sequence[Any], **params: Any) -> Sequence[Any]:
-    """What forward computes: by its body; by the user's code, which gives the derivative, where the call is
-    recorded, written down for other shapes or batched."""
+    """Results of forward. Its body computes them, or the user's code where the call is recorded, written
+    down for other shapes or batched: only that code gives the derivative."""
     call, body = params["call"], params["body"]
     own, around = args[: len(call.handles)], args[len(call.handles) :]
     recorded = is_grad_enabled() and any(map(is_tracked, own))
@@ -336,8 +336,11 @@ OPERATIONS: dict[str, Op] = {
 
 
 def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
-    """As `bind`. What draws random numbers goes to the innermost level that draws its own, whatever it is
-    called on: a trace, where it is written down, or a batch whose examples have different ones."""
+    """Apply an op as `bind` does; if its graphs draw, at the innermost level that makes its own draws.
+
+    That level is a trace, which writes the draws down, or a batch whose examples have different draws; the
+    operands may all be from levels around it.
+    """
     entered = levels()
     draws = draws_of(params) if entered else ()
     for level in reversed(entered) if draws else ():
@@ -351,7 +354,7 @@ def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
 
 
 def draws_of(params: Params) -> tuple[Draw, ...]:
-    """What the graphs among the parameters of an op draw."""
+    """Random draws of the graphs among the parameters of an op."""
     equations = [e for p in params.values() if isinstance(p, Graph) for e in p.equations]
     own = tuple([e.params["draw"] for e in equations if e.op is random])
     return sum((draws_of(e.params) for e in equations if e.op is not random), own)
@@ -363,13 +366,13 @@ def zero_constant(like: Any) -> tuple[Value, Zero]:
 
 
 def is_pure(equation: Equation) -> bool:
-    """Whether an equation gives the same on the same operands, and does nothing else: nor do its graphs."""
+    """True if an equation, its graphs included, is a function of its operands without other effects."""
     inside = (e for _, graph in subgraphs(equation) for e in graph.equations)
     return getattr(equation.op, "pure", True) and all(map(is_pure, inside))
 
 
 def is_of_the_library(op: Op) -> bool:
-    """Whether a name says all of an op that only the call does not: one of graphs, or of the library's table.
+    """True if the name of an op identifies it: it is an op of graphs, or of the library's table.
 
     What an extension defines may be another op under this name tomorrow.
     """

@@ -26,7 +26,7 @@ def symbol_of(v: Value) -> PatternSymbol | None:
 
 
 def inputs_on_symbols(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
-    """The inputs that are stored on symbols, by number, and these."""
+    """Numbers of the inputs that are stored on symbols, each with its symbol."""
     found: tuple[tuple[int, PatternSymbol], ...] = graph.once("inputs on symbols", lambda: _inputs(graph))
     return found
 
@@ -37,7 +37,7 @@ def _inputs(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
 
 
 def binding_of(graph: Graph, values: Sequence[Any]) -> Binding:
-    """Which pattern each symbol is, from what the inputs hold."""
+    """Pattern of each symbol, from the values of the inputs."""
     found: Binding = {}
     for k, s in inputs_on_symbols(graph):
         s.bind(_held(values[k]), found)
@@ -49,8 +49,8 @@ def _held(value: Any) -> Any:
 
 
 def unknown(graph: Graph, given: Sequence[Value] | None = None) -> set[PatternSymbol]:
-    """The symbols that inputs of a graph (or other values) would have to be stored on, and are not, for those
-    that it names to be found."""
+    """Symbols that have to be bound before all symbols that a graph names are, and that no input (or none of
+    the values ``given``) is stored on."""
     known: set[PatternSymbol] = set()
     for v in graph.inputs if given is None else given:
         s = symbol_of(v)
@@ -100,7 +100,7 @@ def bounds(graph: Graph) -> dict[PatternSymbol, None]:
 def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = None) -> Graph:
     """The graph with patterns in place of symbols.
 
-    made : what stands for values; one of a graph around this one stands for the same in both.
+    made : new values in place of old ones; a value of a graph around this one has the same in both.
     """
     known = {} if made is None else made
 

@@ -24,7 +24,7 @@ def closed(
     constants: Iterable[tuple[Value, Any]],
     first: Sequence[Value] = (),
 ) -> Graph:
-    """The graph of some equations: what they read from outside are its inputs, those given ``first`` too."""
+    """The graph of some equations; its inputs are ``first``, then other values read from outside."""
     known = {v for e in equations for v in e.results}.union(first)
     constants = tuple(constants)
     known.update(v for v, _ in constants)
@@ -37,7 +37,7 @@ def closed(
 
 
 def opened(graph: Graph, operands: Sequence[Operand], known: dict[Value, Operand]) -> list[Equation]:
-    """The equations of a graph on other operands for its inputs; ``known`` then has what its values are here.
+    """The equations of a graph on other operands for its inputs; ``known`` gets those of all its values.
 
     All that the graph defines is defined afresh, so that it may be put in a place more than once. Its
     constants are for the caller to keep.
@@ -67,9 +67,9 @@ def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
 def renamed(graph: Graph, now: Callable[[Operand], Any], param: Callable[[Any], Any], held: Held) -> Graph:
     """The graph with other values and parameters throughout.
 
-    now : what stands for an operand; the same each time it is asked.
-    param : what stands for a parameter.
-    held : what a constant holds, of its value, of what stands for that and of what it held.
+    now : the new operand for an operand; the same for each call.
+    param : the new parameter for a parameter.
+    held : the new array of a constant, from its value, its new value and its array.
     """
     equations = tuple(
         replace(

@@ -14,8 +14,8 @@ _NUMBERS = (bool, int, float, complex)
 def check(graph: Graph) -> Graph:
     """The graph, if it is well formed; else raises ArgumentError.
 
-    Every value is defined once and before it is read, in its own graph; what an op says of its results (their
-    number, shapes and dtypes) is what the graph has; an operand that is undefined stands where the op takes
+    Every value is defined once and before it is read, in its own graph; the results that an op infers (their
+    number, shapes and dtypes) are those of the graph; an undefined operand stands only where the op takes
     one.
     """
     defined: set[Value] = set()
@@ -69,7 +69,7 @@ def _check_results(equation: Equation) -> None:
 
 
 def _results_of(equation: Equation) -> tuple[Aval, ...] | None:
-    """What the op says of its results; None where it says nothing."""
+    """Avals that the op infers for its results; None where it infers none."""
     op = equation.op
     if is_undefined_on(op, equation.operands):
         return None
@@ -86,7 +86,7 @@ _BODIES = {"checkpoint": 0, "cond": 1, "grad_of": 0, "when": 1, "while": 0, "sca
 
 
 def _check_bodies(equation: Equation) -> None:
-    """What an op hands to its bodies is of the types that these have as inputs."""
+    """Check that the operands that an op passes to its bodies have the types of the bodies' inputs."""
     op = equation.op
     if op.name not in _BODIES:
         return

@@ -40,25 +40,25 @@ from iverson.layouts import support_of
 
 
 def contents(x: Any) -> Any:
-    """What a handle, or a wrapper, stands for until it is written to."""
+    """Value of a handle, or plain handle of a wrapper: what it stands for until it is written to."""
     return unwrap(x) if isinstance(x, Wrapper) else value_of(x)
 
 
 def aval_of(x: Any) -> Aval:
-    """What a trace counts on of a handle, or of what one holds."""
+    """Aval of a handle, or of its value, as far as a trace relies on it."""
     held = value_of(x, x)
     support = support_of(np.asarray(held) if isinstance(held, np.generic) else held)
     return Aval(held.shape, held.dtype, FULL if isinstance(support, Bracket) else support)
 
 
 def _is_written(cell: TensorCell, value: Value) -> bool:
-    """Whether it stands for something else now than when the trace took it in, as this value."""
+    """True if the handle of a cell holds neither the value that the trace gave it nor the value before."""
     x = cell.now()
     return x is not None and getattr(value_of(x), "value", None) is not value and value_of(x) is not cell.held
 
 
 def _nothing() -> None:
-    """A reference to what is gone."""
+    """A reference to a handle that no longer exists."""
 
 
 class TensorCell:
@@ -83,12 +83,12 @@ class TensorCell:
 
     @property
     def was_read_before(self) -> bool:
-        """Whether what was computed of it, an array or a value around, before it was written is not in the
-        trace."""
+        """True if ops on it before it was written are not in the trace: the cell was not declared, and held
+        an untracked array or a value of a level around."""
         return not self.is_declared and not (self.is_tracked and not isinstance(self.held, LevelValue))
 
     def leave(self) -> None:
-        """Take the handle for gone."""
+        """Treat the handle as if it no longer existed."""
         self._ref = _nothing
 
     def before(self) -> Any:
@@ -96,7 +96,7 @@ class TensorCell:
         return make_handle(self.held, *self._slot)
 
     def same_as(self, other: Any) -> bool:
-        """Whether a cell of another trace is of the same handle."""
+        """True if a cell of another trace is of the same handle."""
         return isinstance(other, TensorCell) and self._ref() is other._ref() is not None
 
     def restore(self) -> None:
@@ -115,7 +115,7 @@ class TensorCell:
             x._become(result)
 
     def holds(self) -> bool:
-        """Whether what was traced of it is so now."""
+        """True if the handle still is as it was traced: tracked or not, a leaf or not, of the same aval."""
         x = self._ref()
         return (
             x is not None
@@ -126,7 +126,7 @@ class TensorCell:
 
 
 class GradientCell:
-    """Where ``backward`` adds up the gradient of a leaf.
+    """The place where ``backward`` adds up the gradient of a leaf.
 
     is_read : whether what it holds before the traced call is part of that.
     """
@@ -140,15 +140,15 @@ class GradientCell:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody can read it any more."""
+        """True if the place no longer exists."""
         return self._ref() is None
 
     def same_as(self, other: Any) -> bool:
-        """Whether a cell of another trace is of the same place."""
+        """True if a cell of another trace is of the same place."""
         return isinstance(other, GradientCell) and self._ref() is other._ref() is not None
 
     def is_of(self, place: Any) -> bool:
-        """Whether it stands for a place."""
+        """True if this is the cell of ``place``."""
         return self._ref() is place
 
     def now(self) -> Any:
@@ -170,7 +170,7 @@ class GradientCell:
             place.gradient = make_handle(value_of(gradient)) if self.constant else gradient
 
     def holds(self) -> bool:
-        """Whether what was traced of it is so now."""
+        """True if the place still exists and, if its gradient was read, that has the same aval."""
         if self.is_gone or not self.is_read:
             return not self.is_gone
         x = self.now()
@@ -184,16 +184,16 @@ class NumberCell:
         self._read = read
 
     def same_as(self, other: Any) -> bool:
-        """Whether a cell of another trace reads the same."""
+        """True if a cell of another trace reads the same number."""
         return isinstance(other, NumberCell) and _reads(self._read) == _reads(other._read)
 
     def now(self) -> Any:
-        """It, as a handle."""
+        """The number, as a handle."""
         return make_handle(np.array(self._read(), np.float64))
 
 
 def _reads(read: Any) -> tuple[Any, ...]:
-    """What tells two functions that read a number apart: their code, and what they close over."""
+    """Identity of a function that reads a number: its code, and the objects that it closes over."""
     return read.__code__, *(id(c.cell_contents) for c in read.__closure__ or ())
 
 
@@ -201,16 +201,16 @@ Cell = TensorCell | GradientCell | NumberCell
 
 
 class OutsideCells:
-    """Of a derivative that is written down: so is what users' rules compute of tracked tensors from outside.
+    """The cells of a derivative: ops of users' rules on tracked tensors from outside are written down too.
 
-    What they write is the affair of the next level around it that has cells, if any.
+    Tensors that these rules write are cells of the next level around it that has cells, if any.
     """
 
     def __init__(self, level: Any) -> None:
         self.level = level
 
     def bind(self, op: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """As `Level.bind`, of an op on tracked tensors from outside."""
+        """See `Level.bind`; the op is on tracked tensors from outside."""
         return self.level.bind(op, args, params)
 
     def reading(self, args: Sequence[Any]) -> None:
@@ -224,7 +224,7 @@ class OutsideCells:
         return self.level.variable_of(x) if self._is_around(x) else x
 
     def _is_around(self, x: Any) -> bool:
-        """Whether a handle holds an array, or a value of a level around this one."""
+        """True if a handle holds an array, or a value of a level around this one."""
         held = value_of(x)
         if not isinstance(held, LevelValue):
             return True
@@ -251,9 +251,9 @@ class OutsideCells:
 class TraceCells(OutsideCells):
     """The cells of a trace.
 
-    again : untracked handles that were found to be written: what was computed of them before was not written
-        down, so that they have to be taken in from the start of another trace.
-    guards : what else has to hold for the trace to be used.
+    again : untracked handles that the function writes: ops on them before that were not written down, so
+        that another trace has to take them in from its start.
+    guards : further conditions under which the trace may be used.
     """
 
     def __init__(self, level: Any) -> None:
@@ -305,7 +305,7 @@ class TraceCells(OutsideCells):
         self._gradients.append((cell, value))
 
     def _cell(self, x: Any, *, is_declared: bool) -> Value:
-        """A cell for a handle; what was read of it before is read of that."""
+        """Make a cell for a handle, and return its value in the graph, which earlier reads have too."""
         cell = TensorCell(x, is_declared=is_declared)
         value: Value = self.level.taken(x)
         self._at[id(x)] = cell
@@ -315,7 +315,7 @@ class TraceCells(OutsideCells):
     # --- when it has run ---------------------------------------------------------------------------
 
     def inputs(self) -> list[tuple[Value, Cell]]:
-        """What is read of cells that are there still; the others' tensors become constants."""
+        """Inputs of the graph, each with its cell. Temporaries are captured or become constants."""
         if any(not c.is_declared and c.now() is not None for c, _ in self._tensors):
             gc.collect()  # a cycle may keep a temporary alive
         found: list[tuple[Value, Cell]] = []
@@ -330,7 +330,7 @@ class TraceCells(OutsideCells):
         return [*found, *((value, cell) for cell, value in self._numbers)]
 
     def written(self) -> list[tuple[Cell, Any]]:
-        """Cells that do not hold what they did, and what they hold: a handle, or None for no gradient."""
+        """Cells that hold other values than before the trace, each with a handle, or None for no gradient."""
         found: list[tuple[Cell, Any]] = []
         for cell, value in self._tensors:
             if _is_written(cell, value):
@@ -348,7 +348,7 @@ class TraceCells(OutsideCells):
         return found
 
     def kept(self) -> list[TensorCell | GradientCell]:
-        """The cells that are there still."""
+        """The cells whose handles and places still exist."""
         tensors = [c for c, _ in self._tensors if c.now() is not None]
         return [*tensors, *(c for c, _ in self._gradients if not c.is_gone)]
 
@@ -364,7 +364,7 @@ class TraceCells(OutsideCells):
             cell.leave()
 
     def restore(self) -> None:
-        """Let all cells hold what they did."""
+        """Let all cells hold what they did before the trace."""
         for cell, _ in self._tensors:
             cell.restore()
         for place, _ in self._gradients:

@@ -28,7 +28,7 @@ class _Donation(Level):
 
 
 class Donated(LevelValue):
-    """What is left of a donated tensor: its shape and dtype."""
+    """Value of a donated tensor: only its shape and dtype remain."""
 
     __slots__ = ("dtype", "shape")
 
@@ -56,7 +56,7 @@ register(
 
 
 def give_away(handles: list[Any], name: str) -> None:
-    """Let handles hold nothing any more; ``name`` is what they were given to."""
+    """Let handles hold nothing any more; ``name`` is that of the function that got their memory."""
     level = _Donation(name)
     for x in handles:
         rebind(x, Donated(level, x.shape, x.dtype), None, 0)

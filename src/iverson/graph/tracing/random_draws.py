@@ -19,7 +19,7 @@ SIDES = ("on_true", "on_false")
 
 
 def drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
-    """What a body draws, and the body with what is drawn as its last inputs: for both sides of a branch.
+    """Draws of a body, both sides of a branch included, and the body with their results as its last inputs.
 
     Loops have nothing to take out, but for those of which nobody knows how often they draw.
     """
@@ -42,7 +42,7 @@ def drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
 
 
 def _branch(e: Equation) -> tuple[Equation, list[Draw]]:
-    """A branch of which both sides take what either draws as their last operands."""
+    """A branch whose sides both take the draws of either side as their last operands, and these draws."""
     found = [drawn_before(e.params[name]) for name in SIDES]
     draws = [d for own, _ in found for d in own]
     count, first = len(e.operands) - 1, len(found[0][0])
@@ -55,7 +55,7 @@ def _branch(e: Equation) -> tuple[Equation, list[Draw]]:
 
 
 def draws_inside(e: Equation) -> bool:
-    """Whether an equation's graphs draw."""
+    """True if a graph of an equation draws."""
     return any(e.op is random or draws_inside(e) for _, graph in subgraphs(e) for e in graph.equations)
 
 

@@ -55,7 +55,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 class Traced(LevelValue):
-    """What a handle holds in a trace: a value of the graph that is being made."""
+    """The value of a handle in a trace: a value of the graph that is being made."""
 
     __slots__ = ("value",)
 
@@ -82,11 +82,11 @@ class Traced(LevelValue):
 
     @property
     def stored(self) -> Any:
-        """What says which entries eager code would store; None of numbers."""
+        """Pattern or `Origin` of the entries that eager code would store; None if dense."""
         return self._level.stored(self.value)  # type: ignore[attr-defined]
 
     def note_stored(self, stored: Any) -> None:
-        """As `LevelValue.note_stored`."""
+        """See `LevelValue.note_stored`."""
         self._level.note_stored(self.value, stored)  # type: ignore[attr-defined]
 
     @property
@@ -98,12 +98,12 @@ class Traced(LevelValue):
 
 
 def is_stored(value: Any) -> bool:
-    """Whether a value is zero off a pattern."""
+    """True if a value is zero outside of a pattern."""
     return isinstance(aval_of(value).support, Stored)
 
 
 def _remedy(value: Traced) -> str:
-    """What to use in place of the entries of a value."""
+    """Advice what to use in place of the entries of a value, for an error."""
     if value.dtype.kind == "b" and value.shape:
         return (
             "how many entries a mask has is not known: keep the shape, with iverson.where(mask, x, 0) or "
@@ -150,9 +150,9 @@ class Trace(Level):
     cells_change : whether the pattern of what is in a cell is unknown.
     stateful : whether tensors from outside that change from one run to the next are taken in: ops on tracked
         ones are written down, and writes are outputs (`captured_state`).
-    captured : what from outside is an input, each with the value it has here: tracked handles that were read,
-        and cells. Other arrays from outside are constants.
-    read : references to handles from outside that are constants, each with what it held, and whether it was
+    captured : handles from outside that are inputs, each with its value in the graph: tracked handles that
+        were read, and cells. Other arrays from outside are constants.
+    read : references to handles from outside that are constants, each with its value, and whether it was
         tracked.
     is_differentiated : see `Level`; it becomes so by a tracked sparse tensor from outside.
     """
@@ -238,17 +238,17 @@ class Trace(Level):
         return self.handle(value)
 
     def stored(self, value: Value) -> Any:
-        """What says which entries of a value eager code would store; None of numbers."""
+        """Pattern or `Origin` of the entries that eager code would store of a value; None if dense."""
         found = self._origins.get(value)
         return getattr(value.aval.support, "pattern", None) if found is None else found
 
     def note_stored(self, value: Value, stored: Any) -> None:
-        """Note what says which entries of a value eager code would store."""
+        """Note the pattern or `Origin` of the entries of a value that eager code would store."""
         if stored is not None and stored is not getattr(value.aval.support, "pattern", None):
             self._origins[value] = stored
 
     def _outside_value(self, x: Any, changes: bool = False) -> Value:
-        """A new value for a handle from outside, or what one holds; the pattern of that may change."""
+        """A new value for a handle from outside, or for its value; ``changes`` if the pattern may change."""
         held = value_of(x, x)
         aval, stored = held.value.aval if isinstance(held, Traced) else aval_of(held), origin_of(held)
         if changes and stored is not None:
@@ -262,7 +262,7 @@ class Trace(Level):
         return make_handle(Traced(self, value))
 
     def operand(self, x: Any) -> Operand:
-        """What an equation reads for an argument: a value of this trace, a number, or one from outside."""
+        """Operand of an equation for an argument: a number, or a value of this trace for a tensor."""
         held = value_of(x, x)
         if isinstance(held, Traced) and held._level is self:
             return self._detached(held.value) if self._constant and not is_constant() else held.value
@@ -292,7 +292,7 @@ class Trace(Level):
 
     @contextmanager
     def knowing(self, x: Any, operand: Any) -> Iterator[None]:
-        """As `Level.knowing`."""
+        """See `Level.knowing`."""
         held, added = value_of(operand), []
         if isinstance(held, Traced) and held._level is self:
             self._outside.append(value_of(x, x))
@@ -322,7 +322,7 @@ class Trace(Level):
         return value
 
     def variable_of(self, x: Any) -> Any:
-        """As `Level.variable_of`: with the value that this trace has for that of the handle."""
+        """See `Level.variable_of`: the new handle holds the value that this trace has for the handle."""
         held = value_of(x)
         if isinstance(held, Traced) and held._level is self:
             return x
@@ -367,7 +367,7 @@ class Trace(Level):
     def _note_origins(
         self, op: Op, args: Any, operands: Sequence[Any], params: dict[str, Any], results: Sequence[Value]
     ) -> None:
-        """Note what says which entries eager code would store of results, where their supports do not."""
+        """Note which entries of results eager code would store, where their supports do not say it."""
         avals = [x.aval for x in operands if type(x) is Value]
         beyond = any(x in self._origins for x in operands if type(x) is Value)
         dense_axes = {len(a.shape) - a.support.pattern.ndim for a in avals if isinstance(a.support, Stored)}
@@ -377,17 +377,17 @@ class Trace(Level):
                 self.note_stored(v, stored)
 
     def says_constant(self, x: Any) -> bool:
-        """Whether a handle holds what was computed where the user said that it is constant, or an array."""
+        """True if a handle holds an array, or was computed where the user said that results are constant."""
         held = value_of(x)
         return not isinstance(held, Traced) or held._level is not self or held.value in self._constant
 
     def _note_constant(self, results: Sequence[Value]) -> None:
-        """Note what is computed where the user said that it is constant."""
+        """Note results that are computed where the user said that they are constant."""
         if is_constant():
             self._constant.update(results)
 
     def _detached(self, value: Value) -> Value:
-        """What is read of a value: itself, or a constant if it was computed as one."""
+        """Value to read for a value: itself, or its detached copy if it was computed as a constant."""
         if value not in self._constant or not is_inexact(value.dtype):
             return value
         made = Value(value.aval)
@@ -453,9 +453,9 @@ class Trace(Level):
             self.equations, self._in_layout = outer
 
     def drop_temporaries(self) -> None:
-        """Take leaves that the traced function made, and that are gone with it, for constants.
+        """Make constants of leaves that the traced function made and that no longer exist.
 
-        Handles of levels around that are there still are captured themselves: each call reads them anew.
+        Handles of levels around that still exist are captured themselves: each call reads them anew.
         """
         captured, self.captured = self.captured, []
         captured.reverse()
@@ -473,7 +473,7 @@ class Trace(Level):
             self.captured.append((value, x))
 
     def graph(self, outputs: Sequence[Any]) -> Graph:
-        """What was written down, with these handles as outputs.
+        """The graph of all that was written down, with these handles as outputs.
 
         Captured handles are inputs after the others.
         """
@@ -494,12 +494,12 @@ class Trace(Level):
 
 
 def _as_read(x: Any) -> Any:
-    """What tells a tensor from outside from others: of one of a level, what it holds."""
+    """Identity of a tensor from outside: a reference to its handle, or, for one of a level, its value."""
     return ref(x) if isinstance(x, Handle) and has_entries(x) else value_of(x, x)
 
 
 def _selecting(aval: Aval) -> Aval:
-    """What is known of a result that may hold a selection not yet made."""
+    """Aval of a result that may hold a selection not yet made."""
     return Aval(aval.shape, aval.dtype, Bracket(None)) if aval.support is FULL else aval
 
 
