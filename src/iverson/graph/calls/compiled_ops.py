@@ -110,22 +110,22 @@ class Compiled:
         the graph tests whether it is defined (`lower_grad_of`)."""
         values = list(map(value_of, handles, handles))
         if not are_strided(values):
-            given = [x for x in handles if x is not UNDEFINED]
-            partly = len(given) < len(handles) and is_grad_enabled() and any(map(is_tracked, given))
+            present = [x for x in handles if x is not UNDEFINED]
+            partly = len(present) < len(handles) and is_grad_enabled() and any(map(is_tracked, present))
             if partly or level_of(values) is not None:
                 return interpret(self._actual(values), handles)
-            if len(given) < len(handles):
+            if len(present) < len(handles):
                 return [x if x is UNDEFINED else make_handle(x) for x in self.run(values)]
-        tracked = tuple(map(is_tracked, handles))
-        if True in tracked and is_grad_enabled():
+        tracked_flags = tuple(map(is_tracked, handles))
+        if True in tracked_flags and is_grad_enabled():
             if not self._on_symbols:
-                return self.differentiable(tracked)(handles)
+                return self.differentiable(tracked_flags)(handles)
             binding = binding_of(self.graph, values)
             if (other := self._fitting(binding)) is not self:
                 return other(handles)
             try:
                 with examples(binding):
-                    return self.differentiable(tracked)(handles)
+                    return self.differentiable(tracked_flags)(handles)
             except PatternRead:
                 return self.at(values)(handles)
         results = self.run(values, handles)
@@ -137,10 +137,10 @@ class Compiled:
         """The program on values; ``handles`` hold those that are donated."""
         if not self.native:
             with recording(False):
-                given = [x if x is UNDEFINED else make_handle(x) for x in values]
+                arguments = [x if x is UNDEFINED else make_handle(x) for x in values]
                 graph = self._actual(values)
                 graph = graph.once("each once", lambda: dead_code(common(graph)))
-                return [value_of(x, x) for x in interpret(graph, given)]
+                return [value_of(x, x) for x in interpret(graph, arguments)]
         if not self._on_symbols:
             return self._executable().run(self._owned(values, handles))
         binding = binding_of(self.graph, values)
@@ -177,20 +177,20 @@ class Compiled:
         not for far more."""
         if self._fits:
             return self
-        own = bounds(self.graph)
-        counts = {s: s.at(binding).stored_shape[0] for s in own if s.follows and s.known_from is None}
+        symbols = bounds(self.graph)
+        counts = {s: s.at(binding).stored_shape[0] for s in symbols if s.follows and s.known_from is None}
         if all(n <= s.stored_shape[0] <= max(4 * n, LEAST) for s, n in counts.items()):
             return self
         key = tuple([capacity(n) for n in counts.values()])
         if key not in self._fitted:
-            taken = Counts(numbers(self.graph))
+            fresh_counts = Counts(numbers(self.graph))
             # What is known from another one follows from what that becomes.
             wider: Binding = {s: s for s in binding if s.known_from is None}
-            wider |= widened(counts, taken)
+            wider |= widened(counts, fresh_counts)
             graph = on_binding(self.graph, wider)
-            made = Compiled(graph, self.name, native=self.native, donated=self.donated)
-            made._fits = True
-            self._fitted[key] = made
+            compiled = Compiled(graph, self.name, native=self.native, donated=self.donated)
+            compiled._fits = True
+            self._fitted[key] = compiled
             while len(self._fitted) > _PATTERNS:
                 self._fitted.pop(next(iter(self._fitted)), None)
         return self._fitted[key]
@@ -207,34 +207,34 @@ class Compiled:
         binding = binding_of(self.graph, values)
         bounded = any(s.capacity for s in binding)
         key = tuple([p.stored_shape[0] for p in binding.values()]) if bounded else tuple(binding.values())
-        found = self._at.get(key)
-        if found is None:
-            made = {s: symbol_for(p) or p for s, p in binding.items()} if bounded else binding
-            with examples({s: binding[r] for r, s in made.items() if isinstance(s, PatternSymbol)}):
-                graph = on_binding(self.graph, made)
-            found = self._at[key] = Compiled(graph, self.name, native=self.native, donated=self.donated)
+        compiled = self._at.get(key)
+        if compiled is None:
+            new_binding = {s: symbol_for(p) or p for s, p in binding.items()} if bounded else binding
+            with examples({s: binding[r] for r, s in new_binding.items() if isinstance(s, PatternSymbol)}):
+                graph = on_binding(self.graph, new_binding)
+            compiled = self._at[key] = Compiled(graph, self.name, native=self.native, donated=self.donated)
             while len(self._at) > _PATTERNS:
                 self._at.pop(next(iter(self._at)), None)
-        return found
+        return compiled
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
         """The graph as an op that is differentiated in these inputs."""
-        found = self._ops.get(tracked)
-        if found is None:
-            found = self._ops.setdefault(tracked, _Differentiable(self, tracked))
-        return found
+        derivative = self._ops.get(tracked)
+        if derivative is None:
+            derivative = self._ops.setdefault(tracked, _Differentiable(self, tracked))
+        return derivative
 
 
 def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
     """Replace each value that is to be written over by a copy, unless one handle alone has its memory."""
-    each = Counter(map(id, values))
+    uses = Counter(map(id, values))
     for k in reused:
-        shared = each[id(values[k])] > 1
+        is_shared = uses[id(values[k])] > 1
         values[k] = None  # it, and a name here, would be owners
-        alone = not shared and holds_alone(handles[k])
-        held = to_strided(value_of(handles[k]))
-        values[k] = held if alone and held.flags.carray else held.copy()
-        del held
+        alone = not is_shared and holds_alone(handles[k])
+        array = to_strided(value_of(handles[k]))
+        values[k] = array if alone and array.flags.carray else array.copy()
+        del array
 
 
 class _Differentiable:
@@ -244,10 +244,10 @@ class _Differentiable:
     that no output reads would run for their residuals.
     """
 
-    def __init__(self, compiled: Compiled, tracked: tuple[bool, ...]) -> None:
+    def __init__(self, compiled: Compiled, requires_grad: tuple[bool, ...]) -> None:
         graph, name = dead_code(demands(dead_code(compiled.graph))), compiled.name
-        self.recorded = Recorded(graph, tracked)
-        read = self.recorded.reads()
+        self.recorded = Recorded(graph, requires_grad)
+        reads = self.recorded.reads()
         self.name = name
         self.graph = self.recorded.forward()
         self.real = len(graph.outputs)
@@ -255,7 +255,7 @@ class _Differentiable:
         self._native = compiled.native
         forward = Compiled(self.graph, name, native=self._native)
         forward.reason = "it is differentiated: what derivatives read is a result, too"
-        whole = replace(self.graph, outputs=tuple([self.graph.outputs[k] for k in self.given]))
+        defined_graph = replace(self.graph, outputs=tuple([self.graph.outputs[k] for k in self.given]))
         self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
         self.op = _CompiledOp(
             name=name,
@@ -263,10 +263,10 @@ class _Differentiable:
             abstract=lambda *_: tuple([self.graph.outputs[k].aval for k in self.given]),
             joint=self._pull,
             joint_jvp=self._push,
-            entry_map=GraphMap(lambda _: ([whole], 0)),
+            entry_map=GraphMap(lambda _: ([defined_graph], 0)),
             multiple=True,
             selects=False,
-            kept=tuple(self.graph.outputs[k] in read for k in self.given),
+            kept=tuple(self.graph.outputs[k] in reads for k in self.given),
         )
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
@@ -279,79 +279,79 @@ class _Differentiable:
     def _pull(self, demands: Sequence[Entries], node: Any, g: Sequence[Any]) -> list[Any]:
         """Cotangents of the inputs: the rule of the op. Those that go to another op may be selections; others
         are dense."""
-        wanted = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
+        input_numbers = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
         cotangents: list[Any] = [None] * len(self.graph.outputs)
         for k, x in zip(self.given, g, strict=True):
             cotangents[k] = None if is_absent(x) else x
-        pulled = self._derivative("pull", cotangents, (wanted, leaving_of(node, wanted)), node)
-        found: list[Any] = [None] * len(demands)
-        for k, ct in zip(wanted, pulled, strict=True):
-            found[k] = ct
-        return found
+        pulled = self._derivative("pull", cotangents, (input_numbers, leaving_of(node, input_numbers)), node)
+        input_cotangents: list[Any] = [None] * len(demands)
+        for k, ct in zip(input_numbers, pulled, strict=True):
+            input_cotangents[k] = ct
+        return input_cotangents
 
     def _push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
         """Tangents of the outputs: the op's rule in forward mode."""
         pushed = self._derivative("push", tangents, (), node)
         return [pushed[k] for k in self.given]
 
-    def _derivative(self, mode: str, given: Sequence[Any], asked: Any, node: Any) -> list[Any]:
-        """Cotangents of wanted inputs, or tangents of all outputs, from the defined ones of ``given``."""
+    def _derivative(self, mode: str, seeds: Sequence[Any], request: Any, node: Any) -> list[Any]:
+        """Cotangents of wanted inputs, or tangents of all outputs, from the defined ``seeds``."""
         recording = is_grad_enabled()
         boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
-        own = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, given, node)
-        given = [x if x is None or on else spread(x) for x, on in zip(given, own, strict=True)]
-        arriving = tuple([WHOLE if x is None else crossing_of(x, boxes=boxes) for x in given])
-        each = [[] if x is None else c.apart(x) for x, c in zip(given, arriving, strict=True)]
+        supports = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, seeds, node)
+        seeds = [x if x is None or on else spread(x) for x, on in zip(seeds, supports, strict=True)]
+        arriving = tuple([WHOLE if x is None else crossing_of(x, boxes=boxes) for x in seeds])
+        all_parts = [[] if x is None else c.apart(x) for x, c in zip(seeds, arriving, strict=True)]
         avals = tuple(
             [
                 _aval(parts[0], recording, boxes, pattern) if parts else None
-                for parts, pattern in zip(each, own, strict=True)
+                for parts, pattern in zip(all_parts, supports, strict=True)
             ]
         )
         write: Any
         if mode == "pull":
-            wanted, leaving = asked
+            input_numbers, leaving = request
             write = lambda: self.recorded.pullback(
-                avals, wanted, recording=recording, arriving=arriving, leaving=leaving
+                avals, input_numbers, recording=recording, arriving=arriving, leaving=leaving
             )
         else:
             write = lambda: self.recorded.pushforward(
                 avals, recording=recording, arriving=arriving, leaving=True
             )
-        key = mode, avals, arriving, asked, recording
-        variant, captures, left = self._variant(key, node, write)
-        outputs = iter(variant([x for parts in each for x in parts] + self._captured(captures, node)))
-        found = [(c, [next(outputs) for _ in range(c.count)]) for c in left]
-        return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in found]
+        key = mode, avals, arriving, request, recording
+        variant, captures, crossings = self._variant(key, node, write)
+        outputs = iter(variant([x for parts in all_parts for x in parts] + self._captured(captures, node)))
+        groups = [(c, [next(outputs) for _ in range(c.count)]) for c in crossings]
+        return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in groups]
 
-    def _patterns(self, values: Sequence[Any], given: Sequence[Any], node: Any) -> list[Any]:
+    def _patterns(self, values: Sequence[Any], seeds: Sequence[Any], node: Any) -> list[Any]:
         """Support of each cotangent or tangent, if it is stored on the pattern of its value; else None."""
-        found: list[Any] = [None] * len(given)
+        supports: list[Any] = [None] * len(seeds)
         binding: Binding | None = None
-        for k, (v, x) in enumerate(zip(values, given, strict=True)):
-            held = None if x is None else value_of(x)
-            support = v.aval.support if isinstance(held, Sparse) else None
-            if isinstance(held, Sparse) and isinstance(support, Stored):
+        for k, (v, x) in enumerate(zip(values, seeds, strict=True)):
+            value = None if x is None else value_of(x)
+            support = v.aval.support if isinstance(value, Sparse) else None
+            if isinstance(value, Sparse) and isinstance(support, Stored):
                 if binding is None:
                     binding = binding_of(self.graph, list(map(value_of, node.inputs())))
-                if actual(support.pattern, binding) is held.pattern:
-                    found[k] = support
-        return found
+                if actual(support.pattern, binding) is value.pattern:
+                    supports[k] = support
+        return supports
 
     def _variant(self, key: Any, node: Any, make: Callable[[], Any]) -> Any:
-        found = self._variants.get(key)
-        if found is None:
-            given: Any = nullcontext()
+        variant = self._variants.get(key)
+        if variant is None:
+            context: Any = nullcontext()
             if inputs_on_symbols(self.graph):
-                held = list(map(value_of, node.inputs()))
-                given = examples(binding_of(self.graph, held))
-            with given:  # rules of users run here: under no lock
-                graph, *rest = make()
-            found = self._variants.setdefault(key, (self._compiled(graph, key[0]), *rest))
-        return found
+                values = list(map(value_of, node.inputs()))
+                context = examples(binding_of(self.graph, values))
+            with context:  # rules of users run here: under no lock
+                graph, *interface = make()
+            variant = self._variants.setdefault(key, (self._compiled(graph, key[0]), *interface))
+        return variant
 
-    def _compiled(self, graph: Graph, what: str) -> Compiled:
-        compiled = Compiled(graph, f"{self.name}, {what}", native=self._native)
+    def _compiled(self, graph: Graph, mode: str) -> Compiled:
+        compiled = Compiled(graph, f"{self.name}, {mode}", native=self._native)
         compiled.reason = "a derivative of other inputs, or of other results, than before"
         return compiled
 

@@ -43,11 +43,11 @@ class OnFlags:
 
     def opened(self, values: Sequence[Any]) -> list[Any]:
         """Values for the core's inputs, from those for the graph's."""
-        filled = [
+        defined_values = [
             Zero(v.shape, v.dtype) if x is UNDEFINED else x
             for x, v in zip(values, self.core.inputs, strict=False)
         ]
-        return [*filled, *(np.asarray(values[k] is not UNDEFINED) for k in self.optional)]
+        return [*defined_values, *(np.asarray(values[k] is not UNDEFINED) for k in self.optional)]
 
     def packed(self, made: Sequence[Any]) -> list[Any]:
         """The graph's outputs, from the core's."""
@@ -61,8 +61,8 @@ def on_flags(graph: Graph) -> OnFlags | None:
     """The graph on values and flags; None for one in which all is defined, or of unknown shapes."""
     if not any(e.op.name in RULES for e in graph.equations):
         return None
-    known = all(map(has_shape, (*graph.inputs, *(v for e in graph.equations for v in e.results))))
-    return _Flagging(graph).run() if known else None
+    has_shapes = all(map(has_shape, (*graph.inputs, *(v for e in graph.equations for v in e.results))))
+    return _Flagging(graph).run() if has_shapes else None
 
 
 @dataclass(eq=False)
@@ -82,8 +82,8 @@ class _Flagging:
     def run(self) -> OnFlags:
         g = self.graph
         self.constants = dict(g.constants)
-        read = {x for e in g.equations if e.op.name in RULES for x in e.operands}
-        optional = tuple([k for k, v in enumerate(g.inputs) if v in read or v in g.outputs])
+        rule_operands = {x for e in g.equations if e.op.name in RULES for x in e.operands}
+        optional = tuple([k for k, v in enumerate(g.inputs) if v in rule_operands or v in g.outputs])
         self.flags.update((g.inputs[k], Value(FLAG)) for k in optional)
         inputs = (*g.inputs, *self.flags.values())
         for e in g.equations:
@@ -96,31 +96,31 @@ class _Flagging:
             if x is UNDEFINED:
                 gives.append(UNDEFINED)
                 continue
-            own = [x, *([self.flags[x]] if x in self.flags else [])]
-            gives.append((len(outputs), len(outputs) + 1 if own[1:] else None))
-            outputs += own
+            parts = [x, *([self.flags[x]] if x in self.flags else [])]
+            gives.append((len(outputs), len(outputs) + 1 if parts[1:] else None))
+            outputs += parts
         core = Graph(inputs, tuple(self.equations), tuple(outputs), tuple(self.constants.items()))
         return OnFlags(dead_code(core), optional, tuple(gives))
 
     def add(self, op: Any, operands: Sequence[Operand], aval: Aval) -> Value:
-        made = Value(aval)
-        self.equations.append(Equation(op, tuple(operands), {}, (made,), self.where))
-        return made
+        result = Value(aval)
+        self.equations.append(Equation(op, tuple(operands), {}, (result,), self.where))
+        return result
 
     def zero(self, like: Any) -> Value:
-        made, held = zero_constant(like)
-        self.constants[made] = held
-        return made
+        value, zeros = zero_constant(like)
+        self.constants[value] = zeros
+        return value
 
     def any_of(self, operands: Sequence[Operand]) -> Value | None:
         """Flag that is true if one of some operands is defined; None if one of them always is."""
-        given = [x for x in operands if x is not UNDEFINED]
-        if any(x not in self.flags for x in given):
+        terms = [x for x in operands if x is not UNDEFINED]
+        if any(x not in self.flags for x in terms):
             return None
-        found, *others = dict.fromkeys(self.flags[x] for x in given)
-        for flag in others:
-            found = self.add(TABLE["logical_or"], (found, flag), FLAG)
-        return found
+        result, *flags = dict.fromkeys(self.flags[x] for x in terms)
+        for flag in flags:
+            result = self.add(TABLE["logical_or"], (result, flag), FLAG)
+        return result
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -139,29 +139,29 @@ class _Flagging:
         self.now[e.results[0]] = self.zero(e.results[0]) if x is UNDEFINED else x
 
     def sum(self, e: Equation) -> None:
-        given = [x for x in e.operands if x is not UNDEFINED]
-        if len(given) < 2:
-            self.now[e.results[0]] = given[0] if given else UNDEFINED
+        terms = [x for x in e.operands if x is not UNDEFINED]
+        if len(terms) < 2:
+            self.now[e.results[0]] = terms[0] if terms else UNDEFINED
             return
-        flag = self.any_of(given)
-        found = self.now[e.results[0]] = self.add(TABLE["add_n"], given, e.results[0].aval)
+        flag = self.any_of(terms)
+        result = self.now[e.results[0]] = self.add(TABLE["add_n"], terms, e.results[0].aval)
         if flag is not None:
-            self.flags[found] = flag
+            self.flags[result] = flag
 
     def branch(self, e: Equation) -> None:
         body, flag = e.params["body"], e.operands[0]
-        given = zip(e.operands[1:], body.inputs, strict=True)
-        operands = [self.zero(v) if x is UNDEFINED else x for x, v in given]
+        pairs = zip(e.operands[1:], body.inputs, strict=True)
+        operands = [self.zero(v) if x is UNDEFINED else x for x, v in pairs]
         at = [k for k, x in enumerate(body.outputs) if x is not UNDEFINED]
         self.now.update((v, UNDEFINED) for k, v in enumerate(e.results) if k not in at)
         if not at:
             return
-        taken = replace(body, outputs=tuple(body.outputs[k] for k in at))
-        zeros = [zero_constant(x) for x in taken.outputs]
+        true_body = replace(body, outputs=tuple(body.outputs[k] for k in at))
+        zeros = [zero_constant(x) for x in true_body.outputs]
         inputs = tuple(Value(v.aval) for v in body.inputs)
-        other = Graph(inputs, (), tuple(v for v, _ in zeros), tuple(zeros))
+        false_body = Graph(inputs, (), tuple(v for v, _ in zeros), tuple(zeros))
         results = tuple(e.results[k] for k in at)
-        params = {"on_true": taken, "on_false": other}
+        params = {"on_true": true_body, "on_false": false_body}
         self.equations.append(Equation(op_named("cond"), (flag, *operands), params, results, e.where))
         self.flags.update((v, flag) for v in results)
 

@@ -32,8 +32,8 @@ class OnEntries:
 
     def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
         """The outputs for values of the inputs; ``binding`` says which patterns symbols are."""
-        opened = self.how.opened(values, binding)
-        return self.how.packed(self.program.run(opened, binding), binding)
+        program_values = self.how.opened(values, binding)
+        return self.how.packed(self.program.run(program_values, binding), binding)
 
     @property
     def steps(self) -> tuple[Native | Library, ...]:

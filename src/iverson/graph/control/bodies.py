@@ -42,44 +42,44 @@ def lifted(graph: Graph, captured: Sequence[Any]) -> tuple[Graph, list[Any]]:
     Returns it and the handles for these inputs. Integers (places, counts) and zeros stay in the graph, where
     derivatives rely on their values.
     """
-    own = len(graph.inputs) - len(captured)
-    lifts = [(v, held) for v, held in graph.constants if _is_lifted(held)]
-    first = (*graph.inputs[own:], *(v for v, _ in lifts))
-    kept = tuple((v, held) for v, held in graph.constants if not _is_lifted(held))
-    closed = replace(graph, inputs=(*first, *graph.inputs[:own]), constants=kept)
+    count = len(graph.inputs) - len(captured)
+    lifts = [(v, array) for v, array in graph.constants if _is_lifted(array)]
+    first = (*graph.inputs[count:], *(v for v, _ in lifts))
+    constants = tuple((v, array) for v, array in graph.constants if not _is_lifted(array))
+    closed = replace(graph, inputs=(*first, *graph.inputs[:count]), constants=constants)
     return interned(closed), [
         *captured,
-        *(held if isinstance(held, Handle) else make_handle(held) for _, held in lifts),
+        *(array if isinstance(array, Handle) else make_handle(array) for _, array in lifts),
     ]
 
 
-def _is_lifted(held: Any) -> bool:
-    return dtypes.is_inexact(held.dtype) and type(value_of(held, held)) is not Zero
+def _is_lifted(array: Any) -> bool:
+    return dtypes.is_inexact(array.dtype) and type(value_of(array, array)) is not Zero
 
 
 def interned(graph: Graph) -> Graph:
     """The graph, or an earlier one of the same text and objects."""
     text, objects = text_and_objects(graph)
-    told = tuple(map(_told, objects))
-    if None in told:
+    keys = tuple(map(_told, objects))
+    if None in keys:
         return graph
     with _lock:
-        found = _interned.pop((text, told), graph)
-        _interned[text, told] = found  # the last one is the youngest
+        result = _interned.pop((text, keys), graph)
+        _interned[text, keys] = result  # the last one is the youngest
         if len(_interned) > _MANY:
             del _interned[next(iter(_interned))]
-    return found
+    return result
 
 
 def _told(x: Any) -> Any:
     """Key of an object in a graph, the same for equal objects; None for objects that are not compared."""
     if isinstance(x, Pattern | Op):
         return id(x)  # alive as long as the graph
-    held = value_of(x, x)
-    if type(held) is Zero:
+    value = value_of(x, x)
+    if type(value) is Zero:
         return "zero"
-    if type(held) is Strided and held.nbytes <= _SMALL and held.dtype.kind in "iub":
-        return held.tobytes()
+    if type(value) is Strided and value.nbytes <= _SMALL and value.dtype.kind in "iub":
+        return value.tobytes()
     return None
 
 
@@ -106,13 +106,13 @@ def flags(args: Sequence[Any]) -> tuple[bool, ...]:
 
 def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
     """For each output, True if it may depend on an input with a true entry in ``starts``, differentiably."""
-    found = {v for v, has in zip(body.inputs, starts, strict=True) if has}
+    values = {v for v, has in zip(body.inputs, starts, strict=True) if has}
     for equation in body.equations:
         # An op of graphs alone is differentiated by what it evaluates.
         passes = equation.op.differentiable or isinstance(equation.op, GraphOp)
-        if passes and not found.isdisjoint(values_of(equation.operands)):
-            found.update(v for v in equation.results if dtypes.is_inexact(v.dtype))
-    return [x in found for x in body.outputs]
+        if passes and not values.isdisjoint(values_of(equation.operands)):
+            values.update(v for v in equation.results if dtypes.is_inexact(v.dtype))
+    return [x in values for x in body.outputs]
 
 
 def zero(like: Any) -> Any:
@@ -131,24 +131,26 @@ def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
           %3 = matmul(%1, %2)          ->     return (%2)           %3 = matmul(%1, %2)
           return (%3)                                               return (%3)
     """
-    known = {*body.inputs[:count], *(v for v, _ in body.constants)}
+    loop_constants = {*body.inputs[:count], *(v for v, _ in body.constants)}
     before: list[Equation] = []
-    rest: list[Equation] = []
+    remaining: list[Equation] = []
     for equation in body.equations:
-        if is_pure(equation) and known.issuperset(values_of(equation.operands)):
+        if is_pure(equation) and loop_constants.issuperset(values_of(equation.operands)):
             before.append(equation)
-            known.update(equation.results)
+            loop_constants.update(equation.results)
         else:
-            rest.append(equation)
-    made = {v for e in before for v in e.results}
-    read = dict.fromkeys(
-        v for v in (*(v for e in rest for v in values_of(e.operands)), *values_of(body.outputs)) if v in made
+            remaining.append(equation)
+    results = {v for e in before for v in e.results}
+    reads = dict.fromkeys(
+        v
+        for v in (*(v for e in remaining for v in values_of(e.operands)), *values_of(body.outputs))
+        if v in results
     )
-    if not read:
+    if not reads:
         return None
     consts = body.inputs[:count]
-    first = Graph(consts, tuple(before), tuple(read), body.constants)
-    inside = Graph((*consts, *read, *body.inputs[count:]), tuple(rest), body.outputs, body.constants)
+    first = Graph(consts, tuple(before), tuple(reads), body.constants)
+    inside = Graph((*consts, *reads, *body.inputs[count:]), tuple(remaining), body.outputs, body.constants)
     return first, inside
 
 
@@ -198,10 +200,10 @@ class Derivatives:
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Result of ``make()`` for ``key``, cached from the first call on."""
-        found = self.variants.get(key)
-        if found is None:
-            found = self.variants.setdefault(key, make())  # rules of users run here: under no lock
-        return found
+        result = self.variants.get(key)
+        if result is None:
+            result = self.variants.setdefault(key, make())  # rules of users run here: under no lock
+        return result
 
 
 def aval(x: Any, recording: bool) -> Aval:

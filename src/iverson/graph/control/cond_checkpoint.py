@@ -102,8 +102,8 @@ def wanted_of(demands: Sequence[Any]) -> tuple[int, ...]:
 
 def narrowed_inputs(body: Graph) -> list[int]:
     """The inputs that a body reads."""
-    read = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
-    return [k for k, v in enumerate(body.inputs) if v in read]
+    reads = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
+    return [k for k, v in enumerate(body.inputs) if v in reads]
 
 
 # --- checkpoint ---------------------------------------------------------------------------------------
@@ -114,9 +114,9 @@ def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
     op = checkpoint_op
     draws, body = body.once("drawn", lambda: _drawn_before(body))
     args = [*args, *(draw() for draw in draws)]
-    tracked = flags(args)
-    if any(tracked) and is_grad_enabled():
-        op = body.once(("checkpoint", tracked), lambda: _Checkpoint(body, tracked).op)
+    tracked_flags = flags(args)
+    if any(tracked_flags) and is_grad_enabled():
+        op = body.once(("checkpoint", tracked_flags), lambda: _Checkpoint(body, tracked_flags).op)
     return bound(op, tuple(args), {"body": body})  # type: ignore[no-any-return]
 
 
@@ -163,8 +163,8 @@ checkpoint_op = define(
 class _Checkpoint:
     """The derivatives of a checkpointed body in its tracked inputs: checkpointed bodies themselves."""
 
-    def __init__(self, body: Graph, tracked: Sequence[bool]) -> None:
-        self.derivatives = Derivatives(body, tracked, keep=False)
+    def __init__(self, body: Graph, requires: Sequence[bool]) -> None:
+        self.derivatives = Derivatives(body, requires, keep=False)
         self.op = replace(
             checkpoint_op,
             joint=self.pull,
@@ -174,31 +174,31 @@ class _Checkpoint:
         )
 
     def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
-        found: list[Any] = [None] * len(demands)
+        cotangents: list[Any] = [None] * len(demands)
         g = [None if is_absent(x) else x for x in g]
-        wanted, (arriving, parts) = wanted_of(demands), taken_in(g)
+        input_numbers, (arriving, parts) = wanted_of(demands), taken_in(g)
         variant = self.derivatives.pullback(
-            given_avals(g), wanted, is_grad_enabled(), arriving, leaving_of(node, wanted)
+            given_avals(g), input_numbers, is_grad_enabled(), arriving, leaving_of(node, input_numbers)
         )
-        for k, ct in zip(wanted, self._outputs(variant, parts, node), strict=True):
-            found[k] = ct
-        return found
+        for k, ct in zip(input_numbers, self._outputs(variant, parts, node), strict=True):
+            cotangents[k] = ct
+        return cotangents
 
     def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
         arriving, parts = taken_in(tangents)
-        given = [t is not None for t in tangents]
-        variant = self.derivatives.pushforward(given, is_grad_enabled(), arriving, leaving=True)
+        has_tangent = [t is not None for t in tangents]
+        variant = self.derivatives.pushforward(has_tangent, is_grad_enabled(), arriving, leaving=True)
         return self._outputs(variant, parts, node)
 
-    def _outputs(self, variant: Variant, given: list[Any], node: Any) -> list[Any]:
-        graph, captures, left = variant
+    def _outputs(self, variant: Variant, seeds: list[Any], node: Any) -> list[Any]:
+        graph, captures, crossings = variant
         at, body = graph.once("defined", lambda: defined(graph))
         inputs = node.inputs()
         outputs: list[Any] = [None] * len(graph.outputs)
-        args = [*given, *captured(captures, inputs, ())]
+        args = [*seeds, *captured(captures, inputs, ())]
         for k, x in zip(at, checkpointed(args, body=body) if at else (), strict=True):
             outputs[k] = x
-        return given_out(left, outputs)
+        return given_out(crossings, outputs)
 
 
 # --- cond ---------------------------------------------------------------------------------------------
@@ -207,11 +207,13 @@ class _Checkpoint:
 def chosen(args: Sequence[Any], *, on_true: Graph, on_false: Graph) -> Sequence[Any]:
     """The outputs of one of two bodies, which have the same inputs, by the first operand."""
     op = cond_op
-    tracked = flags(args[1:])
-    if any(tracked) and is_grad_enabled():
-        made: _Cond = on_true.once(("cond", id(on_false), tracked), lambda: _Cond(on_true, on_false, tracked))
-        found = bound(made.op, tuple(args), made.params)
-        return found[: made.count]  # type: ignore[no-any-return]
+    tracked_flags = flags(args[1:])
+    if any(tracked_flags) and is_grad_enabled():
+        cond: _Cond = on_true.once(
+            ("cond", id(on_false), tracked_flags), lambda: _Cond(on_true, on_false, tracked_flags)
+        )
+        results = bound(cond.op, tuple(args), cond.params)
+        return results[: cond.count]  # type: ignore[no-any-return]
     return bound(op, tuple(args), {"on_true": on_true, "on_false": on_false})  # type: ignore[no-any-return]
 
 
@@ -251,83 +253,89 @@ cond_op = define(
 class _Cond:
     """A branch with what its derivatives read: residuals of one body are zeros where the other is run."""
 
-    def __init__(self, on_true: Graph, on_false: Graph, tracked: Sequence[bool]) -> None:
+    def __init__(self, on_true: Graph, on_false: Graph, requires: Sequence[bool]) -> None:
         self.on_false = on_false  # keeps it alive: it is found by its identity
         self.count = len(on_true.outputs)
-        self.sides = [Derivatives(body, tracked) for body in (on_true, on_false)]
-        own = [side.forward.outputs[self.count :] for side in self.sides]
+        self.sides = [Derivatives(body, requires) for body in (on_true, on_false)]
+        residuals = [side.forward.outputs[self.count :] for side in self.sides]
         #: Number of the result at which the residuals of each side start.
-        self.starts = (self.count, self.count + len(own[0]))
+        self.starts = (self.count, self.count + len(residuals[0]))
         bodies = []
         for n, side in enumerate(self.sides):
-            zeros = [zero_constant(x) for x in own[1 - n]]
-            rest = (*own[0], *(v for v, _ in zeros)) if n == 0 else (*(v for v, _ in zeros), *own[1])
+            zeros = [zero_constant(x) for x in residuals[1 - n]]
+            residual_outputs = (
+                (*residuals[0], *(v for v, _ in zeros)) if n == 0 else (*(v for v, _ in zeros), *residuals[1])
+            )
             f = side.forward
-            outputs = (*f.outputs[: self.count], *rest)
+            outputs = (*f.outputs[: self.count], *residual_outputs)
             bodies.append(Graph(f.inputs, f.equations, outputs, (*f.constants, *zeros)))
         self.params = {"on_true": bodies[0], "on_false": bodies[1]}
         reads = set().union(*(side.reads for side in self.sides))
-        kept = [
+        saves = [
             any(b.outputs[k] in reads for b in bodies) or k >= self.count
             for k in range(len(bodies[0].outputs))
         ]
-        self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, selects=False, kept=tuple(kept))
+        self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, selects=False, kept=tuple(saves))
 
     def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
-        wanted, recording = wanted_of(demands[1:]), is_grad_enabled()
+        input_numbers, recording = wanted_of(demands[1:]), is_grad_enabled()
         pred = node.inputs()[0]
-        taken = 1 - int(to_strided(value_of(pred)).item()) if has_entries(pred) else None
-        leaving = tuple([k - 1 for k in leaving_of(node, [k + 1 for k in wanted])])
+        branch = 1 - int(to_strided(value_of(pred)).item()) if has_entries(pred) else None
+        leaving = tuple([k - 1 for k in leaving_of(node, [k + 1 for k in input_numbers])])
         of_sides: list[Any] = []
         for n, side in enumerate(self.sides):
             cts = [None if is_absent(x) else x for x in (*g[: self.count], *self._residuals(n, g))]
-            if taken in (None, n):  # the other one may have no derivative
+            if branch in (None, n):  # the other one may have no derivative
                 arriving, parts = taken_in(cts)
-                variant = side.pullback(given_avals(cts), wanted, recording, arriving, leaving)
+                variant = side.pullback(given_avals(cts), input_numbers, recording, arriving, leaving)
                 of_sides.append((variant, parts))
-        found: list[Any] = [None] * len(demands)
-        at = [n for n, k in enumerate(wanted) if k in leaving]
+        cotangents: list[Any] = [None] * len(demands)
+        at = [n for n, k in enumerate(input_numbers) if k in leaving]
         outputs = (
-            self._outputs(of_sides, node, at) if taken is None else self._of_side(taken, of_sides[0], node)
+            self._outputs(of_sides, node, at) if branch is None else self._of_side(branch, of_sides[0], node)
         )
-        for k, ct in zip(wanted, outputs, strict=True):
-            found[k + 1] = ct
-        return found
+        for k, ct in zip(input_numbers, outputs, strict=True):
+            cotangents[k + 1] = ct
+        return cotangents
 
     def _of_side(self, n: int, of_side: tuple[Variant, list[Any]], node: Any) -> list[Any]:
         """Cotangents from the pullback of side n; None for those that are undefined."""
-        variant, given = of_side
-        found = interpret(variant[0], self._operands(n, variant, given, node))
-        return given_out(variant[2], [None if x is UNDEFINED else x for x in found])
+        variant, seeds = of_side
+        outputs = interpret(variant[0], self._operands(n, variant, seeds, node))
+        return given_out(variant[2], [None if x is UNDEFINED else x for x in outputs])
 
-    def _operands(self, n: int, variant: Any, given: list[Any], node: Any) -> list[Any]:
+    def _operands(self, n: int, variant: Any, seeds: list[Any], node: Any) -> list[Any]:
         """Operands of the derivative of side n: cotangents or tangents, and what it captures."""
         results = node.results()
-        own = [*results[: self.count], *self._residuals(n, results)]
-        return [*given, *captured(variant[1], node.inputs()[1:], own)]
+        outputs = [*results[: self.count], *self._residuals(n, results)]
+        return [*seeds, *captured(variant[1], node.inputs()[1:], outputs)]
 
     def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
-        given = [t is not None for t in tangents[1:]]
+        has_tangent = [t is not None for t in tangents[1:]]
         arriving, parts = taken_in(tangents[1:])
-        variants = [self._pushed(n, given, is_grad_enabled(), arriving) for n in (0, 1)]
+        variants = [self._pushed(n, has_tangent, is_grad_enabled(), arriving) for n in (0, 1)]
         return self._outputs([(variant, parts) for variant in variants], node, range(len(node.out)))
 
     def _pushed(
-        self, side: int, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing]
+        self, side: int, has_tangent: Sequence[bool], recording: bool, arriving: Sequence[Crossing]
     ) -> Variant:
         """The pushforward of a side: of its outputs, then of the residuals of both, in order."""
-        own = self.sides[side]
-        graph, captures, left = own.pushforward(given, recording, arriving, leaving=True)
-        first = sum(c.count for c in left[: self.count])
+        derivatives = self.sides[side]
+        graph, captures, crossings = derivatives.pushforward(has_tangent, recording, arriving, leaving=True)
+        first = sum(c.count for c in crossings[: self.count])
         outputs, residuals = graph.outputs[:first], graph.outputs[first:]
         none = (UNDEFINED,) * (len(self.sides[1 - side].forward.outputs) - self.count)
-        rest = (*residuals, *none) if side == 0 else (*none, *residuals)
-        others = [WHOLE] * len(none)
-        of_rest = [*left[self.count :], *others] if side == 0 else [*others, *left[self.count :]]
-        key = "pushed", tuple(given), recording, tuple(arriving)
-        return own.once(  # type: ignore[no-any-return]
+        residual_outputs = (*residuals, *none) if side == 0 else (*none, *residuals)
+        padding = [WHOLE] * len(none)
+        of_rest = [*crossings[self.count :], *padding] if side == 0 else [*padding, *crossings[self.count :]]
+        key = "pushed", tuple(has_tangent), recording, tuple(arriving)
+        return derivatives.once(  # type: ignore[no-any-return]
             key,
-            lambda: (replace(graph, outputs=(*outputs, *rest)), captures, [*left[: self.count], *of_rest]),
+            lambda: (
+                replace(graph, outputs=(*outputs, *residual_outputs)),
+                captures,
+                [*crossings[: self.count], *of_rest],
+            ),
         )
 
     def _residuals(self, side: int, of_results: Sequence[Any]) -> Sequence[Any]:
@@ -343,57 +351,57 @@ class _Cond:
         """
         variants = [variant for variant, _ in of_sides]
         key = "alike", *(id(graph) for graph, *_ in variants), tuple(leaving)
-        _, graphs, left = self.sides[0].once(key, lambda: (variants, *_alike(variants, leaving)))
+        _, graphs, crossings = self.sides[0].once(key, lambda: (variants, *_alike(variants, leaving)))
         at = [k for k in range(len(graphs[0].outputs)) if any(g.outputs[k] is not UNDEFINED for g in graphs)]
-        operands = [self._operands(n, variant, given, node) for n, (variant, given) in enumerate(of_sides)]
+        operands = [self._operands(n, variant, seeds, node) for n, (variant, seeds) in enumerate(of_sides)]
         bodies = self.sides[0].once(
             ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands, at))
         )[1]
         args = [node.inputs()[0], *operands[0], *operands[1]]
-        found: list[Any] = [None] * len(graphs[0].outputs)
+        outputs: list[Any] = [None] * len(graphs[0].outputs)
         for k, x in zip(at, chosen(args, on_true=bodies[0], on_false=bodies[1]) if at else (), strict=True):
-            found[k] = x
-        return given_out(left, found)
+            outputs[k] = x
+        return given_out(crossings, outputs)
 
 
 def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[Graph], list[Crossing]]:
     """The graphs of two variants with outputs that cross in the same forms, and these forms."""
-    each = [iter(graph.outputs) for graph, *_ in variants]
+    iterators = [iter(graph.outputs) for graph, *_ in variants]
     outputs: list[list[Any]] = [[], []]
     constants: list[list[Any]] = [[], []]
-    left: list[Crossing] = []
-    for n, crossings in enumerate(zip(*(own for *_, own in variants), strict=True)):
-        parts = [[next(e) for _ in range(c.count)] for e, c in zip(each, crossings, strict=True)]
-        defined = [own[0] is not UNDEFINED for own in parts]
+    common_crossings: list[Crossing] = []
+    for n, crossings in enumerate(zip(*(side_crossings for *_, side_crossings in variants), strict=True)):
+        parts = [[next(e) for _ in range(c.count)] for e, c in zip(iterators, crossings, strict=True)]
+        defined = [side_parts[0] is not UNDEFINED for side_parts in parts]
         selects = any(c.selects for c in crossings) or (n in leaving and any(defined) and not all(defined))
-        for side, own in enumerate(parts):
-            if selects and len(own) == 1:
-                like = (own if defined[side] else parts[1 - side])[0]
+        for side, side_parts in enumerate(parts):
+            if selects and len(side_parts) == 1:
+                like = (side_parts if defined[side] else parts[1 - side])[0]
                 there = Value(Aval(like.shape, np.dtype(bool)))
                 constants[side].append((there, np.broadcast_to(np.bool_(defined[side]), like.shape)))
-                own.append(there)
-            outputs[side] += own
-        left.append(Crossing(selects=True) if selects else WHOLE)
+                side_parts.append(there)
+            outputs[side] += side_parts
+        common_crossings.append(Crossing(selects=True) if selects else WHOLE)
     graphs = [
-        replace(graph, outputs=tuple(own), constants=(*graph.constants, *more))
-        for (graph, *_), own, more in zip(variants, outputs, constants, strict=True)
+        replace(graph, outputs=tuple(side_outputs), constants=(*graph.constants, *side_constants))
+        for (graph, *_), side_outputs, side_constants in zip(variants, outputs, constants, strict=True)
     ]
-    return graphs, left
+    return graphs, common_crossings
 
 
 def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Any]], at: Sequence[int]) -> list[Graph]:
     """Two graphs as bodies that have the inputs of both, and the outputs at the positions ``at``."""
-    others = [tuple(Value(Aval(x.shape, x.dtype)) for x in own) for own in operands]
+    new_inputs = [tuple(Value(Aval(x.shape, x.dtype)) for x in side_operands) for side_operands in operands]
     bodies = []
     for n, graph in enumerate(graphs):
         outputs, zeros = [], []
         for k in at:
             x = graph.outputs[k]
             if x is UNDEFINED:
-                x, held = zero_constant(graphs[1 - n].outputs[k])
-                zeros.append((x, held))
+                x, array = zero_constant(graphs[1 - n].outputs[k])
+                zeros.append((x, array))
             outputs.append(x)
-        inputs = (*graph.inputs, *others[1]) if n == 0 else (*others[0], *graph.inputs)
+        inputs = (*graph.inputs, *new_inputs[1]) if n == 0 else (*new_inputs[0], *graph.inputs)
         bodies.append(Graph(inputs, graph.equations, tuple(outputs), (*graph.constants, *zeros)))
     return bodies
 

@@ -46,18 +46,20 @@ class Scan:
     def __init__(self, body: Graph, tracked: Sequence[bool], consts: int, carry: int) -> None:
         self.consts, self.carry, self.body = consts, carry, body
         self.requires = self._closure(body, tracked)
-        given = body.inputs[consts : consts + carry]
-        self.base = replace(body, outputs=(*body.outputs, *given, *body.outputs[:carry]))
+        carry_inputs = body.inputs[consts : consts + carry]
+        self.base = replace(body, outputs=(*body.outputs, *carry_inputs, *body.outputs[:carry]))
         self.derivatives = Derivatives(self.base, self.requires)
         outputs = self.derivatives.forward.outputs
         self.whole = len(self.base.outputs)
         first: dict[Operand, int] = {}
         for k in range(carry, len(outputs)):
             first.setdefault(outputs[k], k)
-        reads, own = self.derivatives.reads, len(body.outputs)
+        reads, output_count = self.derivatives.reads, len(body.outputs)
         #: The outputs of the derivatives' forward that are kept, by number.
         self.kept = [
-            k for k, x in enumerate(outputs) if k < own or k >= self.whole or (x in reads and first[x] == k)
+            k
+            for k, x in enumerate(outputs)
+            if k < output_count or k >= self.whole or (x in reads and first[x] == k)
         ]
         self.place = {k: n for n, k in enumerate(self.kept)}
         #: For each value that is an output of a step and is kept, the number of its stacked result.
@@ -72,17 +74,17 @@ class Scan:
             kept=tuple(n >= carry and outputs[k] in reads for n, k in enumerate(self.kept)),
         )
 
-    def _closure(self, body: Graph, tracked: Sequence[bool]) -> list[bool]:
+    def _closure(self, body: Graph, starts: Sequence[bool]) -> list[bool]:
         """The inputs that are tracked in some step."""
-        found = list(tracked)
+        mask = list(starts)
         while True:
-            out = reached(body, found)[: self.carry]
-            again = list(found)
+            out = reached(body, mask)[: self.carry]
+            next_mask = list(mask)
             for k, has in enumerate(out):
-                again[self.consts + k] |= has
-            if again == found:
-                return found
-            found = again
+                next_mask[self.consts + k] |= has
+            if next_mask == mask:
+                return mask
+            mask = next_mask
 
     def carry_like(self, k: int) -> Value:
         """Input k of the carry, in the body."""
@@ -110,9 +112,9 @@ class Scan:
         call = Linear(self, node, backwards=True)
         carry, consts = self.carry, self.consts
         of_carry = range(consts, consts + carry)
-        wanted = wanted_of(demands)
-        leaving = {*leaving_of(node, wanted), *of_carry}
-        always = tuple(k for k in wanted if k not in of_carry)
+        input_numbers = wanted_of(demands)
+        leaving = {*leaving_of(node, input_numbers), *of_carry}
+        always = tuple(k for k in input_numbers if k not in of_carry)
         call.given(
             {k: x for k, x in enumerate(g[:carry]) if not is_absent(x)},
             {self.kept[n]: x for n, x in enumerate(g) if n >= carry and not is_absent(x)},
@@ -129,10 +131,10 @@ class Scan:
             for k in seeds:
                 avals[k] = self._plain(k)  # type: ignore[call-overload]
             graph = self.derivatives.pullback(avals, asked(state), recording, (), ())[0]
-            read = set(narrowed_inputs(graph))
-            return frozenset(k for n, k in enumerate(seeds) if k < carry and n in read)
+            read_inputs = set(narrowed_inputs(graph))
+            return frozenset(k for n, k in enumerate(seeds) if k < carry and n in read_inputs)
 
-        start = frozenset(k - consts for k in wanted if k in of_carry)
+        start = frozenset(k - consts for k in input_numbers if k in of_carry)
         reads = follow(call.length, (), start, read_after)
         call.marks.update(call.length - r.lo for r in reads)
 
@@ -146,24 +148,26 @@ class Scan:
                 avals[j] = part.aval
                 seeds.append(("stacked", j, selects(part.handle)))
             arriving = [WHOLE] * len(avals)
-            for _, j, held in seeds:
-                arriving[j] = Crossing(selects=held)
-            own = [j for j in order if j in leaving]
-            graph, captures, left = self.derivatives.pullback(avals, order, recording, arriving, own)
+            for _, j, is_selection in seeds:
+                arriving[j] = Crossing(selects=is_selection)
+            leaving_inputs = [j for j in order if j in leaving]
+            graph, captures, crossings = self.derivatives.pullback(
+                avals, order, recording, arriving, leaving_inputs
+            )
             kinds: list[Slot] = [
                 ("carry", j - consts) if j in of_carry else ("sum" if j < consts else "stacked", j)
                 for j in order
             ]
-            return Variant(graph, captures, seeds, kinds, left)
+            return Variant(graph, captures, seeds, kinds, crossings)
 
         call.run(variant)
-        found: list[Any] = [None] * len(demands)
-        for k in wanted:
+        cotangents: list[Any] = [None] * len(demands)
+        for k in input_numbers:
             if k in of_carry:
-                found[k] = call.carries.get(k - consts)
+                cotangents[k] = call.carries.get(k - consts)
             else:
-                found[k] = call.sums.get(k) if k < consts else call.joined(k, node.args[k])
-        return found
+                cotangents[k] = call.sums.get(k) if k < consts else call.joined(k, node.args[k])
+        return cotangents
 
     # -- forward -------------------------------------------------------------------------------------
 
@@ -171,11 +175,11 @@ class Scan:
         """Tangents of the results."""
         call = Linear(self, node, backwards=False)
         carry, consts = self.carry, self.consts
-        given = {k: t for k, t in enumerate(tangents) if t is not None}
+        defined_tangents = {k: t for k, t in enumerate(tangents) if t is not None}
         call.given(
-            {k - consts: t for k, t in given.items() if consts <= k < consts + carry},
-            {k: t for k, t in given.items() if k >= consts + carry},
-            {k: t for k, t in given.items() if k < consts},
+            {k - consts: t for k, t in defined_tangents.items() if consts <= k < consts + carry},
+            {k: t for k, t in defined_tangents.items() if k >= consts + carry},
+            {k: t for k, t in defined_tangents.items() if k < consts},
         )
         recording = is_grad_enabled()
 
@@ -183,15 +187,15 @@ class Scan:
             seeds = [("fixed", j, selects(x)) for j, x in call.fixed.items()]
             seeds += [("carry", j, _selects(state, j)) for j in _carries(state)]
             seeds += [("stacked", j, selects(part.handle)) for j, part in sorted(call.parts_at(k).items())]
-            at = {j + consts if kind == "carry" else j: held for kind, j, held in seeds}
+            at = {j + consts if kind == "carry" else j: is_selection for kind, j, is_selection in seeds}
             has = [j in at for j in range(len(self.requires))]
             arriving = [Crossing(selects=at.get(j, False)) for j in range(len(self.requires))]
-            graph, captures, left = self.derivatives.pushforward(has, recording, arriving, leaving=True)
+            graph, captures, crossings = self.derivatives.pushforward(has, recording, arriving, leaving=True)
             kinds = [
                 ("carry", j) if j < carry else ("stacked" if j in self.place else "", j)
-                for j in range(len(left))
+                for j in range(len(crossings))
             ]
-            return Variant(graph, captures, seeds, kinds, left)
+            return Variant(graph, captures, seeds, kinds, crossings)
 
         call.run(variant)
         return [
@@ -226,7 +230,11 @@ def _selects(state: State, k: int) -> bool:
 
 def _apart(slots: Iterable[tuple[str, int, bool]]) -> list[Slot]:
     """The slots of values: two for a selection, one for any other value."""
-    return [slot for kind, k, held in slots for slot in ((kind, k), (f"{kind} held", k))[: 1 + held]]
+    return [
+        slot
+        for kind, k, is_selection in slots
+        for slot in ((kind, k), (f"{kind} held", k))[: 1 + is_selection]
+    ]
 
 
 class Variant:
@@ -240,11 +248,11 @@ class Variant:
         captures: Sequence[Capture],
         seeds: Iterable[tuple[str, int, bool]],
         kinds: Sequence[Slot],
-        left: Sequence[Crossing],
+        crossings: Sequence[Crossing],
     ) -> None:
         self.captures = tuple(captures)
         self.seeds = tuple(_apart(seeds))
-        outputs = _apart((*slot, c.selects) for slot, c in zip(kinds, left, strict=True))
+        outputs = _apart((*slot, c.selects) for slot, c in zip(kinds, crossings, strict=True))
         at = [k for k, x in enumerate(graph.outputs) if x is not UNDEFINED and outputs[k][0] in _KINDS]
         self.outputs = tuple(outputs[k] for k in at)
         self.graph = replace(graph, outputs=tuple(graph.outputs[k] for k in at))
@@ -254,7 +262,7 @@ class Variant:
         return _state(self.outputs)
 
 
-_KINDS = frozenset(f"{kind}{held}" for kind in ("carry", "sum", "stacked") for held in ("", " held"))
+_KINDS = frozenset(f"{kind}{suffix}" for kind in ("carry", "sum", "stacked") for suffix in ("", " held"))
 
 
 class Linear:
@@ -280,7 +288,7 @@ class Linear:
     ) -> None:
         """Set the carries and stacked values that the loop starts with, and values fixed in all steps."""
         self.carries, stacked, self.fixed = (
-            {k: spread(x) for k, x in given.items()} for given in (carries, stacked, fixed or {})
+            {k: spread(x) for k, x in handles.items()} for handles in (carries, stacked, fixed or {})
         )
         self.parts = {k: Part(x) for k, x in stacked.items()}
         self.marks = {b for p in self.parts.values() for b in self.positions(p.lo, p.hi)}
@@ -318,15 +326,15 @@ class Linear:
             is_stacked, x = self._captured(capture)
             args.append(at(x, position) if is_stacked else x)
         self.carries = {}
-        made = _together(dict(zip(step.outputs, interpret(step.graph, args), strict=True)))
-        for (kind, j), x in made.items():
+        values = _together(dict(zip(step.outputs, interpret(step.graph, args), strict=True)))
+        for (kind, j), x in values.items():
             if kind == "carry":
                 self.carries[j] = x
             elif kind == "sum":
                 self._add(j, x)
             else:
-                whole = F.expand_dims(x, axis=(0,))
-                self.pieces.setdefault(j, []).append((position, position + 1, whole))
+                stacked_value = F.expand_dims(x, axis=(0,))
+                self.pieces.setdefault(j, []).append((position, position + 1, stacked_value))
 
     def _add(self, k: int, x: Any) -> None:
         self.sums[k] = F.add(self.sums[k], x) if k in self.sums else x
@@ -334,13 +342,13 @@ class Linear:
     def _several(self, step: Variant, r: Run) -> None:
         lo, hi = self.positions(r.lo, r.hi)
         captured = [self._captured(c) for c in step.captures]
-        carried = _of_kind(step.seeds, "carry")
-        summed = _of_kind(step.outputs, "sum")
-        stacked = _of_kind(step.outputs, "stacked")
+        carry_slots = _of_kind(step.seeds, "carry")
+        sum_slots = _of_kind(step.outputs, "sum")
+        stacked_slots = _of_kind(step.outputs, "stacked")
         body = self.scan.body_of(step, [is_stacked for is_stacked, _ in captured])
         likes = dict(zip(step.outputs, step.graph.outputs, strict=True))
-        init = [self._seed(s, lambda x: x) for s in carried]
-        init += [zero(likes[s]) for s in summed]
+        init = [self._seed(s, lambda x: x) for s in carry_slots]
+        init += [zero(likes[s]) for s in sum_slots]
         fixed = [self._seed(s, lambda x: x) for s in _of_kind(step.seeds, "fixed")]
         fixed += [x for is_stacked, x in captured if not is_stacked]
         xs = [self._seed(s, lambda x: cut(x, lo, hi)) for s in _of_kind(step.seeds, "stacked")]
@@ -355,9 +363,9 @@ class Linear:
                 reverse=self.reverse,
             )
         )
-        made = _together(dict(zip([*carried, *summed, *stacked], out, strict=True)))
+        values = _together(dict(zip([*carry_slots, *sum_slots, *stacked_slots], out, strict=True)))
         self.carries = {}
-        for (kind, k), x in made.items():
+        for (kind, k), x in values.items():
             if kind == "carry":
                 self.carries[k] = x
             elif kind == "sum":
@@ -388,8 +396,8 @@ class Linear:
         f = scan.derivatives.forward
         x = f.inputs[k] if kind == "input" else f.outputs[k]
         place = scan.stacked.get(x)
-        kept = None if place is None else self.results[place]  # the rule of another direction may read less
-        return True, scan.again(self.node, x) if kept is None or isinstance(kept, Aval) else kept
+        result = None if place is None else self.results[place]  # the rule of another direction may read less
+        return True, scan.again(self.node, x) if result is None or isinstance(result, Aval) else result
 
     def joined(self, k: int, like: Any) -> Any:
         """A stacked result, or None."""
@@ -398,8 +406,8 @@ class Linear:
 
 def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
     with Trace("scan") as level, recording(False):
-        given = [level.handle(v) for v in step.graph.inputs]
-        out = dict(zip(step.outputs, interpret(step.graph, given), strict=True))
+        handles = [level.handle(v) for v in step.graph.inputs]
+        out = dict(zip(step.outputs, interpret(step.graph, handles), strict=True))
         outputs = [out[s] if s in out else _missing(s, out, scan) for s in _of_kind(step.seeds, "carry")]
         for s in _of_kind(out, "sum"):
             x = level.input(Aval(out[s].shape, out[s].dtype))
@@ -434,12 +442,12 @@ def _missing(slot: Slot, out: dict[Slot, Any], scan: Scan) -> Any:
 
 def _together(out: dict[Slot, Any]) -> dict[Slot, Any]:
     """Values by their slots; a selection is put together from its values and its condition."""
-    found = {}
+    values = {}
     for (kind, k), x in out.items():
         if not kind.endswith("held"):
             there = out.get((f"{kind} held", k))
-            found[kind, k] = x if there is None else F.bracket(there, x, negated=False)
-    return found
+            values[kind, k] = x if there is None else F.bracket(there, x, negated=False)
+    return values
 
 
 def _of_kind(slots: Iterable[Slot], kind: str) -> list[Slot]:

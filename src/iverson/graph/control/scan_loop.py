@@ -44,11 +44,13 @@ def scanned(
     """The carry after the last step and the results of all steps, stacked."""
     body, consts, args = _prepared(body, consts, length, args)
     params = {"body": body, "consts": consts, "carry": carry, "length": length, "reverse": reverse}
-    tracked = flags(args)
-    if any(tracked) and is_grad_enabled():
-        made = body.once(("scan", tracked, consts, carry), lambda: Scan(body, tracked, consts, carry))
-        found = bound(made.op, tuple(args), {**params, "body": made.forward})
-        return found[: len(body.outputs)]  # type: ignore[no-any-return]
+    tracked_flags = flags(args)
+    if any(tracked_flags) and is_grad_enabled():
+        scan = body.once(
+            ("scan", tracked_flags, consts, carry), lambda: Scan(body, tracked_flags, consts, carry)
+        )
+        results = bound(scan.op, tuple(args), {**params, "body": scan.forward})
+        return results[: len(body.outputs)]  # type: ignore[no-any-return]
     return bound(scan_op, tuple(args), params)  # type: ignore[no-any-return]
 
 
@@ -59,43 +61,45 @@ def scanned_in_blocks(
     runs the steps between two of them again."""
     body, consts, args = _prepared(body, consts, length, args)
     call: dict[str, Any] = {"consts": consts, "carry": carry, "reverse": reverse}
-    count, rest = divmod(length, every)
-    lo, hi = (rest, length) if reverse else (0, length - rest)
+    count, remainder = divmod(length, every)
+    lo, hi = (remainder, length) if reverse else (0, length - remainder)
     outer = body.once(("blocks", consts, carry, every, reverse), lambda: _block(body, every, call))
     xs = [_in_blocks(cut(x, lo, hi), every) for x in args[consts + carry :]]
     state = args[consts : consts + carry]
     out = scanned([*args[:consts], *state, *xs], body=outer, length=count, **call)
     state, ys = list(out[:carry]), [_of_blocks(y) for y in out[carry:]]
-    if not rest:
+    if not remainder:
         return [*state, *ys]
-    others = (0, rest) if reverse else (hi, length)
-    xs = [cut(x, *others) for x in args[consts + carry :]]
-    again = body.once(("block", consts, carry, rest, reverse), lambda: _steps(body, rest, call))
-    last = checkpointed([*args[:consts], *state, *xs], body=again)
-    whole = [
-        joined([(lo, hi, y), (*others, z)], Aval((length, *z.shape[1:]), z.dtype))
+    remainder_range = (0, remainder) if reverse else (hi, length)
+    xs = [cut(x, *remainder_range) for x in args[consts + carry :]]
+    remainder_body = body.once(
+        ("block", consts, carry, remainder, reverse), lambda: _steps(body, remainder, call)
+    )
+    last = checkpointed([*args[:consts], *state, *xs], body=remainder_body)
+    stacks = [
+        joined([(lo, hi, y), (*remainder_range, z)], Aval((length, *z.shape[1:]), z.dtype))
         for y, z in zip(ys, last[carry:], strict=True)
     ]
-    return [*last[:carry], *whole]
+    return [*last[:carry], *stacks]
 
 
 def _block(body: Graph, every: int, call: dict[str, Any]) -> Graph:
     """The body of a scan over blocks of steps: each is computed again for its derivative."""
     inner = _steps(body, every, call)
     with Trace("scan") as level:
-        given = [level.input(v.aval) for v in inner.inputs]
-        return level.rewritten(checkpointed(given, body=inner))
+        inputs = [level.input(v.aval) for v in inner.inputs]
+        return level.rewritten(checkpointed(inputs, body=inner))
 
 
 def _steps(body: Graph, length: int, call: dict[str, Any]) -> Graph:
     """Some steps of a scan as a graph."""
     fixed = call["consts"] + call["carry"]
     with Trace("scan") as level:
-        given = [
+        inputs = [
             level.input(v.aval if k < fixed else Aval((length, *v.shape), v.dtype))
             for k, v in enumerate(body.inputs)
         ]
-        return level.rewritten(scanned(given, body=body, length=length, **call))
+        return level.rewritten(scanned(inputs, body=body, length=length, **call))
 
 
 def _in_blocks(x: Any, every: int) -> Any:
@@ -115,8 +119,8 @@ def _prepared(body: Graph, consts: int, length: int, args: Sequence[Any]) -> tup
         return body, consts, args
     if compiled(body).native:
         let_be_native([inside])
-    made = interpret(first, args[:consts])
-    return inside, consts + len(made), [*args[:consts], *made, *args[consts:]]
+    hoisted_values = interpret(first, args[:consts])
+    return inside, consts + len(hoisted_values), [*args[:consts], *hoisted_values, *args[consts:]]
 
 
 def _loop(*values: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool) -> tuple[Any, ...]:
@@ -172,8 +176,8 @@ class _Stack:
 
 
 def _abstract(*_: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool) -> tuple[Aval, ...]:
-    found = [Aval(x.shape, x.dtype) for x in body.outputs[:carry]]
-    return (*found, *(Aval((length, *x.shape), x.dtype) for x in body.outputs[carry:]))
+    carry_avals = [Aval(x.shape, x.dtype) for x in body.outputs[:carry]]
+    return (*carry_avals, *(Aval((length, *x.shape), x.dtype) for x in body.outputs[carry:]))
 
 
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
@@ -184,24 +188,24 @@ def _narrow(equation: Equation, read: set[Value]) -> Equation:
     while True:
         inner = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in sorted(stays))))
         inputs = set(narrowed_inputs(inner))
-        more = {k - consts for k in inputs if consts <= k < consts + carry}
-        if more <= stays:
+        body_carries = {k - consts for k in inputs if consts <= k < consts + carry}
+        if body_carries <= stays:
             break
-        stays |= more
+        stays |= body_carries
     at = sorted(stays)
-    taken = [
+    positions = [
         k
         for k in range(len(body.inputs))
         if (k - consts in stays if consts <= k < consts + carry else k in inputs)
     ]
     params.update(
-        body=replace(inner, inputs=tuple(body.inputs[k] for k in taken)),
-        consts=sum(k < consts for k in taken),
+        body=replace(inner, inputs=tuple(body.inputs[k] for k in positions)),
+        consts=sum(k < consts for k in positions),
         carry=sum(k < carry for k in at),
     )
     return replace(
         equation,
-        operands=tuple(equation.operands[k] for k in taken),
+        operands=tuple(equation.operands[k] for k in positions),
         params=params,
         results=tuple(equation.results[k] for k in at),
     )
@@ -216,30 +220,30 @@ def _shorten(equation: Equation, where: Sequence[Entries]) -> list[Equation] | N
                                                    %y = index_basic[key=(3,)](%ys)
     """
     carry, length = equation.params["carry"], equation.params["length"]
-    read = [need for need in where if need is not NOTHING]
-    if any(need is not NOTHING for need in where[:carry]) or not all(isinstance(n, Box) for n in read):
+    demands = [need for need in where if need is not NOTHING]
+    if any(need is not NOTHING for need in where[:carry]) or not all(isinstance(n, Box) for n in demands):
         return None
-    regions = [need.region for need in read if isinstance(need, Box)]
+    regions = [need.region for need in demands if isinstance(need, Box)]
     lo, hi = min(r.start[0] for r in regions), max(r.stop[0] for r in regions)
     lo, hi = (lo, length) if equation.params["reverse"] else (0, hi)
     if (lo, hi) == (0, length):
         return None
     first = equation.params["consts"] + carry
-    made: list[Equation] = []
+    equations: list[Equation] = []
     operands = list(equation.operands[:first])
     for x in equation.operands[first:]:
         operands.append(Value(Aval((hi - lo, *x.shape[1:]), x.dtype)))
         key = {"key": slices(lo, hi, x.shape)}
-        made.append(Equation(TABLE["index_basic"], (x,), key, (operands[-1],), equation.where))
+        equations.append(Equation(TABLE["index_basic"], (x,), key, (operands[-1],), equation.where))
     ys = equation.results[carry:]
     parts = tuple([Value(Aval((hi - lo, *y.shape[1:]), y.dtype)) for y in ys])
     results = (*equation.results[:carry], *parts)
     params = {**equation.params, "length": hi - lo}
-    made.append(replace(equation, operands=tuple(operands), params=params, results=results))
+    equations.append(replace(equation, operands=tuple(operands), params=params, results=results))
     for y, part in zip(ys, parts, strict=True):
         key = {"key": slices(lo, hi, y.shape), "shape": y.shape}
-        made.append(Equation(TABLE["embed"], (part,), key, (y,), equation.where))
-    return made
+        equations.append(Equation(TABLE["embed"], (part,), key, (y,), equation.where))
+    return equations
 
 
 scan_op = define(

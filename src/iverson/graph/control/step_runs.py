@@ -71,15 +71,15 @@ class Part:
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
-        known = aval(handle, is_grad_enabled())
+        handle_aval = aval(handle, is_grad_enabled())
         self.lo, self.hi = 0, handle.shape[0]
-        support = known.support
+        support = handle_aval.support
         if isinstance(support, Box):
             (self.lo, *start), (self.hi, *stop) = support.region
-            rest = Region(tuple(start), tuple(stop))
+            region = Region(tuple(start), tuple(stop))
             self.aval = Aval(handle.shape[1:], handle.dtype)
-            if not rest.covers(handle.shape[1:]):
-                self.aval = Aval(handle.shape[1:], handle.dtype, Box(rest))
+            if not region.covers(handle.shape[1:]):
+                self.aval = Aval(handle.shape[1:], handle.dtype, Box(region))
         else:
             self.aval = Aval(handle.shape[1:], handle.dtype)
 
@@ -107,17 +107,17 @@ def joined(parts: Sequence[tuple[int, int, Any]], like: Any) -> Any:
         else:
             pieces.append([lo, hi, [x]])
     total = None
-    for lo, hi, held in pieces:
-        x = held[0] if len(held) == 1 else _concat(held)
+    for lo, hi, handles in pieces:
+        x = handles[0] if len(handles) == 1 else _concat(handles)
         if (lo, hi) != (0, like.shape[0]):
             x = F.embed(x, key=slices(lo, hi, like.shape), shape=like.shape)
         total = x if total is None else F.add(total, x)
     return total
 
 
-def _concat(held: Sequence[Any]) -> Any:
-    offsets = tuple(sum(x.shape[0] for x in held[:k]) for k in range(len(held)))
-    return F.concat(*held, axis=0, offsets=offsets)
+def _concat(handles: Sequence[Any]) -> Any:
+    offsets = tuple(sum(x.shape[0] for x in handles[:k]) for k in range(len(handles)))
+    return F.concat(*handles, axis=0, offsets=offsets)
 
 
 def slices(lo: int, hi: int, shape: Sequence[int]) -> tuple[slice, ...]:

@@ -32,10 +32,10 @@ from iverson.layouts import to_strided
 def repeated(args: Sequence[Any], *, condition: Graph, body: Graph, consts: int) -> Sequence[Any]:
     """The carry at which the condition is False first."""
     op = while_op
-    tracked = flags(args)
-    if any(tracked) and is_grad_enabled():
-        key = "while", id(condition), tracked, consts
-        op = body.once(key, lambda: _While(condition, body, tracked, consts)).op
+    tracked_flags = flags(args)
+    if any(tracked_flags) and is_grad_enabled():
+        key = "while", id(condition), tracked_flags, consts
+        op = body.once(key, lambda: _While(condition, body, tracked_flags, consts)).op
     return bound(op, tuple(args), {"condition": condition, "body": body, "consts": consts})  # type: ignore[no-any-return]
 
 
@@ -49,24 +49,24 @@ def _loop(*values: Any, condition: Graph, body: Graph, consts: int) -> tuple[Any
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
     """Keep a carry if it is read at the end, by the condition, or by an output that is kept."""
     condition, body, consts = (equation.params[n] for n in ("condition", "body", "consts"))
-    asked = set(narrowed_inputs(condition))
+    condition_inputs = set(narrowed_inputs(condition))
     stays = {k for k, v in enumerate(equation.results) if v in read}
     while True:
         inner = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in sorted(stays))))
-        inputs = asked.union(narrowed_inputs(inner))
-        more = {k - consts for k in inputs if k >= consts}
-        if more <= stays:
+        inputs = condition_inputs.union(narrowed_inputs(inner))
+        body_carries = {k - consts for k in inputs if k >= consts}
+        if body_carries <= stays:
             break
-        stays |= more
-    taken = [k for k in range(len(body.inputs)) if (k - consts in stays if k >= consts else k in inputs)]
+        stays |= body_carries
+    positions = [k for k in range(len(body.inputs)) if (k - consts in stays if k >= consts else k in inputs)]
     params = {
-        "condition": replace(condition, inputs=tuple(condition.inputs[k] for k in taken)),
-        "body": replace(inner, inputs=tuple(body.inputs[k] for k in taken)),
-        "consts": sum(k < consts for k in taken),
+        "condition": replace(condition, inputs=tuple(condition.inputs[k] for k in positions)),
+        "body": replace(inner, inputs=tuple(body.inputs[k] for k in positions)),
+        "consts": sum(k < consts for k in positions),
     }
     return replace(
         equation,
-        operands=tuple(equation.operands[k] for k in taken),
+        operands=tuple(equation.operands[k] for k in positions),
         params=params,
         results=tuple(equation.results[k] for k in sorted(stays)),
     )
@@ -89,21 +89,24 @@ while_op = define(
 class _While:
     """The derivative of a loop in its tracked operands: a loop with tangents in its carry."""
 
-    def __init__(self, condition: Graph, body: Graph, tracked: Sequence[bool], consts: int) -> None:
+    def __init__(self, condition: Graph, body: Graph, starts: Sequence[bool], consts: int) -> None:
         self.condition, self.body, self.consts = condition, body, consts
-        requires = self._settled(tracked)
+        requires = self._settled(starts)
         self.derivatives = Derivatives(body, requires)
         self.op = replace(while_op, joint=self.pull, joint_jvp=self.push, kept=(False,) * len(body.outputs))
 
     def _settled(self, starts: Sequence[bool]) -> list[bool]:
         """For each input, True if it depends on one in ``starts`` after any number of steps."""
-        found = list(starts)
+        mask = list(starts)
         while True:
-            out = reached(self.body, found)
-            again = [*found[: self.consts], *(a | b for a, b in zip(found[self.consts :], out, strict=True))]
-            if again == found:
-                return found
-            found = again
+            out = reached(self.body, mask)
+            next_mask = [
+                *mask[: self.consts],
+                *(a | b for a, b in zip(mask[self.consts :], out, strict=True)),
+            ]
+            if next_mask == mask:
+                return mask
+            mask = next_mask
 
     def pull(self, _demands: Any, _node: Any, _g: Any) -> Any:
         raise MissingRuleError(
@@ -120,25 +123,25 @@ class _While:
         condition, body, outside = self.derivatives.once(
             key, lambda: self._with_tangents(has, is_grad_enabled())
         )
-        moving = [k for k, given in enumerate(has) if given]
+        moving = [k for k, has_tangent in enumerate(has) if has_tangent]
         inputs = node.inputs()
         seeds = [zero(inputs[k]) if tangents[k] is None else tangents[k] for k in moving]
         fixed = [t for k, t in zip(moving, seeds, strict=True) if k < consts]
-        carried = [t for k, t in zip(moving, seeds, strict=True) if k >= consts]
+        carry_tangents = [t for k, t in zip(moving, seeds, strict=True) if k >= consts]
         fixed = [*inputs[:consts], *fixed, *outside]
-        args = [*fixed, *inputs[consts:], *carried]
+        args = [*fixed, *inputs[consts:], *carry_tangents]
         out = repeated(args, condition=condition, body=body, consts=len(fixed))
-        found: list[Any] = [None] * len(self.body.outputs)
-        for k, t in zip([k for k in moving if k >= consts], out[len(found) :], strict=True):
-            found[k - consts] = t
-        return found
+        out_tangents: list[Any] = [None] * len(self.body.outputs)
+        for k, t in zip([k for k in moving if k >= consts], out[len(out_tangents) :], strict=True):
+            out_tangents[k - consts] = t
+        return out_tangents
 
     def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph, list[Any]]:
         """The loop's condition and body with inputs (consts, their tangents, tensors from outside that rules
         read, carry, its tangents), and these tensors."""
         graph, captures, _ = self.derivatives.pushforward(has, recorded)
         f, consts = self.derivatives.forward, self.consts
-        moving = [k for k, given in enumerate(has) if given]
+        moving = [k for k, has_tangent in enumerate(has) if has_tangent]
         with Trace("while_loop") as level, recording(False):
             inputs = [level.input(v.aval) for v in f.inputs]
             seeds = {k: level.input(Aval(f.inputs[k].shape, f.inputs[k].dtype)) for k in moving}
@@ -159,8 +162,9 @@ class _While:
             *(len(f.inputs) + n for n, k in enumerate(moving) if k >= consts),
         ]
         body = replace(body, inputs=tuple(body.inputs[k] for k in order))
-        own = iter(self.condition.inputs)
-        asked = [
-            next(own) if k < len(f.inputs) else Value(v.aval) for k, v in zip(order, body.inputs, strict=True)
+        iterator = iter(self.condition.inputs)
+        condition_inputs = [
+            next(iterator) if k < len(f.inputs) else Value(v.aval)
+            for k, v in zip(order, body.inputs, strict=True)
         ]
-        return replace(self.condition, inputs=tuple(asked)), body, outside
+        return replace(self.condition, inputs=tuple(condition_inputs)), body, outside

@@ -95,13 +95,13 @@ class Recorded:
         with self.level, recording(True):
             handles = [self.level.input(v.aval) for v in graph.inputs]
             self.variables = [
-                variable(value_of(x)) if wanted else x
-                for x, wanted in zip(handles, requires_grad, strict=True)
+                variable(value_of(x)) if is_variable else x
+                for x, is_variable in zip(handles, requires_grad, strict=True)
             ]
             self.outputs = interpret(graph, self.variables)
             self.primal = self.level.rewritten(self.outputs)
         #: By position, the inputs that are variables.
-        self.wanted = tuple([k for k, wanted in enumerate(requires_grad) if wanted])
+        self.wanted = tuple([k for k, is_variable in enumerate(requires_grad) if is_variable])
         self._keep = keep
         self._reads: list[Value] | None = None if keep else []
         #: For values that are read and may be selections, the equations that take them apart, and the
@@ -121,49 +121,51 @@ class Recorded:
         if self._reads is None:
             avals = [Aval(x.shape, x.dtype) if is_tracked(x) else None for x in self.outputs]
             try:
-                equations, _, found, _ = self._pulled(avals, self.wanted, recording=True)
+                equations, _, outputs, _ = self._pulled(avals, self.wanted, recording=True)
             except MissingRuleError:
                 tangents = self.of_inputs([k in self.wanted for k in range(len(self.variables))])
-                equations, _, found, _ = self._pushed(tangents, True)
-            equations = list(dead_code(Graph((), tuple(equations), tuple(found))).equations)
-            made = {v for e in self.primal.equations for v in e.results}.union(self.primal.inputs)
-            read = dict.fromkeys(v for e in equations for v in values_of(e.operands))
-            self._reads = self._as_kept([v for v in self._kept((*read, *values_of(found))) if v in made])
+                equations, _, outputs, _ = self._pushed(tangents, True)
+            equations = list(dead_code(Graph((), tuple(equations), tuple(outputs))).equations)
+            defined_values = {v for e in self.primal.equations for v in e.results}.union(self.primal.inputs)
+            read_values = dict.fromkeys(v for e in equations for v in values_of(e.operands))
+            self._reads = self._as_kept(
+                [v for v in self._kept((*read_values, *values_of(outputs))) if v in defined_values]
+            )
         return self._reads
 
-    def _as_kept(self, read: Sequence[Value]) -> list[Value]:
+    def _as_kept(self, values: Sequence[Value]) -> list[Value]:
         """Values that are read; a selection among them is replaced by its values and its condition."""
         selecting = Found(self.primal.equations, self.primal.constants).selections
         selecting.difference_update(values_of(self.primal.outputs))
-        found: list[Value] = []
-        for v in read:
+        dense_values: list[Value] = []
+        for v in values:
             if v not in selecting:
-                found.append(v)
+                dense_values.append(v)
             else:
-                parts, apart, again = taken_apart(v)
-                self._apart[v] = apart, again
-                found += parts
-        return found
+                parts, apart, restore = taken_apart(v)
+                self._apart[v] = apart, restore
+                dense_values += parts
+        return dense_values
 
-    def _kept(self, read: Iterable[Value]) -> list[Value]:
+    def _kept(self, values: Iterable[Value]) -> list[Value]:
         """Values to keep for those that are read: for a sparse one that is free to make, its entries."""
         makers = {e.results[0]: e for e in self.primal.equations if _is_free(e)}
-        found: dict[Value, None] = {}
-        for v in read:
+        sources: dict[Value, None] = {}
+        for v in values:
             while v in makers:
                 v = makers[v].operands[0]
-            found[v] = None
-        return list(found)
+            sources[v] = None
+        return list(sources)
 
     def _held(self) -> list[Value]:
         """All values that nodes hold: without shapes, it is not known which of them rules will read."""
-        held = [x for node in self.order() if node.op for x in (*node.args, *_out(node))]
-        return list(dict.fromkeys(x.value for x in held if isinstance(x, Traced)))
+        node_values = [x for node in self.order() if node.op for x in (*node.args, *_out(node))]
+        return list(dict.fromkeys(x.value for x in node_values if isinstance(x, Traced)))
 
     def residuals(self) -> list[Value]:
         """The values of `reads` that are neither inputs nor outputs, in the order of their definitions."""
-        read = set(self.reads()) - set(values_of(self.primal.outputs))
-        return [v for e in self._forward() for v in e.results if v in read]
+        read_values = set(self.reads()) - set(values_of(self.primal.outputs))
+        return [v for e in self._forward() for v in e.results if v in read_values]
 
     def _forward(self) -> Iterator[Equation]:
         """The equations of the function, and those that take selections among residuals apart."""
@@ -196,10 +198,10 @@ class Recorded:
         leaving : inputs whose cotangents may be selections and boxes; those of others are dense.
         boxes : whether only the entries inside a box leave; if not, a box leaves as a selection.
         """
-        equations, seeds, found, left = self._pulled(
+        equations, seeds, outputs, crossings = self._pulled(
             cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=boxes
         )
-        return *self.closed(equations, seeds, found), left
+        return *self.closed(equations, seeds, outputs), crossings
 
     def of_inputs(self, given: Sequence[bool]) -> list[Aval | None]:
         """Avals of the tangents of inputs; None for an input that has none."""
@@ -215,8 +217,8 @@ class Recorded:
         boxes: bool = True,
     ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
         """The graph from tangents of inputs to those of `forward`'s outputs; parameters as of `pullback`."""
-        equations, seeds, found, left = self._pushed(tangents, recording, arriving, leaving, boxes)
-        return *self.closed(equations, seeds, found), left
+        equations, seeds, outputs, crossings = self._pushed(tangents, recording, arriving, leaving, boxes)
+        return *self.closed(equations, seeds, outputs), crossings
 
     def _pushed(
         self,
@@ -228,20 +230,22 @@ class Recorded:
     ) -> _Written:
         with self.rules, self.level, self.level.region() as equations:
             seeds, starts = self._seeds(tangents, arriving)
-            given = {slot_of(self.variables[k]): x for k, x in starts.items()}
+            seed_tangents = {slot_of(self.variables[k]): x for k, x in starts.items()}
             slots = self.slots()
-            pushed = forward.push([s for s in slots if s], given, create_graph=recording, select=not leaving)
-            found = [pushed.get(s) if s else None for s in slots]
+            pushed = forward.push(
+                [s for s in slots if s], seed_tangents, create_graph=recording, select=not leaving
+            )
+            outputs = [pushed.get(s) if s else None for s in slots]
             return (
                 equations,
                 seeds,
-                *self._leaving(found, range(len(found)) if leaving else (), equations, seeds, boxes),
+                *self._leaving(outputs, range(len(outputs)) if leaving else (), equations, seeds, boxes),
             )
 
     def _pulled(
         self,
         cotangents: Sequence[Aval | None],
-        wanted: Sequence[int],
+        input_numbers: Sequence[int],
         *,
         recording: bool,
         arriving: Sequence[Crossing] = (),
@@ -251,32 +255,34 @@ class Recorded:
         slots = self.slots()
         with self.rules, self.level, self.level.region() as equations:
             seeds, starts = self._seeds(cotangents, arriving)
-            given = [(slot, starts[k]) for k, slot in enumerate(slots) if slot is not None and k in starts]
-            asked = [slot_of(self.variables[k]) for k in wanted]
-            at = [n for n, k in enumerate(wanted) if k in leaving]
-            demands = dict.fromkeys(asked, FULL)
-            with let_leave(asked[n][0] for n in at):
-                pulled = engine.reverse(given, demands, create_graph=recording, select=False)
-            found = list(map(pulled.get, asked))
-            return equations, seeds, *self._leaving(found, at, equations, seeds, boxes)
+            seed_cotangents = [
+                (slot, starts[k]) for k, slot in enumerate(slots) if slot is not None and k in starts
+            ]
+            input_slots = [slot_of(self.variables[k]) for k in input_numbers]
+            at = [n for n, k in enumerate(input_numbers) if k in leaving]
+            demands = dict.fromkeys(input_slots, FULL)
+            with let_leave(input_slots[n][0] for n in at):
+                pulled = engine.reverse(seed_cotangents, demands, create_graph=recording, select=False)
+            outputs = list(map(pulled.get, input_slots))
+            return equations, seeds, *self._leaving(outputs, at, equations, seeds, boxes)
 
     def _seeds(
         self, avals: Sequence[Aval | None], arriving: Sequence[Crossing]
     ) -> tuple[list[Value], dict[int, Any]]:
         """Inputs for the defined cotangents or tangents, and handles of these by position."""
         seeds: list[Value] = []
-        found: dict[int, Any] = {}
+        handles: dict[int, Any] = {}
         for k, a in enumerate(avals):
             if a is not None:
                 crossing = arriving[k] if arriving else WHOLE
                 parts = [Value(a), *[Value(Aval(a.shape, np.dtype(bool)))] * crossing.selects]
-                found[k] = crossing.together(list(map(self.level.handle, parts)))
+                handles[k] = crossing.together(list(map(self.level.handle, parts)))
                 seeds += parts
-        return seeds, found
+        return seeds, handles
 
     def _leaving(
         self,
-        found: Sequence[Any],
+        handles: Sequence[Any],
         at: Container[int],
         equations: Sequence[Equation],
         seeds: Iterable[Value],
@@ -287,18 +293,18 @@ class Recorded:
 
         seeds : inputs; a box among them is not tracked, in the calls that this derivative is for.
         """
-        known: Found | None = None
+        analysis: Found | None = None
         outputs: list[Operand] = []
-        crossings = [WHOLE] * len(found)
-        for k, x in enumerate(found):
+        crossings = [WHOLE] * len(handles)
+        for k, x in enumerate(handles):
             if x is None:
                 outputs.append(UNDEFINED)
             elif k in at:
-                if known is None:
+                if analysis is None:
                     boxed = (v for v in seeds if not isinstance(v.aval.support, Stored))
                     every = (*self.primal.equations, *equations)
-                    known = Found(every, self.level.constants, boxed)
-                crossings[k] = known.crossing(self.level.operand(x), boxes=boxes)
+                    analysis = Found(every, self.level.constants, boxed)
+                crossings[k] = analysis.crossing(self.level.operand(x), boxes=boxes)
                 outputs += map(self.level.operand, crossings[k].apart(x))
             else:
                 outputs.append(self.level.operand(selected(x)))
@@ -306,11 +312,11 @@ class Recorded:
 
     def slots(self) -> list[Slot | None]:
         """For each output of `forward`, the node and result that made it; None if it is not tracked."""
-        found: list[Slot | None] = [slot_of(x) if is_tracked(x) else None for x in self.outputs]
+        slots: list[Slot | None] = [slot_of(x) if is_tracked(x) else None for x in self.outputs]
         if self._reads:
-            made = self._made()
-            found += [made.get(v) for v in self.residuals()]
-        return found
+            makers = self._made()
+            slots += [makers.get(v) for v in self.residuals()]
+        return slots
 
     def order(self) -> list[Node]:
         """The nodes between the variables and the outputs, oldest first."""
@@ -319,29 +325,29 @@ class Recorded:
 
     def _made(self) -> dict[Value, Slot]:
         """For each value that a node holds, the node and result that made it."""
-        found: dict[Value, Slot] = {}
+        makers: dict[Value, Slot] = {}
         for node in self.order():
-            for held, parent, index in zip(node.args, node.parents, node.indices, strict=True):
-                if isinstance(held, Traced) and parent is not None:
-                    found[held.value] = parent, index
-            for k, held in enumerate(node.out if node.multiple else (node.out,)):
-                if isinstance(held, Traced):
-                    found[held.value] = node, k
+            for value, parent, index in zip(node.args, node.parents, node.indices, strict=True):
+                if isinstance(value, Traced) and parent is not None:
+                    makers[value.value] = parent, index
+            for k, value in enumerate(node.out if node.multiple else (node.out,)):
+                if isinstance(value, Traced):
+                    makers[value.value] = node, k
         for e in reversed(self.primal.equations):
-            if _is_free(e) and e.results[0] in found:
-                node = found[e.results[0]][0]
+            if _is_free(e) and e.results[0] in makers:
+                node = makers[e.results[0]][0]
                 parent = node.parents[0] if node.op is e.op else None
                 if parent is not None:
-                    found.setdefault(e.operands[0], (parent, node.indices[0]))
+                    makers.setdefault(e.operands[0], (parent, node.indices[0]))
         for v, (apart, _) in self._apart.items():
-            if v in found:
-                found[apart[0].results[0]] = found[v]
-        return found
+            if v in makers:
+                makers[apart[0].results[0]] = makers[v]
+        return makers
 
     def _on_roots(self, equations: Sequence[Equation], captured: Sequence[Value]) -> set[Value]:
         """Inputs that bind the pattern symbols in equations which captured values do not bind."""
-        wanted = unknown(Graph((), tuple(equations), ()), captured)
-        return {v for v in reversed(self.primal.inputs) if symbol_of(v) in wanted}
+        symbols = unknown(Graph((), tuple(equations), ()), captured)
+        return {v for v in reversed(self.primal.inputs) if symbol_of(v) in symbols}
 
     def closed(
         self, equations: Sequence[Equation], seeds: Sequence[Value], outputs: Sequence[Operand]
@@ -352,28 +358,34 @@ class Recorded:
         """
         p = self.primal
         equations = dead_code(Graph((), tuple(equations), tuple(outputs), ())).equations
-        read = set(self.reads()) if self._keep else ()
+        read_values = set(self.reads()) if self._keep else ()
         of_input: dict[Value, Capture] = {v: ("input", k) for k, v in enumerate(p.inputs)}
         of_output: dict[Operand, Capture] = {
-            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals())) if v in read
+            v: ("output", k) for k, v in enumerate((*p.outputs, *self.residuals())) if v in read_values
         }
-        kept = {**of_output, **of_input, **{v: ("outside", x) for v, x in self.level.captured}}
-        needed = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))
-        again: list[Equation] = []
+        captures = {**of_output, **of_input, **{v: ("outside", x) for v, x in self.level.captured}}
+        demand = set(values_of(outputs)).union(*(values_of(e.operands) for e in equations))
+        recomputation: list[Equation] = []
         for equation in reversed(p.equations):
-            missing = [v for v in equation.results if v in needed and v not in kept]
+            missing = [v for v in equation.results if v in demand and v not in captures]
             apart = [self._apart[v][1] for v in missing if v in self._apart]
             for e in apart if len(apart) == len(missing) else [equation]:
-                again.append(e)
-                needed.update(values_of(e.operands))
-        made = {v for e in again for v in e.results}  # beside what is not kept, it may make what is
-        needed |= self._on_roots([*again, *equations], [v for v in kept if v in needed and v not in made])
-        captured = [v for v in kept if v in needed and v not in made]
-        captured.sort(key=lambda v: kept[v] if v in of_input or v in of_output else ("outside", 0))
-        graph = Graph(
-            (*seeds, *captured), (*reversed(again), *equations), tuple(outputs), tuple(self.level.constants)
+                recomputation.append(e)
+                demand.update(values_of(e.operands))
+        # An equation that is run again may also have results that are kept.
+        results = {v for e in recomputation for v in e.results}
+        demand |= self._on_roots(
+            [*recomputation, *equations], [v for v in captures if v in demand and v not in results]
         )
-        return dead_code(graph), tuple(kept[v] for v in captured)
+        captured = [v for v in captures if v in demand and v not in results]
+        captured.sort(key=lambda v: captures[v] if v in of_input or v in of_output else ("outside", 0))
+        graph = Graph(
+            (*seeds, *captured),
+            (*reversed(recomputation), *equations),
+            tuple(outputs),
+            tuple(self.level.constants),
+        )
+        return dead_code(graph), tuple(captures[v] for v in captured)
 
 
 def _is_free(e: Equation) -> bool:
@@ -404,20 +416,20 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> 
     slots = recorded.slots()
     outputs = [*recorded.outputs, *map(recorded.level.handle, residuals)]
     seeds = {k: Value(Aval(outputs[k].shape, outputs[k].dtype)) for k, s in enumerate(slots) if s is not None}
-    arrived: dict[Slot, list[Operand]] = {}
+    cotangents: dict[Slot, list[Operand]] = {}
     for k, seed in seeds.items():
-        arrived.setdefault(slots[k], []).append(seed)  # type: ignore[arg-type]
+        cotangents.setdefault(slots[k], []).append(seed)  # type: ignore[arg-type]
     with recorded.level, recorded.level.region() as equations, recording(False):
-        _walk(recorded, arrived)
-        asked = [slot_of(recorded.variables[k]) for k in recorded.wanted]
-        totals = [_total(recorded.level, arrived.get(s, [])) for s in asked]
-        found = [_selected(recorded.level, x) for x in totals]
-    df, captures = recorded.closed(equations, list(seeds.values()), found)
+        _walk(recorded, cotangents)
+        input_slots = [slot_of(recorded.variables[k]) for k in recorded.wanted]
+        totals = [_total(recorded.level, cotangents.get(s, [])) for s in input_slots]
+        input_cotangents = [_selected(recorded.level, x) for x in totals]
+    df, captures = recorded.closed(equations, list(seeds.values()), input_cotangents)
     return Gradient(recorded.forward(), df, len(recorded.outputs), captures, tuple(seeds), recorded.wanted)
 
 
 @silent
-def _walk(recorded: Recorded, arrived: dict[Slot, list[Operand]]) -> None:
+def _walk(recorded: Recorded, cotangents: dict[Slot, list[Operand]]) -> None:
     """Write the pullback of each node into a region, latest first."""
     order = recorded.order()
     targets = {slot_of(recorded.variables[k]): FULL for k in recorded.wanted}
@@ -427,12 +439,12 @@ def _walk(recorded: Recorded, arrived: dict[Slot, list[Operand]]) -> None:
         if node.op is None or demands is None:
             continue
         count = len(node.out) if node.multiple else 1
-        totals = [_total(recorded.level, arrived.pop((node, k), [])) for k in range(count)]
+        totals = [_total(recorded.level, cotangents.pop((node, k), [])) for k in range(count)]
         if any(x is not UNDEFINED for x in totals):
             for k, ct in _pulled_back(recorded.level, node, demands, totals):
                 parent = node.parents[k]
                 assert parent is not None
-                arrived.setdefault((parent, node.indices[k]), []).append(ct)
+                cotangents.setdefault((parent, node.indices[k]), []).append(ct)
 
 
 def _pulled_back(
@@ -441,10 +453,10 @@ def _pulled_back(
     """A `grad_of` region with the rules of a node; its results by argument."""
     with level.region() as body:
         rules = _written if all(map(has_shape, (*node.args, *_out(node)))) else _postponed
-        found = rules(level, node, demands, totals)
+        cotangents = rules(level, node, demands, totals)
     assert node.op is not None
-    results = region(level, grad_of, node.op.name, body, totals, [x for _, x in found], node.where)
-    return [(k, v) for (k, _), v in zip(found, results, strict=True)]
+    results = region(level, grad_of, node.op.name, body, totals, [x for _, x in cotangents], node.where)
+    return [(k, v) for (k, _), v in zip(cotangents, results, strict=True)]
 
 
 def region(
@@ -461,11 +473,11 @@ def region(
 
     op : `grad_of`, or `when` with its flag.
     """
-    given = values_of(cotangents)
-    graph = closed(body, outputs, level.constants, given)
+    defined_cotangents = values_of(cotangents)
+    graph = closed(body, outputs, level.constants, defined_cotangents)
     results = tuple([Value(x.aval) for x in outputs])
     if results:
-        params = {"name": name, "count": len(given), "body": graph}
+        params = {"name": name, "count": len(defined_cotangents), "body": graph}
         level.equations.append(Equation(op, (*flag, *graph.inputs), params, results, where))
     return results
 
@@ -486,18 +498,18 @@ def _postponed(
     """Cotangents from a `pullback` equation: the rules of a node, which wait for its unknown shapes."""
     op = node.op
     assert op is not None
-    wanted = tuple([k for step in plan.pullback(op, demands).steps for k in step.positions])
-    if not wanted:
+    positions = tuple([k for step in plan.pullback(op, demands).steps for k in step.positions])
+    if not positions:
         return []
-    read = op.saves(tuple([k in wanted for k in range(len(node.args))]))[1]
-    each = read if type(read) is tuple else (read,) * len(totals)
-    out = [level.operand(y) if r else UNDEFINED for y, r in zip(_results(node), each, strict=True)]
+    saves = op.saves(tuple([k in positions for k in range(len(node.args))]))[1]
+    result_flags = saves if type(saves) is tuple else (saves,) * len(totals)
+    out = [level.operand(y) if r else UNDEFINED for y, r in zip(_results(node), result_flags, strict=True)]
     operands = (*totals, *out, *map(level.operand, node.inputs()))
-    made = tuple([Value(Aval(node.args[k].shape, node.args[k].dtype)) for k in wanted])
+    cotangents = tuple([Value(Aval(node.args[k].shape, node.args[k].dtype)) for k in positions])
     of = op.name if is_of_the_library(op) else op
-    params = {"of": of, "results": len(totals), "wanted": wanted, **node.params}
-    level.equations.append(Equation(pullback, operands, params, made, node.where))
-    return list(zip(wanted, made, strict=True))
+    params = {"of": of, "results": len(totals), "wanted": positions, **node.params}
+    level.equations.append(Equation(pullback, operands, params, cotangents, node.where))
+    return list(zip(positions, cotangents, strict=True))
 
 
 def _out(node: Node) -> tuple[Any, ...]:
@@ -506,8 +518,8 @@ def _out(node: Node) -> tuple[Any, ...]:
 
 def _results(node: Node) -> tuple[Any, ...]:
     """The results as handles, or as Avals where they are not kept."""
-    found = node.results()
-    return found if node.multiple else (found,)
+    results = node.results()
+    return results if node.multiple else (results,)
 
 
 def _total(level: Trace, terms: Sequence[Operand]) -> Operand:

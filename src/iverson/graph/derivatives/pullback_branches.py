@@ -39,8 +39,8 @@ def lower_grad_of(df: Graph, known: Sequence[bool | None], needs: Sequence[bool]
     """
     needs = needs or [True] * len(df.outputs)
     graph = specialize(df, [k is not False for k in known], needs)
-    left = [k for k in known if k is not False]
-    lowering = _Lowering([v for v, k in zip(graph.inputs, left, strict=False) if k is None])
+    input_flags = [k for k in known if k is not False]
+    lowering = _Lowering([v for v, k in zip(graph.inputs, input_flags, strict=False) if k is None])
     constants = dict(graph.constants)
     for equation in graph.equations:
         if equation.op is grad_of:
@@ -80,24 +80,24 @@ class _Lowering:
 
     def sum(self, e: Equation) -> None:
         """Write a sum: it is defined if a term is, and a plain sum if both always are."""
-        asked = [x for x in e.operands if x in self.guards]
-        if not asked and all(map(has_shape, e.operands)):  # else a rule may give nothing yet
+        guarded_terms = [x for x in e.operands if x in self.guards]
+        if not guarded_terms and all(map(has_shape, e.operands)):  # else a rule may give nothing yet
             e = replace(e, op=TABLE["add_n"])
-        elif len(asked) == len(e.operands):
-            self.guards[e.results[0]] = frozenset().union(*map(self.guard, asked))
+        elif len(guarded_terms) == len(e.operands):
+            self.guards[e.results[0]] = frozenset().union(*map(self.guard, guarded_terms))
         self.equations.append(e)
 
     def region(self, e: Equation) -> None:
         count, body = e.params["count"], e.params["body"]
         cotangents = e.operands[:count]
-        asked = [x for x in cotangents if x in self.guards]
-        if len(asked) < len([x for x in cotangents if x is not UNDEFINED]):
-            given = [self.filled(x, v) for x, v in zip(cotangents, body.inputs, strict=False)]
+        guarded_cotangents = [x for x in cotangents if x in self.guards]
+        if len(guarded_cotangents) < len([x for x in cotangents if x is not UNDEFINED]):
+            filled_cotangents = [self.filled(x, v) for x, v in zip(cotangents, body.inputs, strict=False)]
             inside: dict[Value, Operand] = {}
-            self.equations += opened(body, [*given, *e.operands[count:]], inside)
+            self.equations += opened(body, [*filled_cotangents, *e.operands[count:]], inside)
             self.known.update(zip(e.results, substituted(body.outputs, inside), strict=True))
             return
-        guard: frozenset[Value] = frozenset().union(*map(self.guard, asked))
+        guard: frozenset[Value] = frozenset().union(*map(self.guard, guarded_cotangents))
         flag = self.flag(guard, e)
         self.equations.append(replace(e, op=when, operands=(flag, *e.operands)))
         self.guards.update(dict.fromkeys(e.results, guard))
@@ -106,10 +106,10 @@ class _Lowering:
         """A cotangent of a region in which another one is always defined: zero if it is undefined."""
         if not has_shape(like) or (x is not UNDEFINED and x not in self.guards):
             return x
-        made = Value(Aval(like.shape, like.dtype))
+        result = Value(Aval(like.shape, like.dtype))
         params = {"shape": like.shape, "dtype": like.dtype}
-        self.equations.append(Equation(defined_or_zero, (x,), params, (made,)))
-        return made
+        self.equations.append(Equation(defined_or_zero, (x,), params, (result,)))
+        return result
 
     def guard(self, x: Value) -> frozenset[Value]:
         """Inputs of the call, one of which is defined if and only if x is."""
@@ -118,7 +118,7 @@ class _Lowering:
     def flag(self, guard: frozenset[Value], e: Equation) -> Value:
         """Flag that is true if one of some inputs is defined."""
         if guard not in self._flags:
-            made = self._flags[guard] = Value(Aval((), np.dtype(bool)))
+            flag = self._flags[guard] = Value(Aval((), np.dtype(bool)))
             ordered = tuple(v for v in self.guards if v in guard)
-            self.equations.append(Equation(defined, ordered, {}, (made,), e.where))
+            self.equations.append(Equation(defined, ordered, {}, (flag,), e.where))
         return self._flags[guard]

@@ -39,26 +39,28 @@ def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
         )
     level = Trace("with_shapes")
 
-    def each(e: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+    def each(e: Equation, handles: dict[Value, Any]) -> Sequence[Any]:
         if e.op not in _KEPT:
-            return evaluated(e, known)
-        given = [known[x] if type(x) is Value else x for x in e.operands]
-        operands = [level.operand(x) for x in given]
+            return evaluated(e, handles)
+        arguments = [handles[x] if type(x) is Value else x for x in e.operands]
+        operands = [level.operand(x) for x in arguments]
         if e.op is grad_of or e.op is when:
-            made = pulled(e, given, operands)
+            results = pulled(e, arguments, operands)
         else:
-            made = _again(level, e, operands)
-        return [x if x is UNDEFINED else level.handle(x) for x in made]
+            results = _again(level, e, operands)
+        return [x if x is UNDEFINED else level.handle(x) for x in results]
 
-    def pulled(e: Equation, given: Sequence[Any], operands: Sequence[Operand]) -> Sequence[Operand]:
+    def pulled(e: Equation, arguments: Sequence[Any], operands: Sequence[Operand]) -> Sequence[Operand]:
         first, count, name = int(e.op is when), e.params["count"], e.params["name"]
         cotangents = operands[first : first + count]
         if not values_of(cotangents):
             return [UNDEFINED] * len(e.results)
         with level.region() as body:
-            outputs = [level.operand(x) for x in interpret(e.params["body"], given[first:], each)]
-        made = [x for x in outputs if x is not UNDEFINED]
-        results = iter(region(level, e.op, name, body, cotangents, made, e.where, operands[:first]))
+            outputs = [level.operand(x) for x in interpret(e.params["body"], arguments[first:], each)]
+        defined_outputs = [x for x in outputs if x is not UNDEFINED]
+        results = iter(
+            region(level, e.op, name, body, cotangents, defined_outputs, e.where, operands[:first])
+        )
         return [x if x is UNDEFINED else next(results) for x in outputs]
 
     with level, recording(False):
@@ -88,28 +90,28 @@ def gradient_with_shapes(gradient: Gradient, avals: Sequence[Aval]) -> Gradient:
     Values that waiting pullbacks captured, and that no rule reads, are captured no more.
     """
     f = with_shapes(gradient.f, avals)
-    kept: set[int] = set(range(gradient.f_real_outputs))
+    output_numbers: set[int] = set(range(gradient.f_real_outputs))
     while True:  # a residual that is kept may get a cotangent, of which a rule may read others
-        vjps = [k for k in gradient.df_input_vjps if k in kept]
-        slots = [k in kept for k in gradient.df_input_vjps]
+        vjps = [k for k in gradient.df_input_vjps if k in output_numbers]
+        slots = [k in output_numbers for k in gradient.df_input_vjps]
         df = specialize(gradient.df, slots, [True] * len(gradient.df.outputs))
         reads = captured(gradient.captures, f.inputs, f.outputs)
-        known = [f.outputs[k].aval for k in vjps]
-        known += [x.aval if type(x) is Value else aval_of(x) for x in reads]
-        df = with_shapes(df, known)
-        read = set(values_of(df.outputs)).union(*(values_of(e.operands) for e in df.equations))
+        df_avals = [f.outputs[k].aval for k in vjps]
+        df_avals += [x.aval if type(x) is Value else aval_of(x) for x in reads]
+        df = with_shapes(df, df_avals)
+        read_values = set(values_of(df.outputs)).union(*(values_of(e.operands) for e in df.equations))
         inputs = zip(gradient.captures, df.inputs[len(vjps) :], strict=True)
-        found = [(c, v) for c, v in inputs if v in read]
-        more = {k for (kind, k), _ in found if kind == "output"} - kept
-        if not more:
+        captures = [(c, v) for c, v in inputs if v in read_values]
+        extra_outputs = {k for (kind, k), _ in captures if kind == "output"} - output_numbers
+        if not extra_outputs:
             break
-        kept |= more
-    number = {k: n for n, k in enumerate(sorted(kept))}
+        output_numbers |= extra_outputs
+    number = {k: n for n, k in enumerate(sorted(output_numbers))}
     return Gradient(
         dead_code(replace(f, outputs=tuple([f.outputs[k] for k in number]))),
-        replace(df, inputs=(*df.inputs[: len(vjps)], *(v for _, v in found))),
+        replace(df, inputs=(*df.inputs[: len(vjps)], *(v for _, v in captures))),
         gradient.f_real_outputs,
-        tuple([(kind, number[k] if kind == "output" else k) for (kind, k), _ in found]),
+        tuple([(kind, number[k] if kind == "output" else k) for (kind, k), _ in captures]),
         tuple([number[k] for k in vjps]),
         gradient.df_output_vjps,
     )

@@ -41,22 +41,22 @@ def specialize(df: Graph, defined: Sequence[bool], needs: Sequence[bool]) -> Gra
             got=f"{len(defined)} cotangents and {len(needs)} needs",
             expected=f"at most {len(df.inputs)} and exactly {len(df.outputs)}",
         )
-    known: dict[Value, Operand] = {
-        v: UNDEFINED for v, given in zip(df.inputs, defined, strict=False) if not given
+    replacements: dict[Value, Operand] = {
+        v: UNDEFINED for v, is_defined in zip(df.inputs, defined, strict=False) if not is_defined
     }
-    kept: list[Equation] = []
+    equations: list[Equation] = []
     for equation in df.equations:
-        operands = substituted(equation.operands, known)
+        operands = substituted(equation.operands, replacements)
         if equation.op is autograd_add and UNDEFINED in operands:
             a, b = operands
-            known[equation.results[0]] = b if a is UNDEFINED else a
+            replacements[equation.results[0]] = b if a is UNDEFINED else a
         elif is_undefined_on(equation.op, operands) or _is_absent(equation.op, operands, equation.params):
-            known.update(dict.fromkeys(equation.results, UNDEFINED))
+            replacements.update(dict.fromkeys(equation.results, UNDEFINED))
         else:
-            kept.append(replace(equation, operands=operands))
-    outputs = substituted([x for x, need in zip(df.outputs, needs, strict=True) if need], known)
-    inputs = tuple(v for v in df.inputs if v not in known)
-    return dead_code(Graph(inputs, tuple(kept), outputs, df.constants))
+            equations.append(replace(equation, operands=operands))
+    outputs = substituted([x for x, need in zip(df.outputs, needs, strict=True) if need], replacements)
+    inputs = tuple(v for v in df.inputs if v not in replacements)
+    return dead_code(Graph(inputs, tuple(equations), outputs, df.constants))
 
 
 def _is_absent(op: Op, operands: Sequence[Operand], params: Any) -> bool:

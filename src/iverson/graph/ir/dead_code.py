@@ -15,12 +15,12 @@ from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
 
 def dead_code(graph: Graph) -> Graph:
     """The graph without what is not read."""
-    read = set(values_of(graph.outputs))
-    kept: list[Equation] = []
+    live = set(values_of(graph.outputs))
+    equations: list[Equation] = []
     for equation in reversed(graph.equations):
-        if not read.isdisjoint(equation.results):
+        if not live.isdisjoint(equation.results):
             narrow = getattr(equation.op, "narrow", None)
-            kept.append(equation if narrow is None else narrow(equation, read))
-            read.update([x for x in kept[-1].operands if type(x) is Value])
-    constants = tuple((v, array) for v, array in graph.constants if v in read)
-    return Graph(graph.inputs, tuple(reversed(kept)), graph.outputs, constants)
+            equations.append(equation if narrow is None else narrow(equation, live))
+            live.update([x for x in equations[-1].operands if type(x) is Value])
+    constants = tuple((v, array) for v, array in graph.constants if v in live)
+    return Graph(graph.inputs, tuple(reversed(equations)), graph.outputs, constants)

@@ -152,9 +152,9 @@ def let_leave(variables: Iterable[Node]) -> Iterator[None]:
 
 def leaving_of(node: Node, wanted: Sequence[int]) -> tuple[int, ...]:
     """The arguments among those wanted of which the cotangent goes to another op: it may be a selection."""
-    found = _leaving.get()
+    variables = _leaving.get()
     parents = [(k, node.parents[k]) for k in wanted]
-    return tuple([k for k, p in parents if p is not None and (p.op is not None or p in found)])
+    return tuple([k for k, p in parents if p is not None and (p.op is not None or p in variables)])
 
 
 class Found:
@@ -172,7 +172,7 @@ class Found:
         constants: Collection[tuple[Value, Any]],
         placed: Iterable[Value] = (),
     ) -> None:
-        self.selections = {v for v, held in constants if type(held) in (Bracket, Packed)}
+        self.selections = {v for v, array in constants if type(array) in (Bracket, Packed)}
         self.placed = {*placed, *(v for v, _ in constants)}
         for e in equations:
             if e.op.name in TAKEN_APART:
@@ -252,21 +252,21 @@ def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
 
 def given_out(crossings: Iterable[Crossing], parts: Iterable[Any]) -> list[Any]:
     """The values whose parts left a body in these forms; None for one whose parts are None."""
-    each = iter(parts)
-    found = [(c, [next(each) for _ in range(c.count)]) for c in crossings]
-    return [None if own[0] is None else c.together(own) for c, own in found]
+    handles = iter(parts)
+    groups = [(c, [next(handles) for _ in range(c.count)]) for c in crossings]
+    return [None if group[0] is None else c.together(group) for c, group in groups]
 
 
 def _is_put_in_place(x: Any) -> bool:
     """True if a value is tracked and a box to any order."""
     if not is_tracked(x):
         return False
-    pending, seen = [slot_of(x)[0]], set()
+    pending, visited = [slot_of(x)[0]], set()
     while pending:
         node = pending.pop()
-        if node in seen or node.op is TABLE["embed"]:
+        if node in visited or node.op is TABLE["embed"]:
             continue
-        seen.add(node)
+        visited.add(node)
         zeros = [k for k, a in enumerate(node.args) if _known(a) is not FULL]
         if node.op is None or not zeros:
             return False
@@ -284,5 +284,5 @@ def taken_apart(x: Value) -> tuple[list[Value], list[Equation], Equation]:
     support = x.aval.support if isinstance(x.aval.support, entries.Stored) else FULL
     values, there = Value(Aval(x.shape, x.dtype, support)), Value(Aval(x.shape, np.dtype(bool)))
     apart = [Equation(values_held, (x,), {}, (values,)), Equation(where_held, (x,), {}, (there,))]
-    again = Equation(TABLE["bracket"], (there, values), {"negated": False}, (x,))
-    return [values, there], apart, again
+    restore = Equation(TABLE["bracket"], (there, values), {"negated": False}, (x,))
+    return [values, there], apart, restore

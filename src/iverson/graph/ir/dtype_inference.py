@@ -40,13 +40,13 @@ def without_shape(op: Op, operands: Sequence[Any], params: Params) -> Any:
     for rank in [0] if None not in ranks else _RANKS:
         tried = [x if has_shape(x) else _like(x, rank) for x in operands]
         try:
-            found = op.abstract(*tried, **params)
+            aval = op.abstract(*tried, **params)
         except DTypeError:
             raise
         except Exception:  # it does not take operands of this rank
             continue
-        several = [_unknown(x, None not in ranks) for x in (found if op.multiple else (found,))]
-        return tuple(several) if op.multiple else several[0]
+        results = [_unknown(x, None not in ranks) for x in (aval if op.multiple else (aval,))]
+        return tuple(results) if op.multiple else results[0]
     if op.entry_map.moves and not op.multiple:
         return Aval(UnknownShape(), dtypes.result_type(*operands))  # type: ignore[arg-type]
     raise GraphError(
@@ -59,8 +59,8 @@ def without_shape(op: Op, operands: Sequence[Any], params: Params) -> Any:
 
 def _like(x: Aval, rank: int) -> Aval:
     """An aval with extents of 1 in place of an unknown shape; ``rank`` of them if its rank is unknown too."""
-    known: int | None = x.shape.rank  # type: ignore[attr-defined]
-    return Aval((1,) * (rank if known is None else known), x.dtype)
+    x_rank: int | None = x.shape.rank  # type: ignore[attr-defined]
+    return Aval((1,) * (rank if x_rank is None else x_rank), x.dtype)
 
 
 def _unknown(x: Aval, ranked: bool) -> Aval:
@@ -76,13 +76,13 @@ def _pulled(
     g, out, inputs = args[:results], args[results : 2 * results], args[2 * results :]
     if all(map(is_absent, g)):
         return [UNDEFINED] * len(wanted)
-    found = op.abstract(*(aval_of(x) if hasattr(x, "shape") else x for x in inputs), **params)
-    avals: Sequence[Aval] = found if op.multiple else (found,)
-    held = tuple([a if y is UNDEFINED else value_of(y) for y, a in zip(out, avals, strict=True)])
-    given = [
+    aval = op.abstract(*(aval_of(x) if hasattr(x, "shape") else x for x in inputs), **params)
+    avals: Sequence[Aval] = aval if op.multiple else (aval,)
+    values = tuple([a if y is UNDEFINED else value_of(y) for y, a in zip(out, avals, strict=True)])
+    cotangents = [
         make_handle(Zero(a.shape, a.dtype)) if x is UNDEFINED else x for x, a in zip(g, avals, strict=True)
     ]
-    pulled = dict(pulled_back(op, params, inputs, held if op.multiple else held[0], given, wanted))
+    pulled = dict(pulled_back(op, params, inputs, values if op.multiple else values[0], cotangents, wanted))
     return [pulled.get(k, UNDEFINED) for k in wanted]
 
 
@@ -93,9 +93,9 @@ def _pulled_abstract(*operands: Any, results: int, wanted: tuple[int, ...], **_:
 
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
     at = [k for k, v in enumerate(equation.results) if v in read]
-    wanted = tuple([equation.params["wanted"][k] for k in at])
+    inputs = tuple([equation.params["wanted"][k] for k in at])
     results = tuple([equation.results[k] for k in at])
-    return replace(equation, params={**equation.params, "wanted": wanted}, results=results)
+    return replace(equation, params={**equation.params, "wanted": inputs}, results=results)
 
 
 #: ``pullback[of='op', results=n, wanted=..., ...](*cotangents, *results, *inputs)``: the cotangents of those

@@ -48,17 +48,17 @@ def _product(
     blocks: tuple[int, int],
 ) -> Array:
     (r, c), (*batch, height) = blocks, shape
-    count, found = int(starts[-1]), _product_abstract(values, starts, columns, b, shape=shape, blocks=blocks)
-    own = (values[order[0]] if order else values)[: count * r * c].reshape(count, r, c)
+    count, aval = int(starts[-1]), _product_abstract(values, starts, columns, b, shape=shape, blocks=blocks)
+    block_values = (values[order[0]] if order else values)[: count * r * c].reshape(count, r, c)
     lines = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-    out = np.zeros(found.shape, found.dtype)
-    each = np.broadcast_to(b, (*found.shape[:-2], *b.shape[-2:])).reshape(-1, *b.shape[-2:])
-    for n, (matrix, made) in enumerate(zip(each, out.reshape(-1, *out.shape[-2:]), strict=True)):
+    out = np.zeros(aval.shape, aval.dtype)
+    matrices = np.broadcast_to(b, (*aval.shape[:-2], *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    for n, (matrix, product) in enumerate(zip(matrices, out.reshape(-1, *out.shape[-2:]), strict=True)):
         first = n * (height // r) if batch else 0
         inside = (lines >= first) & (lines < first + height // r)
         for i, k in np.ndindex(r, c):
-            terms = own[inside, i, k, None] * matrix[columns[:count][inside] * c + k]
-            np.add.at(made, (lines[inside] - first) * r + i, terms)
+            terms = block_values[inside, i, k, None] * matrix[columns[:count][inside] * c + k]
+            np.add.at(product, (lines[inside] - first) * r + i, terms)
     return out
 
 
@@ -79,15 +79,15 @@ def _samples_abstract(a: Any, b: Any, *places: Any) -> Aval:
 
 def _of_matrices(x: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
     """Batch indices of the matrix of x that an entry is in; 0 along batch axes of extent 1."""
-    own = x.shape[:-2]
-    held = zip(own, batch[len(batch) - len(own) :], strict=True)
-    return tuple(0 if n == 1 else i for n, i in held)
+    batch_shape = x.shape[:-2]
+    pairs = zip(batch_shape, batch[len(batch) - len(batch_shape) :], strict=True)
+    return tuple(0 if n == 1 else i for n, i in pairs)
 
 
 def _samples(a: Array, b: Array, *places: Array) -> Array:
     *batch, rows, columns = places
-    left, right = a[(*_of_matrices(a, batch), rows)], b.mT[(*_of_matrices(b, batch), columns)]
-    return np.asarray(np.einsum("ej,ej->e", left, right), np.result_type(a, b))
+    lhs, rhs = a[(*_of_matrices(a, batch), rows)], b.mT[(*_of_matrices(b, batch), columns)]
+    return np.asarray(np.einsum("ej,ej->e", lhs, rhs), np.result_type(a, b))
 
 
 def _samples_loops(T: Any, aval: Any, a: Any, b: Any, *places: Any) -> Any:
@@ -95,8 +95,8 @@ def _samples_loops(T: Any, aval: Any, a: Any, b: Any, *places: Any) -> Any:
 
     def entry(e: Any) -> Any:
         *batch, row, column = (n[e] for n in places)
-        left, right = a[(*_of_matrices(a, batch), row, k)], b[(*_of_matrices(b, batch), k, column)]
-        return T.sum(T.F.astype(left, aval.dtype) * T.F.astype(right, aval.dtype), axis=k)
+        lhs, rhs = a[(*_of_matrices(a, batch), row, k)], b[(*_of_matrices(b, batch), k, column)]
+        return T.sum(T.F.astype(lhs, aval.dtype) * T.F.astype(rhs, aval.dtype), axis=k)
 
     return T.compute(aval.shape, entry)
 
@@ -119,9 +119,9 @@ def _read_abstract(entries: Any, places: Any, *, flat: bool) -> Aval:
 
 def _read(entries: Array, places: Array, *, flat: bool) -> Array:
     entries = entries.ravel() if flat else entries
-    found = np.zeros((*places.shape, *entries.shape[1:]), entries.dtype)
-    found[places >= 0] = entries[places[places >= 0]]
-    return found
+    values = np.zeros((*places.shape, *entries.shape[1:]), entries.dtype)
+    values[places >= 0] = entries[places[places >= 0]]
+    return values
 
 
 def _read_loops(T: Any, aval: Any, entries: Any, places: Any, *, flat: bool) -> Any:
@@ -183,11 +183,11 @@ def _rows(
     values: Array, starts: Array, columns: Array, rows: Array, *order: Array, count: int, blocks: Shape
 ) -> Array:
     r, c = blocks
-    own = (values[order[0]] if order else values).reshape(-1, r, c)
+    block_values = (values[order[0]] if order else values).reshape(-1, r, c)
     out = np.zeros((*rows.shape, count), values.dtype)
     for q, row in enumerate(rows):
         for b in range(starts[row // r], starts[row // r + 1]):
-            out[q, columns[b] * c : columns[b] * c + c] += own[b, row % r]
+            out[q, columns[b] * c : columns[b] * c + c] += block_values[b, row % r]
     return out
 
 
@@ -228,7 +228,7 @@ def _find_abstract(values: Any, starts: Any, columns: Any, rows: Any, *_: Any, b
 def _find(
     values: Array, starts: Array, columns: Array, rows: Array, at: Array, *order: Array, blocks: Shape
 ) -> Array:
-    found = _rows(
+    dense_rows = _rows(
         values,
         starts,
         columns,
@@ -237,8 +237,8 @@ def _find(
         count=int(columns.max(initial=0) + 1) * blocks[1],
         blocks=blocks,
     )
-    there = at < found.shape[1]
-    return np.where(there, found[np.arange(rows.size), np.where(there, at, 0)], 0).astype(values.dtype)
+    there = at < dense_rows.shape[1]
+    return np.where(there, dense_rows[np.arange(rows.size), np.where(there, at, 0)], 0).astype(values.dtype)
 
 
 def _find_loops(
@@ -303,8 +303,8 @@ def _row_samples(
     blocks: Shape,
 ) -> Array:
     count = b.shape[0]
-    whole = _rows(values, starts, columns, rows, *order, count=count, blocks=blocks)
-    return np.asarray(np.einsum("ej,je->e", whole, b[:, at]), np.result_type(values, b))
+    dense_rows = _rows(values, starts, columns, rows, *order, count=count, blocks=blocks)
+    return np.asarray(np.einsum("ej,je->e", dense_rows, b[:, at]), np.result_type(values, b))
 
 
 def _row_samples_loops(
@@ -343,8 +343,8 @@ class _StoredOn(Op):
 
     def infer(self, *avals: Any, **params: Any) -> Any:
         """See `Op.infer`."""
-        found = self.abstract(*avals, **params)
-        return Aval(found.shape, found.dtype, Stored(params["pattern"]))
+        aval = self.abstract(*avals, **params)
+        return Aval(aval.shape, aval.dtype, Stored(params["pattern"]))
 
 
 def _stored_on(x: Any, *, pattern: Any) -> Any:
@@ -375,14 +375,14 @@ def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
 
 def as_stored(x: Any) -> Any:
     """A handle of a trace in the layout in which eager code has it, on that pattern, where that is known."""
-    found = stored_once(origin_of(x)) if isinstance(value_of(x), LevelValue) else UNKNOWN
-    if found is UNKNOWN:
+    eager_pattern = stored_once(origin_of(x)) if isinstance(value_of(x), LevelValue) else UNKNOWN
+    if eager_pattern is UNKNOWN:
         return x
-    own = value_of(x).pattern
-    if found is None:
-        return x if own is None else F.to_dense(x)
-    pattern = distinct(found)
-    return x if pattern is own else bind(stored_on, (x,), {"pattern": pattern})
+    current_pattern = value_of(x).pattern
+    if eager_pattern is None:
+        return x if current_pattern is None else F.to_dense(x)
+    pattern = distinct(eager_pattern)
+    return x if pattern is current_pattern else bind(stored_on, (x,), {"pattern": pattern})
 
 
 #: Those that are products.

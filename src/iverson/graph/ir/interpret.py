@@ -29,21 +29,21 @@ def interpret(graph: Graph, args: Sequence[Any], each: Evaluate | None = None) -
         raise ArgumentError(
             "interpret", "args", got=f"{len(args)} arguments", expected=f"{len(graph.inputs)}, one an input"
         )
-    known: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
-    known.update((value, make_handle(held)) for value, held in graph.constants)
+    handles: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
+    handles.update((value, make_handle(array)) for value, array in graph.constants)
     evaluate = each or evaluated
     last = last_reads(graph)
     try:
         for k, equation in enumerate(graph.equations):
-            known.update(zip(equation.results, evaluate(equation, known), strict=True))
+            handles.update(zip(equation.results, evaluate(equation, handles), strict=True))
             for value in last.get(k, ()):
-                del known[value]
+                del handles[value]
     except IversonError:
         raise
     except Exception:
         check(graph)  # says what is wrong, if it is the graph
         raise
-    return [known.get(x, x) if type(x) is Value else x for x in graph.outputs]
+    return [handles.get(x, x) if type(x) is Value else x for x in graph.outputs]
 
 
 def last_reads(graph: Graph) -> dict[int, list[Value]]:
@@ -53,12 +53,12 @@ def last_reads(graph: Graph) -> dict[int, list[Value]]:
         for x in (*equation.results, *equation.operands):
             if type(x) is Value:
                 last[x] = k
-    kept = {x for x in graph.outputs if type(x) is Value}
-    found: dict[int, list[Value]] = {}
+    outputs = {x for x in graph.outputs if type(x) is Value}
+    values_after: dict[int, list[Value]] = {}
     for value, k in last.items():
-        if value not in kept:
-            found.setdefault(k, []).append(value)
-    return found
+        if value not in outputs:
+            values_after.setdefault(k, []).append(value)
+    return values_after
 
 
 def evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:

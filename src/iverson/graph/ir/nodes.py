@@ -99,16 +99,16 @@ class Graph:
     equations: tuple[Equation, ...]
     outputs: tuple[Operand, ...]
     constants: tuple[tuple[Value, Any], ...] = ()
-    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
         """Result of ``make()`` for ``key`` and the rules in force, cached from the first call on."""
         if overrides():
             key = key, rules_in_force()
-        found: T | None = self._kept.get(key)
-        if found is None:
-            found = self._kept.setdefault(key, make())
-        return found
+        result: T | None = self._cache.get(key)
+        if result is None:
+            result = self._cache.setdefault(key, make())
+        return result
 
     def __repr__(self) -> str:
         sizes = len(self.inputs), len(self.equations), len(self.outputs)

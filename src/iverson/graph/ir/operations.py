@@ -67,15 +67,15 @@ def is_absent(x: Any) -> bool:
 
 def _add(args: Sequence[Any]) -> tuple[Any, ...]:
     """Sum of the operands that are neither undefined nor zero; if none is, a zero or undefined."""
-    given = [x for x in args if not is_absent(x)]
-    if not given:
+    terms = [x for x in args if not is_absent(x)]
+    if not terms:
         return (next((x for x in args if x is not UNDEFINED), UNDEFINED),)
-    return (given[0] if len(given) == 1 else F.add_n(*given),)
+    return (terms[0] if len(terms) == 1 else F.add_n(*terms),)
 
 
 def _add_abstract(*avals: Any) -> Aval:
-    given = [a for a in avals if a is not UNDEFINED]
-    return Aval(given[0].shape, given[0].dtype)
+    terms = [a for a in avals if a is not UNDEFINED]
+    return Aval(terms[0].shape, terms[0].dtype)
 
 
 autograd_add = GraphOp(
@@ -88,11 +88,11 @@ def _pulled(args: Sequence[Any], *, body: Graph, count: int, **_: Any) -> list[A
     cotangents = args[:count]
     if all(map(is_absent, cotangents)):
         return [UNDEFINED] * len(body.outputs)
-    given = [
+    filled_cotangents = [
         make_handle(Zero(v.shape, v.dtype)) if x is UNDEFINED and has_shape(v) else x
         for x, v in zip(cotangents, body.inputs[:count], strict=True)
     ]
-    return interpret(body, [*given, *args[count:]])
+    return interpret(body, [*filled_cotangents, *args[count:]])
 
 
 def _pulled_abstract(*_avals: Any, body: Graph, **_: Any) -> tuple[Any, ...]:
@@ -106,8 +106,8 @@ def _narrow_pullback(equation: Equation, read: set[Value]) -> Equation:
     body: Graph = params["body"]
     count = params["count"]
     body = dead_code(replace(body, outputs=tuple(body.outputs[k] for k in at)))
-    used = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
-    inputs = [k for k, v in enumerate(body.inputs) if k < count or v in used]
+    reads = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
+    inputs = [k for k, v in enumerate(body.inputs) if k < count or v in reads]
     params["body"] = replace(body, inputs=tuple(body.inputs[k] for k in inputs))
     operands = tuple(equation.operands[k] for k in inputs)
     return replace(equation, operands=operands, params=params, results=tuple(equation.results[k] for k in at))
@@ -196,8 +196,8 @@ class FunctionCall:
 
     def packed(self, handles: Sequence[Any]) -> Any:
         """Return value of ``apply``, from plain handles for its results."""
-        given = iter(handles)
-        results = tuple(None if like is None else rewrap(like[0], next(given)) for like in self._results)
+        iterator = iter(handles)
+        results = tuple(None if like is None else rewrap(like[0], next(iterator)) for like in self._results)
         return results if self._several else results[0]
 
 
@@ -205,16 +205,16 @@ def _called(args: Sequence[Any], **params: Any) -> Sequence[Any]:
     """Results of forward. Its body computes them, or the user's code where the call is recorded, written
     down for other shapes or batched: only that code gives the derivative."""
     call, body = params["call"], params["body"]
-    own, around = args[: len(call.handles)], args[len(call.handles) :]
-    recorded = is_grad_enabled() and any(map(is_tracked, own))
+    arguments, around = args[: len(call.handles)], args[len(call.handles) :]
+    recorded = is_grad_enabled() and any(map(is_tracked, arguments))
     level = level_of(value_of(x, x) for x in args)
     alike = all(has_shape(x) and x.shape == v.shape for x, v in zip(args, body.inputs, strict=True))
     if not recorded and alike and (level is None or level.examples() is None):
         with recording(False):
             return interpret(body, args) if level is None else bind(function_op, tuple(args), params)
     with ExitStack() as blocks:
-        for read, operand in zip(call.around, around, strict=True):
-            x = read() if isinstance(read, ref) else read
+        for reference, operand in zip(call.around, around, strict=True):
+            x = reference() if isinstance(reference, ref) else reference
             if x is None:
                 aval = Aval(operand.shape, operand.dtype)
                 raise GraphError(
@@ -224,9 +224,9 @@ def _called(args: Sequence[Any], **params: Any) -> Sequence[Any]:
                     expected="that in an argument, or in a variable that the methods close over",
                     remedy="make it an argument of the Function",
                 )
-            for entered in levels():
-                blocks.enter_context(entered.knowing(x, operand))
-        return list(call(own))
+            for active_level in levels():
+                blocks.enter_context(active_level.knowing(x, operand))
+        return list(call(arguments))
 
 
 function_op = GraphOp(
@@ -341,12 +341,12 @@ def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
     That level is a trace, which writes the draws down, or a batch whose examples have different draws; the
     operands may all be from levels around it.
     """
-    entered = levels()
-    draws = draws_of(params) if entered else ()
-    for level in reversed(entered) if draws else ():
+    active_levels = levels()
+    draws = draws_of(params) if active_levels else ()
+    for level in reversed(active_levels) if draws else ():
         if level.drawn is not None or any(draw.differs_in(level) for draw in draws):
             inner = level_of(value_of(x, x) for x in args)
-            if inner is None or entered.index(inner) < entered.index(level):
+            if inner is None or active_levels.index(inner) < active_levels.index(level):
                 first = args[0] if isinstance(args[0], Handle) else make_handle(np.asarray(args[0]))
                 args = (level.variable_of(first), *args[1:])
             break
@@ -356,8 +356,8 @@ def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
 def draws_of(params: Params) -> tuple[Draw, ...]:
     """Random draws of the graphs among the parameters of an op."""
     equations = [e for p in params.values() if isinstance(p, Graph) for e in p.equations]
-    own = tuple([e.params["draw"] for e in equations if e.op is random])
-    return sum((draws_of(e.params) for e in equations if e.op is not random), own)
+    draws = tuple([e.params["draw"] for e in equations if e.op is random])
+    return sum((draws_of(e.params) for e in equations if e.op is not random), draws)
 
 
 def zero_constant(like: Any) -> tuple[Value, Zero]:
@@ -381,7 +381,7 @@ def is_of_the_library(op: Op) -> bool:
 
 def op_named(name: str) -> Op:
     """The op of graphs, of the op table or of users, of a name; raises ArgumentError if there is none."""
-    found = OPERATIONS.get(name) or TABLE.get(name) or USERS.get(name)
-    if found is None:
+    record = OPERATIONS.get(name) or TABLE.get(name) or USERS.get(name)
+    if record is None:
         raise ArgumentError("graph", "op", got=f"'{name}'", expected="the name of an op")
-    return found
+    return record

@@ -62,14 +62,14 @@ class _Parser:
         self.next()
 
     def next(self) -> str:
-        taken = self.token
+        previous = self.token
         match = _TOKEN.match(self.text, self.position)
         if match is None:
             self.kind, self.token = None, ""
         else:
             self.position = match.end()
             self.kind, self.token = match.lastgroup, match[match.lastgroup or 0]
-        return taken
+        return previous
 
     def fail(self, expected: str, cause: Exception | None = None) -> NoReturn:
         line = self.text.count("\n", 0, self.position) + 1
@@ -89,14 +89,14 @@ class _Parser:
         return True
 
     def listed(self, item: Callable[[], Any], end: str) -> tuple[Any, ...]:
-        found = []
+        items = []
         while not self.taken(end):
             if self.kind is None:
                 self.fail(f"'{end}'")
-            found.append(item())
+            items.append(item())
             if self.token != end:
                 self.take(",")
-        return tuple(found)
+        return tuple(items)
 
     def graph(self) -> Graph:
         self.take("graph")

@@ -21,14 +21,14 @@ from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual
 def symbol_of(v: Value) -> PatternSymbol | None:
     """The symbol that a value is stored on, if it is on one."""
     support = v.aval.support
-    found = support.pattern if isinstance(support, Stored) else None
-    return found if isinstance(found, PatternSymbol) else None
+    pattern = support.pattern if isinstance(support, Stored) else None
+    return pattern if isinstance(pattern, PatternSymbol) else None
 
 
 def inputs_on_symbols(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
     """Numbers of the inputs that are stored on symbols, each with its symbol."""
-    found: tuple[tuple[int, PatternSymbol], ...] = graph.once("inputs on symbols", lambda: _inputs(graph))
-    return found
+    pairs: tuple[tuple[int, PatternSymbol], ...] = graph.once("inputs on symbols", lambda: _inputs(graph))
+    return pairs
 
 
 def _inputs(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
@@ -38,10 +38,10 @@ def _inputs(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
 
 def binding_of(graph: Graph, values: Sequence[Any]) -> Binding:
     """Pattern of each symbol, from the values of the inputs."""
-    found: Binding = {}
+    binding: Binding = {}
     for k, s in inputs_on_symbols(graph):
-        s.bind(_held(values[k]), found)
-    return found
+        s.bind(_held(values[k]), binding)
+    return binding
 
 
 def _held(value: Any) -> Any:
@@ -51,22 +51,22 @@ def _held(value: Any) -> Any:
 def unknown(graph: Graph, given: Sequence[Value] | None = None) -> set[PatternSymbol]:
     """Symbols that have to be bound before all symbols that a graph names are, and that no input (or none of
     the values ``given``) is stored on."""
-    known: set[PatternSymbol] = set()
+    bound_symbols: set[PatternSymbol] = set()
     for v in graph.inputs if given is None else given:
         s = symbol_of(v)
         while s is not None:
-            known.add(s)
+            bound_symbols.add(s)
             s = s.known_from
-    return {r for s in named(graph) for r in _needed(s, known)}
+    return {r for s in named(graph) for r in _needed(s, bound_symbols)}
 
 
-def _needed(s: PatternSymbol, known: set[PatternSymbol]) -> Iterator[PatternSymbol]:
-    if s not in known and not s.follows:
+def _needed(s: PatternSymbol, bound_symbols: set[PatternSymbol]) -> Iterator[PatternSymbol]:
+    if s not in bound_symbols and not s.follows:
         yield s
-    elif s not in known:
+    elif s not in bound_symbols:
         for p in s.sources:
             if isinstance(p, PatternSymbol):
-                yield from _needed(p, known)
+                yield from _needed(p, bound_symbols)
 
 
 def named(graph: Graph) -> Iterator[PatternSymbol]:
@@ -91,10 +91,10 @@ def names_symbols(e: Equation) -> bool:
 
 def bounds(graph: Graph) -> dict[PatternSymbol, None]:
     """The symbols with a capacity that a graph names."""
-    found: dict[PatternSymbol, None] = graph.once(
+    symbols: dict[PatternSymbol, None] = graph.once(
         "bounds", lambda: dict.fromkeys(s for s in named(graph) if s.capacity)
     )
-    return found
+    return symbols
 
 
 def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = None) -> Graph:
@@ -102,23 +102,23 @@ def on_actual(graph: Graph, binding: Binding, made: dict[Value, Value] | None = 
 
     made : new values in place of old ones; a value of a graph around this one has the same in both.
     """
-    known = {} if made is None else made
+    new_values = {} if made is None else made
 
     def now(x: Operand) -> Operand:
         if type(x) is not Value or symbol_of(x) is None:
             return x
-        if x not in known:
+        if x not in new_values:
             support: Any = x.aval.support
             pattern = actual(support.pattern, binding)
-            known[x] = Value(Aval(x.shape, x.dtype, Stored(pattern, support.products)))
-        return known[x]
+            new_values[x] = Value(Aval(x.shape, x.dtype, Stored(pattern, support.products)))
+        return new_values[x]
 
     def param(p: Any) -> Any:
         if isinstance(p, Graph):
-            return on_actual(p, binding, known)
+            return on_actual(p, binding, new_values)
         return actual(p, binding) if isinstance(p, PatternSymbol) else p
 
-    return renamed(graph, now, param, lambda _v, _w, held: held)
+    return renamed(graph, now, param, lambda _v, _w, array: array)
 
 
 __all__ = [

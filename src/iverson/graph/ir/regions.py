@@ -25,13 +25,13 @@ def closed(
     first: Sequence[Value] = (),
 ) -> Graph:
     """The graph of some equations; its inputs are ``first``, then other values read from outside."""
-    known = {v for e in equations for v in e.results}.union(first)
+    definitions = {v for e in equations for v in e.results}.union(first)
     constants = tuple(constants)
-    known.update(v for v, _ in constants)
+    definitions.update(v for v, _ in constants)
     reads = dict.fromkeys(
         v
         for v in (*(v for e in equations for v in values_of(e.operands)), *values_of(outputs))
-        if v not in known
+        if v not in definitions
     )
     return dead_code(Graph((*first, *reads), tuple(equations), tuple(outputs), constants))
 
@@ -43,12 +43,12 @@ def opened(graph: Graph, operands: Sequence[Operand], known: dict[Value, Operand
     constants are for the caller to keep.
     """
     known.update(zip(graph.inputs, operands, strict=True))
-    made = []
+    equations = []
     for equation in graph.equations:
         results = tuple([Value(v.aval) for v in equation.results])
-        made.append(replace(equation, operands=substituted(equation.operands, known), results=results))
+        equations.append(replace(equation, operands=substituted(equation.operands, known), results=results))
         known.update(zip(equation.results, results, strict=True))
-    return made
+    return equations
 
 
 def substituted(operands: Iterable[Operand], known: Mapping[Value, Operand]) -> tuple[Operand, ...]:
@@ -97,17 +97,19 @@ def with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 def inline(graph: Graph, names: Collection[str] = ("function",)) -> Graph:
     """The graph with the bodies of ops of these names put in their place, at any depth."""
-    known: dict[Value, Operand] = {}
+    replacements: dict[Value, Operand] = {}
     equations: list[Equation] = []
     constants = dict(graph.constants)
     for equation in graph.equations:
         if equation.op.name not in names:
-            equations.append(rewritten(equation, known))
+            equations.append(rewritten(equation, replacements))
             continue
-        operands = substituted(equation.operands, known)
+        operands = substituted(equation.operands, replacements)
         body = inline(equation.params["body"], names)
         constants.update(body.constants)
         inside: dict[Value, Operand] = {}
         equations += opened(body, operands, inside)
-        known.update(zip(equation.results, substituted(body.outputs, inside), strict=True))
-    return Graph(graph.inputs, tuple(equations), substituted(graph.outputs, known), tuple(constants.items()))
+        replacements.update(zip(equation.results, substituted(body.outputs, inside), strict=True))
+    return Graph(
+        graph.inputs, tuple(equations), substituted(graph.outputs, replacements), tuple(constants.items())
+    )

@@ -55,10 +55,10 @@ def _check_results(equation: Equation) -> None:
     except IversonError:
         raise
     except Exception as error:  # a rule that counts on its operands and parameters
-        got = (
+        actual = (
             f"operands and parameters of '{op.name}' that it does not take ({type(error).__name__}: {error})"
         )
-        _fail(got, "those that a trace writes down", error)
+        _fail(actual, "those that a trace writes down", error)
     if expected is None:
         return
     if len(expected) != len(equation.results):
@@ -77,8 +77,8 @@ def _results_of(equation: Equation) -> tuple[Aval, ...] | None:
         _fail(f"an undefined operand of '{op.name}'", "one that is defined")
     if not all(map(has_shape, equation.operands)):
         return None
-    found = op.infer(*map(known, equation.operands), **equation.params)
-    return tuple(found) if op.multiple else (found,)
+    avals = op.infer(*map(known, equation.operands), **equation.params)
+    return tuple(avals) if op.multiple else (avals,)
 
 
 #: By op, how many operands come before those that its bodies have as inputs.
@@ -90,18 +90,22 @@ def _check_bodies(equation: Equation) -> None:
     op = equation.op
     if op.name not in _BODIES:
         return
-    given = equation.operands[_BODIES[op.name] :]
+    operands = equation.operands[_BODIES[op.name] :]
     for name, body in subgraphs(equation):
-        if len(given) != len(body.inputs):
-            _fail(f"{len(given)} operands for '{name}' of '{op.name}'", f"{len(body.inputs)}, one an input")
-        whole = len(given) if op.name != "scan" else equation.params["consts"] + equation.params["carry"]
-        for k, (x, v) in enumerate(zip(given, body.inputs, strict=True)):
+        if len(operands) != len(body.inputs):
+            _fail(
+                f"{len(operands)} operands for '{name}' of '{op.name}'", f"{len(body.inputs)}, one an input"
+            )
+        unsliced = (
+            len(operands) if op.name != "scan" else equation.params["consts"] + equation.params["carry"]
+        )
+        for k, (x, v) in enumerate(zip(operands, body.inputs, strict=True)):
             if type(x) is not Value or not (has_shape(x) and has_shape(v)):
                 continue
-            shape = x.shape if k < whole else x.shape[1:]  # a scan hands over one entry of the others
+            shape = x.shape if k < unsliced else x.shape[1:]  # a scan hands over one entry of the others
             if (shape, x.dtype) != (v.shape, v.dtype):
                 _fail(f"an operand of '{op.name}' of type {x.aval!r}", f"{v.aval!r}, as '{name}' has it")
 
 
-def _fail(got: str, expected: str, cause: Exception | None = None) -> NoReturn:
-    raise ArgumentError("graph", got=got, expected=expected) from cause
+def _fail(actual: str, expected: str, cause: Exception | None = None) -> NoReturn:
+    raise ArgumentError("graph", got=actual, expected=expected) from cause

@@ -46,9 +46,9 @@ def contents(x: Any) -> Any:
 
 def aval_of(x: Any) -> Aval:
     """Aval of a handle, or of its value, as far as a trace relies on it."""
-    held = value_of(x, x)
-    support = support_of(np.asarray(held) if isinstance(held, np.generic) else held)
-    return Aval(held.shape, held.dtype, FULL if isinstance(support, Bracket) else support)
+    value = value_of(x, x)
+    support = support_of(np.asarray(value) if isinstance(value, np.generic) else value)
+    return Aval(value.shape, value.dtype, FULL if isinstance(support, Bracket) else support)
 
 
 def _is_written(cell: TensorCell, value: Value) -> bool:
@@ -192,9 +192,9 @@ class NumberCell:
         return make_handle(np.array(self._read(), np.float64))
 
 
-def _reads(read: Any) -> tuple[Any, ...]:
+def _reads(function: Any) -> tuple[Any, ...]:
     """Identity of a function that reads a number: its code, and the objects that it closes over."""
-    return read.__code__, *(id(c.cell_contents) for c in read.__closure__ or ())
+    return function.__code__, *(id(c.cell_contents) for c in function.__closure__ or ())
 
 
 Cell = TensorCell | GradientCell | NumberCell
@@ -225,11 +225,11 @@ class OutsideCells:
 
     def _is_around(self, x: Any) -> bool:
         """True if a handle holds an array, or a value of a level around this one."""
-        held = value_of(x)
-        if not isinstance(held, LevelValue):
+        value = value_of(x)
+        if not isinstance(value, LevelValue):
             return True
-        entered = levels()
-        return held._level in entered[: entered.index(self.level)]
+        active_levels = levels()
+        return value._level in active_levels[: active_levels.index(self.level)]
 
     def rebinding(self, x: Any) -> None:
         """Before a handle is made to stand for another value."""
@@ -243,9 +243,9 @@ class OutsideCells:
 
     def _around(self) -> Any:
         """The cells of the next level around this one that has any."""
-        entered = levels()
-        outer = (level.cells for level in reversed(entered[: entered.index(self.level)]))
-        return next((found for found in outer if found is not None), None)
+        active_levels = levels()
+        outer = (level.cells for level in reversed(active_levels[: active_levels.index(self.level)]))
+        return next((level_cells for level_cells in outer if level_cells is not None), None)
 
 
 class TraceCells(OutsideCells):
@@ -285,14 +285,14 @@ class TraceCells(OutsideCells):
         """Before a handle is made to stand for another value."""
         if not self._is_around(x):
             return
-        known = self._at.get(id(x))
-        if known is None or known.now() is not x:
+        cell = self._at.get(id(x))
+        if cell is None or cell.now() is not x:
             self._cell(x, is_declared=False)
 
     def gradient(self, place: Any, *, read: bool) -> None:
         """Before the gradient in a place is read, or replaced."""
-        known = self._at.get(id(place))
-        if isinstance(known, GradientCell) and known.is_of(place):
+        previous_cell = self._at.get(id(place))
+        if isinstance(previous_cell, GradientCell) and previous_cell.is_of(place):
             return
         super().gradient(place, read=read)  # what it holds here is then what it holds there
         cell = GradientCell(place)
@@ -318,34 +318,34 @@ class TraceCells(OutsideCells):
         """Inputs of the graph, each with its cell. Temporaries are captured or become constants."""
         if any(not c.is_declared and c.now() is not None for c, _ in self._tensors):
             gc.collect()  # a cycle may keep a temporary alive
-        found: list[tuple[Value, Cell]] = []
+        pairs: list[tuple[Value, Cell]] = []
         for cell, value in self._tensors:
             if cell.now() is None and (cell.is_tracked or isinstance(cell.held, LevelValue)):
                 self.level.captured.append((value, cell.before()))
             elif cell.now() is None:
                 self.level.constants.append((value, cell.held))
             else:
-                found.append((value, cell))
-        found += [(value, cell) for cell, value in self._gradients if value is not None]
-        return [*found, *((value, cell) for cell, value in self._numbers)]
+                pairs.append((value, cell))
+        pairs += [(value, cell) for cell, value in self._gradients if value is not None]
+        return [*pairs, *((value, cell) for cell, value in self._numbers)]
 
     def written(self) -> list[tuple[Cell, Any]]:
         """Cells that hold other values than before the trace, each with a handle, or None for no gradient."""
-        found: list[tuple[Cell, Any]] = []
+        changes: list[tuple[Cell, Any]] = []
         for cell, value in self._tensors:
             if _is_written(cell, value):
                 x = cell.now()
                 if cell.was_read_before:
                     self.again.append(x)
                 cell.constant = not is_tracked(x) and self.level.says_constant(x)
-                found.append((cell, alias(x)))
+                changes.append((cell, alias(x)))
         for place, value in self._gradients:
             x = place.now()
-            same = x is place.held or (x is not None and getattr(value_of(x), "value", None) is value)
-            if not place.is_gone and not same:
+            is_unchanged = x is place.held or (x is not None and getattr(value_of(x), "value", None) is value)
+            if not place.is_gone and not is_unchanged:
                 place.constant = x is not None and not is_tracked(x)
-                found.append((place, x))
-        return found
+                changes.append((place, x))
+        return changes
 
     def kept(self) -> list[TensorCell | GradientCell]:
         """The cells whose handles and places still exist."""
@@ -357,10 +357,10 @@ class TraceCells(OutsideCells):
 
         They hold values of the trace, which nobody can use after it.
         """
-        made = [c for c, value in self._tensors if c.was_read_before and _is_written(c, value)]
-        if made:  # those of traces before were taken in, and are not written in this one
-            made += [c for c, value in self._tensors if c.is_declared and not _is_written(c, value)]
-        for cell in made:
+        temporaries = [c for c, value in self._tensors if c.was_read_before and _is_written(c, value)]
+        if temporaries:  # those of traces before were taken in, and are not written in this one
+            temporaries += [c for c, value in self._tensors if c.is_declared and not _is_written(c, value)]
+        for cell in temporaries:
             cell.leave()
 
     def restore(self) -> None:

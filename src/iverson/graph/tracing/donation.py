@@ -38,8 +38,8 @@ class Donated(LevelValue):
 
 
 def _no_entries(value: Donated) -> NoReturn:
-    got, expected, remedy = value._level.gone
-    raise ArgumentError(value._level.name, got=got, expected=expected, remedy=remedy)
+    actual, expected, remedy = value._level.gone
+    raise ArgumentError(value._level.name, got=actual, expected=expected, remedy=remedy)
 
 
 register(

@@ -32,9 +32,9 @@ def drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
             inputs.append(e.results[0])
             continue
         if e.op.name == "cond" and draws_inside(e):
-            e, more = _branch(e)
-            draws += more
-            inputs += e.operands[len(e.operands) - len(more) :]
+            e, branch_draws = _branch(e)
+            draws += branch_draws
+            inputs += e.operands[len(e.operands) - len(branch_draws) :]
         equations.append(e)
     if not draws:
         return (), body
@@ -43,14 +43,18 @@ def drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
 
 def _branch(e: Equation) -> tuple[Equation, list[Draw]]:
     """A branch whose sides both take the draws of either side as their last operands, and these draws."""
-    found = [drawn_before(e.params[name]) for name in SIDES]
-    draws = [d for own, _ in found for d in own]
-    count, first = len(e.operands) - 1, len(found[0][0])
+    sides = [drawn_before(e.params[name]) for name in SIDES]
+    draws = [d for side_draws, _ in sides for d in side_draws]
+    count, first = len(e.operands) - 1, len(sides[0][0])
     fresh = [[Value(Aval(d.shape, d.dtype)) for d in draws] for _ in range(3)]
-    (one, other), params = (side for _, side in found), dict(e.params)
-    own = one.inputs[count:], other.inputs[count:]
-    params["on_true"] = replace(one, inputs=(*one.inputs[:count], *own[0], *fresh[0][first:]))
-    params["on_false"] = replace(other, inputs=(*other.inputs[:count], *fresh[1][:first], *own[1]))
+    (true_body, false_body), params = (side for _, side in sides), dict(e.params)
+    draw_inputs = true_body.inputs[count:], false_body.inputs[count:]
+    params["on_true"] = replace(
+        true_body, inputs=(*true_body.inputs[:count], *draw_inputs[0], *fresh[0][first:])
+    )
+    params["on_false"] = replace(
+        false_body, inputs=(*false_body.inputs[:count], *fresh[1][:first], *draw_inputs[1])
+    )
     return replace(e, operands=(*e.operands, *fresh[2]), params=params), draws
 
 

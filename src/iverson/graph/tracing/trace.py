@@ -109,13 +109,13 @@ def _remedy(value: Traced) -> str:
             "how many entries a mask has is not known: keep the shape, with iverson.where(mask, x, 0) or "
             "iverson.masked_tensor(x, mask) in place of x[mask]"
         )
-    found = (
+    advice = (
         "use iverson.where or iverson.cond for a choice, or pass what decides a branch or a shape "
         "as a Python value"
     )
     if value.dtype.kind in "iu":
-        found += "; n entries from a place k that is computed are iverson.take(x, k + iverson.arange(n))"
-    return found
+        advice += "; n entries from a place k that is computed are iverson.take(x, k + iverson.arange(n))"
+    return advice
 
 
 def _no_entries(value: Traced) -> Any:
@@ -214,10 +214,10 @@ class Trace(Level):
 
     def __enter__(self) -> Self:
         self._outer = set_constant(False)
-        entered = super().__enter__()
+        level = super().__enter__()
         self._counted = self.cells is not None
         with_cells.add(self._counted)
-        return entered
+        return level
 
     def __exit__(self, *how: object) -> None:
         try:
@@ -239,8 +239,8 @@ class Trace(Level):
 
     def stored(self, value: Value) -> Any:
         """Pattern or `Origin` of the entries that eager code would store of a value; None if dense."""
-        found = self._origins.get(value)
-        return getattr(value.aval.support, "pattern", None) if found is None else found
+        origin = self._origins.get(value)
+        return getattr(value.aval.support, "pattern", None) if origin is None else origin
 
     def note_stored(self, value: Value, stored: Any) -> None:
         """Note the pattern or `Origin` of the entries of a value that eager code would store."""
@@ -249,12 +249,13 @@ class Trace(Level):
 
     def _outside_value(self, x: Any, changes: bool = False) -> Value:
         """A new value for a handle from outside, or for its value; ``changes`` if the pattern may change."""
-        held = value_of(x, x)
-        aval, stored = held.value.aval if isinstance(held, Traced) else aval_of(held), origin_of(held)
-        if changes and stored is not None:
-            aval, stored = Aval(aval.shape, aval.dtype), UNKNOWN
+        x_value = value_of(x, x)
+        aval = x_value.value.aval if isinstance(x_value, Traced) else aval_of(x_value)
+        origin = origin_of(x_value)
+        if changes and origin is not None:
+            aval, origin = Aval(aval.shape, aval.dtype), UNKNOWN
         value = Value(aval)
-        self.note_stored(value, stored)
+        self.note_stored(value, origin)
         return value
 
     def handle(self, value: Value) -> Any:
@@ -263,46 +264,46 @@ class Trace(Level):
 
     def operand(self, x: Any) -> Operand:
         """Operand of an equation for an argument: a number, or a value of this trace for a tensor."""
-        held = value_of(x, x)
-        if isinstance(held, Traced) and held._level is self:
-            return self._detached(held.value) if self._constant and not is_constant() else held.value
+        x_value = value_of(x, x)
+        if isinstance(x_value, Traced) and x_value._level is self:
+            return self._detached(x_value.value) if self._constant and not is_constant() else x_value.value
         if type(x) in _NUMBERS or x is UNDEFINED:
             return x
-        if isinstance(held, np.generic):  # what NumPy computes of arrays of rank 0
-            return self.operand(np.asarray(held))
-        tracked = self._recording and isinstance(x, Handle) and is_tracked(x)
-        key = slot_of(x) if tracked else id(held)
-        if isinstance(x, Handle) and not (tracked or isinstance(held, LevelValue)):
-            self.note(x, held)
+        if isinstance(x_value, np.generic):  # what NumPy computes of arrays of rank 0
+            return self.operand(np.asarray(x_value))
+        is_recorded = self._recording and isinstance(x, Handle) and is_tracked(x)
+        key = slot_of(x) if is_recorded else id(x_value)
+        if isinstance(x, Handle) and not (is_recorded or isinstance(x_value, LevelValue)):
+            self.note(x, x_value)
         if key not in self._known:
-            value = self._known[key] = self._outside_value(held)
-            self._outside.append(held)
-            if tracked or isinstance(held, LevelValue):
-                self.is_differentiated |= tracked and is_stored(held)
+            value = self._known[key] = self._outside_value(x_value)
+            self._outside.append(x_value)
+            if is_recorded or isinstance(x_value, LevelValue):
+                self.is_differentiated |= is_recorded and is_stored(x_value)
                 # What is captured keeps no temporary alive, which would be a cell.
-                inner = self.cells is not None and isinstance(held, LevelValue) and isinstance(x, Handle)
+                inner = self.cells is not None and isinstance(x_value, LevelValue) and isinstance(x, Handle)
                 if inner and not self._once:
                     self._captured_from[value] = ref(x)
                 self.captured.append((value, alias(x) if inner else x))
             else:
-                if type(support_of(held)) is Bracket:  # it stays as it is
+                if type(support_of(x_value)) is Bracket:  # it stays as it is
                     value = self._known[key] = Value(_selecting(value.aval))
-                self.constants.append((value, held))
+                self.constants.append((value, x_value))
         return self._known[key]
 
     @contextmanager
     def knowing(self, x: Any, operand: Any) -> Iterator[None]:
         """See `Level.knowing`."""
-        held, added = value_of(operand), []
-        if isinstance(held, Traced) and held._level is self:
+        stand_in, new_keys = value_of(operand), []
+        if isinstance(stand_in, Traced) and stand_in._level is self:
             self._outside.append(value_of(x, x))
-            self._stand_ins[held.value] = _as_read(x)
+            self._stand_ins[stand_in.value] = _as_read(x)
             keys = *([slot_of(x)] if is_tracked(x) else []), id(value_of(x, x))
-            added = [k for k in keys if self._known.setdefault(k, held.value) is held.value]
+            new_keys = [k for k in keys if self._known.setdefault(k, stand_in.value) is stand_in.value]
         try:
             yield
         finally:
-            for key in added if isinstance(x, Handle) and has_entries(x) else ():
+            for key in new_keys if isinstance(x, Handle) and has_entries(x) else ():
                 self._known.pop(key, None)
 
     def note(self, x: Any, held: Any) -> None:
@@ -323,8 +324,8 @@ class Trace(Level):
 
     def variable_of(self, x: Any) -> Any:
         """See `Level.variable_of`: the new handle holds the value that this trace has for the handle."""
-        held = value_of(x)
-        if isinstance(held, Traced) and held._level is self:
+        x_value = value_of(x)
+        if isinstance(x_value, Traced) and x_value._level is self:
             return x
         return make_handle(Traced(self, self.operand(x)), *slot_of(x))
 
@@ -334,22 +335,22 @@ class Trace(Level):
         if self._origins and op is not stored_on:
             operands = tuple(map(self._as_stored, operands))
         avals = [x.aval if type(x) is Value else x for x in operands]
-        found = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
-        several: tuple[Aval, ...] = found if op.multiple else (found,)
+        aval = op.infer(*avals, **params) if all(map(has_shape, avals)) else without_shape(op, avals, params)
+        result_avals: tuple[Aval, ...] = aval if op.multiple else (aval,)
         supports = [type(x.aval.support) for x in operands if type(x) is Value]
         selects = Bracket in supports and op.name not in TAKEN_APART
         # Entries of a box that move to places which only a run knows are a selection there.
         moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
         selects = selects or begins(op, params) or (Box in supports and moves)
-        results = tuple([Value(_selecting(a) if selects else a) for a in several])
+        results = tuple([Value(_selecting(a) if selects else a) for a in result_avals])
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
         )
         self._note_constant(results)
         if self._origins or Stored in supports or Nothing in supports or op.entry_map.converts:
             self._note_origins(op, args, operands, params, results)
-        made = tuple([Traced(self, v) for v in results])
-        return made if op.multiple else made[0]
+        outputs = tuple([Traced(self, v) for v in results])
+        return outputs if op.multiple else outputs[0]
 
     def _as_stored(self, x: Operand) -> Operand:
         """An operand as eager code stores it, where that is known: around its entries are strong zeros."""
@@ -371,15 +372,17 @@ class Trace(Level):
         avals = [x.aval for x in operands if type(x) is Value]
         beyond = any(x in self._origins for x in operands if type(x) is Value)
         dense_axes = {len(a.shape) - a.support.pattern.ndim for a in avals if isinstance(a.support, Stored)}
-        for v, stored in zip(results, origins(op, args, params, len(results)), strict=True):
+        for v, origin in zip(results, origins(op, args, params, len(results)), strict=True):
             claims = op.entry_map.superset or op.entry_map.converts or len(dense_axes) > 1
             if beyond or claims or not isinstance(v.aval.support, Stored):
-                self.note_stored(v, stored)
+                self.note_stored(v, origin)
 
     def says_constant(self, x: Any) -> bool:
         """True if a handle holds an array, or was computed where the user said that results are constant."""
-        held = value_of(x)
-        return not isinstance(held, Traced) or held._level is not self or held.value in self._constant
+        x_value = value_of(x)
+        return (
+            not isinstance(x_value, Traced) or x_value._level is not self or x_value.value in self._constant
+        )
 
     def _note_constant(self, results: Sequence[Value]) -> None:
         """Note results that are computed where the user said that they are constant."""
@@ -390,10 +393,10 @@ class Trace(Level):
         """Value to read for a value: itself, or its detached copy if it was computed as a constant."""
         if value not in self._constant or not is_inexact(value.dtype):
             return value
-        made = Value(value.aval)
-        self.note_stored(made, self.stored(value))
-        self.equations.append(Equation(TABLE["detached"], (value,), {}, (made,), user_call()))
-        return made
+        result = Value(value.aval)
+        self.note_stored(result, self.stored(value))
+        self.equations.append(Equation(TABLE["detached"], (value,), {}, (result,), user_call()))
+        return result
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """An equation of its own for a call of a `Function`: its derivative is the user's."""
@@ -402,13 +405,13 @@ class Trace(Level):
         call = FunctionCall(function, args)
         operands = list(map(self.operand, call.handles))
         # Each argument is an input of its own, also of one value, or of what forward does not read.
-        own = [Value(x.aval if isinstance(x, Value) else aval_of(x)) for x in operands]
-        for v, x in zip(own, call.handles, strict=True):
+        body_inputs = [Value(x.aval if isinstance(x, Value) else aval_of(x)) for x in operands]
+        for v, x in zip(body_inputs, call.handles, strict=True):
             self.note_stored(v, origin_of(x))
         constants = {v for v, _ in self.constants}
         inputs = [
             alias(h) if x in constants else self.handle(v)
-            for h, x, v in zip(call.handles, operands, own, strict=True)
+            for h, x, v in zip(call.handles, operands, body_inputs, strict=True)
         ]
         self._in_function = True
         try:
@@ -417,17 +420,17 @@ class Trace(Level):
                 outputs = list(map(self.operand, results))
         finally:
             self._in_function = False
-        body = closed(equations, outputs, self.constants, own)
-        made = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
-        for v, x in zip(made, results, strict=True):
+        body = closed(equations, outputs, self.constants, body_inputs)
+        result_values = tuple([Value(Aval(x.shape, x.dtype)) for x in results])
+        for v, x in zip(result_values, results, strict=True):
             self.note_stored(v, origin_of(x))
         params = {"name": function.__name__, "call": call, "body": body}
-        operands += body.inputs[len(own) :]  # what forward reads besides
+        operands += body.inputs[len(body_inputs) :]  # what forward reads besides
         around = {v: _as_read(x) for v, x in self.captured if isinstance(x, Handle)}
-        call.around = [around.get(v) or self._stand_ins.get(v) for v in body.inputs[len(own) :]]
-        self.equations.append(Equation(function_op, tuple(operands), params, made, user_call()))
-        self._note_constant(made)
-        return call.packed(list(map(self.handle, made)))
+        call.around = [around.get(v) or self._stand_ins.get(v) for v in body.inputs[len(body_inputs) :]]
+        self.equations.append(Equation(function_op, tuple(operands), params, result_values, user_call()))
+        self._note_constant(result_values)
+        return call.packed(list(map(self.handle, result_values)))
 
     def index_array(self, pattern: Any, axis: int) -> Any:
         """An equation of its own, if an input of the trace is stored on the pattern that it follows from."""
@@ -462,13 +465,13 @@ class Trace(Level):
         while captured:
             value, x = captured.pop()
             where = self._captured_from.get(value)
-            if where is not None and (own := where()) is not None and value_of(own) is value_of(x):
-                x = own
+            if where is not None and (handle := where()) is not None and value_of(handle) is value_of(x):
+                x = handle
             if isinstance(x, Handle) and is_variable(x) and slot_of(x)[0].number > self._first:
-                held, where = value_of(x), ref(x)
+                x_value, where = value_of(x), ref(x)
                 del x
                 if (x := where()) is None:
-                    self.constants.append((value, held))
+                    self.constants.append((value, x_value))
                     continue
             self.captured.append((value, x))
 
@@ -509,6 +512,6 @@ def trace_flat(function: Any, avals: Sequence[Aval], name: str = "trace") -> tup
     """
     with Trace(name) as level, recording(True):
         inputs = [level.input(a) for a in avals]
-        outputs, rest = function(*inputs)
+        outputs, extra = function(*inputs)
         graph = level.graph(outputs)
-    return graph, [x for _, x in level.captured], rest
+    return graph, [x for _, x in level.captured], extra
