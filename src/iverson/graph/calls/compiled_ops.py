@@ -81,11 +81,11 @@ class _CompiledOp(JointOp):
 class Compiled:
     """A graph to be called on handles.
 
-    graph : as it is differentiated; what runs is simplified.
-    name : what errors and reports call it.
+    graph : as it is differentiated; its program is of the simplified graph.
+    name : its name in errors and reports.
     native : whether it runs as a program; if not, op by op.
     donated : positions of inputs whose memory a call may write outputs into, each with the position of the
-        output that should be there, or -1 for any. Memory that something else holds is copied first.
+        output that should be there, or -1 for any. Memory that another object uses is copied first.
     """
 
     def __init__(
@@ -277,8 +277,8 @@ class _Differentiable:
         return outputs
 
     def _pull(self, demands: Sequence[Entries], node: Any, g: Sequence[Any]) -> list[Any]:
-        """Cotangents of the inputs: the rule of the op. Those that go to another op may be selections; others
-        are dense."""
+        """Cotangents of the inputs: the rule of the op. Those that go to another op may be selections; in
+        others, selections are carried out."""
         input_numbers = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
         cotangents: list[Any] = [None] * len(self.graph.outputs)
         for k, x in zip(self.given, g, strict=True):

@@ -67,7 +67,7 @@ def on_flags(graph: Graph) -> OnFlags | None:
 
 @dataclass(eq=False)
 class _Flagging:
-    """The equations in the making.
+    """The equations of the new graph.
 
     now : operands in place of values. flags : for each value that may be undefined, the flag that is true
         if it is defined.

@@ -116,7 +116,7 @@ def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
 
 
 def zero(like: Any) -> Any:
-    """A handle of zeros that nothing stores."""
+    """A handle of a zero without stored entries, of the shape and dtype of a value."""
     return make_handle(Zero(like.shape, like.dtype))
 
 

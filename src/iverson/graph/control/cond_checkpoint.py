@@ -38,7 +38,7 @@ BATCHES: dict[str, Rule] = {}
 
 
 def batch_rule(name: str) -> Rule:
-    """The rule of an op on a batch."""
+    """The batch rule of an op by its name, which is looked up in `BATCHES` when it runs."""
 
     def rule(F: Any, examples: Any, *args: Any, **params: Any) -> Any:
         return BATCHES[name](F, examples, *args, **params)
@@ -52,8 +52,8 @@ class ControlOp(JointOp):
 
     evaluate : ``evaluate(args, **params)``: its results, recorded where an argument is tracked.
     narrow : ``narrow(equation, read)``: the equation without results that are not read.
-    shorten : ``shorten(equation, demands)``: equations with the same results where they are demanded, that do
-        less; None where there are none.
+    shorten : ``shorten(equation, demands)``: equations that do less, with the same results where they are
+        demanded; None where there are none.
     kept : of an op made for tracked operands, for each result, whether its derivative reads it.
     """
 
@@ -74,7 +74,7 @@ class ControlOp(JointOp):
 
 
 def define(op: ControlOp) -> ControlOp:
-    """Let graphs have the op, and its values any layout."""
+    """Add an op to the ops of graphs."""
     OPERATIONS[op.name] = op
     return op
 

@@ -38,9 +38,9 @@ from iverson.graph.tracing.trace import Trace
 class Scan:
     """A scan with tracked operands: the op that keeps what derivatives read, and the derivatives.
 
-    Results of `forward` are the carry, the results of steps, then of each step as far as the pullback reads
-    them: the carry it was given, the carry it gave, and its residuals. In the body that is differentiated,
-    both carries are results of the step; so a cotangent of what was kept is one of a result.
+    Results of `forward` are the carry, the results of steps, and then, as far as the pullback reads them, the
+    carry before each step, the carry after it, and its residuals. In the body that is differentiated, both
+    carries are results of the step; so a cotangent of a kept value is one of a result.
     """
 
     def __init__(self, body: Graph, tracked: Sequence[bool], consts: int, carry: int) -> None:
@@ -75,7 +75,7 @@ class Scan:
         )
 
     def _closure(self, body: Graph, starts: Sequence[bool]) -> list[bool]:
-        """The inputs that are tracked in some step."""
+        """For each input, True if it is tracked in some step."""
         mask = list(starts)
         while True:
             out = reached(body, mask)[: self.carry]
@@ -97,7 +97,7 @@ class Scan:
         return _op().evaluate(node.inputs(), **{**node.params, "body": body})[-1]
 
     def body_of(self, step: Variant, stacked: Sequence[bool]) -> Graph:
-        """The body of a scan over steps of one kind, in which sums are carries."""
+        """The body of a scan over steps with one graph; its carry has the sums over steps too."""
         key = "body", step.graph.inputs, step.graph.outputs, step.seeds, step.outputs, tuple(stacked)
         return self.derivatives.once(key, lambda: _body(step, stacked, self))  # type: ignore[no-any-return]
 
@@ -215,7 +215,7 @@ def selects(x: Any) -> bool:
 
 
 def _state(slots: Iterable[Slot]) -> State:
-    """The carries among some slots: the numbers of those that are defined; below 0, of those that select."""
+    """The state of some slots: numbers k of defined carries, and -1 - k for carries that are selections."""
     numbers = {"carry": lambda k: k, "carry held": lambda k: -1 - k}
     return frozenset(numbers[kind](k) for kind, k in slots if kind in numbers)
 
@@ -266,9 +266,9 @@ _KINDS = frozenset(f"{kind}{suffix}" for kind in ("carry", "sum", "stacked") for
 
 
 class Linear:
-    """A derivative of one scan, in the making: a loop over its steps, first to last or the other way round.
+    """A derivative of one scan, in the making: a loop over its steps, forwards or backwards.
 
-    Positions are those of stacked arrays; a step of this loop is at position k, or counted from the end.
+    Positions are along the first axis of stacked arrays; step k is at position k, or at k from the end.
     """
 
     def __init__(self, scan: Scan, node: Any, *, backwards: bool) -> None:
@@ -294,7 +294,7 @@ class Linear:
         self.marks = {b for p in self.parts.values() for b in self.positions(p.lo, p.hi)}
 
     def positions(self, lo: int, hi: int) -> tuple[int, int]:
-        """The positions of some steps, and the steps at some positions."""
+        """The range of positions of a range of steps, or the range of steps at a range of positions."""
         return (self.length - hi, self.length - lo) if self.reverse else (lo, hi)
 
     def parts_at(self, step: int) -> dict[int, Part]:
@@ -303,7 +303,7 @@ class Linear:
         return {j: p for j, p in self.parts.items() if p.lo <= k < p.hi}
 
     def run(self, variant: Any) -> None:
-        """All steps; ``variant(state, k)`` is step k with these carries defined."""
+        """Run all steps; ``variant(state, k)`` is step k for a state of the carries."""
         runs = follow(
             self.length,
             self.marks,
@@ -400,7 +400,7 @@ class Linear:
         return True, scan.again(self.node, x) if result is None or isinstance(result, Aval) else result
 
     def joined(self, k: int, like: Any) -> Any:
-        """A stacked result, or None."""
+        """Stacked result k, from its pieces; None if there are none."""
         return joined(self.pieces[k], like) if k in self.pieces else None
 
 
@@ -455,5 +455,5 @@ def _of_kind(slots: Iterable[Slot], kind: str) -> list[Slot]:
 
 
 def _op() -> ControlOp:
-    """The op, whose derivative this is."""
+    """The op `scan`, which `scan_loop` defines."""
     return cast(ControlOp, OPERATIONS["scan"])

@@ -92,7 +92,7 @@ def _block(body: Graph, every: int, call: dict[str, Any]) -> Graph:
 
 
 def _steps(body: Graph, length: int, call: dict[str, Any]) -> Graph:
-    """Some steps of a scan as a graph."""
+    """The graph of a scan of ``length`` steps."""
     fixed = call["consts"] + call["carry"]
     with Trace("scan") as level:
         inputs = [

@@ -62,7 +62,7 @@ def state_at(runs: Sequence[Run], k: int) -> State:
 
 
 class Part:
-    """A stacked value that is known to be zero but in positions ``lo <= k < hi`` along its first axis.
+    """A stacked value that is zero outside of positions ``lo <= k < hi`` along its first axis.
 
     aval : the aval of one slice.
     """
@@ -97,7 +97,7 @@ def at(x: Any, k: int) -> Any:
 
 
 def joined(parts: Sequence[tuple[int, int, Any]], like: Any) -> Any:
-    """A value like another from parts of it: (lo, hi, handle) along the first axis, which do not overlap."""
+    """A value of the shape of ``like``, from parts (lo, hi, handle) of its first axis that do not overlap."""
     parts = sorted(parts, key=lambda part: part[0])
     pieces: list[list[Any]] = []
     for lo, hi, x in parts:

@@ -30,7 +30,7 @@ from iverson.layouts import to_strided
 
 
 def repeated(args: Sequence[Any], *, condition: Graph, body: Graph, consts: int) -> Sequence[Any]:
-    """The carry at which the condition is False first."""
+    """The first carry for which the condition is False."""
     op = while_op
     tracked_flags = flags(args)
     if any(tracked_flags) and is_grad_enabled():

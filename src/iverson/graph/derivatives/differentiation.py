@@ -63,10 +63,10 @@ class Gradient:
 
     f : the function. Its outputs are those of the function that was differentiated, then the values that
         ``df`` reads besides inputs (residuals).
-    df : from cotangents and captured values to cotangents of inputs. Any of the cotangents may be undefined,
-        and what depends on none that is defined is undefined.
-    f_real_outputs : how many outputs the function that was differentiated has.
-    captures : what the inputs of ``df`` after its cotangents are.
+    df : from cotangents and captured values to cotangents of inputs. Any of the cotangents may be undefined;
+        an output that depends on no defined one is undefined.
+    f_real_outputs : number of outputs of the function that was differentiated.
+    captures : the values that the inputs of ``df`` after its cotangents stand for.
     df_input_vjps : the outputs of ``f`` whose cotangents are the first inputs of ``df``: real ones, and
         residuals, whose cotangents are undefined unless a recorded pullback is itself differentiated.
     df_output_vjps : the inputs of ``f`` whose cotangents ``df`` gives.
@@ -105,7 +105,7 @@ class Recorded:
         self._keep = keep
         self._reads: list[Value] | None = None if keep else []
         #: For values that are read and may be selections, the equations that take them apart, and the
-        #: one that restores them: residuals are dense.
+        #: one that restores them: selections are no residuals.
         self._apart: dict[Value, tuple[list[Equation], Equation]] = {}
 
     # -- one pattern ---------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Recorded:
         """The values of the function that the pullback of all outputs to all variables reads: inputs and
         results of equations.
 
-        Where it has no pullback, those that its pushforward reads.
+        Where it has no pullback, the values that its pushforward reads.
         """
         if self._reads is None and not all(map(has_shape, self.primal.inputs)):
             self._reads = self._held()
@@ -137,15 +137,15 @@ class Recorded:
         """Values that are read; a selection among them is replaced by its values and its condition."""
         selecting = Found(self.primal.equations, self.primal.constants).selections
         selecting.difference_update(values_of(self.primal.outputs))
-        dense_values: list[Value] = []
+        read_values: list[Value] = []
         for v in values:
             if v not in selecting:
-                dense_values.append(v)
+                read_values.append(v)
             else:
                 parts, apart, restore = taken_apart(v)
                 self._apart[v] = apart, restore
-                dense_values += parts
-        return dense_values
+                read_values += parts
+        return read_values
 
     def _kept(self, values: Iterable[Value]) -> list[Value]:
         """Values to keep for those that are read: for a sparse one that is free to make, its entries."""
@@ -195,7 +195,7 @@ class Recorded:
         cotangents : the aval of each, None for one that is undefined.
         recording : whether it may be differentiated: then it relies on zeros of constants only.
         arriving : forms in which cotangents cross; the condition of a selection comes after its values.
-        leaving : inputs whose cotangents may be selections and boxes; those of others are dense.
+        leaving : inputs whose cotangents may be selections and boxes; in others, selections are carried out.
         boxes : whether only the entries inside a box leave; if not, a box leaves as a selection.
         """
         equations, seeds, outputs, crossings = self._pulled(
@@ -289,7 +289,7 @@ class Recorded:
         boxes: bool,
     ) -> tuple[list[Operand], list[Crossing]]:
         """Outputs for cotangents or tangents (None: undefined), and the forms in which they cross. Those at
-        the positions ``at`` may be selections and boxes; others are dense.
+        the positions ``at`` may be selections and boxes; in others, selections are carried out.
 
         seeds : inputs; a box among them is not tracked, in the calls that this derivative is for.
         """
@@ -352,7 +352,7 @@ class Recorded:
     def closed(
         self, equations: Sequence[Equation], seeds: Sequence[Value], outputs: Sequence[Operand]
     ) -> tuple[Graph, tuple[Capture, ...]]:
-        """The graph of equations that read values of the function, with these as its inputs after the seeds.
+        """The graph of equations that read values of the function; these are its inputs after the seeds.
 
         Values that are neither inputs nor in `reads` are computed again: callers keep no other outputs.
         """
@@ -400,7 +400,7 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> 
     ----------
     requires_grad : for each input, whether to differentiate in it; default: if it has a floating dtype.
 
-    Raises ArgumentError unless there is one for each input.
+    Raises ArgumentError unless ``requires_grad`` has one entry for each input.
     """
     if requires_grad is None:
         requires_grad = [dtypes.is_inexact(v.dtype) for v in graph.inputs]
@@ -517,7 +517,7 @@ def _out(node: Node) -> tuple[Any, ...]:
 
 
 def _results(node: Node) -> tuple[Any, ...]:
-    """The results as handles, or as Avals where they are not kept."""
+    """The results of a node as handles, or as Avals where they are not kept."""
     results = node.results()
     return results if node.multiple else (results,)
 
@@ -533,5 +533,5 @@ def _total(level: Trace, terms: Sequence[Operand]) -> Operand:
 
 
 def _selected(level: Trace, x: Operand) -> Operand:
-    """A cotangent in dense form: a selection becomes an array with zeros."""
+    """A cotangent with its selection, if it is one, carried out."""
     return x if x is UNDEFINED else level.operand(selected(level.handle(x)))

@@ -51,7 +51,7 @@ def lower_grad_of(df: Graph, known: Sequence[bool | None], needs: Sequence[bool]
 
 
 class _Lowering:
-    """The equations in the making.
+    """The equations of the new graph.
 
     guards : for each value that may be undefined, the inputs of which one is defined if it is (none for an
         input).

@@ -29,7 +29,7 @@ from iverson.graph.tracing.trace import Trace
 
 
 def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
-    """The graph on inputs of which these shapes, dtypes and supports are known.
+    """The graph on inputs with these shapes, dtypes and supports.
 
     Raises ArgumentError unless there is one aval for each input, and as ops do where shapes do not fit.
     """

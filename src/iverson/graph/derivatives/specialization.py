@@ -24,7 +24,7 @@ from iverson.graph.ir.regions import substituted
 
 
 def specialize(df: Graph, defined: Sequence[bool], needs: Sequence[bool]) -> Graph:
-    """The graph for cotangents of which some are undefined, and of the outputs that are demanded.
+    """The graph for a pattern of undefined cotangents, with the demanded outputs alone.
 
     Parameters
     ----------

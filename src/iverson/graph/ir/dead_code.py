@@ -14,7 +14,7 @@ from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
 
 
 def dead_code(graph: Graph) -> Graph:
-    """The graph without what is not read."""
+    """The graph without the equations and constants that nothing reads."""
     live = set(values_of(graph.outputs))
     equations: list[Equation] = []
     for equation in reversed(graph.equations):

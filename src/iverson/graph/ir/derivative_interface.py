@@ -100,7 +100,7 @@ def _held_of_stored(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
 
 @derived
 def held_apart(x: Any) -> tuple[Any, Any]:
-    """The values of what may be a selection, and where they are held."""
+    """The values of a handle that may be a selection, and the condition under which it holds them."""
     return bind(values_held, (x,)), bind(where_held, (x,))
 
 
@@ -123,7 +123,7 @@ class Crossing:
         return [*held_apart(x)] if self.selects else [x]
 
     def together(self, parts: Sequence[Any]) -> Any:
-        """The value, of what has crossed for it."""
+        """The value, from the handles that crossed for it."""
         x = F.bracket(parts[1], parts[0], negated=False) if self.selects else parts[0]
         return x if self.region is None else F.embed(x, key=self.region.slices, shape=self.shape)
 
@@ -142,7 +142,7 @@ _leaving: ContextVar[frozenset[Node]] = ContextVar("leaving", default=frozenset(
 
 @contextmanager
 def let_leave(variables: Iterable[Node]) -> Iterator[None]:
-    """A block in which cotangents of these variables go on to what is around the graph."""
+    """A block in which cotangents of these variables go on to the ops around the graph."""
     token = _leaving.set(frozenset(variables))
     try:
         yield
@@ -151,7 +151,7 @@ def let_leave(variables: Iterable[Node]) -> Iterator[None]:
 
 
 def leaving_of(node: Node, wanted: Sequence[int]) -> tuple[int, ...]:
-    """The arguments among those wanted of which the cotangent goes to another op: it may be a selection."""
+    """The arguments in ``wanted`` whose cotangents go to another op, and so may be selections."""
     variables = _leaving.get()
     parents = [(k, node.parents[k]) for k in wanted]
     return tuple([k for k, p in parents if p is not None and (p.op is not None or p in variables)])

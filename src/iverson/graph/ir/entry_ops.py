@@ -63,7 +63,7 @@ def _product(
 
 
 def _product_loops(T: Any, aval: Any, *operands: Any, **_: Any) -> Any:
-    """Of no entries; else it is loops of its own (`iverson.graph.native.sparse_row_products`)."""
+    """Loops of a product without entries; others are in `iverson.graph.native.sparse_row_products`."""
     return over(T, aval, lambda: 0) if any(0 in x.shape for x in operands) else None
 
 
@@ -374,7 +374,7 @@ def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
 
 
 def as_stored(x: Any) -> Any:
-    """A handle of a trace in the layout in which eager code has it, on that pattern, where that is known."""
+    """A handle of a trace in the layout and on the pattern that eager code has for it, if they are known."""
     eager_pattern = stored_once(origin_of(x)) if isinstance(value_of(x), LevelValue) else UNKNOWN
     if eager_pattern is UNKNOWN:
         return x
@@ -390,7 +390,7 @@ STORED_OPS = (stored_product, stored_samples)
 
 
 def stored_work(e: Any) -> int:
-    """The multiply-adds of an equation of one of these."""
+    """Number of multiply-adds of an equation of one of `STORED_OPS`."""
     if e.op is stored_samples:
         return int(e.operands[-1].shape[0] * e.operands[0].shape[-1])
     shape = e.results[0].shape

@@ -22,7 +22,7 @@ Runs = Callable[[Mapping[str, Any]], tuple[Sequence[Graph], int]]
 
 
 class GraphMap(EntryMap):
-    """An entry of a result depends on what it does in one of the graphs that the op may run."""
+    """The entries that a result depends on in any of the graphs that the op may run."""
 
     indexed = True
 
@@ -30,7 +30,7 @@ class GraphMap(EntryMap):
         self._runs = runs
 
     def relation(self, call: Call, i: int) -> Relation:
-        """By all equations of these graphs."""
+        """The relation of result and operand i, from all equations of these graphs."""
         graphs, first = self._runs(call.params)
         pairs: Matrix | None = None
         for graph in graphs if i >= first else ():
@@ -42,7 +42,7 @@ class GraphMap(EntryMap):
 
 
 class LoopMap(EntryMap):
-    """An entry of a result depends on what the steps of a loop make of operands, one after the other.
+    """The entries that a result of a loop depends on, through all steps one after the other.
 
     A scan stops after ``length`` steps; a loop with a condition, after any number of them.
     """
@@ -50,7 +50,7 @@ class LoopMap(EntryMap):
     indexed = True
 
     def relation(self, call: Call, i: int) -> Relation:
-        """By the body's relation, composed with itself."""
+        """The relation of result and operand i: that of the body, composed with itself."""
         rows = _of_steps(call, i)[call.result]
         return (
             call.everything(i)
@@ -122,7 +122,7 @@ def _one_after_the_other(stack: Sequence[Matrix], size: int) -> Matrix:
 def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None]:
     """For each entry of each output, the entries of input i that it depends on; None where they are too many.
 
-    operands : what is known of the inputs, index arrays among them.
+    operands : avals or arrays of the inputs; entries of index arrays are used.
     """
     arrays = {v: x for v, x in zip(graph.inputs, operands, strict=False) if _is_index(x)}
     if arrays:

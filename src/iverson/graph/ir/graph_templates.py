@@ -55,7 +55,7 @@ class Template:
             self.arrays[k] = None
 
     def is_like(self, other: Template) -> bool:
-        """True where both are the same but for numbers and entries of arrays."""
+        """True if two templates differ in numbers and entries of arrays only."""
         pairs = zip(self.objects, other.objects, strict=False)
         return (
             self.text == other.text

@@ -14,7 +14,7 @@ from iverson.core.errors import ArgumentError, IversonError
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on
 from iverson.graph.ir.verify import check
 
-#: From an equation and what is known to the equation's results.
+#: From an equation, and the handles of values computed so far, to the equation's results.
 Evaluate = Callable[[Equation, dict[Value, Any]], Sequence[Any]]
 
 

@@ -34,7 +34,8 @@ Params = Mapping[str, Any]
 
 
 class Undefined:
-    """The operand that nothing gave: a cotangent that is zero, of no shape. There is one, `UNDEFINED`."""
+    """The operand in place of a cotangent that no op computed: a zero without a shape. Its one instance is
+    `UNDEFINED`."""
 
     __slots__ = ()
 
@@ -126,7 +127,7 @@ def subgraphs(equation: Equation) -> Iterator[tuple[str, Graph]]:
 
 
 def values_of(operands: Any) -> list[Value]:
-    """Those of some operands that are values."""
+    """The operands that are values."""
     return [x for x in operands if type(x) is Value]
 
 

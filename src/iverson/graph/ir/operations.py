@@ -51,7 +51,7 @@ class GraphOp(Op):
     evaluate : ``evaluate(args, **params)``: the results (a sequence) from handles, numbers and UNDEFINED.
     narrow : ``narrow(equation, read)``: the equation without results that are not read.
     takes_undefined : whether operands may be undefined.
-    pure : whether it gives the same on the same operands, and does nothing else.
+    pure : whether its results depend on its operands alone, and it has no other effect.
     """
 
     evaluate: Rule
@@ -100,7 +100,7 @@ def _pulled_abstract(*_avals: Any, body: Graph, **_: Any) -> tuple[Any, ...]:
 
 
 def _narrow_pullback(equation: Equation, read: set[Value]) -> Equation:
-    """A pullback of which only the results that are read are computed, from what they need."""
+    """The pullback with the results that are read alone, and the operands that these need."""
     params: dict[str, Any] = dict(equation.params)
     at = [k for k, v in enumerate(equation.results) if v in read]
     body: Graph = params["body"]
@@ -170,7 +170,7 @@ class FunctionCall:
 
     handles : the tensors of this call.
     around : the operands of the call after these, which forward reads from outside: references to tensors,
-        or what those of a level around hold; None where it is not known.
+        or the values of those of a level around; None for an unknown one.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...]) -> None:
@@ -292,7 +292,7 @@ last_writers_op = GraphOp(
 
 
 def last_writers(*indices: Any, shape: tuple[int, ...]) -> Any:
-    """That op on handles and arrays."""
+    """Apply `last_writers_op` to handles and arrays."""
     return bind(last_writers_op, indices, {"shape": shape})
 
 
@@ -374,7 +374,7 @@ def is_pure(equation: Equation) -> bool:
 def is_of_the_library(op: Op) -> bool:
     """True if the name of an op identifies it: it is an op of graphs, or of the library's table.
 
-    What an extension defines may be another op under this name tomorrow.
+    An extension may define another op under the same name later.
     """
     return op.name in OPERATIONS or LIBRARY.get(op.name) is op
 

@@ -28,7 +28,7 @@ _NAMED = {"True": True, "False": False, "None": None, "undefined": UNDEFINED}
 
 
 def parse(text: str, objects: Sequence[Any] = ()) -> Graph:
-    """The graph that a text says; ``objects`` are what its ``@k`` stand for.
+    """The graph of a text; ``@k`` in it stands for ``objects[k]``.
 
     Raises ArgumentError, with the line, where the text is not one.
 

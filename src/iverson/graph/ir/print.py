@@ -39,7 +39,7 @@ def numbers(graph: Graph) -> set[int]:
 
 
 def text_and_objects(graph: Graph) -> tuple[str, list[Any]]:
-    """The text of a graph and the objects that ``@k`` in it stands for: what `parse` takes."""
+    """The text of a graph and the objects for ``@k`` in it: the arguments of `parse`."""
     printer = Printer(True)
     return printer.graph(graph, ""), printer.objects
 
@@ -73,7 +73,7 @@ _dtype_text = cache(str)
 class Printer:
     """Numbers values as they are defined, and objects as they are met.
 
-    named : whether a name does for an op of users, of whom several may have it.
+    named : whether the text has the name alone for an op of users, although several may have that name.
     """
 
     def __init__(self, types: bool, named: bool = False) -> None:
@@ -101,7 +101,7 @@ class Printer:
         return f"{results} = {self.op(equation.op)}{f'[{params}]' if params else ''}({operands})"
 
     def constant(self, array: Held) -> str:
-        """The text of what a constant stands for."""
+        """The text of the array of a constant."""
         return self._reference(array)
 
     def op(self, op: Op) -> str:

@@ -52,12 +52,12 @@ def opened(graph: Graph, operands: Sequence[Operand], known: dict[Value, Operand
 
 
 def substituted(operands: Iterable[Operand], known: Mapping[Value, Operand]) -> tuple[Operand, ...]:
-    """Operands, with others for those of the values that are ``known``."""
+    """Operands, with those in ``known`` in place of values."""
     return tuple([known.get(x, x) if type(x) is Value else x for x in operands])
 
 
 def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
-    """The equation with other operands for those of the values that are ``known``; itself where none is."""
+    """The equation with operands in ``known`` in place of values; itself if it reads none of these values."""
     for x in equation.operands:
         if type(x) is Value and x in known:
             return replace(equation, operands=substituted(equation.operands, known))
@@ -85,7 +85,7 @@ def renamed(graph: Graph, now: Callable[[Operand], Any], param: Callable[[Any], 
 
 
 def with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
-    """The graph with others in place of the graphs among its equations' parameters."""
+    """The graph with ``change(body)`` in place of each graph among its equations' parameters."""
     equations = []
     for e in graph.equations:
         if Graph in map(type, e.params.values()):

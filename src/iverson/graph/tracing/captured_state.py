@@ -64,9 +64,9 @@ def _nothing() -> None:
 class TensorCell:
     """A handle that a trace takes in. One that dies with the traced call was a temporary of that call.
 
-    held : what it held before the trace.
+    held : its value before the trace.
     is_declared : whether it is known to outlive the traced call.
-    constant : whether what it holds after the traced call is not recorded.
+    constant : whether its value after the traced call is not recorded.
     """
 
     def __init__(self, x: Any, *, is_declared: bool) -> None:
@@ -78,7 +78,7 @@ class TensorCell:
         self.constant = False
 
     def now(self) -> Any:
-        """The handle, None if it is gone."""
+        """The handle; None if it no longer exists."""
         return self._ref()
 
     @property
@@ -92,7 +92,7 @@ class TensorCell:
         self._ref = _nothing
 
     def before(self) -> Any:
-        """A handle with what it held before the trace."""
+        """A new handle with the value before the trace."""
         return make_handle(self.held, *self._slot)
 
     def same_as(self, other: Any) -> bool:
@@ -100,13 +100,13 @@ class TensorCell:
         return isinstance(other, TensorCell) and self._ref() is other._ref() is not None
 
     def restore(self) -> None:
-        """Let it hold what it did before the trace."""
+        """Restore the value before the trace."""
         if (x := self._ref()) is not None:
             rebind(x, self.held, *self._slot)
         self.held = None
 
     def put(self, result: Any) -> None:
-        """Let it stand for a result from now on; a leaf stays one."""
+        """Let the handle hold a result from now on; a leaf stays a leaf."""
         x: Any = self._ref()
         if self.is_leaf or self.constant:
             with recording(False):  # a leaf stays one
@@ -128,7 +128,7 @@ class TensorCell:
 class GradientCell:
     """The place where ``backward`` adds up the gradient of a leaf.
 
-    is_read : whether what it holds before the traced call is part of that.
+    is_read : whether the traced call reads the gradient from before it.
     """
 
     def __init__(self, place: GradSlot | PausedLeaf) -> None:
@@ -157,13 +157,13 @@ class GradientCell:
         return None if place is None else place.gradient
 
     def restore(self) -> None:
-        """Let it hold what it did before the trace."""
+        """Restore the value before the trace."""
         if (place := self._ref()) is not None:
             place.gradient = self.held
         self.held = None
 
     def put(self, gradient: Any) -> None:
-        """Let it be this gradient from now on."""
+        """Replace the gradient in the place."""
         if (place := self._ref()) is not None:
             if (around := cells()) is not None:
                 around.gradient(place, read=False)
@@ -214,7 +214,7 @@ class OutsideCells:
         return self.level.bind(op, args, params)
 
     def reading(self, args: Sequence[Any]) -> None:
-        """Before an op on arrays from outside alone, whose result is a constant of the trace."""
+        """Note the arguments of an op on arrays from outside alone: its result is a constant of the trace."""
         for x in args:
             if isinstance(x, Handle | Wrapper) and not isinstance(value_of(unwrap(x)), LevelValue):
                 self.level.note(x, contents(x))
@@ -232,12 +232,12 @@ class OutsideCells:
         return value._level in active_levels[: active_levels.index(self.level)]
 
     def rebinding(self, x: Any) -> None:
-        """Before a handle is made to stand for another value."""
+        """Called before a handle gets another value."""
         if (around := self._around()) is not None:
             around.rebinding(x)
 
     def gradient(self, place: Any, *, read: bool) -> None:
-        """Before the gradient in a place is read, or replaced."""
+        """Called before the gradient in a place is read or replaced."""
         if (around := self._around()) is not None:
             around.gradient(place, read=read)
 
@@ -282,7 +282,7 @@ class TraceCells(OutsideCells):
         return self.level.handle(value)
 
     def rebinding(self, x: Any) -> None:
-        """Before a handle is made to stand for another value."""
+        """Called before a handle gets another value."""
         if not self._is_around(x):
             return
         cell = self._at.get(id(x))
@@ -290,7 +290,7 @@ class TraceCells(OutsideCells):
             self._cell(x, is_declared=False)
 
     def gradient(self, place: Any, *, read: bool) -> None:
-        """Before the gradient in a place is read, or replaced."""
+        """Called before the gradient in a place is read or replaced."""
         previous_cell = self._at.get(id(place))
         if isinstance(previous_cell, GradientCell) and previous_cell.is_of(place):
             return
@@ -364,7 +364,7 @@ class TraceCells(OutsideCells):
             cell.leave()
 
     def restore(self) -> None:
-        """Let all cells hold what they did before the trace."""
+        """Restore the values of all cells before the trace."""
         for cell, _ in self._tensors:
             cell.restore()
         for place, _ in self._gradients:

@@ -21,7 +21,7 @@ SIDES = ("on_true", "on_false")
 def drawn_before(body: Graph) -> tuple[tuple[Draw, ...], Graph]:
     """Draws of a body, both sides of a branch included, and the body with their results as its last inputs.
 
-    Loops have nothing to take out, but for those of which nobody knows how often they draw.
+    Draws inside of loops are not taken out: only loops with an unknown number of draws have some.
     """
     draws: list[Draw] = []
     inputs: list[Value] = []

@@ -145,9 +145,9 @@ register(
 
 
 class Trace(Level):
-    """A graph in the making: equations, and what else they read.
+    """A graph in the making: its equations, inputs, constants and captured tensors.
 
-    cells_change : whether the pattern of what is in a cell is unknown.
+    cells_change : whether the patterns of values in cells are unknown.
     stateful : whether tensors from outside that change from one run to the next are taken in: ops on tracked
         ones are written down, and writes are outputs (`captured_state`).
     captured : handles from outside that are inputs, each with its value in the graph: tracked handles that
@@ -307,7 +307,7 @@ class Trace(Level):
                 self._known.pop(key, None)
 
     def note(self, x: Any, held: Any) -> None:
-        """Note that what a handle from outside holds is read, as a constant."""
+        """Note that the value of a handle from outside is read, as a constant."""
         if (id(x), id(held)) not in self.read:
             self.read[id(x), id(held)] = ref(x), held, is_tracked(unwrap(x))
 
@@ -353,7 +353,7 @@ class Trace(Level):
         return outputs if op.multiple else outputs[0]
 
     def _as_stored(self, x: Operand) -> Operand:
-        """An operand as eager code stores it, where that is known: around its entries are strong zeros."""
+        """An operand on the pattern that eager code has for it, if known: outside of it are strong zeros."""
         if x not in self._origins:
             return x
         if x not in self._in_layout:
@@ -433,7 +433,7 @@ class Trace(Level):
         return call.packed(list(map(self.handle, result_values)))
 
     def index_array(self, pattern: Any, axis: int) -> Any:
-        """An equation of its own, if an input of the trace is stored on the pattern that it follows from."""
+        """Index array of a pattern, by an equation, if inputs of the trace bind the pattern; else None."""
         params = {"pattern": pattern, "axis": axis}
         if unknown(Graph((), (Equation(index_array, (), params, ()),), ()), self.inputs):
             return None
