@@ -30,7 +30,7 @@ class Compilation:
         return f"{self.name}: {self.reason} ({self.equations} equations, {self.seconds:.3f} s)"
 
 
-#: Of this process, in order.
+#: The last compilations of this process, in order.
 LOG: deque[Compilation] = deque(maxlen=LENGTH)
 
 

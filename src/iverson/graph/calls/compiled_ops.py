@@ -61,9 +61,9 @@ from iverson.layouts.pattern_symbols import (
     widened,
 )
 
-#: How many entries there is always room for.
+#: Number of entries that a fitted graph always has room for.
 LEAST = 1 << 12
-#: For how many patterns a graph is kept that is made for each.
+#: Number of patterns (or capacities) for which graphs made for each are cached.
 _PATTERNS = 8
 
 
@@ -102,7 +102,7 @@ class Compiled:
         self._ops: dict[tuple[bool, ...], _Differentiable] = {}
         self._at: dict[Any, Compiled] = {}
         self._fitted: dict[Any, Compiled] = {}
-        #: Whether it was made for the numbers of entries of the calls that come to it (`_fitting`).
+        #: True if it was made for the numbers of entries of its calls (`_fitting`).
         self._fits = False
 
     def __call__(self, handles: Sequence[Any]) -> list[Any]:
@@ -184,7 +184,7 @@ class Compiled:
         key = tuple([capacity(n) for n in counts.values()])
         if key not in self._fitted:
             fresh_counts = Counts(numbers(self.graph))
-            # What is known from another one follows from what that becomes.
+            # A symbol with `known_from` follows from the new symbol of that.
             wider: Binding = {s: s for s in binding if s.known_from is None}
             wider |= widened(counts, fresh_counts)
             graph = on_binding(self.graph, wider)

@@ -203,9 +203,9 @@ class Scan:
         ]
 
 
-#: What an input or output of a step of a derivative is: "fixed", the same in all steps; "carry"; "stacked";
-#: "sum", added up over the steps; and its number. Of a selection (`graph.ir.derivative_interface`), "held"
-#: stands after the kind of the input or output that says where it is held, which comes after its values.
+#: Kind and number of an input or output of a step of a derivative. Its kind is "fixed" (the same in all steps),
+#: "carry", "stacked" or "sum" (added up over the steps). A selection (`graph.ir.derivative_interface`) has two
+#: slots, its values and then its condition; the kind of the condition ends in " held".
 Slot = tuple[str, int]
 
 

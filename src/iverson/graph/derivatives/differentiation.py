@@ -44,7 +44,7 @@ from iverson.graph.tracing.captured_state import OutsideCells
 from iverson.graph.tracing.trace import Trace, Traced
 from iverson.layouts import Zero
 
-#: Where a value that a derivative reads comes from: an input or an output of the function, by number, or
+#: Source of a value that a derivative reads: an input or an output of the function, by number, or
 #: "outside", a tensor that a rule of a user reads from around it.
 Capture = tuple[str, Any]
 #: A derivative as it is written down: its equations, first inputs and outputs, and the forms of these.

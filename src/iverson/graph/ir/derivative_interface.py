@@ -38,8 +38,8 @@ from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 from iverson.ops.rules import loops
 from iverson.ops.rules.entry_maps import Elementwise
 
-#: The values of a selection that is not made yet, and of all else its entries. Where they are not held nobody
-#: may read them.
+#: The values of a selection that is not made yet; for any other value, its entries. Values must not be read
+#: where the selection does not hold them.
 values_held = Op(
     name="values_held",
     forward=Body(lambda x: x, signals=False),
@@ -56,7 +56,7 @@ def _everywhere(x: Any) -> Any:
     return np.broadcast_to(np.True_, np.shape(x))
 
 
-#: Where a selection holds values; everywhere of all else.
+#: Condition under which a selection holds values; for any other value, true everywhere.
 where_held = Op(
     name="where_held",
     forward=Body(_everywhere, signals=False),
@@ -133,7 +133,7 @@ class Crossing:
         return 1 + self.selects
 
 
-#: As all of its entries.
+#: The form of a value that crosses with all of its entries.
 WHOLE = Crossing()
 
 #: The variables of a derivative that is being written down whose cotangents leave its graph as they are.

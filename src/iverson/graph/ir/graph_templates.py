@@ -35,7 +35,7 @@ Number = int | float
 DType = np.dtype[Any]
 #: A number that is an input: its position, and the dtype that it is rounded to.
 Input = tuple[int, DType]
-#: What a graph's text refers to: an array, a pattern, an op.
+#: An object that a graph's text refers to: an array, a pattern, an op.
 Named = Any
 
 

@@ -133,7 +133,7 @@ def _taken(args: Sequence[Any], **params: Any) -> list[Any]:
     return _pulled(args[1:], **params) if value_of(args[0]) else [UNDEFINED] * len(params["body"].outputs)
 
 
-#: A `grad_of` region under a flag that says whether any of its cotangents is defined.
+#: A `grad_of` region under a flag that is true if any of its cotangents is defined.
 when = GraphOp(
     name="when",
     forward=None,
@@ -143,7 +143,7 @@ when = GraphOp(
     narrow=_narrow_branch,
 )
 
-#: Whether any operand is defined, which a call knows.
+#: Flag that is true if any operand is defined, which only a call tells.
 defined = GraphOp(
     name="defined",
     forward=None,

@@ -200,16 +200,16 @@ class Trace(Level):
         self._captured_from: dict[Value, Any] = {}
         self.read: dict[Any, tuple[Any, Any, bool]] = {}
         self._known: dict[Any, Value] = {}
-        #: Of values whose support does not say what eager code stores, what does.
+        #: Pattern or `Origin` of values whose support does not say which entries eager code stores.
         self._origins: dict[Value, Any] = {}
-        #: Of values with these, what stands for them in the layout of eager code.
+        #: For values with an origin, the value in the layout of eager code.
         self._in_layout: dict[Value, Value] = {}
         self._in_function = False
         self._stand_ins: dict[Value, Any] = {}
         self._first = next_number()  # nodes with larger ones are made while it runs
         self._outside: list[Any] = []  # keeps alive what `_known` tells apart by identity
         self._recording = stateful or is_grad_enabled()
-        #: What was computed where the user said that it is constant, and is so wherever else it is read.
+        #: Values computed where the user said that they are constant; they are so wherever they are read.
         self._constant: set[Value] = set()
 
     def __enter__(self) -> Self:
@@ -280,7 +280,7 @@ class Trace(Level):
             self._outside.append(x_value)
             if is_recorded or isinstance(x_value, LevelValue):
                 self.is_differentiated |= is_recorded and is_stored(x_value)
-                # What is captured keeps no temporary alive, which would be a cell.
+                # A captured value keeps no temporary alive, which would be a cell.
                 inner = self.cells is not None and isinstance(x_value, LevelValue) and isinstance(x, Handle)
                 if inner and not self._once:
                     self._captured_from[value] = ref(x)
