@@ -203,9 +203,10 @@ class Scan:
         ]
 
 
-#: Kind and number of an input or output of a step of a derivative. Its kind is "fixed" (the same in all steps),
-#: "carry", "stacked" or "sum" (added up over the steps). A selection (`graph.ir.derivative_interface`) has two
-#: slots, its values and then its condition; the kind of the condition ends in " held".
+#: Kind and number of an input or output of a step of a derivative. Its kind is "fixed" (the same in all
+#: steps), "carry", "stacked" or "sum" (added up over the steps). A selection
+#: (`graph.ir.derivative_interface`) has two slots: that of its values, then that of its condition, whose kind
+#: ends in " held".
 Slot = tuple[str, int]
 
 
