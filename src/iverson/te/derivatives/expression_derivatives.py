@@ -25,7 +25,7 @@ Guarded = dict[Guards, Expr]
 
 
 def is_inexact(e: Expr) -> bool:
-    """Whether an expression can carry a cotangent."""
+    """True if an expression can have a cotangent: its dtype is floating or complex."""
     return e.dtype.kind in "fcV"
 
 
@@ -44,16 +44,16 @@ def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:
     pending: dict[Expr, Guarded] = {body: {Guards(): cast_cotangent(g, body.dtype)}}
     result: dict[Read, Guarded] = {}
     for node in reversed(order):
-        found = pending.pop(node, None)
-        if not found or node not in active:
+        cotangent = pending.pop(node, None)
+        if not cotangent or node not in active:
             continue
-        found = _chosen(found)
-        if len(found) > MAX_GUARDS:
-            found = _merged(found, node.dtype)
+        cotangent = _chosen(cotangent)
+        if len(cotangent) > MAX_GUARDS:
+            cotangent = _merged(cotangent, node.dtype)
         if isinstance(node, Read):
-            result[node] = found
+            result[node] = cotangent
             continue
-        for guards, value in found.items():
+        for guards, value in cotangent.items():
             for operand, extra, share in _shares(node, value):
                 if operand in active:
                     _accumulate(pending.setdefault(operand, {}), guards | extra, share)
@@ -70,46 +70,46 @@ def _accumulate(into: Guarded, guards: Guards, value: Expr) -> None:
     into[guards] = into[guards] + value if guards in into else value
 
 
-def _chosen(found: Guarded) -> Guarded:
-    """With what comes where data decide one way and what comes where they decide the other as one choice.
+def _chosen(cotangent: Guarded) -> Guarded:
+    """A cotangent in which each two values under opposite conditions on data are merged into one select.
 
-    ``{c, d}: v and {not c, d}: w  ->  {d}: select(c, v, w)``: else what reaches a node through n choices on
-    data, one after another, is 2 ** n values. Guards on indices stay apart, as they leave out points.
+    ``{c, d}: v and {not c, d}: w  ->  {d}: select(c, v, w)``: otherwise n consecutive choices on data give
+    2 ** n values. Guards on indices are not merged, as they exclude points.
     """
-    left = list(found.items())
-    made: Guarded = {}
-    while left:
-        guards, value = left.pop(0)
-        for others, other in made.items():
-            held = _opposite(guards - others, others - guards)
-            if held is not None:
-                del made[others]
-                left.append((guards & others, select(held, value, other)))
+    pending = list(cotangent.items())
+    result: Guarded = {}
+    while pending:
+        guards, value = pending.pop(0)
+        for other_guards, other in result.items():
+            condition = _opposite(guards - other_guards, other_guards - guards)
+            if condition is not None:
+                del result[other_guards]
+                pending.append((guards & other_guards, select(condition, value, other)))
                 break
         else:
-            _accumulate(made, guards, value)
-    return made
+            _accumulate(result, guards, value)
+    return result
 
 
 def _opposite(a: Guards, b: Guards) -> Expr | None:
-    """The condition that holds where ``a`` do and not where ``b`` do, if one of them always does, by data."""
-    for one, others in ((a, b), (b, a)):
-        if len(one) == 1 and others and all(depends_on_data([c]) for c in (*one, *others)):
-            (c,) = one
-            if others == Guards(conjuncts(negation(c))):
-                return c if one is a else negation(c)
+    """The condition on data that holds under ``a`` and fails under ``b``; None unless they are opposites."""
+    for single, opposites in ((a, b), (b, a)):
+        if len(single) == 1 and opposites and all(depends_on_data([c]) for c in (*single, *opposites)):
+            (c,) = single
+            if opposites == Guards(conjuncts(negation(c))):
+                return c if single is a else negation(c)
     return None
 
 
-def _merged(found: Guarded, dtype: DType) -> Guarded:
+def _merged(cotangent: Guarded, dtype: DType) -> Guarded:
     total: Expr = const(0, dtype)
-    for guards, value in found.items():
+    for guards, value in cotangent.items():
         total = total + select(conjunction(guards), value, const(0, dtype))
     return {Guards(): total}
 
 
 def _shares(node: Expr, g: Expr) -> list[tuple[Expr, Guards, Expr]]:
-    """What each operand of a node gets of its cotangent: (operand, extra guards, value)."""
+    """Contributions of a node's cotangent to its operands: (operand, extra guards, value)."""
     if isinstance(node, Select):
         c = node.condition
         return [
@@ -151,7 +151,7 @@ def _arguments(node: Apply) -> list[Any]:
 
 
 def cast_cotangent(g: Expr, dtype: DType) -> Expr:
-    """A cotangent in the dtype of what it belongs to: the real part where that is real."""
+    """A cotangent cast to the dtype of its primal value: the real part where that dtype is real."""
     if g.dtype.kind == "c" and dtype.kind != "c":
         g = apply("real", g)
     return cast(g, dtype)
@@ -159,29 +159,29 @@ def cast_cotangent(g: Expr, dtype: DType) -> Expr:
 
 def tangent(body: Expr, tangents: Mapping[Expr, Expr]) -> Expr | None:
     """The tangent of ``body`` given tangents of some of its reads; None where it is 0."""
-    made: dict[Expr, Expr] = {}
+    tangent_of: dict[Expr, Expr] = {}
     for node in postorder([body]):
         if not is_inexact(node):
             continue
-        found: Expr | None = None
+        value: Expr | None = None
         if node in tangents:
-            found = tangents[node]
+            value = tangents[node]
         elif isinstance(node, Select):
-            then, other = made.get(node.then), made.get(node.other)
+            then, other = tangent_of.get(node.then), tangent_of.get(node.other)
             if then is not None or other is not None:
                 zero = const(0, node.dtype)
-                found = select(node.condition, *(zero if t is None else t for t in (then, other)))
+                value = select(node.condition, *(zero if t is None else t for t in (then, other)))
         elif isinstance(node, Cast):
-            found = made.get(node.operand)
+            value = tangent_of.get(node.operand)
         elif isinstance(node, Apply):
             for k, operand in enumerate(node.args):
-                t = made.get(operand)
+                t = tangent_of.get(operand)
                 share = None if t is None else _push(SCALARS[node.name], k, node, t)
                 if share is not None:
-                    found = share if found is None else found + share
-        if found is not None and not is_number(found, 0):
-            made[node] = cast_cotangent(found, node.dtype)
-    return made.get(body)
+                    value = share if value is None else value + share
+        if value is not None and not is_number(value, 0):
+            tangent_of[node] = cast_cotangent(value, node.dtype)
+    return tangent_of.get(body)
 
 
 def _push(scalar: Scalar, k: int, node: Apply, t: Expr) -> Expr | None:

@@ -26,7 +26,8 @@ Input = TypeVar("Input", bound=Tensor)
 def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
     """The tangent of ``output`` for tangents of tensors it depends on, each of its tensor's shape.
 
-    What no tangent reaches has tangent 0. Raises ShapeError for a tangent of another shape.
+    An output that depends on none of these tensors has tangent 0.
+    Raises ShapeError for a tangent of another shape.
 
     >>> from iverson.te.language import definitions as te
     >>> A, dA = te.placeholder((3,), name="A"), te.placeholder((3,), name="dA")
@@ -43,45 +44,45 @@ def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
         raise ArgumentTypeError(
             operation("jvp"), "tangents", got=described(tangents), expected="a dict from tensors to tensors"
         )
-    made: dict[Tensor, Tensor] = {}
-    for given, dt in tangents.items():
-        if dt.shape != given.shape or dt.dtype != given.dtype:
+    tangent_of: dict[Tensor, Tensor] = {}
+    for primal, dt in tangents.items():
+        if dt.shape != primal.shape or dt.dtype != primal.dtype:
             raise ShapeError(
                 operation("jvp"),
                 "tangents",
-                got=f"{dt.dtype}{list(dt.shape)} for {given.name}",
-                expected=f"{given.dtype}{list(given.shape)}",
+                got=f"{dt.dtype}{list(dt.shape)} for {primal.name}",
+                expected=f"{primal.dtype}{list(primal.shape)}",
             )
-        made[given] = dt
+        tangent_of[primal] = dt
     for unit in _with_rewrites(output):
         if isinstance(unit, Recurrence):
-            made |= tangent_recurrence(unit, made, _tangents)
-        elif isinstance(unit, Compute) and unit not in made:
-            statements = [new for s in linear_statements(unit) for new in _tangents(s, made)]
+            tangent_of |= tangent_recurrence(unit, tangent_of, _tangents)
+        elif isinstance(unit, Compute) and unit not in tangent_of:
+            statements = [new for s in linear_statements(unit) for new in _tangents(s, tangent_of)]
             if statements:
-                made[unit] = Compute(unit.shape, unit.dtype, part(unit, "tangent"), statements)
-    if output not in made:
-        made[output] = Compute(output.shape, output.dtype, part(output, "tangent"), ())
-    return made[output]
+                tangent_of[unit] = Compute(unit.shape, unit.dtype, part(unit, "tangent"), statements)
+    if output not in tangent_of:
+        tangent_of[output] = Compute(output.shape, output.dtype, part(output, "tangent"), ())
+    return tangent_of[output]
 
 
 def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
-    """All that is below the output, through the rewritten reductions, producers first."""
+    """Tensors and recurrences that the output depends on, with reductions rewritten; producers first."""
 
     def below(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
         statements = [s for t in computes_of(unit) for s in linear_statements(t)]
-        found = [unit_of(r.tensor) for s in statements for r in reads_of([s.body]) if is_inexact(r)]
-        return [u for u in found if u is not unit]
+        units = [unit_of(r.tensor) for s in statements for r in reads_of([s.body]) if is_inexact(r)]
+        return [u for u in units if u is not unit]
 
     return producers_first([unit_of(output)], below)
 
 
-def _tangents(s: Statement, made: Mapping[Tensor, Tensor]) -> list[Statement]:
+def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Statement]:
     result = []
     for read in reads_of([s.body]):
-        if not is_inexact(read) or read.tensor not in made:
+        if not is_inexact(read) or read.tensor not in tangent_of:
             continue
-        start: dict[Expr, Expr] = {read: made[read.tensor][read.indices]}
+        start: dict[Expr, Expr] = {read: tangent_of[read.tensor][read.indices]}
         body = tangent(s.body, start)
         if body is not None:
             where, body = split_guard(body)

@@ -24,20 +24,20 @@ from iverson.te.language.nonlinear_reductions import linear_statements
 Adjoints = Callable[[Statement, Tensor, Collection[Tensor]], Iterable[tuple[Tensor, Statement]]]
 
 
-def reached(recurrence: Recurrence, known: Iterable[Tensor], *, backwards: bool) -> list[Compute]:
-    """The members that these lead to through the others (``backwards``: that lead to these), in order."""
-    found = set(known)
+def reached(recurrence: Recurrence, starts: Iterable[Tensor], *, backwards: bool) -> list[Compute]:
+    """Members that depend on ``starts`` (``backwards``: that ``starts`` depend on) and those among them."""
+    members = set(starts)
     reads = {
         m: {r.tensor for s in linear_statements(m) for r in reads_of([s.body])} for m in recurrence.members
     }
     while True:
         if backwards:
-            more = {r for m in recurrence.members if m in found for r in reads[m]}
+            neighbours = {r for m in recurrence.members if m in members for r in reads[m]}
         else:
-            more = {m for m in recurrence.members if reads[m] & found}
-        if more <= found:
-            return [m for m in recurrence.members if m in found]
-        found |= more
+            neighbours = {m for m in recurrence.members if reads[m] & members}
+        if neighbours <= members:
+            return [m for m in recurrence.members if m in members]
+        members |= neighbours
 
 
 def at_step(s: Statement, index: int, axis: Var) -> Statement:
@@ -48,9 +48,9 @@ def at_step(s: Statement, index: int, axis: Var) -> Statement:
     lag = affine_of(s.write[index]) - affine_of(axis)
     if lag.terms or not lag.const:  # data say which step: it is written before that one's turn
         return s
-    moved = axis - lag.const  # the step that writes there
-    inside = moved < as_expr(axis.hi) if lag.const < 0 else moved >= 0
-    new = s.mapped(lambda e: substitute([e], {axis: moved})[0])
+    step = axis - lag.const  # the step that writes there
+    inside = step < as_expr(axis.hi) if lag.const < 0 else step >= 0
+    new = s.mapped(lambda e: substitute([e], {axis: step})[0])
     write = tuple(axis if k == index else w for k, w in enumerate(new.write))
     return replace(new, write=write, domain=Domain(new.domain.axes, (*new.domain.where, inside)))
 
@@ -59,58 +59,60 @@ def adjoint_recurrence(
     recurrence: Recurrence,
     batch: tuple[Extent, ...],
     heads: Mapping[Compute, Tensor],
-    wanted: Collection[Tensor],
+    targets: Collection[Tensor],
     adjoints: Adjoints,
     label: str,
 ) -> tuple[dict[Compute, Compute], list[tuple[Tensor, Statement, Compute]]]:
-    """The members' cotangents; and what the steps add to those of other tensors, and by which member.
+    """The members' cotangents, and contributions to other tensors: (tensor, statement, contributing member).
 
-    batch : leading axes of all cotangents. heads : what comes from outside, of shape batch + member.shape.
+    batch : leading axes of all cotangents. heads : cotangents from outside, of shape batch + member.shape.
     """
     axis = recurrence.axis
-    made = Recurrence(axis, not recurrence.reverse)
+    new_recurrence = Recurrence(axis, not recurrence.reverse)
     members = reached(recurrence, heads, backwards=True)
     new = {
-        m: Compute((*batch, *m.shape), m.dtype, f"d{label}/d{m.name}", (), made) for m in reversed(members)
+        m: Compute((*batch, *m.shape), m.dtype, f"d{label}/d{m.name}", (), new_recurrence)
+        for m in reversed(members)
     }
     parts: dict[Compute, list[Statement]] = {m: [] for m in new}
-    others: list[tuple[Tensor, Statement, Compute]] = []
+    contributions: list[tuple[Tensor, Statement, Compute]] = []
     for m, head in heads.items():
         parts[m].append(_copied(head, len(batch) + _step_index(m), axis))
     for m, cotangent in new.items():
         for s in linear_statements(m):
-            for d, statement in adjoints(s, cotangent, {*new, *wanted}):
+            for d, statement in adjoints(s, cotangent, {*new, *targets}):
                 if isinstance(d, Compute) and d in new:
                     parts[d].append(at_step(statement, len(batch) + _step_index(d), axis))
                 else:
-                    others.append((d, statement, m))
-    made.define({new[m]: parts[m] for m in new})
-    return new, others
+                    contributions.append((d, statement, m))
+    new_recurrence.define({new[m]: parts[m] for m in new})
+    return new, contributions
 
 
 def tangent_recurrence(
     recurrence: Recurrence,
-    known: Mapping[Tensor, Tensor],
+    tangent_of: Mapping[Tensor, Tensor],
     tangents: Callable[[Statement, Mapping[Tensor, Tensor]], Iterable[Statement]],
 ) -> dict[Tensor, Tensor]:
-    """The tangents of the members that tensors of known tangents lead to."""
-    made = Recurrence(recurrence.axis, recurrence.reverse)
-    fixed = {m for m in recurrence.members if m in known}
-    members = [m for m in reached(recurrence, known, backwards=False) if m not in fixed]
-    new = {m: Compute(m.shape, m.dtype, part(m, "tangent"), (), made) for m in members}
+    """Tangents of the members that depend on tensors whose tangents are known."""
+    new_recurrence = Recurrence(recurrence.axis, recurrence.reverse)
+    fixed = {m for m in recurrence.members if m in tangent_of}
+    members = [m for m in reached(recurrence, tangent_of, backwards=False) if m not in fixed]
+    new = {m: Compute(m.shape, m.dtype, part(m, "tangent"), (), new_recurrence) for m in members}
     while True:
-        all_known = {**known, **dict[Tensor, Tensor](new.items())}
-        parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_known)] for m in new}
+        all_tangents = {**tangent_of, **dict[Tensor, Tensor](new.items())}
+        parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_tangents)] for m in new}
         if all(parts.values()):
-            made.define({new[m]: own for m, own in parts.items()})
+            new_recurrence.define({new[m]: statements for m, statements in parts.items()})
             return dict[Tensor, Tensor](new.items())
-        new = {m: new[m] for m, own in parts.items() if own}  # without those that floor and the like make
+        # Members computed by floor and the like have no tangent.
+        new = {m: new[m] for m, statements in parts.items() if statements}
 
 
 def _step_index(m: Compute) -> int:
-    found = step_index(m)
-    assert found is not None, "what gathers over steps has no derivative"
-    return found
+    index = step_index(m)
+    assert index is not None, "a gather over steps has no derivative"
+    return index
 
 
 def _copied(t: Tensor, index: int, axis: Var) -> Statement:

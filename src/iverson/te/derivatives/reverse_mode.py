@@ -112,12 +112,12 @@ def differentiate(
         as_function(fdiff, operation("differentiate"), "fdiff")
     reverse = _Reverse(outputs, _heads(outputs, head), override or {}, fdiff)
     if inputs is None:
-        wanted = [t for t in reverse.order if t not in outputs]
+        targets = [t for t in reverse.order if t not in outputs]
     else:
-        wanted = _as_tensors(inputs, "inputs")
-    reverse.run(wanted)
+        targets = _as_tensors(inputs, "inputs")
+    reverse.run(targets)
     return DifferentiationResult(
-        [reverse.adjoint(t) for t in wanted],
+        [reverse.adjoint(t) for t in targets],
         {t: reverse.adjoint(t) for t in reverse.order if t in reverse.parts},
         reverse.summands,
     )
@@ -125,8 +125,8 @@ def differentiate(
 
 def _check_override(override: Any) -> None:
     """Raises ArgumentTypeError unless it is ``{tensor: ([deps], fn)}``."""
-    given = override.items() if isinstance(override, Mapping) else [(None, override)]
-    for tensor, pair in given:
+    entries = override.items() if isinstance(override, Mapping) else [(None, override)]
+    for tensor, pair in entries:
         fits = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], (tuple, list))
         if not (fits and callable(pair[1]) and all(isinstance(t, Tensor) for t in (tensor, *pair[0]))):
             raise ArgumentTypeError(
@@ -167,53 +167,53 @@ class _Reverse:
             self.parts[self.delta] = [_identity(self.delta)]
 
     def dependencies(self, tensor: Tensor) -> list[Tensor]:
-        """The floating tensors that the single step from ``tensor`` leads to."""
+        """Floating tensors to which the single step from ``tensor`` contributes."""
         return list(self.override[tensor][0]) if tensor in self.override else _dependencies(tensor)
 
-    def run(self, wanted: Sequence[Tensor]) -> None:
-        """Carry cotangents from the outputs to all that the wanted tensors' cotangents need."""
-        needed = set(wanted)
+    def run(self, targets: Sequence[Tensor]) -> None:
+        """Carry cotangents from the outputs to the targets, through every tensor on the way."""
+        relevant = set(targets)
         for unit in self.units:
-            own = tensors_in([unit])
-            if any(d in needed for t in own for d in self.dependencies(t)):
-                needed.update(own)
+            tensors = tensors_in([unit])
+            if any(d in relevant for t in tensors for d in self.dependencies(t)):
+                relevant.update(tensors)
         for unit in reversed(self.units):
-            given = [t for t in tensors_in([unit]) if t in self.parts and t in needed]
-            if given and isinstance(unit, Recurrence):
-                self.steps(unit, given, needed)
-            elif given:
-                self.step(given[0], [d for d in self.dependencies(given[0]) if d in needed])
+            active = [t for t in tensors_in([unit]) if t in self.parts and t in relevant]
+            if active and isinstance(unit, Recurrence):
+                self.steps(unit, active, relevant)
+            elif active:
+                self.step(active[0], [d for d in self.dependencies(active[0]) if d in relevant])
 
-    def steps(self, recurrence: Recurrence, given: Sequence[Tensor], needed: set[Tensor]) -> None:
+    def steps(self, recurrence: Recurrence, active: Sequence[Tensor], relevant: set[Tensor]) -> None:
         """All steps of a recurrence back, from the members that have cotangents to its dependencies."""
         if self.fdiff is not None or any(t in self.override for t in recurrence.members):
             raise ArgumentError(
                 operation("differentiate"),
                 "fdiff" if self.fdiff is not None else "override",
-                got=f"{given[0].name}, which te.scan defines",
+                got=f"{active[0].name}, which te.scan defines",
                 expected="a tensor of te.compute or te.scatter",
             )
         heads = {t: self.adjoint(t) for t in recurrence.members if t in self.parts}
-        cotangents, others = adjoint_recurrence(
+        cotangents, contributions = adjoint_recurrence(
             recurrence,
             self.batch,
             heads,
-            needed - set(recurrence.members),
-            lambda s, head, wanted: adjoint_statements(s, head, self.batch, wanted),
+            relevant - set(recurrence.members),
+            lambda s, head, targets: adjoint_statements(s, head, self.batch, targets),
             self.label,
         )
         for t, cotangent in cotangents.items():
             self.made[t] = cotangent
             self.parts[t] = [cotangent]
         summands: dict[tuple[Tensor, Tensor], list[Statement | Tensor]] = {}
-        for d, statement, by in others:
+        for d, statement, by in contributions:
             summands.setdefault((by, d), []).append(statement)
-        for (consumer, d), own in summands.items():
-            self.summand(consumer, d, own)
+        for (consumer, d), statements in summands.items():
+            self.summand(consumer, d, statements)
 
     def step(self, tensor: Tensor, deps: list[Tensor]) -> None:
         """The single step from a tensor to its dependencies."""
-        found: dict[Tensor, list[Statement | Tensor]] = {}
+        contributions: dict[Tensor, list[Statement | Tensor]] = {}
         if tensor in self.override:
             all_deps, rule = self.override[tensor]
             results = rule(tensor, list(all_deps), self.adjoint(tensor))
@@ -226,27 +226,27 @@ class _Reverse:
                 )
             for d, result in zip(all_deps, results, strict=True):
                 if result is not None and d in deps:
-                    found[d] = [self.checked(result, d, "override")]
+                    contributions[d] = [self.checked(result, d, "override")]
         elif self.fdiff is not None:
             for d in deps:
-                found[d] = [self.checked(self.fdiff(tensor, d, self.adjoint(tensor)), d, "fdiff")]
+                contributions[d] = [self.checked(self.fdiff(tensor, d, self.adjoint(tensor)), d, "fdiff")]
         elif isinstance(tensor, Compute) and deps:
             head = None if tensor is self.delta else self.adjoint(tensor)
             for s in linear_statements(tensor):
                 for d, statement in adjoint_statements(
                     with_tables(s, tensor)[0], head, self.batch, set(deps)
                 ):
-                    found.setdefault(d, []).append(_by_value(statement, tensor, s))
-        for d, parts in found.items():
+                    contributions.setdefault(d, []).append(_by_value(statement, tensor, s))
+        for d, parts in contributions.items():
             self.summand(tensor, d, parts)
 
     def summand(self, consumer: Tensor, d: Tensor, parts: Sequence[Statement | Tensor]) -> None:
-        """What a consumer adds to the cotangent of d: also as a tensor that the parts know of."""
-        made = self.total(d, parts, f"d{self.label}/d{d.name} by {consumer.name}")
-        self.summands.setdefault(consumer, {})[d] = made
-        known = made if isinstance(made, Compute) else None
-        own = [replace(p, summand=known) if isinstance(p, Statement) else p for p in parts]
-        self.parts.setdefault(d, []).extend(own)
+        """Add a consumer's contributions to the cotangent of d; each refers to their sum, a tensor."""
+        total = self.total(d, parts, f"d{self.label}/d{d.name} by {consumer.name}")
+        self.summands.setdefault(consumer, {})[d] = total
+        total_stage = total if isinstance(total, Compute) else None
+        linked_parts = [replace(p, summand=total_stage) if isinstance(p, Statement) else p for p in parts]
+        self.parts.setdefault(d, []).extend(linked_parts)
 
     def checked(self, result: Tensor, dep: Tensor, argument: str) -> Tensor:
         """A user's adjoint, of the right shape."""
@@ -281,35 +281,35 @@ class _Reverse:
 
 
 def differentiable_below(outputs: Sequence[Tensor]) -> frozenset[Tensor]:
-    """The tensors that derivatives of the outputs lead to."""
+    """Tensors through which derivatives of the outputs pass."""
     return frozenset(tensors_in(_units_below(outputs, _dependencies)))
 
 
 def _dependencies(tensor: Tensor) -> list[Tensor]:
     if not isinstance(tensor, Compute):
         return []
-    found = (r.tensor for s in linear_statements(tensor) for r in reads_of([s.body]) if is_inexact(r))
-    return list(dict.fromkeys(found))
+    tensors = (r.tensor for s in linear_statements(tensor) for r in reads_of([s.body]) if is_inexact(r))
+    return list(dict.fromkeys(tensors))
 
 
 def _units_below(outputs: Sequence[Tensor], dependencies: Callable[[Tensor], list[Tensor]]) -> list[Unit]:
-    """The units that steps from these lead to, producers first."""
+    """Tensors and recurrences that the outputs depend on, producers first."""
 
     def below(unit: Unit) -> list[Unit]:
-        found = (unit_of(d) for t in tensors_in([unit]) for d in dependencies(t))
-        return [u for u in dict.fromkeys(found) if u is not unit]
+        units = (unit_of(d) for t in tensors_in([unit]) for d in dependencies(t))
+        return [u for u in dict.fromkeys(units) if u is not unit]
 
     return producers_first(map(unit_of, outputs), below)
 
 
 def adjoint_statements(
-    statement: Statement, head: Tensor | None, batch: Sequence[Extent], wanted: Iterable[Tensor]
+    statement: Statement, head: Tensor | None, batch: Sequence[Extent], targets: Iterable[Tensor]
 ) -> Iterator[tuple[Tensor, Statement]]:
-    """(tensor, statement that adds to its cotangent), per read of a wanted tensor and per guard on indices.
+    """(tensor, statement that adds to its cotangent), per read of a target and per set of guards on indices.
 
-    Guards on data leave out no points: what they guard is added up, in one pass over the domain.
+    Guards on data exclude no points: they become selects, which one pass over the domain adds up.
 
-    ``head`` is the cotangent of what the statement writes, of shape batch + out.shape; None stands for
+    ``head`` is the cotangent of the statement's tensor, of shape batch + out.shape; None stands for
     the Kronecker delta.
     """
     body = statement.body
@@ -322,25 +322,27 @@ def adjoint_statements(
         leading = axes
         g = head[(*axes, *statement.write)]
     for read, shares in cotangents(body, g).items():
-        if read.tensor not in wanted or any(same_extent(n, 0) for n in read.tensor.shape):
+        if read.tensor not in targets or any(same_extent(n, 0) for n in read.tensor.shape):
             continue
-        found: dict[tuple[Guards, tuple[Expr, ...]], Expr] = {}
+        contributions: dict[tuple[Guards, tuple[Expr, ...]], Expr] = {}
         for guards, value in shares.items():
             where = Guards((*statement.domain.where, *(c for c in guards if not depends_on_data([c]))))
             indices = read.indices
-            rest = [c for c in guards if depends_on_data([c])]
-            if rest:
-                condition = conjunction(rest)
+            on_data = [c for c in guards if depends_on_data([c])]
+            if on_data:
+                condition = conjunction(on_data)
                 value = select(condition, value, const(0, value.dtype))
                 indices = _in_range(read, condition, where)
-            found[where, indices] = found[where, indices] + value if (where, indices) in found else value
-        for (where, indices), value in found.items():
+            contributions[where, indices] = (
+                contributions[where, indices] + value if (where, indices) in contributions else value
+            )
+        for (where, indices), value in contributions.items():
             domain = Domain((*axes, *statement.domain.axes), tuple(where))
             yield read.tensor, Statement(None, (*leading, *indices), value, domain, "sum")
 
 
 def _by_value(adjoint: Statement, tensor: Compute, s: Statement) -> Statement:
-    """A stage's value is read where its adjoint has it, or a multiple of it, if it is dear.
+    """Make an adjoint read a stage's value, if it is expensive, instead of computing it again.
 
     ``Y = exp(x)  ->  dx = g Y``, and ``T[i] = sum_k exp(x[i, k] - m[i])  ->  dm[i] = -g[i] T[i]``.
     """
@@ -351,17 +353,17 @@ def _by_value(adjoint: Statement, tensor: Compute, s: Statement) -> Statement:
         return replace(adjoint, body=substitute((adjoint.body,), {s.body: value})[0])
     reduced = {v for v in s.domain.axes if all(v is not w for w in s.write)}
     factors = _factors(adjoint.body)
-    others = [e for e in factors if e is not s.body]
-    still = not reduced & set(variables((*others, *adjoint.write, *adjoint.domain.where)))
-    if not (makes_all(s) and still and len(others) == len(factors) - 1):
+    other_factors = [e for e in factors if e is not s.body]
+    independent = not reduced & set(variables((*other_factors, *adjoint.write, *adjoint.domain.where)))
+    if not (makes_all(s) and independent and len(other_factors) == len(factors) - 1):
         return adjoint
     axes = tuple(v for v in adjoint.domain.axes if v not in reduced)
-    body = prod(others, start=value)
+    body = prod(other_factors, start=value)
     return replace(adjoint, body=body, domain=replace(adjoint.domain, axes=axes))
 
 
 def _factors(e: Expr) -> list[Expr]:
-    """Of which an expression is the product."""
+    """Factors of a product; of any other expression, itself."""
     product = isinstance(e, Apply) and e.name == "multiply"
     return [f for o in e.operands for f in _factors(o)] if product else [e]
 
@@ -385,9 +387,9 @@ def _copy(tensor: Tensor) -> Statement:
     return Statement(None, axes, tensor[axes], Domain(axes), "sum")
 
 
-def _as_tensors(given: Any, argument: str) -> list[Tensor]:
-    found = list(given) if isinstance(given, (list, tuple)) else [given]
-    for t in found:
+def _as_tensors(value: Any, argument: str) -> list[Tensor]:
+    tensors = list(value) if isinstance(value, (list, tuple)) else [value]
+    for t in tensors:
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(operation("differentiate"), argument, got=repr(t), expected="te tensors")
         if t.dtype.kind not in "fcV":
@@ -397,9 +399,9 @@ def _as_tensors(given: Any, argument: str) -> list[Tensor]:
                 got=f"{t.name} of dtype {t.dtype}",
                 expected="floating tensors",
             )
-    if not found:
+    if not tensors:
         raise ArgumentError(operation("differentiate"), argument, got="none", expected="a tensor")
-    return found
+    return tensors
 
 
 def _heads(outputs: list[Tensor], head: Any) -> list[Tensor | None] | None:
@@ -414,12 +416,12 @@ def _heads(outputs: list[Tensor], head: Any) -> list[Tensor | None] | None:
             )
         return None
     heads = list(head) if isinstance(head, (list, tuple)) else [head]
-    given = [h for h in heads if h is not None]
-    if len(heads) != len(outputs) or not given:
+    present = [h for h in heads if h is not None]
+    if len(heads) != len(outputs) or not present:
         raise ArgumentError(
             operation("differentiate"),
             "head",
-            got=f"{len(given)} heads",
+            got=f"{len(present)} heads",
             expected=f"{len(outputs)}, one per output, not all None",
         )
     batches = set()

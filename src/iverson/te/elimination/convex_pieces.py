@@ -40,10 +40,10 @@ def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
     single: list[Expr] = []
     for condition in conditions:
         for part in conjuncts(condition):
-            found = _pieces_of(part)
-            if found is None or len(found) * len(pieces) > MAX_PIECES:
+            alternatives = _pieces_of(part)
+            if alternatives is None or len(alternatives) * len(pieces) > MAX_PIECES:
                 return None
-            possible = [q for q in found if _possible(q)]
+            possible = [q for q in alternatives if _possible(q)]
             if len(possible) == 1 and possible[0] == (part,):
                 single.append(part)  # most often; a long piece would be copied each time
             else:
@@ -68,18 +68,18 @@ def _first_that_holds(parts: list[Expr]) -> list[Piece] | None:
         return None
     result: list[Piece] = []
     for k, part in enumerate(parts):
-        found = disjoint([*(negation(p) for p in parts[:k]), part])
-        if found is None or len(result) + len(found) > MAX_PIECES:
+        pieces = disjoint([*(negation(p) for p in parts[:k]), part])
+        if pieces is None or len(result) + len(pieces) > MAX_PIECES:
             return None
-        result += found
+        result += pieces
     return result
 
 
 def _possible(piece: Piece) -> bool:
-    found: list[Constraint] = []
+    constraints: list[Constraint] = []
     for condition in piece:
-        found += constraints_of(condition) or ()
-    return all(holds(c) is not False for c in found)
+        constraints += constraints_of(condition) or ()
+    return all(holds(c) is not False for c in constraints)
 
 
 def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]:
@@ -89,23 +89,23 @@ def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]
     choices than `MAX_PIECES` cases is left alone.
     """
     cases: list[tuple[Piece, tuple[Expr, ...]]] = [((), tuple(indices))]
-    done = False
-    while not done and len(cases) <= MAX_PIECES:
-        done = True
+    complete = False
+    while not complete and len(cases) <= MAX_PIECES:
+        complete = True
         split: list[tuple[Piece, tuple[Expr, ...]]] = []
-        for conditions, found in cases:
-            choice = _first_choice(found)
+        for conditions, case_indices in cases:
+            choice = _first_choice(case_indices)
             if choice is None:
-                split.append((conditions, found))
+                split.append((conditions, case_indices))
                 continue
-            done = False
+            complete = False
             node, condition, then, other = choice
             for c, side in ((condition, then), (negation(condition), other)):
                 piece = (*conditions, *conjuncts(c))
                 if _possible(piece):
-                    split.append((piece, substitute(found, {node: side})))
+                    split.append((piece, substitute(case_indices, {node: side})))
         cases = split
-    return cases if done else [((), tuple(indices))]
+    return cases if complete else [((), tuple(indices))]
 
 
 def _first_choice(indices: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr] | None:

@@ -37,11 +37,11 @@ def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple
     open_ = [c for c in constraints if holds(c) is None]
     parts = components(axes, open_)
     chains: dict[Var, Chain] = {}
-    for part, own in parts:
-        found = _asked(part, own)
-        if found is None or found == ():
-            return found
-        chain = _chain(found)
+    for part, tied_constraints in parts:
+        loops = _asked(part, tied_constraints)
+        if loops is None or loops == ():
+            return loops
+        chain = _chain(loops)
         if chain is None:  # several loops in a row: ask about everything together
             return _asked(axes, open_)
         chains |= dict.fromkeys(part, chain)
@@ -53,7 +53,7 @@ def components(
 ) -> list[tuple[list[Var], list[Constraint]]]:
     """The axes that constraints tie together, with these constraints; axes in none are left out."""
     groups = tied_together(constraints, lambda c: [a for a, _ in c.form.terms])
-    return [([v for v in axes if v in tied], own) for tied, own in groups]
+    return [([v for v in axes if v in tied], tied_constraints) for tied, tied_constraints in groups]
 
 
 def _asked(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk, ...] | None:
@@ -104,14 +104,14 @@ def _nested(
         leading = next((k for k, i in enumerate(chain.items) if isinstance(i, For)), len(chain.items))
         order += chain.items[:leading]
     for v in axes:
-        found = chains.get(v)
-        if found is None:
+        axis_chain = chains.get(v)
+        if axis_chain is None:
             order.append(For(v, as_expr(v.lo), as_expr(v.hi), 1, ()))
             continue
-        at = [k for k, i in enumerate(found.items) if isinstance(i, For) and i.var is v]
+        at = [k for k, i in enumerate(axis_chain.items) if isinstance(i, For) and i.var is v]
         for k in at:
-            order.append(found.items[k])
-            for item in found.items[k + 1 :]:
+            order.append(axis_chain.items[k])
+            for item in axis_chain.items[k + 1 :]:
                 if isinstance(item, For):
                     break
                 order.append(item)

@@ -18,19 +18,19 @@ def together(statements: Sequence[Statement]) -> tuple[tuple[Statement, ...], di
     ``M[i] max= f(i, k); ...; P[i] argmax= f(i, k), k  ->  P[i], M[i] argmax= k, f(i, k); ...``
     """
     result = list(statements)
-    found: dict[Tensor, Tensor] = {}
+    extrema: dict[Tensor, Tensor] = {}
     for place in (s for s in statements if s.combine.startswith("arg")):
-        values = [s for s in result if _is_position_of(place, s) and s.tensor not in found.values()]
+        values = [s for s in result if _is_position_of(place, s) and s.tensor not in extrema.values()]
         if values:
             earlier = min(result.index(values[0]), result.index(place))
             result = [s for s in result if s is not values[0] and s is not place]
             result.insert(earlier, place)
-            found[place.tensor] = values[0].tensor
-    return tuple(result), found
+            extrema[place.tensor] = values[0].tensor
+    return tuple(result), extrema
 
 
 def _is_position_of(place: Statement, value: Statement) -> bool:
-    """Whether a statement finds where another finds its values, for all entries, at the same points."""
+    """True if a statement finds positions of another's extrema, for all entries and over the same points."""
     domains = place.domain, value.domain
     return (
         place.combine == f"arg{value.combine}"
@@ -47,17 +47,17 @@ def _is_position_of(place: Statement, value: Statement) -> bool:
 
 
 def covers_all(s: Statement) -> bool:
-    """Whether a statement reaches every entry of its tensor, so that nothing need be filled in before.
+    """True if a statement writes every entry of its tensor, so that the tensor need not be filled before.
 
-    With a walk it is not asked; an entry's first value then comes from a fill. A guarded reduction does,
-    as every entry gets what its accumulator holds; other guarded statements do not, nor do axes whose bounds
-    depend on data.
+    False for a statement with a walk: its entries start from a fill. True for a guarded reduction: each
+    entry gets the accumulator's value. False for other guarded statements, and for axes whose bounds depend
+    on data.
     """
     reduces = s.combine != "assign" and len(s.domain.axes) > len(s.write)
     if s.walk is not None or (s.domain.where and not reduces):
         return False
-    own = [w for w in s.write if isinstance(w, Var)]
-    if len(own) != len(s.write) or len(set(own)) != len(own):
+    write_axes = [w for w in s.write if isinstance(w, Var)]
+    if len(write_axes) != len(s.write) or len(set(write_axes)) != len(write_axes):
         return False
     axes = set(s.domain.axes).difference(bounds_in(s.domain)[0])
-    return all(v in axes and is_range(v, n) for v, n in zip(own, s.tensor.shape, strict=True))
+    return all(v in axes and is_range(v, n) for v, n in zip(write_axes, s.tensor.shape, strict=True))

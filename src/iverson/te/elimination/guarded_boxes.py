@@ -40,12 +40,12 @@ def as_box(s: Statement) -> Statement:
 
 def _needed(domain: Domain) -> Domain:
     """The domain without conditions that follow from the others: each is a mask in every lane."""
-    kept = domain.where
-    for c in domain.where if len(kept) > 1 else ():
-        others = tuple(x for x in kept if x is not c)
-        if is_empty(domain.axes, (*others, negation(c))):
-            kept = others
-    return replace(domain, where=kept)
+    conditions = domain.where
+    for c in domain.where if len(conditions) > 1 else ():
+        remaining = tuple(x for x in conditions if x is not c)
+        if is_empty(domain.axes, (*remaining, negation(c))):
+            conditions = remaining
+    return replace(domain, where=conditions)
 
 
 def _fits(index: Expr, n: Extent) -> bool:
@@ -65,13 +65,13 @@ def filling(domain: Domain) -> float:
         return 0.0
     domain = _typical(domain)
     share = 1.0
-    for tied, own in tied_together(domain.where, lambda c: [c]):
-        part = Domain(tuple(v for v in domain.axes if v in tied), tuple(own))
+    for tied, conditions in tied_together(domain.where, lambda c: [c]):
+        part = Domain(tuple(v for v in domain.axes if v in tied), tuple(conditions))
         box = prod(n for n in part.extents if isinstance(n, int))
-        found = None if box > MAX_COUNTED // 8 else domain_size(part)
-        if found is None or not box:
+        count = None if box > MAX_COUNTED // 8 else domain_size(part)
+        if count is None or not box:
             return 0.0
-        share *= found / box
+        share *= count / box
     return share
 
 
@@ -100,42 +100,42 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
     """
     result: list[Statement] = []
     for _, group in groupby(statements, key=lambda s: id(s.tensor)):
-        own = list(group)
-        fit = [s for s in own if _adds_to_each(s)]
+        remaining = list(group)
+        fit = [s for s in remaining if _adds_to_each(s)]
         if 0 < len(fit) <= MERGED and (len(fit) > 1 or fit[0].domain.where):
             result.append(_sum_of(fit))
-            own = [s for s in own if not any(s is f for f in fit)]
-        result += _over_one_domain(own)
+            remaining = [s for s in remaining if not any(s is f for f in fit)]
+        result += _over_one_domain(remaining)
     return result
 
 
 def whole_first(statements: Sequence[Statement]) -> list[Statement]:
-    """Of sums into one tensor, one that reaches every entry before the others, so that nothing is filled.
+    """The statements, a sum that writes every entry of its tensor before the tensor's other sums: no fill.
 
     ``T[...] = 0; T[f(p)] += g(p); T[i] += h(i)  ->  T[i] = h(i); T[f(p)] += g(p)``
     """
     result: list[Statement] = []
     for _, group in groupby(statements, key=lambda s: id(s.tensor)):
-        own = list(group)
-        if recurrence_of(own[0].tensor) is None and all(s.combine == "sum" for s in own):
-            first = next((k for k, s in enumerate(own) if covers_all(s)), 0)
-            own.insert(0, own.pop(first))
-        result += own
+        members = list(group)
+        if recurrence_of(members[0].tensor) is None and all(s.combine == "sum" for s in members):
+            first = next((k for k, s in enumerate(members) if covers_all(s)), 0)
+            members.insert(0, members.pop(first))
+        result += members
     return result
 
 
 def _over_one_domain(statements: Sequence[Statement]) -> list[Statement]:
-    """Those that add one value each to the same entries as one statement; the others as they are.
+    """The statements, with those that add one value each to the same entries merged into one statement.
 
     ``T[i] += f(i) for i in 0:8; T[i] += g(i) for i in 0:8  ->  T[i] += f(i) + g(i) for i in 0:8``
     """
     result: list[Statement] = []
     number: list[int] = []
     for s in statements:
-        for k, known in enumerate(result if _adds_once(s) else ()):
-            body = _over_axes_of(known, s) if number[k] < MERGED and _adds_once(known) else None
+        for k, earlier in enumerate(result if _adds_once(s) else ()):
+            body = _over_axes_of(earlier, s) if number[k] < MERGED and _adds_once(earlier) else None
             if body is not None:
-                result[k], number[k] = replace(known, body=known.body + body), number[k] + 1
+                result[k], number[k] = replace(earlier, body=earlier.body + body), number[k] + 1
                 break
         else:
             result.append(s)
@@ -144,21 +144,23 @@ def _over_one_domain(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _adds_once(s: Statement) -> bool:
-    """Whether a statement of no recurrence adds to each entry at one point at most."""
+    """True if a statement, outside of recurrences, adds to each entry at one point at most."""
     if s.combine != "sum" or s.walk == () or recurrence_of(s.tensor) is not None:
         return False
     return s.strategy == "injective" or (s.strategy == "gather" and {*s.domain.axes} <= {*s.write})
 
 
-def _over_axes_of(known: Statement, s: Statement) -> Expr | None:
+def _over_axes_of(earlier: Statement, s: Statement) -> Expr | None:
     """The body of a statement over the axes of another; None for other points or entries."""
-    ours, axes = known.domain.axes, s.domain.axes
-    alike = len(ours) == len(axes) and all(map(_of_one_range, ours, axes))
-    if not alike or s.strategy != known.strategy:
+    earlier_axes, axes = earlier.domain.axes, s.domain.axes
+    alike = len(earlier_axes) == len(axes) and all(map(_of_one_range, earlier_axes, axes))
+    if not alike or s.strategy != earlier.strategy:
         return None
-    body, *rest = substitute([s.body, *s.write, *s.domain.where], dict(zip(axes, ours, strict=True)))
-    write, where = rest[: len(s.write)], rest[len(s.write) :]
-    return body if same(write, known.write) and {*where} == {*known.domain.where} else None
+    body, *write_and_where = substitute(
+        [s.body, *s.write, *s.domain.where], dict(zip(axes, earlier_axes, strict=True))
+    )
+    write, where = write_and_where[: len(s.write)], write_and_where[len(s.write) :]
+    return body if same(write, earlier.write) and {*where} == {*earlier.domain.where} else None
 
 
 def _of_one_range(a: Var, b: Var) -> bool:
@@ -168,13 +170,13 @@ def _of_one_range(a: Var, b: Var) -> bool:
 
 
 def _adds_to_each(s: Statement) -> bool:
-    """Whether a statement writes nearly every entry once, at the entry its axes name.
+    """True if a statement's write is its axes and it writes nearly every entry.
 
-    One of a recurrence need not: its guards are asked at all points of a step anyway.
+    Entries of a recurrence are not counted: its guards are evaluated at all points of a step anyway.
     """
     axes, shape = s.domain.axes, s.tensor.shape
-    named = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
-    if s.combine not in ("sum", "assign") or not named or s.walk == () or s.strategy == "scatter":
+    writes_axes = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
+    if s.combine not in ("sum", "assign") or not writes_axes or s.walk == () or s.strategy == "scatter":
         return False
     if recurrence_of(s.tensor) is not None:
         return s.strategy == "gather" and s.combine == "sum"
@@ -191,16 +193,16 @@ def _sum_of(group: Sequence[Statement]) -> Statement:
     )
     total: Expr | None = None
     for s in group:
-        moved: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))
-        value, *where = simplify_indices(substitute([s.body, *s.domain.where], moved))
+        axis_map: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))
+        value, *where = simplify_indices(substitute([s.body, *s.domain.where], axis_map))
         for v, old in zip(axes, s.domain.axes, strict=True):
             assert old.hi is not None
             assert v.hi is not None
             where += [] if same_extent(old.lo, 0) else [v >= old.lo]
             where += [] if same_extent(old.hi, v.hi) else [v < old.hi]
         for on_data in (True, False):  # whose reads the others keep inside
-            if own := [c for c in simplify_conditions(where) if depends_on_data([c]) is on_data]:
-                value = select(conjunction(own), value, const(0, value.dtype))
+            if conditions := [c for c in simplify_conditions(where) if depends_on_data([c]) is on_data]:
+                value = select(conjunction(conditions), value, const(0, value.dtype))
         total = value if total is None else total + value
     assert total is not None
     return replace(first, write=axes, body=total, domain=Domain(axes), walk=None)

@@ -29,13 +29,13 @@ DEEP = 40
 
 
 class Sizes:
-    """The extents of a program that are known at a call, and what kernels call them.
+    """Symbolic extents of a program, with their names in kernels; a call gives their values.
 
-    given : the sizes that they are made of.
+    sizes : the size variables that the extents are made of.
     """
 
-    def __init__(self, given: Sequence[Var] = ()) -> None:
-        self.names: dict[Expr, str] = {v: f"n_{k}" for k, v in enumerate(given)}
+    def __init__(self, sizes: Sequence[Var] = ()) -> None:
+        self.names: dict[Expr, str] = {v: f"n_{k}" for k, v in enumerate(sizes)}
 
     def extent(self, n: Extent) -> int | str:
         """An extent as a buffer has it: a number, or the name of a size."""
@@ -43,14 +43,14 @@ class Sizes:
         return self.names.setdefault(n, f"n_{len(self.names)}") if isinstance(n, Expr) else as_int(n)
 
     def at(self, values: Mapping[Var, int]) -> dict[str, int]:
-        """The sizes by name, at values of those given."""
+        """Values of the extents by name, from values of the size variables."""
         return {name: at_sizes(n, values) for n, name in self.names.items()}
 
 
 def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
-    """A buffer of its own for a tensor, which is its label."""
-    known = sizes or Sizes()
-    return Buffer(f"b{number}", t.dtype, tuple(map(known.extent, t.shape)), "in", None, t.name)
+    """A new buffer for a tensor, with the tensor's name as label."""
+    size_names = sizes or Sizes()
+    return Buffer(f"b{number}", t.dtype, tuple(map(size_names.extent, t.shape)), "in", None, t.name)
 
 
 def task_of(
@@ -60,13 +60,13 @@ def task_of(
     sizes: Sizes | None = None,
     given: Mapping[Var, Expr] | None = None,
 ) -> Task:
-    """What a statement does; ``covers`` says that it makes its tensor, from nothing and all of it.
+    """The task of a statement; ``covers`` says that it is the first to write its tensor and writes all of it.
 
     given : variables of loops around it, as expressions of loop nests.
     """
     t = Translation(buffers, sizes, given)
-    own = [v for v in s.domain.axes if v not in (given or {})]
-    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi), v.lever, v.name) for v in own)
+    axis_vars = [v for v in s.domain.axes if v not in (given or {})]
+    axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi), v.lever, v.name) for v in axis_vars)
     where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
     write = tuple(whole_number(t.expression(w)) for w in s.write)
     position = None if s.position is None else t.expression(s.position)
@@ -85,50 +85,52 @@ def task_of(
         covers,
         tuple(t.lets),
     )
-    return _ragged(task, s, own, t.around()) if s.walk is None and is_ragged(s) else task
+    return _ragged(task, s, axis_vars, t.around()) if s.walk is None and is_ragged(s) else task
 
 
-def _ragged(task: Task, s: Statement, own: Sequence[Var], t: Translation) -> Task:
+def _ragged(task: Task, s: Statement, axis_vars: Sequence[Var], t: Translation) -> Task:
     """A task over axes whose bounds depend on data: loops inside of the others, or all loops."""
     bounds, where = bounds_in(s.domain)
-    written = set(variables(s.write))
-    if written & set(bounds):
-        whole = _nested(_in_order(own, written, bounds), (), bounds, where, t)
-        return replace(task, axes=(), where=(), whole=whole[0])
-    outer = [v for v in own if v in written]
-    axes = tuple(a for a, v in zip(task.axes, own, strict=True) if v in written)
-    walk = _nested([v for v in own if v not in written], outer, bounds, where, t)
-    shared = tuple(t.expression(c) for c in where if not set(variables([c])) & (set(own) - written))
+    output_axes = set(variables(s.write))
+    if output_axes & set(bounds):
+        loop_nest = _nested(_in_order(axis_vars, output_axes, bounds), (), bounds, where, t)
+        return replace(task, axes=(), where=(), whole=loop_nest[0])
+    outer = [v for v in axis_vars if v in output_axes]
+    axes = tuple(a for a, v in zip(task.axes, axis_vars, strict=True) if v in output_axes)
+    walk = _nested([v for v in axis_vars if v not in output_axes], outer, bounds, where, t)
+    outer_conditions = tuple(
+        t.expression(c) for c in where if not set(variables([c])) & (set(axis_vars) - output_axes)
+    )
     loops = tuple(a.loop() for a in axes)
     store = nodes.Store(task.out, task.write, task.value)
     if task.fresh or is_inside(store, Scope(loops)):
-        shared = ()  # else they keep the store inside of the output
-    elif not is_inside(store, Scope(loops, tuple((c, True) for c in shared))):
+        outer_conditions = ()  # else they keep the store inside of the output
+    elif not is_inside(store, Scope(loops, tuple((c, True) for c in outer_conditions))):
         # Conditions on inner axes keep it there, or that there is a term at all: it stands inside of these.
-        whole = _nested([*outer, *(v for v in own if v not in written)], (), bounds, where, t)
-        return replace(task, axes=(), where=(), whole=whole[0])
-    return replace(task, axes=axes, where=shared, walk=walk)
+        loop_nest = _nested([*outer, *(v for v in axis_vars if v not in output_axes)], (), bounds, where, t)
+        return replace(task, axes=(), where=(), whole=loop_nest[0])
+    return replace(task, axes=axes, where=outer_conditions, walk=walk)
 
 
-def _in_order(own: Sequence[Var], written: set[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
-    """Axes with those that bounds tie together outside of what follows them, sums innermost.
+def _in_order(axis_vars: Sequence[Var], output_axes: set[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
+    """Axes in loop order: outermost those tied by bounds and output axes before them, innermost sums.
 
     ``v[e] += g[i, j] * x[c[e], j] for i, j, e  ->  for i: for e in p[i]:p[i + 1]: v[e] += sum over j``
     """
-    given = [x for b in bounds.values() for x in (b.lower, b.upper) if x is not None]
-    tied = set(bounds) | set(variables(given))
-    first = next(k for k, v in enumerate(own) if v in tied)
+    ends = [x for b in bounds.values() for x in (b.lower, b.upper) if x is not None]
+    tied = set(bounds) | set(variables(ends))
+    first = next(k for k, v in enumerate(axis_vars) if v in tied)
 
     def place(v: Var) -> int:
-        if v in tied or (v in written and own.index(v) < first):
+        if v in tied or (v in output_axes and axis_vars.index(v) < first):
             return 0
-        return 1 if v in written else 2
+        return 1 if v in output_axes else 2
 
-    return sorted(own, key=place)
+    return sorted(axis_vars, key=place)
 
 
 def _nested(
-    own: Sequence[Var],
+    axis_vars: Sequence[Var],
     outer: Sequence[Var],
     bounds: Mapping[Var, Bounds],
     where: Sequence[Expr],
@@ -136,20 +138,20 @@ def _nested(
 ) -> tuple[Stmt, ...]:
     """Loops over axes inside of others, each guard as far out as it can stand, around the point."""
     items: list[nodes.Loop | nodes.If] = []
-    waiting, known = list(where), set(outer)
-    inside = set(own)
+    waiting, in_scope = list(where), set(outer)
+    inside = set(axis_vars)
 
     def guards() -> None:
-        for c in [c for c in waiting if not (set(variables([c])) & inside) - known]:
+        for c in [c for c in waiting if not (set(variables([c])) & inside) - in_scope]:
             waiting[:] = [other for other in waiting if other is not c]
             items.append(nodes.If(t.expression(c), ()))
 
     guards()
-    for v in own:
+    for v in axis_vars:
         low, high = bounds[v].within(v) if v in bounds else (v.lo, v.hi)
         first, last = (whole_number(t.index(n)) for n in (low, high))
         items.append(nodes.Loop(t.name(v), first, last, (), label=v.name))
-        known.add(v)
+        in_scope.add(v)
         guards()
     body: tuple[Stmt, ...] = (nodes.Point({}),)
     for item in reversed(items):
@@ -193,7 +195,7 @@ class Translation:
         self.lets: list[Let] = []
 
     def around(self) -> Translation:
-        """For what stands around the point, where the values that have names there have none yet."""
+        """A translation for expressions around the point, where the named values are not defined yet."""
         other = Translation(self.buffers, self.sizes, self.given)
         other.names = self.names
         return other
@@ -209,14 +211,14 @@ class Translation:
         return self.expression(n) if isinstance(n, Expr) else Const(int(n))
 
     def expression(self, root: Expr) -> Expr:
-        """Without naming anything."""
+        """The translation of an expression, with no names for its parts."""
         for e in postorder([root]):
             if e not in self.made:
                 self.made[e] = self._node(e)
         return self.made[root]
 
     def value(self, root: Expr) -> Expr:
-        """With names for what is computed several times, or very deep, and reads only what is read anyway."""
+        """The translation of an expression; repeated and very deep parts with safe reads get names."""
         uses: Counter[Expr] = Counter()
         harmless = _harmless(root)
         for e in postorder([root]):
@@ -227,8 +229,8 @@ class Translation:
             if e in self.made and isinstance(e, (Const, Var)):
                 continue
             node = self._node(e)
-            again = uses[e] > 1 and isinstance(e, (Apply, Select, Cast)) and e.dtype.kind in "fb"
-            if (again or depth[e] > DEEP) and e in harmless and not isinstance(e, (Const, Var)):
+            is_repeated = uses[e] > 1 and isinstance(e, (Apply, Select, Cast)) and e.dtype.kind in "fb"
+            if (is_repeated or depth[e] > DEEP) and e in harmless and not isinstance(e, (Const, Var)):
                 name = f"t{len(self.lets)}"
                 self.lets.append(Let(name, node))
                 node = nodes.Local(name, node.dtype)
@@ -266,34 +268,34 @@ def whole_number(e: Expr) -> Expr:
 
 
 def _certain(root: Expr) -> set[Expr]:
-    """Expressions that are evaluated wherever the root is: not only on one side of a choice."""
-    found: set[Expr] = set()
+    """Subexpressions that are evaluated wherever the root is: not only on one side of a select."""
+    certain: set[Expr] = set()
     stack = [root]
     while stack:
         e = stack.pop()
-        if e in found:
+        if e in certain:
             continue
-        found.add(e)
+        certain.add(e)
         stack += [e.condition] if isinstance(e, Select) else e.operands
-    return found
+    return certain
 
 
 def _harmless(root: Expr) -> set[Expr]:
-    """Expressions that read nothing but what is read wherever the root is evaluated, or surely is there."""
+    """Subexpressions whose reads are all in bounds, or happen wherever the root is evaluated."""
     certain = _certain(root)
-    found: set[Expr] = set()
+    harmless: set[Expr] = set()
     for e in postorder([root]):
         if isinstance(e, Read):
             safe = e in certain or all(map(_is_inside, e.indices, e.tensor.shape))
         else:
-            safe = all(o in found for o in e.operands)
+            safe = all(o in harmless for o in e.operands)
         if safe:
-            found.add(e)
-    return found
+            harmless.add(e)
+    return harmless
 
 
 def _is_inside(index: Expr, extent: Extent) -> bool:
-    """Whether an index is a number or an axis that does not leave an extent."""
+    """True if an index is a number or an axis whose values are all within an extent."""
     if not isinstance(extent, int):
         return False
     if isinstance(index, Var):
@@ -302,7 +304,7 @@ def _is_inside(index: Expr, extent: Extent) -> bool:
 
 
 def compiles(s: Statement) -> bool:
-    """Whether compiled code can run a statement."""
+    """True if compiled code can run a statement."""
     if s.body.dtype.kind == "c" and s.combine not in ("assign", "sum", "prod"):
         return False
     if dtypes.is_half(s.tensor.dtype) and s.combine != "assign":

@@ -17,9 +17,9 @@ MAX_COUNTED = 4_000_000
 
 
 def domain_size(domain: Domain) -> int | None:
-    """How many points a domain has, counted one by one; None for more than `MAX_COUNTED` to try, or on data.
+    """Number of points of a domain, counted one by one; None beyond `MAX_COUNTED` candidates or with data.
 
-    Only the part of the box is tried that each condition by itself leaves of each axis.
+    Candidates are the points of the box, with each axis narrowed by single conditions.
     """
     if not all(isinstance(n, int) for v in domain.axes for n in (v.lo, v.hi)):
         return None
@@ -34,18 +34,18 @@ def domain_size(domain: Domain) -> int | None:
     if total > MAX_COUNTED:
         return None
     grid = [g.reshape(-1) for g in np.meshgrid(*map(np.asarray, ranges), indexing="ij")]
-    held = evaluate(domain.where, dict(zip(domain.axes, grid, strict=True)), total, {})
-    return int(np.logical_and.reduce([held[c] for c in domain.where]).sum())
+    values = evaluate(domain.where, dict(zip(domain.axes, grid, strict=True)), total, {})
+    return int(np.logical_and.reduce([values[c] for c in domain.where]).sum())
 
 
 def walk_size(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> int | None:
-    """How often a walk reaches its innermost level; None beyond `MAX_COUNTED` loop iterations.
+    """Number of times a walk reaches its innermost level; None beyond `MAX_COUNTED` loop iterations.
 
     A guard that fails counts, unless it is inside loops over ``outputs`` only.
     """
     budget, free = [MAX_COUNTED], frozenset(outputs)
-    found = sum(_size(item, {}, budget, free) for item in walk)
-    return found if budget[0] > 0 else None
+    count = sum(_size(item, {}, budget, free) for item in walk)
+    return count if budget[0] > 0 else None
 
 
 def _size(item: Walk, at: Mapping[Var, int], budget: list[int], free: frozenset[Var]) -> int:

@@ -100,27 +100,27 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
 
 
 def _stepped(s: Statement) -> Statement:
-    """A statement of a recurrence: over its guarded box, what it writes first where that is distinct axes."""
+    """A statement of a recurrence over its guarded box; output axes first if its write is distinct axes."""
     s = replace(s, write=_only_choice(s))
     steps = unit_of(s.tensor)
     assert isinstance(steps, Recurrence)
-    found = _own_axes_first(s) if any(w is steps.axis for w in s.write) else None
-    strategy = "scatter" if found is None else "gather"
-    return replace(where_they_hold(found or s), strategy=strategy, reason=BY_STEP)
+    first = _own_axes_first(s) if any(w is steps.axis for w in s.write) else None
+    strategy = "scatter" if first is None else "gather"
+    return replace(where_they_hold(first or s), strategy=strategy, reason=BY_STEP)
 
 
 def _only_choice(s: Statement) -> tuple[Expr, ...]:
-    """Where a statement writes, choices made where guards leave but one: ``max(i - 1, 0)`` where i > 0."""
+    """Indices of a statement's write, without choices that guards decide: ``max(i - 1, 0)`` where i > 0."""
     choices = index_cases(s.write)
     if len(choices) > 1:
         choices = [c for c in choices if not is_empty(s.domain.axes, [*s.domain.where, *c[0]])]
     return choices[0][1] if len(choices) == 1 else s.write
 
 
-def _kept(planned: list[Statement]) -> list[Statement]:
-    """Without statements that have no points, but for one: the tensor is still to be made."""
-    some = [s for s in planned if s.walk != ()]
-    return some or planned[:1]
+def _kept(statements: list[Statement]) -> list[Statement]:
+    """The statements that have points; one without points if there are none, as it defines the tensor."""
+    nonempty = [s for s in statements if s.walk != ()]
+    return nonempty or statements[:1]
 
 
 def cases(statement: Statement) -> list[Statement]:
@@ -136,8 +136,8 @@ def cases(statement: Statement) -> list[Statement]:
         return [statement]
     guards, body = split_guard(statement.body)
     if statement.combine == "sum":
-        few, body = split_guard(body, lambda p: _leaves_few(p, statement.domain))
-        guards += few
+        selective_guards, body = split_guard(body, lambda p: _leaves_few(p, statement.domain))
+        guards += selective_guards
     # An address that depends on data is walked in the primal's order: its choices may stay in it.
     indirect = depends_on_data(statement.write)
     choices = [((), statement.write)] if indirect else index_cases(statement.write)
@@ -154,7 +154,7 @@ def cases(statement: Statement) -> list[Statement]:
 
 
 def _leaves_few(condition: Expr, domain: Domain) -> bool:
-    """Whether a condition with alternatives leaves less than half of the box: then its cases are worth it."""
+    """True if a condition splits into pieces that are less than half of the box: splitting then pays."""
     if depends_on_data([condition]) or disjoint([condition]) is None:
         return False
     return 2 * filling(Domain(domain.axes, (condition,))) < 1
@@ -164,36 +164,40 @@ def plan(statement: Statement) -> Statement:
     """One statement with its strategy, the reason and its walk, or a box no larger than it need be."""
     if is_ragged(statement) and statement.walk is None:
         return _ragged(statement)
-    found = _planned(statement)
-    if found.walk is None and not is_symbolic(found):
-        found = _narrowed(found)
+    result = _planned(statement)
+    if result.walk is None and not is_symbolic(result):
+        result = _narrowed(result)
         # Else what it writes may be outside, and a total of no terms would be written there.
-        return replace(found, walk=(), reason=NOWHERE) if _is_nowhere(found) else found
-    return where_they_hold(found)
+        return replace(result, walk=(), reason=NOWHERE) if _is_nowhere(result) else result
+    return where_they_hold(result)
 
 
 def _is_nowhere(s: Statement) -> bool:
-    """Whether an axis has no values."""
+    """True if an axis of a statement has no values."""
     return any(isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in s.domain.axes)
 
 
 def _ragged(s: Statement) -> Statement:
-    """A statement of which axes' bounds depend on data, its outputs first if they are axes of the others."""
-    own = _own_axes_first(s)
-    if own is None or set(variables(own.write)) & set(bounds_in(own.domain)[0]) or check_bounds(own.domain):
+    """A statement with axes whose bounds depend on data; output axes first, if their bounds do not."""
+    first = _own_axes_first(s)
+    if (
+        first is None
+        or set(variables(first.write)) & set(bounds_in(first.domain)[0])
+        or check_bounds(first.domain)
+    ):
         return replace(s, strategy="scatter", reason=BY_BOUNDS)
-    return replace(own, strategy="gather", reason=OWN_AXES)
+    return replace(first, strategy="gather", reason=OWN_AXES)
 
 
 def _narrowed(s: Statement) -> Statement:
     """The statement with the axes that are not written cut to where single conditions can hold."""
     constraints = [c for e in s.domain.where for c in constraints_of(e) or ()]
-    written = set(variables(s.write))
+    output_axes = set(variables(s.write))
     new: dict[Expr, Expr] = {}
-    known = narrowed(s.domain.axes, constraints)
+    ranges = narrowed(s.domain.axes, constraints)
     for v in s.domain.axes:
-        low, high = int(known[v][0]), int(known[v][1])
-        if v not in written and (low, high + 1) != limits(v):  # else statements over one box stay alike
+        low, high = int(ranges[v][0]), int(ranges[v][1])
+        if v not in output_axes and (low, high + 1) != limits(v):  # else statements over one box stay alike
             new[v] = v.ranging(low, max(low, high + 1))
     axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))
     return simplified(s.mapped(replacing(new), axes))
@@ -202,9 +206,9 @@ def _narrowed(s: Statement) -> Statement:
 def _planned(statement: Statement) -> Statement:
     """The statement with its strategy, the reason and its walk, if isl finds one."""
     if is_symbolic(statement) and statement.walk is None:
-        found = _for_all_sizes(statement)
-        if found is not None:
-            return found
+        result = _for_all_sizes(statement)
+        if result is not None:
+            return result
     if statement.walk is not None or is_symbolic(statement):
         reason = statement.reason or "sizes are not bound yet"
         return replace(statement, strategy=statement.strategy or "scatter", reason=reason)
@@ -224,20 +228,20 @@ def _planned(statement: Statement) -> Statement:
         return replace(s, strategy="scatter", reason=f"{why} not affine")
     first = _own_axes_first(s)
     if first is not None:
-        own = constraints_in(first.domain)
-        return _walked(first, own, "gather", OWN_AXES)
+        first_constraints = constraints_in(first.domain)
+        return _walked(first, first_constraints, "gather", OWN_AXES)
     if is_injective(s.write, s.domain.axes, constraints):
         return _walked(s, constraints, "injective", "every element is written at most once")
     exact = [_without_floors(f, constraints) for f in forms]
     if not all(is_linear(f) for f, _ in exact):
         return _walked(s, constraints, "scatter", "radices in the write do not nest")
-    turned = _solved(s, *zip(*exact, strict=True))
-    loops = exact_loops(turned.domain.axes, constraints_in(turned.domain) or [])
+    solved = _solved(s, *zip(*exact, strict=True))
+    loops = exact_loops(solved.domain.axes, constraints_in(solved.domain) or [])
     if loops is None:
         return _walked(s, constraints, "scatter", "outputs first is too much to ask isl")
-    if not is_exact(loops, owned(turned, "gather")):
+    if not is_exact(loops, owned(solved, "gather")):
         return _walked(s, constraints, "scatter", "no exact loops over the outputs first")
-    return replace(turned, walk=loops, strategy="gather", reason="exact loops, outputs first")
+    return replace(solved, walk=loops, strategy="gather", reason="exact loops, outputs first")
 
 
 def _for_all_sizes(s: Statement) -> Statement | None:
@@ -283,7 +287,7 @@ def _pinned(s: Statement) -> Statement:
 
 
 def _has_values(v: Var) -> bool:
-    """Whether a range is not empty for any positive sizes."""
+    """True if an axis has values for all positive sizes."""
     assert v.hi is not None
     n = affine_of(as_expr(v.hi)) - affine_of(as_expr(v.lo))
     return n.const + sum(k for _, k in n.terms) >= 1 and all(
@@ -292,29 +296,29 @@ def _has_values(v: Var) -> bool:
 
 
 def _holds_always(condition: Expr) -> bool:
-    found = constraints_of(condition)
-    assert found is not None, "values put into constraints leave constraints"
-    return all(holds(c) is True for c in found)
+    constraints = constraints_of(condition)
+    assert constraints is not None, "values put into constraints leave constraints"
+    return all(holds(c) is True for c in constraints)
 
 
 def constraints_in(domain: Domain) -> list[Constraint] | None:
     """A domain's conditions as constraints; None where one is not a quasi-affine conjunction."""
     result: list[Constraint] = []
     for condition in domain.where:
-        found = constraints_of(condition)
-        if found is None:
+        constraints = constraints_of(condition)
+        if constraints is None:
             return None
-        result += found
+        result += constraints
     return result
 
 
 def is_chosen(program: Program) -> bool:
-    """Whether the walk of each statement holds for all sizes: no better one is known for any of them."""
+    """True if each statement's walk is final: known sizes would not give a better one."""
     return all(s.reason in ALL_SIZES or not is_symbolic(s) for s in program.statements)
 
 
 def is_symbolic(statement: Statement) -> bool:
-    """Whether sizes are left in the statement's box, its tensor's shape or its indices."""
+    """True if the statement's box, its tensor's shape or its expressions contain sizes."""
     bounds = [b for v in statement.domain.axes for b in (v.lo, v.hi)]
     if any(isinstance(b, Expr) for b in (*bounds, *statement.tensor.shape)):
         return True
@@ -334,12 +338,12 @@ def _walked(s: Statement, constraints: list[Constraint] | None, strategy: str, r
 
 
 def owned(s: Statement, strategy: str) -> tuple[Var, ...]:
-    """The axes that a gather's outputs are: a guard on them alone says which outputs stay 0."""
+    """The output axes of a gather, () for other strategies: a guard on these alone leaves outputs 0."""
     return s.domain.axes[: len(s.write)] if strategy == "gather" else ()
 
 
 def is_exact(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> bool:
-    """Whether every iteration of an innermost loop is a point: no guard is left inside a loop.
+    """True if every iteration of an innermost loop is a point: no guard remains inside a loop.
 
     A guard inside loops over ``outputs`` only is no loss: these loops visit what is written anyway.
     """
@@ -361,24 +365,24 @@ def _own_axes_first(s: Statement) -> Statement | None:
 
     before -> after: ``A'[j + 1] += ... for i, j`` -> ``A'[a] += ... for a, i`` with j = a - 1.
     """
-    found: list[Var] = []
+    axes: list[Var] = []
     forms = [affine_of(e) for e in s.write]
     for f in forms:
-        own = [v for v in s.domain.axes if f == make(f.const, {v: 1})]
-        if not own:
+        candidates = [v for v in s.domain.axes if f == make(f.const, {v: 1})]
+        if not candidates:
             return None
-        found += own
-    if len(set(found)) != len(found):
+        axes += candidates
+    if len(set(axes)) != len(axes):
         return None
     new: dict[Expr, Expr] = {}
     first: list[Var] = []
-    for v, f in zip(found, forms, strict=True):
+    for v, f in zip(axes, forms, strict=True):
         a = v if f.const == 0 else _shifted(v, f.const)
         first.append(a)
         if a is not v:
             new[v] = a - f.const
-    rest = [v for v in s.domain.axes if v not in set(found)]
-    return _substituted(s, new, (*first, *rest), s.domain.where, tuple(first))
+    remaining_axes = [v for v in s.domain.axes if v not in set(axes)]
+    return _substituted(s, new, (*first, *remaining_axes), s.domain.where, tuple(first))
 
 
 def _shifted(v: Var, offset: int) -> Var:
@@ -393,14 +397,14 @@ def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Af
     """
     divided = 1
     for atom, _ in form.terms:
-        parts, own = floor_parts(atom), form.coefficient(atom)
+        parts, coefficient = floor_parts(atom), form.coefficient(atom)
         if parts is None:
             continue
         x, d = parts
-        rest = _remainder(x, d, constraints)
-        if rest is None:
+        remainder = _remainder(x, d, constraints)
+        if remainder is None:
             continue
-        form = (form - make(0, {atom: own})).scaled(d) + (x - Affine(rest)).scaled(own)
+        form = (form - make(0, {atom: coefficient})).scaled(d) + (x - Affine(remainder)).scaled(coefficient)
         divided *= d
     return form, divided
 
@@ -415,9 +419,9 @@ def _remainder(x: Affine, d: int, constraints: Iterable[Constraint]) -> int | No
             if by % d:
                 continue
             for m in range(1, d):
-                left = x - other.scaled(m)
-                if all(k % d == 0 for _, k in left.terms):
-                    return left.const % d
+                remainder = x - other.scaled(m)
+                if all(k % d == 0 for _, k in remainder.terms):
+                    return remainder.const % d
     return None
 
 
@@ -453,8 +457,8 @@ def _solved(s: Statement, forms: Sequence[Affine], divided: Sequence[int] = ()) 
             continue
         _, _, v, c = min(choices, key=lambda t: (t[0], t[1], t[2].serial))
         # d*a = c*v + rest, so v = (d*a - rest) / c.
-        rest = make(0, {a: d}) - current + make(0, {v: c})
-        value = expr_of(rest.scaled(1 if c > 0 else -1))
+        numerator = make(0, {a: d}) - current + make(0, {v: c})
+        value = expr_of(numerator.scaled(1 if c > 0 else -1))
         if abs(c) > 1:
             where.append(value % abs(c) == 0)
             value = value // abs(c)
@@ -477,7 +481,7 @@ def _substituted(
     where: Iterable[Expr],
     write: tuple[Expr, ...],
 ) -> Statement:
-    made = replace(s, domain=Domain(axes, tuple(where))).mapped(replacing(new))
-    found = simplified(replace(made, write=write))
-    assert same(found.write, write)
-    return found
+    mapped = replace(s, domain=Domain(axes, tuple(where))).mapped(replacing(new))
+    result = simplified(replace(mapped, write=write))
+    assert same(result.write, write)
+    return result

@@ -12,10 +12,10 @@ from iverson.te.ir.nodes import Statement
 
 
 class Guards(Set[Expr]):
-    """Conditions that hold together, in the order in which they were met; equal whatever that is.
+    """A set of conditions that keeps the order of insertion; equality ignores the order.
 
-    Expressions are told apart by where they lie in memory, so that a set of them has another order in each
-    process, and what is made of it would have other code.
+    Expressions are hashed by their address, so that a plain set has another order in each process, and the
+    code generated from it would differ.
     """
 
     __slots__ = ("_held",)
@@ -53,17 +53,17 @@ def guards_of(root: Expr, outer: Iterable[Expr] = ()) -> dict[Expr, Guards]:
 
     A node used in several places has the conditions common to all of them.
     """
-    found: dict[Expr, Guards] = {root: Guards(outer)}
+    guards: dict[Expr, Guards] = {root: Guards(outer)}
     for node in reversed(postorder([root])):
-        here = found[node]
+        here = guards[node]
         for k, operand in enumerate(node.operands):
             extra: Iterable[Expr] = ()
             if isinstance(node, Select) and k:
                 c = node.condition
                 extra = conjuncts(c if k == 1 else negation(c))
             there = here | Guards(extra)
-            found[operand] = found[operand] & there if operand in found else there
-    return found
+            guards[operand] = guards[operand] & there if operand in guards else there
+    return guards
 
 
 def statement_guards(statement: Statement) -> dict[Expr, Guards]:
@@ -72,14 +72,14 @@ def statement_guards(statement: Statement) -> dict[Expr, Guards]:
     where = Guards(c for e in conditions for c in conjuncts(e))
     on_data = {e for e in conditions if depends_on_data([e])}
     plain = Guards(c for e in conditions if e not in on_data for c in conjuncts(e))
-    found: dict[Expr, Guards] = {}
+    result: dict[Expr, Guards] = {}
     decided = set(conditions) - on_data  # a set, as == of expressions is an expression
     for root in statement.roots:
         if root in decided:
             continue
         for node, guards in guards_of(root, plain if root in on_data else where).items():
-            found[node] = found[node] & guards if node in found else guards
-    return found
+            result[node] = result[node] & guards if node in result else guards
+    return result
 
 
 def conjunction(conditions: Iterable[Expr]) -> Expr:

@@ -22,7 +22,7 @@ _serial = count()
 
 
 class Var(Expr):
-    """An index with its range, or (kind "size") an extent that is not known yet. Each is its own.
+    """An index with its range, or (kind "size") an extent that is not known yet. Compared by identity.
 
     ``hi`` is exclusive and None for a size. Kind "reduce" marks a reduction axis. ``typical`` is a value that
     a size may have: work is estimated with it. ``lever`` is what a user asked for (`schedule_hints`).
@@ -44,9 +44,9 @@ class Var(Expr):
 
     def ranging(self, lo: Extent, hi: Extent | None, name: str = "") -> Var:
         """An axis in place of this one, with another range."""
-        made = Var(name or self.name, lo, hi, self.kind)
-        made.lever = self.lever
-        return made
+        axis = Var(name or self.name, lo, hi, self.kind)
+        axis.lever = self.lever
+        return axis
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -119,15 +119,15 @@ class Tensor(Source):
         return len(self.shape)
 
     def __getitem__(self, indices: Any) -> Expr:
-        given = indices if isinstance(indices, tuple) else (indices,)
-        if len(given) != len(self.shape):
+        index_tuple = indices if isinstance(indices, tuple) else (indices,)
+        if len(index_tuple) != len(self.shape):
             raise IndexingError(
                 "te: read",
                 self.name,
-                got=f"{len(given)} indices",
+                got=f"{len(index_tuple)} indices",
                 expected=f"{len(self.shape)}, one per axis of shape {self.shape}",
             )
-        return Read(self, tuple(as_index(i, self.name) for i in given))
+        return Read(self, tuple(as_index(i, self.name) for i in index_tuple))
 
     def __iter__(self) -> Iterator[Expr]:
         raise self._whole("iteration", "index it: t[i, j]")
@@ -164,7 +164,7 @@ class Tensor(Source):
         )
 
     def _operator(self, other: object) -> Any:
-        """Arithmetic of whole tensors, which there is none of; what is 0-dimensional is a scalar."""
+        """Raise an error: whole tensors have no arithmetic, except 0-dimensional ones, which are scalars."""
         if isinstance(other, Expr) or not self.shape:
             return NotImplemented
         raise self._whole("arithmetic", "index it: t[i, j] + 1")
@@ -172,9 +172,9 @@ class Tensor(Source):
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
     __pow__ = __rpow__ = __mod__ = __floordiv__ = __matmul__ = __rmatmul__ = _operator
 
-    def _whole(self, what: str, remedy: str) -> ArgumentTypeError:
-        """The error of using it as an array."""
-        return ArgumentTypeError(f"te: {what}", self.name, got="a tensor expression", remedy=remedy)
+    def _whole(self, usage: str, remedy: str) -> ArgumentTypeError:
+        """The error for using a tensor as an array."""
+        return ArgumentTypeError(f"te: {usage}", self.name, got="a tensor expression", remedy=remedy)
 
     def __repr__(self) -> str:
         extents = ", ".join(map(str, self.shape))
@@ -198,7 +198,7 @@ def as_index(value: Any, operation: str) -> Expr:
 
 
 def extent(v: Var) -> Extent:
-    """How many values an axis takes."""
+    """Number of values of an axis."""
     if v.hi is None:
         raise ArgumentError("te", v.name, got="a size", expected="an axis with a range")
     if isinstance(v.lo, int) and isinstance(v.hi, int):
@@ -247,15 +247,15 @@ def substitute(
     """
     if not new and not tensors:
         return tuple(roots)
-    made: dict[Expr, Expr] = {}
+    results: dict[Expr, Expr] = {}
     for node in postorder(roots):
-        found = new.get(node)
-        if found is None:
-            found = simplified_with(node, [made[o] for o in node.operands])
-            if tensors and isinstance(found, Read) and found.tensor in tensors:
-                found = tensors[found.tensor][found.indices]
-        made[node] = found
-    return tuple(made[r] for r in roots)
+        result = new.get(node)
+        if result is None:
+            result = simplified_with(node, [results[o] for o in node.operands])
+            if tensors and isinstance(result, Read) and result.tensor in tensors:
+                result = tensors[result.tensor][result.indices]
+        results[node] = result
+    return tuple(results[r] for r in roots)
 
 
 def replacing(
@@ -273,19 +273,22 @@ def reads_of(roots: Iterable[Expr]) -> list[Read]:
 def tied_together(
     items: Iterable[Item], roots: Callable[[Item], Iterable[Expr]]
 ) -> list[tuple[set[Var], list[Item]]]:
-    """Items that share variables, or do through others, with these variables; ``roots`` are an item's."""
+    """(variables, items) of each group of items that share variables, directly or through other items.
+
+    ``roots`` gives the expressions of an item.
+    """
     groups: list[tuple[set[Var], list[Item]]] = []
     for item in items:
-        tied, own, apart = set(variables(roots(item))), [item], []
-        for other, theirs in groups:
+        tied, members, apart = set(variables(roots(item))), [item], []
+        for other, other_members in groups:
             if other & tied:
-                tied, own = tied | other, theirs + own
+                tied, members = tied | other, other_members + members
             else:
-                apart.append((other, theirs))
-        groups = [*apart, (tied, own)]
+                apart.append((other, other_members))
+        groups = [*apart, (tied, members)]
     return groups
 
 
 def variables(roots: Iterable[Expr]) -> KeysView[Var]:
-    """The variables under the roots, each once; asked for one, the view compares by identity."""
+    """The variables under the roots, each once; ``in`` compares them by identity."""
     return dict.fromkeys(n for n in postorder(roots) if isinstance(n, Var)).keys()

@@ -28,25 +28,25 @@ PARTS = {
 }
 
 
-def part(tensor: Tensor, which: str, count: int | None = None) -> str:
+def part(tensor: Tensor, kind: str, count: int | None = None) -> str:
     """The name of a part of a tensor, one of `PARTS`; ``count`` numbers it."""
-    assert which in PARTS
-    return f"{tensor.name}.{which}{'' if count is None else count}"
+    assert kind in PARTS
+    return f"{tensor.name}.{kind}{'' if count is None else count}"
 
 
 def meaning(name: str) -> str:
-    """What a tensor holds that nobody named; "" for one of a user's and for derivatives."""
-    whole, _, last = name.rpartition(".")
-    if whole and last.isdigit():
-        return f"a reduction inside of {whole}"
-    known = PARTS.get(last.rstrip("0123456789"), "") if whole else ""
-    return known.format(whole)
+    """Meaning of a tensor that a rewrite added, by its name; "" for a user's tensor and for derivatives."""
+    owner, _, last = name.rpartition(".")
+    if owner and last.isdigit():
+        return f"a reduction inside of {owner}"
+    template = PARTS.get(last.rstrip("0123456789"), "") if owner else ""
+    return template.format(owner)
 
 
-def distinct(name: str, taken: Collection[str]) -> str:
-    """The name, with a number where others have it: ``cotangent``, ``cotangent_1``."""
-    found, k = name, 0
-    while found in taken:
+def distinct(name: str, existing: Collection[str]) -> str:
+    """The name, with a number if the name exists already: ``cotangent``, ``cotangent_1``."""
+    candidate, k = name, 0
+    while candidate in existing:
         k += 1
-        found = f"{name}_{k}"
-    return found
+        candidate = f"{name}_{k}"
+    return candidate

@@ -29,8 +29,8 @@ def in_single(program: Program) -> Program:
 
 
 def _widened(program: Program) -> Iterator[Statement]:
-    for tensor, own in groupby(program.statements, key=lambda s: s.tensor):
-        statements = [_computed(s) for s in own]
+    for tensor, group in groupby(program.statements, key=lambda s: s.tensor):
+        statements = [_computed(s) for s in group]
         if not dtypes.is_half(tensor.dtype) or all(s.combine == "assign" for s in statements):
             yield from statements
             continue
@@ -56,12 +56,12 @@ def _computed(s: Statement) -> Statement:
 
 
 def _in_single(root: Expr) -> Expr:
-    made: dict[Expr, Expr] = {}
+    results: dict[Expr, Expr] = {}
     for e in postorder([root]):
-        operands = [made[o] for o in e.operands]
+        operands = [results[o] for o in e.operands]
         if isinstance(e, Apply) and any(dtypes.is_half(o.dtype) for o in operands):
             wide = [cast(o, dtypes.float32) if dtypes.is_half(o.dtype) else o for o in operands]
-            made[e] = cast(apply(e.name, *wide), e.dtype)
+            results[e] = cast(apply(e.name, *wide), e.dtype)
         else:
-            made[e] = simplified_with(e, operands)
-    return made[root]
+            results[e] = simplified_with(e, operands)
+    return results[root]

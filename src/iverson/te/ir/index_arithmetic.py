@@ -32,12 +32,12 @@ def affine_of(root: Expr) -> Affine:
     >>> affine_of(i % 20) == affine_of(i)
     True
     """
-    found = known_form(root)
-    if found is None:
+    form = known_form(root)
+    if form is None:
         for node in postorder([root]):
-            found = known_form(node) or keep_form(node, _affine_of_node(node))
-    assert found is not None
-    return found
+            form = known_form(node) or keep_form(node, _affine_of_node(node))
+    assert form is not None
+    return form
 
 
 def _affine_of_node(node: Expr) -> Affine:
@@ -47,9 +47,9 @@ def _affine_of_node(node: Expr) -> Affine:
         return affine_of(node.operand)
     if isinstance(node, Apply) and node.dtype.kind in "iu":
         args = [affine_of(a) for a in node.args]
-        found = linear(node.name, args)
-        if found is not None:
-            return found
+        form = linear(node.name, args)
+        if form is not None:
+            return form
         if node.name in ("floor_divide", "remainder") and not args[1].terms and args[1].const > 0:
             d = args[1].const
             quotient = floor(args[0], d)
@@ -74,13 +74,13 @@ def normal_extent(n: Extent) -> Extent:
 
 
 def same_extent(a: Extent, b: Extent) -> bool:
-    """Whether two extents are known to be equal."""
+    """True if two extents are known to be equal."""
     a, b = normal_extent(a), normal_extent(b)
     return a is b if isinstance(a, Expr) or isinstance(b, Expr) else a == b
 
 
 def is_range(v: Var, n: Extent) -> bool:
-    """Whether an axis takes the values from 0 to n - 1."""
+    """True if the values of an axis are 0 to n - 1."""
     return v.hi is not None and same_extent(v.lo, 0) and same_extent(v.hi, n)
 
 
@@ -112,30 +112,30 @@ def floor(form: Affine, d: int) -> Affine:
     """
     if d == 1:
         return form
-    whole = make(form.const // d, {a: c // d for a, c in form.terms})
-    rest = make(form.const % d, {a: c % d for a, c in form.terms})
-    low, high = interval(rest)
+    quotient = make(form.const // d, {a: c // d for a, c in form.terms})
+    remainder = make(form.const % d, {a: c % d for a, c in form.terms})
+    low, high = interval(remainder)
     if low >= -inf and low // d == high // d and abs(low) != inf and abs(high) != inf:
-        return whole + Affine(int(low // d))
-    for g in _factors(rest, d):
-        small = make(rest.const % g, {a: c for a, c in rest.terms if c % g})
+        return quotient + Affine(int(low // d))
+    for g in _factors(remainder, d):
+        small = make(remainder.const % g, {a: c for a, c in remainder.terms if c % g})
         low, high = interval(small)
         if low >= 0 and high < g:
-            big = make(rest.const // g, {a: c // g for a, c in rest.terms if c % g == 0})
-            return whole + floor(big, d // g)
-    inner = _inner_floor(rest)
+            big = make(remainder.const // g, {a: c // g for a, c in remainder.terms if c % g == 0})
+            return quotient + floor(big, d // g)
+    inner = _inner_floor(remainder)
     if inner is not None:
         x, a, other = inner
-        return whole + floor(x + other.scaled(a), a * d)
-    atom = apply("floor_divide", expr_of(rest), index(d))
-    return whole + make(0, {atom: 1})
+        return quotient + floor(x + other.scaled(a), a * d)
+    atom = apply("floor_divide", expr_of(remainder), index(d))
+    return quotient + make(0, {atom: 1})
 
 
 def _factors(form: Affine, d: int) -> list[int]:
     """Common factors of d and some coefficients, largest first."""
-    found = {gcd(c, d) for _, c in form.terms} | {1}
-    found |= {gcd(f, g) for f in found for g in found}
-    return sorted(found - {1}, reverse=True)
+    factors = {gcd(c, d) for _, c in form.terms} | {1}
+    factors |= {gcd(f, g) for f in factors for g in factors}
+    return sorted(factors - {1}, reverse=True)
 
 
 def _inner_floor(form: Affine) -> tuple[Affine, int, Affine] | None:
@@ -156,7 +156,7 @@ def floor_parts(atom: Expr) -> tuple[Affine, int] | None:
 
 
 def is_pure(form: Affine) -> bool:
-    """Whether all atoms are variables or floors of pure forms: no data, min or max."""
+    """True if all atoms are variables or floors of pure forms: no data, min or max."""
     pending = [a for a, _ in form.terms]
     while pending:
         atom = pending.pop()
@@ -170,21 +170,21 @@ def is_pure(form: Affine) -> bool:
 
 
 def is_linear(form: Affine) -> bool:
-    """Whether all atoms are variables."""
+    """True if all atoms are variables."""
     return all(isinstance(a, Var) for a, _ in form.terms)
 
 
 # --- ranges -----------------------------------------------------------------------------------
 
 
-def interval(form: Affine, known: Mapping[Expr, Interval] | None = None) -> Interval:
+def interval(form: Affine, ranges: Mapping[Expr, Interval] | None = None) -> Interval:
     """Bounds (both included) of a form, each variable anywhere in its range; ±inf where unknown.
 
-    ``known`` narrows the range of atoms. Sharp for forms in which each variable occurs once.
+    ``ranges`` narrows the range of atoms. Sharp for forms in which each variable occurs once.
     """
 
     def of_atom(atom: Expr) -> Interval:
-        return _range_of(atom, known)
+        return _range_of(atom, ranges)
 
     low, high = of_form(form, of_atom)
     for atom, c in form.terms:
@@ -194,23 +194,23 @@ def interval(form: Affine, known: Mapping[Expr, Interval] | None = None) -> Inte
         # c*(x//d) = -m*d*(x//d), and m*x - m*d*(x//d) = m*(x % d) is within [0, m*(d-1)].
         x, d = parts
         m = -c // d
-        rest = form - (x - make(0, {atom: d})).scaled(m)
-        if len(rest.terms) >= len(form.terms):
+        remaining_form = form - (x - make(0, {atom: d})).scaled(m)
+        if len(remaining_form.terms) >= len(form.terms):
             continue
-        a, b = of_form(rest, of_atom)
+        a, b = of_form(remaining_form, of_atom)
         low = max(low, a + min(0, m * (d - 1)))
         high = min(high, b + max(0, m * (d - 1)))
     return low, high
 
 
-def _range_of(atom: Expr, known: Mapping[Expr, Interval] | None) -> Interval:
-    if known and atom in known:
-        return known[atom]
+def _range_of(atom: Expr, ranges: Mapping[Expr, Interval] | None) -> Interval:
+    if ranges and atom in ranges:
+        return ranges[atom]
     if isinstance(atom, Var):
         return _least(atom.lo), _greatest(atom.hi)
     if isinstance(atom, Read):
         return _range_of_data(atom)
-    return of_function(atom, lambda part: interval(affine_of(part), known))
+    return of_function(atom, lambda part: interval(affine_of(part), ranges))
 
 
 def _range_of_data(read: Read) -> Interval:
@@ -250,10 +250,10 @@ def constraints_of(condition: Expr) -> list[Constraint] | None:
     """A condition as a conjunction of constraints on pure forms; None where it is not one."""
     result: list[Constraint] = []
     for part in conjuncts(condition):
-        found = _constraint(part)
-        if found is None:
+        constraint = _constraint(part)
+        if constraint is None:
             return None
-        result.append(found)
+        result.append(constraint)
     return result
 
 
@@ -332,8 +332,8 @@ def between(form: Affine, low: float, high: float) -> list[Constraint]:
     Of a minimum or maximum, those of a side are known where the other side alone could not make it so.
     """
     if is_pure(form):
-        found = [] if low == -inf else [Constraint(form.shift(-int(low)))]
-        return found if high == inf else [*found, Constraint(form.scaled(-1).shift(int(high)))]
+        constraints = [] if low == -inf else [Constraint(form.shift(-int(low)))]
+        return constraints if high == inf else [*constraints, Constraint(form.scaled(-1).shift(int(high)))]
     atoms = [(a, c) for a, c in form.terms if isinstance(a, Apply) and a.name in ("minimum", "maximum")]
     if len(form.terms) != 1 or len(atoms) != 1 or abs(atoms[0][1]) != 1:
         return []
@@ -344,16 +344,16 @@ def between(form: Affine, low: float, high: float) -> list[Constraint]:
     result = []
     sides = [affine_of(a) for a in atom.args]
     for side, other in (sides, sides[::-1]):
-        least, most = interval(other)
+        smallest, largest = interval(other)
         if atom.name == "minimum":
-            result += between(side, low, high if least > high else inf)
+            result += between(side, low, high if smallest > high else inf)
         else:
-            result += between(side, low if most < low else -inf, high)
+            result += between(side, low if largest < low else -inf, high)
     return result
 
 
 def holds(constraint: Constraint) -> bool | None:
-    """Whether a constraint holds everywhere (True), nowhere (False), or cannot be told (None)."""
+    """True if a constraint holds everywhere, False if it holds nowhere, None if neither is known."""
     low, high = interval(constraint.form)
     if constraint.equality:
         return True if low == high == 0 else False if low > 0 or high < 0 else None
@@ -363,75 +363,77 @@ def holds(constraint: Constraint) -> bool | None:
 def condition_of(constraint: Constraint) -> Expr:
     """A constraint as a boolean expression: positive terms on the left, negative on the right."""
     form = constraint.form
-    left = {a: c for a, c in form.terms if c > 0}
-    right = {a: -c for a, c in form.terms if c < 0}
-    a = expr_of(make(max(form.const, 0), left))
-    b = expr_of(make(max(-form.const, 0), right))
+    lhs = {a: c for a, c in form.terms if c > 0}
+    rhs = {a: -c for a, c in form.terms if c < 0}
+    a = expr_of(make(max(form.const, 0), lhs))
+    b = expr_of(make(max(-form.const, 0), rhs))
     return apply("equal" if constraint.equality else "greater_equal", a, b)
 
 
 def bounds_under(
-    form: Affine, constraints: Iterable[Constraint], known: Mapping[Expr, Interval] | None = None
+    form: Affine, constraints: Iterable[Constraint], ranges: Mapping[Expr, Interval] | None = None
 ) -> Interval:
     """Bounds of a form given constraints: interval arithmetic, narrowed by constraints on one atom
     and by constraints on the form itself. Never too narrow; not always sharp.
 
-    known : bounds of atoms that follow from the constraints (`narrowed`), where they were found before.
+    ranges : bounds of atoms that follow from the constraints (`narrowed`), if computed before.
     """
     constraints = list(constraints)
-    if known is None:
-        known = narrowed((), [c for c in constraints if len(c.form.terms) == 1], rounds=1)
-    low, high = interval(form, known)
+    if ranges is None:
+        ranges = narrowed((), [c for c in constraints if len(c.form.terms) == 1], rounds=1)
+    low, high = interval(form, ranges)
     for c in constraints:
         for sign in (1, -1) if c.equality else (1,):
             g = c.form.scaled(sign)
-            rest = form - g  # form = rest + g with g >= 0
-            low = max(low, interval(rest, known)[0])
-            rest = form + g  # form = rest - g
-            high = min(high, interval(rest, known)[1])
+            remainder = form - g  # form = remainder + g with g >= 0
+            low = max(low, interval(remainder, ranges)[0])
+            remainder = form + g  # form = remainder - g
+            high = min(high, interval(remainder, ranges)[1])
     return low, high
 
 
 def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int = 8) -> dict[Expr, Interval]:
-    """The range of each axis, and of the constraints' atoms, narrowed by what each constraint says given the
-    ranges of the others, and by each floor for what it is the floor of; until nothing changes, or often.
+    """The range of each axis and of the constraints' atoms, narrowed by the constraints.
+
+    Each round narrows every atom by each constraint, given the ranges of the constraint's other atoms, and
+    the argument of each floor by the floor's range; until nothing changes, at most ``rounds`` times.
     """
     forms = [c.form.scaled(sign) for c in constraints for sign in ((1, -1) if c.equality else (1,))]
-    known: dict[Expr, Interval] = {v: (_least(v.lo), _greatest(v.hi)) for v in axes}
+    ranges: dict[Expr, Interval] = {v: (_least(v.lo), _greatest(v.hi)) for v in axes}
     floors: dict[Expr, tuple[Affine, int]] = {}
     pending = [a for form in forms for a, _ in form.terms]
     while pending:
         atom = pending.pop()
-        if atom not in known:
-            known[atom] = _range_of(atom, None)
+        if atom not in ranges:
+            ranges[atom] = _range_of(atom, None)
         if atom not in floors and (parts := floor_parts(atom)) is not None:
             floors[atom] = parts
             pending += [a for a, _ in parts[0].terms]
     for _ in range(rounds):
-        before = dict(known)
+        before = dict(ranges)
         for form in forms:
-            _narrow(known, form)
+            _narrow(ranges, form)
         for atom, (x, d) in floors.items():  # d atom <= x < d atom + d
-            low, high = known[atom]
+            low, high = ranges[atom]
             if low != -inf:
-                _narrow(known, x.shift(-d * int(low)))
+                _narrow(ranges, x.shift(-d * int(low)))
             if high != inf:
-                _narrow(known, x.scaled(-1).shift(d * int(high) + d - 1))
-        if known == before or any(low > high for low, high in known.values()):
+                _narrow(ranges, x.scaled(-1).shift(d * int(high) + d - 1))
+        if ranges == before or any(low > high for low, high in ranges.values()):
             break
-    return known
+    return ranges
 
 
-def _narrow(known: dict[Expr, Interval], form: Affine) -> None:
+def _narrow(ranges: dict[Expr, Interval], form: Affine) -> None:
     """Narrow the range of each atom of a form by ``form >= 0``."""
     for v, k in form.terms:
-        most = interval(form - make(0, {v: k}), known)[1]  # k v >= -most
-        if most in (inf, -inf):
+        largest = interval(form - make(0, {v: k}), ranges)[1]  # k v >= -largest
+        if largest in (inf, -inf):
             continue
-        low, high = known[v]
-        known[v] = (max(low, -(most // k)), high) if k > 0 else (low, min(high, most // -k))
+        low, high = ranges[v]
+        ranges[v] = (max(low, -(largest // k)), high) if k > 0 else (low, min(high, largest // -k))
 
 
 def depends_on_data(roots: Iterable[Expr]) -> bool:
-    """Whether any of the expressions reads a tensor."""
+    """True if any of the expressions reads a tensor."""
     return any(isinstance(n, Read) for n in postorder(roots))

@@ -50,22 +50,22 @@ def _context() -> Any:
 
 
 def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
-    """Whether a domain is simple enough to ask isl about; decided from its size alone."""
+    """True if a domain is simple enough to ask isl about; decided from its size alone."""
     floors: set[Expr] = set()
     largest = widest = 0
     for c in constraints:
         wide: set[Expr] = set()
-        forms, seen = [c.form], set[Expr]()
+        forms, floor_atoms = [c.form], set[Expr]()
         while forms:
             form = forms.pop()
             largest = max([largest, *(abs(k) for _, k in form.terms)])
             wide |= {atom for atom, k in form.terms if abs(k) != 1}
             for atom, _ in form.terms:
                 parts = floor_parts(atom)
-                if parts is not None and atom not in seen:
-                    seen.add(atom)
+                if parts is not None and atom not in floor_atoms:
+                    floor_atoms.add(atom)
                     forms.append(parts[0])
-        floors |= seen
+        floors |= floor_atoms
         widest = max(widest, len(wide))
     return (
         len(axes) + len(floors) <= MAX_DIMENSIONS
@@ -82,14 +82,14 @@ def set_text(axes: Sequence[Var], constraints: Iterable[Constraint]) -> str:
     """The set of points of a box that satisfy constraints, in isl's notation; of all values of sizes."""
     constraints = tuple(constraints)
     names = {v: f"x{k}" for k, v in enumerate(axes)}
-    found = variables([atom for c in constraints for atom, _ in c.form.terms])
-    sizes = {v: f"n{k}" for k, v in enumerate(v for v in found if v not in names)}
+    all_variables = variables([atom for c in constraints for atom, _ in c.form.terms])
+    sizes = {v: f"n{k}" for k, v in enumerate(v for v in all_variables if v not in names)}
     parts = [f"{v.lo} <= {names[v]} < {v.hi}" for v in axes] + [f"{n} >= 0" for n in sizes.values()]
-    known = names | sizes
-    parts += [f"{_isl_text(c.form, known)} {'=' if c.equality else '>='} 0" for c in constraints]
+    all_names = names | sizes
+    parts += [f"{_isl_text(c.form, all_names)} {'=' if c.equality else '>='} 0" for c in constraints]
     inside = " and ".join(parts) or "true"
-    given = f"[{', '.join(sizes.values())}] -> " if sizes else ""
-    return f"{given}{{ [{', '.join(names.values())}] : {inside} }}"
+    parameters = f"[{', '.join(sizes.values())}] -> " if sizes else ""
+    return f"{parameters}{{ [{', '.join(names.values())}] : {inside} }}"
 
 
 def _isl_text(form: Affine, names: dict[Var, str]) -> str:
@@ -106,19 +106,19 @@ def _isl_text(form: Affine, names: dict[Var, str]) -> str:
 
 
 def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
-    """Whether no point of the box satisfies all conditions; None where isl is not asked.
+    """True if no point of the box satisfies all conditions; None where isl is not asked.
 
-    Conditions may contain "or" and "not"; those that are not quasi-affine are left out, so False
-    may be wrong for them: it is then None.
+    Conditions may contain "or" and "not". Conditions that are not quasi-affine are left out; a set that is
+    not empty without them gives None.
     """
     exact = True
     pieces: list[list[Constraint]] = [[]]
     for condition in conditions:
-        found = _disjuncts(condition)
-        if found is None:
+        disjuncts = _disjuncts(condition)
+        if disjuncts is None:
             exact = False
             continue
-        pieces = [[*p, *d] for p in pieces for d in found]
+        pieces = [[*p, *d] for p in pieces for d in disjuncts]
         if len(pieces) > 16:
             return None
     empty = True
@@ -126,24 +126,24 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
         if not affordable(axes, constraints):
             return None
         with _lock:
-            found = _isl().Set(set_text(axes, constraints), context=_context())
-            empty = empty and bool(found.is_empty())
+            points = _isl().Set(set_text(axes, constraints), context=_context())
+            empty = empty and bool(points.is_empty())
     return empty if exact or empty else None
 
 
 def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
     if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
         parts = flattened(condition, condition.name)
-        found: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
+        result: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
         for part in parts:
-            one = _disjuncts(part)
-            if one is None or len(found) * len(one) > 64:
+            alternatives = _disjuncts(part)
+            if alternatives is None or len(result) * len(alternatives) > 64:
                 return None
             if condition.name == "logical_or":
-                found = found + one
+                result = result + alternatives
             else:
-                found = [[*p, *q] for p in found for q in one]
-        return found
+                result = [[*p, *q] for p in result for q in alternatives]
+        return result
     if isinstance(condition, Apply) and condition.name == "logical_not":
         opposite = negation(condition.args[0])
         return None if opposite is condition else _disjuncts(opposite)
@@ -159,17 +159,16 @@ def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
 def loops_of(
     axes: Sequence[Var], constraints: Sequence[Constraint]
 ) -> tuple[tuple[Var, ...], tuple[Walk, ...] | None]:
-    """(stand-ins for the axes, loops over exactly the points of the domain, outermost axis first; None where
-    isl gives loops over others).
+    """(placeholders for the axes, loops over exactly the points of the domain, outermost axis first).
 
-    Ask `affordable` first. A loop over an axis has its stand-in as variable, which starts where that does:
-    bounds are simplified by it.
+    The loops are None where isl's loops visit other points. Ask `affordable` first. A loop over an axis has
+    its placeholder as variable, which starts where the axis does: this simplifies bounds.
     """
     return _loops_of_text(set_text(axes, constraints), tuple(v.lo for v in axes))
 
 
 def forget() -> None:
-    """Forget every answer of isl's, for measuring."""
+    """Clear the cache of isl's answers, for measurements."""
     _loops_of_text.cache_clear()
 
 
@@ -198,16 +197,16 @@ def _points_of(tree: Any, count: int) -> Any:
     """The set of the points that isl's loops visit: islpy 2026.2.2 leaves out points of some with strides."""
     isl = _isl()
     at = [f"p{k}" for k in range(count)]
-    found = isl.Set("{ [" + ", ".join(at) + "] : false }", context=_context())
+    points = isl.Set("{ [" + ", ".join(at) + "] : false }", context=_context())
     for names, conditions in _visits(tree):
         within = f"exists {', '.join(names)} : " if names else ""
         text = "{ [" + ", ".join(at) + "] : " + within + " and ".join(f"({c})" for c in conditions) + " }"
-        found = found.union(isl.Set(text, context=_context()))
-    return found
+        points = points.union(isl.Set(text, context=_context()))
+    return points
 
 
 def _visits(node: Any) -> list[tuple[list[str], list[str]]]:
-    """Of each point in isl's loops the iterators around it, and the conditions, as isl reads them."""
+    """(iterators, conditions) around each point of isl's loops, as text that isl can read."""
     isl = _isl()
     kind = node.get_type()
     if kind == isl.ast_node_type.block:
@@ -215,19 +214,23 @@ def _visits(node: Any) -> list[tuple[list[str], list[str]]]:
         return [v for k in range(children.n_ast_node()) for v in _visits(children.get_ast_node(k))]
     if kind == isl.ast_node_type.if_:
         condition = _text_of(node.if_get_cond())
-        found = [(n, [condition, *c]) for n, c in _visits(node.if_get_then())]
+        visits = [(n, [condition, *c]) for n, c in _visits(node.if_get_then())]
         if node.if_has_else():
-            found += [(n, [f"not ({condition})", *c]) for n, c in _visits(node.if_get_else())]
-        return found
+            visits += [(n, [f"not ({condition})", *c]) for n, c in _visits(node.if_get_else())]
+        return visits
     if kind != isl.ast_node_type.for_:
         call = node.user_get_expr()
         return [([], [f"p{k - 1} = {_text_of(call.get_op_arg(k))}" for k in range(1, call.get_op_n_arg())])]
     name, first = node.for_get_iterator().get_id().get_name(), _text_of(node.for_get_init())
-    own = [f"{name} = {first}"]
+    conditions = [f"{name} = {first}"]
     if not node.for_is_degenerate():
         step = node.for_get_inc().get_val().to_python()
-        own = [f"{name} >= {first}", _text_of(node.for_get_cond()), f"({name} - {first}) mod {step} = 0"]
-    return [([name, *n], [*own, *c]) for n, c in _visits(node.for_get_body())]
+        conditions = [
+            f"{name} >= {first}",
+            _text_of(node.for_get_cond()),
+            f"({name} - {first}) mod {step} = 0",
+        ]
+    return [([name, *n], [*conditions, *c]) for n, c in _visits(node.for_get_body())]
 
 
 #: How isl reads its operations on two arguments.
@@ -314,7 +317,7 @@ def _expr_of(e: Any, names: dict[str, Expr]) -> Expr:
     if kind == isl.ast_expr_type.id:
         return names[e.get_id().get_name()]
     op = isl.ast_expr_op_type
-    which = e.get_op_type()
+    operation = e.get_op_type()
     args = [_expr_of(e.get_op_arg(k), names) for k in range(e.get_op_n_arg())]
     binary = {
         op.add: "add",
@@ -335,13 +338,13 @@ def _expr_of(e: Any, names: dict[str, Expr]) -> Expr:
         op.or_: "logical_or",
         op.or_else: "logical_or",
     }
-    if which in (op.min, op.max):
+    if operation in (op.min, op.max):
         result = args[0]
         for other in args[1:]:
-            result = apply("minimum" if which == op.min else "maximum", result, other)
+            result = apply("minimum" if operation == op.min else "maximum", result, other)
         return result
-    if which == op.minus:
+    if operation == op.minus:
         return apply("negative", args[0])
-    if which in (op.select, op.cond):
+    if operation in (op.select, op.cond):
         return select(*args)
-    return apply(binary[which], *args)
+    return apply(binary[operation], *args)

@@ -35,7 +35,7 @@ Values = dict[Tensor, Array]
 
 @dataclass
 class Visits:
-    """What running one statement visited.
+    """Counts of the points that one run of a statement visited.
 
     points : times the statement ran. idle : guards that failed (in a box, points that ``where``
     refused). empty : loops that turned out to have no iteration.
@@ -55,8 +55,8 @@ def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = N
     """
     program = in_single(program)
     values: Values = {}
-    for placeholder, given in zip(program.inputs, inputs, strict=True):
-        array = np.asarray(given)
+    for placeholder, value in zip(program.inputs, inputs, strict=True):
+        array = np.asarray(value)
         if array.shape != tuple(_constant(n) for n in placeholder.shape):
             raise ShapeError(
                 "te.interpret",
@@ -66,11 +66,11 @@ def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = N
             )
         values[placeholder] = array.astype(placeholder.dtype)
     for recurrence, group in groupby(program.statements, key=lambda s: recurrence_of(s.tensor)):
-        own = tuple(group)
+        statements = tuple(group)
         if recurrence is None:
-            records = [run_statement(s, values) for s in own]
+            records = [run_statement(s, values) for s in statements]
         else:
-            records = run_steps(recurrence, own, values)
+            records = run_steps(recurrence, statements, values)
         if visits is not None:
             visits += records
     for tensor in program.outputs:
@@ -86,7 +86,7 @@ def _start(tensor: Tensor, combine: str, values: Values) -> Array:
 
 
 def start(combine: str, dtype: np.dtype[Any]) -> Any:
-    """What a Compute holds before its statements run: of positions, -1."""
+    """Initial value of a Compute's entries, before its statements run: of positions, -1."""
     return -1 if combine.startswith("arg") else identity(combine, dtype)
 
 
@@ -101,7 +101,7 @@ def _constant(n: int | Expr | None) -> int:
 
 
 def run_statement(statement: Statement, values: Values) -> Visits:
-    """Run one statement on the arrays held so far; makes its output where there is none yet."""
+    """Run one statement on the arrays in ``values``; add its output to them where it has none yet."""
     out = _start(statement.tensor, statement.combine, values)
     record = Visits(statement)
     points = _points(statement, record, values)
@@ -135,9 +135,9 @@ def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: V
         for s, record in zip(statements, records, strict=True):
             axes = tuple(at if v is recurrence.axis else v for v in s.domain.axes)
             now = s.mapped(lambda e, at=at: substitute([e], {recurrence.axis: at})[0], axes)  # type: ignore[misc]
-            found = run_statement(now, values)
-            record.points += found.points
-            record.idle += found.idle
+            visits = run_statement(now, values)
+            record.points += visits.points
+            record.idle += visits.idle
     return records
 
 
@@ -155,18 +155,18 @@ def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, A
     grid = np.meshgrid(*ranges, indexing="ij") if ranges else []
     points = {v: g.reshape(-1) for v, g in zip(axes, grid, strict=True)}
     where = statement.domain.where
-    kept = np.ones(total, bool)
+    mask = np.ones(total, bool)
     for condition in where:
-        held = np.flatnonzero(kept)
-        some = {v: p[held] for v, p in points.items()}
-        kept[held] = evaluate([condition], some, len(held), values)[condition]
-    record.points = int(kept.sum())
+        positions = np.flatnonzero(mask)
+        selected = {v: p[positions] for v, p in points.items()}
+        mask[positions] = evaluate([condition], selected, len(positions), values)[condition]
+    record.points = int(mask.sum())
     record.idle = total - record.points
-    return {v: p[kept] for v, p in points.items()}
+    return {v: p[mask] for v, p in points.items()}
 
 
 def _at_sizes(statement: Statement, sizes: Mapping[Expr, int]) -> Statement:
-    """A statement over the box of its axes, sizes bound."""
+    """The statement with its sizes bound, over the box of its axes."""
     new: dict[Expr, Expr] = {n: index(k) for n, k in sizes.items()}
     axes: dict[Expr, Var] = {}
     for v in statement.domain.axes:
@@ -176,12 +176,14 @@ def _at_sizes(statement: Statement, sizes: Mapping[Expr, int]) -> Statement:
 
 
 def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadBound | None:
-    """The first bound of a ragged axis that leaves the axis' range, if one does, and is known."""
-    own = _at_sizes(statement, sizes)
-    if not is_ragged(own) or any(r.tensor not in values for r in reads_of(own.domain.where)):
+    """The first bound of a ragged axis that leaves the axis' range; None if none does or data are missing."""
+    bound_statement = _at_sizes(statement, sizes)
+    if not is_ragged(bound_statement) or any(
+        r.tensor not in values for r in reads_of(bound_statement.domain.where)
+    ):
         return None
     try:
-        _ragged_points(own, Visits(own), values)
+        _ragged_points(bound_statement, Visits(bound_statement), values)
     except _WrongBound as error:
         return error.found
     except IndexingError:
@@ -202,33 +204,36 @@ class BadIndex:
 
 
 def wrong_index(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadIndex | None:
-    """The first index outside of its tensor, if there is one, and it follows from what is known.
+    """The first index outside of its tensor; None if there is none or the inputs do not determine it.
 
-    values : of the inputs. A statement of very many points is not looked at.
+    values : those of the inputs. None also for a statement with very many points.
     """
-    own = _at_sizes(statement, sizes)
-    guards = statement_guards(own)
-    places = [(r.tensor, r.indices, k, guards[r]) for r, k in unproven_reads(own)]
-    places += [(own.tensor, own.write, k, Guards(own.domain.where)) for k in unproven_writes(own)]
-    if not places or prod(_constant(v.hi) - _constant(v.lo) for v in own.domain.axes) > LOOKED_AT:
+    bound_statement = _at_sizes(statement, sizes)
+    guards = statement_guards(bound_statement)
+    places = [(r.tensor, r.indices, k, guards[r]) for r, k in unproven_reads(bound_statement)]
+    places += [
+        (bound_statement.tensor, bound_statement.write, k, Guards(bound_statement.domain.where))
+        for k in unproven_writes(bound_statement)
+    ]
+    if not places or prod(_constant(v.hi) - _constant(v.lo) for v in bound_statement.domain.axes) > LOOKED_AT:
         return None
     try:
-        points = _points(own, record := Visits(own), values)
-        for t, indices, axis, held in places:
-            roots = [indices[axis], *held]
+        points = _points(bound_statement, record := Visits(bound_statement), values)
+        for t, indices, axis, conditions in places:
+            roots = [indices[axis], *conditions]
             if any(r.tensor not in values for r in reads_of(roots)):
                 continue
-            found = evaluate(roots, points, record.points, values)
+            results = evaluate(roots, points, record.points, values)
             extent = _constant(
                 substitute([as_expr(t.shape[axis])], {n: index(k) for n, k in sizes.items()})[0]
             )
-            at = found[roots[0]]
-            wrong = np.logical_and.reduce([(at < 0) | (at >= extent), *(found[c] for c in held)])
+            at = results[roots[0]]
+            wrong = np.logical_and.reduce([(at < 0) | (at >= extent), *(results[c] for c in conditions)])
             if wrong.any():
                 k = int(np.flatnonzero(wrong)[0])
-                inside = variables([*indices, *held])
-                used = [v for v in points if v in inside]
-                point = ", ".join(f"{v.name} = {int(points[v][k])}" for v in used)
+                inside = variables([*indices, *conditions])
+                point_axes = [v for v in points if v in inside]
+                point = ", ".join(f"{v.name} = {int(points[v][k])}" for v in point_axes)
                 place = f"{t.name}[{', '.join(map(text, indices))}]"
                 return BadIndex(t.name, axis, place, int(at[k]), extent, point)
     except (IndexingError, KeyError):  # of what an index is read from; of what is not an input
@@ -239,14 +244,14 @@ def wrong_index(statement: Statement, values: Values, sizes: Mapping[Expr, int])
 class _WrongBound(IndexingError):
     """A bound that leaves the range of its axis."""
 
-    def __init__(self, found: BadBound) -> None:
-        argument, got, expected = found
-        super().__init__("te.interpret", argument, got=got, expected=expected)
-        self.found = found
+    def __init__(self, bound: BadBound) -> None:
+        argument, actual, expected = bound
+        super().__init__("te.interpret", argument, got=actual, expected=expected)
+        self.found = bound
 
 
 def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:
-    """The points axis by axis, each from bound to bound, without those at which a condition fails."""
+    """Points of a ragged domain, axis by axis from bound to bound; a failing condition removes points."""
     domain = statement.domain
     bounds, where = bounds_in(domain)
     points: dict[Var, Array] = {}
@@ -265,10 +270,10 @@ def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict
         points[v] = np.repeat(ends[low], lengths) + np.arange(count) - first
         for c in where:
             if v in variables([c]) and all(u in points for u in variables([c])):
-                held = evaluate([c], points, count, values)[c]
-                points = {u: p[held] for u, p in points.items()}
-                record.idle += count - int(held.sum())
-                count = int(held.sum())
+                mask = evaluate([c], points, count, values)[c]
+                points = {u: p[mask] for u, p in points.items()}
+                record.idle += count - int(mask.sum())
+                count = int(mask.sum())
     record.points = count
     return points
 
@@ -305,19 +310,19 @@ def scalar(root: Expr, at: Mapping[Var, int]) -> int:
         return int(root.value)
     if isinstance(root, Var):
         return at[root]
-    made: dict[Expr, int] = {}
+    results: dict[Expr, int] = {}
     for node in postorder([root]):
         if isinstance(node, Const):
-            made[node] = int(node.value)
+            results[node] = int(node.value)
         elif isinstance(node, Var):
-            made[node] = at[node]
+            results[node] = at[node]
         elif isinstance(node, Apply):
-            made[node] = _ON_INTEGERS[node.name](*(made[o] for o in node.args))
+            results[node] = _ON_INTEGERS[node.name](*(results[o] for o in node.args))
         elif isinstance(node, Select):
-            made[node] = made[node.then] if made[node.condition] else made[node.other]
+            results[node] = results[node.then] if results[node.condition] else results[node.other]
         else:
             raise ArgumentError("te.interpret", got=text(node), expected="index arithmetic")
-    return made[root]
+    return results[root]
 
 
 _ON_INTEGERS: dict[str, Any] = {
@@ -348,37 +353,37 @@ def evaluate(
 
     A read out of range on a side that no Select chooses is ignored; elsewhere: IndexingError.
     """
-    made: dict[Expr, Array] = {}
+    results: dict[Expr, Array] = {}
     bad: dict[Expr, Array] = {}
     fine = np.zeros(count, bool)
     with np.errstate(all="ignore"):
         for node in postorder(roots):
-            below = [made[o] for o in node.operands]
+            below = [results[o] for o in node.operands]
             wrong = fine
             for o in node.operands:
                 wrong = wrong | bad[o]
             if isinstance(node, Const):
-                found = np.full(count, node.value, node.dtype)
+                result = np.full(count, node.value, node.dtype)
             elif isinstance(node, Var):
-                found = points[node]
+                result = points[node]
             elif isinstance(node, Read):
-                found, outside = _read(node, below, values, count)
+                result, outside = _read(node, below, values, count)
                 wrong = wrong | outside
             elif isinstance(node, Select):
-                found = np.where(*below)
+                result = np.where(*below)
                 side = np.where(below[0], bad[node.then], bad[node.other])
                 wrong = bad[node.condition] | side
             elif isinstance(node, Cast):
-                found = converted(below[0], node.dtype)
+                result = converted(below[0], node.dtype)
             elif isinstance(node, Apply):
-                found = _applied(node, below)
+                result = _applied(node, below)
             else:
                 raise ArgumentError("te.interpret", got=text(node), expected="no reduction here")
-            made[node], bad[node] = found, wrong
+            results[node], bad[node] = result, wrong
     for root in roots:
         if bad[root].any():
-            raise _outside(root, made, np.flatnonzero(bad[root])[0])
-    return made
+            raise _outside(root, results, np.flatnonzero(bad[root])[0])
+    return results
 
 
 def _applied(node: Apply, operands: list[Array]) -> Array:
@@ -400,10 +405,10 @@ def _read(node: Read, at: list[Array], values: Values, count: int) -> tuple[Arra
     return np.broadcast_to(array[tuple(clipped)], (count,)), outside
 
 
-def _outside(root: Expr, made: Mapping[Expr, Array], point: int) -> IndexingError:
+def _outside(root: Expr, results: Mapping[Expr, Array], point: int) -> IndexingError:
     for node in postorder([root]):
         if isinstance(node, Read):
-            at = tuple(int(made[i][point]) for i in node.indices)
+            at = tuple(int(results[i][point]) for i in node.indices)
             if any(not 0 <= i < _constant(n) for i, n in zip(at, node.tensor.shape, strict=True)):
                 return IndexingError(
                     "te.interpret",

@@ -146,17 +146,17 @@ class Compute(Tensor):
         name: str = "",
     ) -> Compute:
         """The same definition in another form, with its levers."""
-        made = Compute(shape, self.dtype, name or self.name, statements, recurrence)
-        made.lever = self.lever
-        return made
+        result = Compute(shape, self.dtype, name or self.name, statements, recurrence)
+        result.lever = self.lever
+        return result
 
     def define(self, statements: Iterable[Statement]) -> None:
-        """Give it its statements."""
+        """Set the statements of this tensor."""
         self.statements = tuple(replace(s, out=self) for s in statements)
 
     def __getitem__(self, indices: Any) -> Expr:
-        found = super().__getitem__(indices)
-        return found if self.statements or self.recurrence is not None else const(0, self.dtype)
+        entry = super().__getitem__(indices)
+        return entry if self.statements or self.recurrence is not None else const(0, self.dtype)
 
 
 class Recurrence:
@@ -182,7 +182,7 @@ class Recurrence:
 
 
 def unit_of(tensor: Tensor) -> Tensor | Recurrence:
-    """What is computed as one: the recurrence that a tensor is a member of, or the tensor."""
+    """Unit of computation of a tensor: the recurrence that it is a member of, or the tensor itself."""
     return recurrence_of(tensor) or tensor
 
 
@@ -199,15 +199,15 @@ def computes_of(unit: Tensor | Recurrence) -> tuple[Compute, ...]:
 
 
 def step_index(member: Tensor) -> int | None:
-    """Which index of a member is that of the steps, if one is."""
+    """Position of the step index in a member's write; None for totals, which have no steps."""
     assert isinstance(member, Compute)
     assert member.recurrence is not None
     axis = member.recurrence.axis
     if member in member.recurrence.totals:
         return None
     places = [(k, w) for s in member.statements for k, w in enumerate(s.write)]
-    own = [k for k, w in places if w is axis] or [k for k, w in places if reads_of([w])]
-    return own[0]
+    positions = [k for k, w in places if w is axis] or [k for k, w in places if reads_of([w])]
+    return positions[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Domain:
 
     @property
     def extents(self) -> tuple[Extent, ...]:
-        """How many values each axis takes."""
+        """Number of values of each axis."""
         return tuple(extent(v) for v in self.axes)
 
 
@@ -313,9 +313,9 @@ class Program:
     @property
     def temporaries(self) -> tuple[Compute, ...]:
         """The tensors written here that are not outputs, in order of their first statement."""
-        seen = dict.fromkeys(s.tensor for s in self.statements)
+        tensors = dict.fromkeys(s.tensor for s in self.statements)
         outputs = set(self.outputs)
-        return tuple(t for t in seen if t not in outputs)
+        return tuple(t for t in tensors if t not in outputs)
 
     def key(self) -> str:
         """A digest of the program's structure: the same for programs that differ in names only."""
@@ -325,7 +325,7 @@ class Program:
 
 
 def tensors_of(program: Program) -> tuple[Tensor, ...]:
-    """Inputs, outputs and temporaries: of equal programs, what stands for the same is at the same place."""
+    """Inputs, outputs and temporaries; equal programs have corresponding tensors at equal positions."""
     return tuple(dict.fromkeys((*program.inputs, *program.outputs, *program.temporaries)))
 
 
@@ -400,7 +400,7 @@ def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
 
 
 def units_below(outputs: Iterable[Tensor]) -> list[Tensor | Recurrence]:
-    """As `tensors_below`, recurrences as one."""
+    """See `tensors_below`; each recurrence is one unit."""
     return producers_first(map(unit_of, outputs), _read_by)
 
 
@@ -408,16 +408,16 @@ def rebuilt(
     recurrence: Recurrence,
     axis: Var,
     shape: Callable[[Tensor], tuple[Extent, ...]],
-    made: MutableMapping[Tensor, Tensor],
+    new_tensors: MutableMapping[Tensor, Tensor],
     statement: Callable[[Statement], Statement],
 ) -> None:
-    """Add to ``made`` the members of a recurrence over another axis, of new shapes and statements.
+    """Add to ``new_tensors`` the members of a recurrence over another axis, with new shapes and statements.
 
-    ``statement`` maps one with what is in ``made``, the new members included.
+    ``statement`` maps a statement by ``new_tensors``, which then contains the new members.
     """
     new = Recurrence(axis, recurrence.reverse)
     members = {t: t.again(shape(t), (), new) for t in recurrence.members}
-    made.update(dict[Tensor, Tensor](members.items()))
+    new_tensors.update(dict[Tensor, Tensor](members.items()))
     new.define(
         {members[t]: [statement(s) for s in t.statements] for t in recurrence.members},
         tuple([members[t] for t in recurrence.totals]),
@@ -434,18 +434,18 @@ def _read_by(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
     return [u for s in statements for r in s.reads if (u := unit_of(r.tensor)) is not unit]
 
 
-def as_tensors(given: Any, what: str, argument: str) -> tuple[Tensor, ...]:
+def as_tensors(value: Any, caller: str, argument: str) -> tuple[Tensor, ...]:
     """One tensor or several as a tuple. Raises ArgumentTypeError for anything else."""
-    found = tuple(given) if isinstance(given, Iterable) else (given,)
-    for k, t in enumerate(found):
+    tensors = tuple(value) if isinstance(value, Iterable) else (value,)
+    for k, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(
-                what,
+                caller,
                 f"{argument}[{k}]",
                 got=described(t),
                 expected="a tensor of te.compute, te.scatter or te.placeholder",
             )
-    return found
+    return tensors
 
 
 def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None = None) -> Program:
@@ -455,9 +455,9 @@ def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None =
     """
     outputs = as_tensors(outputs, "te.program", "outputs")
     below = tensors_below(outputs)
-    used = [t for t in below if isinstance(t, Placeholder)]
-    given = tuple(used if inputs is None else inputs)
-    missing = [t.name for t in used if t not in given]
+    placeholders = [t for t in below if isinstance(t, Placeholder)]
+    program_inputs = tuple(placeholders if inputs is None else inputs)
+    missing = [t.name for t in placeholders if t not in program_inputs]
     if missing:
         raise ArgumentError(
             "te.program",
@@ -466,22 +466,22 @@ def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None =
             expected="every tensor that is read",
         )
     statements = tuple(s for t in below if isinstance(t, Compute) for s in _with_kept_summands(t))
-    return Program(given, statements, outputs, sizes_of(below))
+    return Program(program_inputs, statements, outputs, sizes_of(below))
 
 
 def _with_kept_summands(t: Compute) -> Iterator[Statement]:
-    """The statements of a tensor, terms that a user keeps as a tensor of their own that is added.
+    """The statements of a tensor; a summand that the user keeps becomes a tensor, which is then added.
 
     ``T += f; T += g  ->  T += f; S += g; T += S`` where S is a summand with the lever "keep".
     """
-    for summand, own in groupby(t.statements, key=lambda s: s.summand):
+    for summand, statements in groupby(t.statements, key=lambda s: s.summand):
         if summand is None or summand.lever != "keep" or t.recurrence is not None:
-            yield from own
+            yield from statements
             continue
-        kept = summand.again(t.shape, (replace(s, summand=None) for s in own))
-        yield from kept.statements
+        summand_tensor = summand.again(t.shape, (replace(s, summand=None) for s in statements))
+        yield from summand_tensor.statements
         axes = tuple(Var(f"a{k}", 0, n) for k, n in enumerate(t.shape))
-        yield Statement(t, axes, kept[axes], Domain(axes), "sum")
+        yield Statement(t, axes, summand_tensor[axes], Domain(axes), "sum")
 
 
 def sizes_of(tensors: Iterable[Tensor]) -> tuple[Var, ...]:

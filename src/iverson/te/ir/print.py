@@ -53,7 +53,7 @@ def signature(tensor: Tensor) -> str:
 
 
 def statement_text(statement: Statement) -> str:
-    """A statement with its loops; of a recurrence, without that over the steps."""
+    """Text of a statement with its loops; in a recurrence, without the loop over steps."""
     names = names_of(statement)
     if statement.walk is not None:
         return "\n".join(_walk_lines(statement.walk, statement, names))
@@ -74,7 +74,7 @@ def statement_text(statement: Statement) -> str:
 
 
 def action_text(statement: Statement, names: dict[Expr, str]) -> str:
-    """What a statement does at one point."""
+    """Text of a statement's action at one point."""
     target = f"{statement.tensor.name}[{', '.join(text(e, names) for e in statement.write)}]"
     body = text(statement.body, names)
     if statement.position is not None:
@@ -93,19 +93,19 @@ def domain_text(statement: Statement) -> str:
 
 def names_of(statement: Statement) -> dict[Expr, str]:
     """A distinct name for each variable of a statement and its walk."""
-    found = [*statement.domain.axes, *variables(statement.roots)]
-    found += list(_loop_variables(statement.walk or ()))
-    return distinct_names(found)
+    symbols = [*statement.domain.axes, *variables(statement.roots)]
+    symbols += list(_loop_variables(statement.walk or ()))
+    return distinct_names(symbols)
 
 
-def distinct_names(found: Iterable[Var]) -> dict[Expr, str]:
-    """Each variable's own name, with a number where another has it already."""
+def distinct_names(symbols: Iterable[Var]) -> dict[Expr, str]:
+    """The name of each variable, with a number where an earlier variable has the same name."""
     names: dict[Expr, str] = {}
-    taken: set[str] = set()
-    for v in found:
+    used_names: set[str] = set()
+    for v in symbols:
         if v not in names:
-            names[v] = distinct(v.name, taken)
-            taken.add(names[v])
+            names[v] = distinct(v.name, used_names)
+            used_names.add(names[v])
     return names
 
 
@@ -126,9 +126,9 @@ def _walk_lines(
     for item in walk:
         if isinstance(item, Point):
             axes = statement.domain.axes
-            given = [(v, e) for v, e in zip(axes, item.at, strict=True) if v is not e]
-            if given:
-                lines.append(pad + "; ".join(f"{names[v]} = {text(e, names)}" for v, e in given))
+            assignments = [(v, e) for v, e in zip(axes, item.at, strict=True) if v is not e]
+            if assignments:
+                lines.append(pad + "; ".join(f"{names[v]} = {text(e, names)}" for v, e in assignments))
             lines.append(pad + action_text(statement, names))
             continue
         if isinstance(item, If):

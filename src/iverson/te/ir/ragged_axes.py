@@ -34,20 +34,20 @@ FAR = 1 << 40
 
 @dataclass(frozen=True)
 class Bounds:
-    """``lower <= axis < upper``, each the largest (smallest) of some; None where the axis' range says it."""
+    """``lower <= axis < upper``: a maximum and a minimum of bounds; None where the axis' range applies."""
 
     lower: Expr | None = None
     upper: Expr | None = None
 
     def within(self, v: Var) -> tuple[Expr, Expr]:
-        """Both bounds, those that are not given from the range of the axis."""
+        """Both bounds; in place of None, those of the axis' range."""
         assert v.hi is not None
         low = as_expr(v.lo) if self.lower is None else self.lower
         return low, as_expr(v.hi) if self.upper is None else self.upper
 
 
 def is_ragged(s: Statement) -> bool:
-    """Whether the domain has conditions on data."""
+    """True if the domain has conditions on data."""
     return depends_on_data(s.domain.where)
 
 
@@ -59,18 +59,18 @@ def bounds_in(domain: Domain) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
     >>> bounds_in(Domain((i, e), (e >= p[i], e < p[i + 1], e < 3 * i)))[0][e]
     Bounds(lower=p[i], upper=p[i + 1])
     """
-    found: dict[Var, Bounds] = {}
-    others: list[Expr] = []
+    bounds: dict[Var, Bounds] = {}
+    conditions: list[Expr] = []
     for condition in domain.where:
         solved = _solved(condition, domain.axes) if depends_on_data([condition]) else None
         if solved is None:
-            others.append(condition)
+            conditions.append(condition)
             continue
         v, new = solved
-        old = found.get(v, Bounds())
+        old = bounds.get(v, Bounds())
         lower = _both("maximum", old.lower, new.lower)
-        found[v] = Bounds(lower, _both("minimum", old.upper, new.upper))
-    return found, tuple(others)
+        bounds[v] = Bounds(lower, _both("minimum", old.upper, new.upper))
+    return bounds, tuple(conditions)
 
 
 def _both(name: str, a: Expr | None, b: Expr | None) -> Expr | None:
@@ -87,28 +87,28 @@ def _solved(condition: Expr, axes: Sequence[Var]) -> tuple[Var, Bounds] | None:
         return None
     a, b = map(affine_of, condition.args)
     form = difference(condition.name, a, b)
-    own = [v for v in axes if form is not None and v in set(variables([t for t, _ in form.terms]))]
-    if form is None or not own:
+    candidates = [v for v in axes if form is not None and v in set(variables([t for t, _ in form.terms]))]
+    if form is None or not candidates:
         return None
-    v = own[-1]
+    v = candidates[-1]
     c = form.coefficient(v)
-    rest = form - make(0, {v: c})
-    if abs(c) != 1 or v in variables([t for t, _ in rest.terms]):
+    remainder = form - make(0, {v: c})
+    if abs(c) != 1 or v in variables([t for t, _ in remainder.terms]):
         return None
-    if c > 0:  # v + rest >= 0
-        return v, Bounds(lower=expr_of(rest.scaled(-1)))
-    return v, Bounds(upper=expr_of(rest.shift(1)))
+    if c > 0:  # v + remainder >= 0
+        return v, Bounds(lower=expr_of(remainder.scaled(-1)))
+    return v, Bounds(upper=expr_of(remainder.shift(1)))
 
 
 def check_bounds(domain: Domain) -> str:
-    """What is wrong with the conditions on data of a domain: "" where all of them are bounds."""
-    bounds, others = bounds_in(domain)
-    wrong = [c for c in others if depends_on_data([c])]
+    """Description of a condition on data that is no valid bound of an axis; "" if all are valid bounds."""
+    bounds, conditions = bounds_in(domain)
+    wrong = [c for c in conditions if depends_on_data([c])]
     if wrong:
         return f"{wrong[0]!r}, a condition on data that is no bound of an axis"
     for k, v in enumerate(domain.axes):
-        given = [b for b in (bounds[v].lower, bounds[v].upper) if b is not None] if v in bounds else []
-        late = [u for u in variables(given) if u in domain.axes[k:]]
+        ends = [b for b in (bounds[v].lower, bounds[v].upper) if b is not None] if v in bounds else []
+        late = [u for u in variables(ends) if u in domain.axes[k:]]
         if late:
             return f"a bound of {v.name} that depends on {late[0].name}, an axis after it"
     return ""
@@ -120,24 +120,30 @@ def out_of_range(
     points: Mapping[Var, Array],
     ends: Mapping[Expr, Array],
 ) -> BadBound | None:
-    """What is wrong with the first bound that leaves the range of its axis.
+    """Description of the first bound that leaves the range of its axis; None if all bounds are inside.
 
-    points : values of the axes before. ends : those of the bounds there.
+    points : values of the earlier axes. ends : values of the bounds at these points.
     """
     assert isinstance(v.lo, int)
     assert isinstance(v.hi, int)
     low, high = bounds.within(v)
-    some = ends[low] < ends[high]
-    for bound, wrong in ((low, some & (ends[low] < v.lo)), (high, some & (ends[high] > v.hi))):
+    nonempty = ends[low] < ends[high]
+    for bound, wrong in ((low, nonempty & (ends[low] < v.lo)), (high, nonempty & (ends[high] > v.hi))):
         if wrong.any():
             k = int(np.flatnonzero(wrong)[0])
             reads = reads_of([bound])
-            used = set(variables([bound]))
-            at = ", ".join(f"{u.name} = {int(p[k])}" for u, p in points.items() if u in used)
+            bound_variables = set(variables([bound]))
+            at = ", ".join(f"{u.name} = {int(p[k])}" for u, p in points.items() if u in bound_variables)
             side = "start" if bound is low else "end"
-            got = f"{text(bound)} = {int(ends[bound][k])}{f' at {at}' if at else ''}, the {side} of {v.name}"
+            actual = (
+                f"{text(bound)} = {int(ends[bound][k])}{f' at {at}' if at else ''}, the {side} of {v.name}"
+            )
             tensor = reads[-1].tensor.name if reads else v.name
-            return tensor, got, f"{v.name} inside {v.lo}:{v.hi}, the entries that are read or written with it"
+            return (
+                tensor,
+                actual,
+                f"{v.name} inside {v.lo}:{v.hi}, the entries that are read or written with it",
+            )
     return None
 
 
@@ -145,7 +151,7 @@ def out_of_range(
 
 
 def has_own_range(v: Var) -> bool:
-    """Whether the bounds of an axis are numbers and sizes, rather than made of data and other axes."""
+    """True if the bounds of an axis consist of numbers and sizes, without data or other axes."""
     bounds = [b for b in (v.lo, v.hi) if isinstance(b, Expr)]
     return not depends_on_data(bounds) and all(u.kind == "size" for u in variables(bounds))
 
@@ -156,56 +162,58 @@ def bounded(
     """(axes with ranges of their own, the roots with them, the conditions that were their bounds).
 
     An axis comes after those that its bounds depend on.
-    Of an axis whose bounds depend on data, the range is where what the roots always read, and ``targets``
-    (an index and the extent it is in), are inside: bounds beyond that are an error when run.
+    The range of an axis whose bounds depend on data is the largest in which unguarded reads of the roots,
+    and ``targets`` (pairs of an index and its extent), are in bounds: bounds beyond it are an error when run.
     """
-    made: list[Var] = []
+    result_axes: list[Var] = []
     where: list[Expr] = []
     new: dict[Expr, Expr] = {}
-    used = list(targets)
+    uses = list(targets)
     ends = {v: [as_expr(n) for n in (v.lo, v.hi) if n is not None] for v in axes if not has_own_range(v)}
-    for root in (*roots, *(b for own in ends.values() for b in own)):
+    for root in (*roots, *(b for pair in ends.values() for b in pair)):
         for node, guards in guards_of(root).items():
             if isinstance(node, Read) and not guards:
-                used += zip(node.indices, node.tensor.shape, strict=True)
+                uses += zip(node.indices, node.tensor.shape, strict=True)
     for v in producers_first(axes, lambda v: [u for u in variables(ends.get(v, ())) if u in axes]):
         if v not in ends:
-            made.append(v)
+            result_axes.append(v)
             continue
         low, high = (cast(b, dtypes.int64) for b in substitute(ends[v], new))
-        own = _with_range(v, low, high, used)
-        new[v] = own
-        made.append(own)
-        where += [] if same_extent(own.lo, low) else [own >= low]
-        assert own.hi is not None
-        where += [] if same_extent(own.hi, high) else [own < high]
-    return tuple(made), substitute(roots, new), tuple(where)
+        new_axis = _with_range(v, low, high, uses)
+        new[v] = new_axis
+        result_axes.append(new_axis)
+        where += [] if same_extent(new_axis.lo, low) else [new_axis >= low]
+        assert new_axis.hi is not None
+        where += [] if same_extent(new_axis.hi, high) else [new_axis < high]
+    return tuple(result_axes), substitute(roots, new), tuple(where)
 
 
-def _with_range(v: Var, low: Expr, high: Expr, used: Iterable[tuple[Expr, Extent]]) -> Var:
-    """An axis like another, over the numbers that its bounds and uses leave.
+def _with_range(v: Var, low: Expr, high: Expr, uses: Iterable[tuple[Expr, Extent]]) -> Var:
+    """An axis like ``v`` over the numbers that its bounds and its uses allow.
 
-    A bound that is known now is kept: if something is used beyond it, that is an error, as without data.
+    Uses do not narrow a bound that is known now: a use beyond it is an error, as without data.
     """
-    first, last = own = interval(affine_of(low))[0], interval(affine_of(high))[1]
-    known = [not depends_on_data([b]) and abs(n) < inf for b, n in zip((low, high), own, strict=True)]
+    first, last = bound_range = interval(affine_of(low))[0], interval(affine_of(high))[1]
+    is_final = [
+        not depends_on_data([b]) and abs(n) < inf for b, n in zip((low, high), bound_range, strict=True)
+    ]
     sizes: list[Expr] = []
-    for e, n in used:
+    for e, n in uses:
         form = affine_of(e)
         c = form.coefficient(v)
-        rest = form - make(0, {v: c})
-        if not c or v in variables([t for t, _ in rest.terms]):
+        remainder = form - make(0, {v: c})
+        if not c or v in variables([t for t, _ in remainder.terms]):
             continue
         if isinstance(n, Expr):
-            sizes += [n] if c == 1 and rest == Affine() else []
-            first = max(first, 0) if c == 1 and rest == Affine() else first
+            sizes += [n] if c == 1 and remainder == Affine() else []
+            first = max(first, 0) if c == 1 and remainder == Affine() else first
             continue
-        least, most = interval(rest)
-        # 0 <= c v + rest < n
-        ends = (-most, n - 1 - least) if c > 0 else (least - n + 1, most)
+        smallest, largest = interval(remainder)
+        # 0 <= c v + remainder < n
+        ends = (-largest, n - 1 - smallest) if c > 0 else (smallest - n + 1, largest)
         first = max(first, ends[0] if ends[0] == -inf else -(-ends[0] // abs(c)))
         last = min(last, ends[1] if ends[1] == inf else ends[1] // abs(c) + 1)
-    first, last = (n if k else m for k, n, m in zip(known, own, (first, last), strict=True))
+    first, last = (n if k else m for k, n, m in zip(is_final, bound_range, (first, last), strict=True))
     lo = int(first) if first > -inf else -FAR
     hi: Extent = int(last) if last < inf else sizes[0] if sizes else FAR
     if isinstance(hi, int):

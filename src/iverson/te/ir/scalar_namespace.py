@@ -51,7 +51,7 @@ class Functions:
         return select(apply("isnan", x), t * math.nan, t)
 
     def or_nan(self, condition: Any, x: Any) -> Expr:
-        """Where the condition holds, or ``x`` is nan."""
+        """The condition, true also where ``x`` is nan."""
         return apply("logical_or", condition, apply("isnan", x))
 
     def shared_at_ties(self, a: Any, b: Any, t: Any) -> Expr:

@@ -46,17 +46,17 @@ def check(program: Program) -> None:
     Order (a tensor is complete before it is read), scope, dtypes, ranks, and one statement
     per tensor unless it is a sum.
     """
-    done: set[Tensor] = set(program.inputs)
+    complete: set[Tensor] = set(program.inputs)
     open_: dict[Tensor, str] = {}
     for s in program.statements:
         for node in postorder(s.roots):
             check_node(node)
             if isinstance(node, Read) and not _in_one(node.tensor, s.tensor):
-                if node.tensor is s.out or (node.tensor not in done and node.tensor not in open_):
+                if node.tensor is s.out or (node.tensor not in complete and node.tensor not in open_):
                     _fail(s, f"a read of {node.tensor.name} before it is complete", "program order")
                 if node.tensor in open_:
-                    done.add(node.tensor)
-        if s.tensor in done:
+                    complete.add(node.tensor)
+        if s.tensor in complete:
             _fail(s, f"a write of {s.tensor.name} after it was read", "program order")
         if s.tensor in open_ and not s.combine == open_[s.tensor] == "sum":
             _fail(s, f"{s.combine} after {open_[s.tensor]}", "one statement per tensor, or sums")
@@ -64,8 +64,8 @@ def check(program: Program) -> None:
         check_statement(s)
         check_step(s)
     for t in program.outputs:
-        undefined = not isinstance(t, Compute) and t not in done
-        if undefined or (isinstance(t, Compute) and t.statements and t not in done | set(open_)):
+        undefined = not isinstance(t, Compute) and t not in complete
+        if undefined or (isinstance(t, Compute) and t.statements and t not in complete | set(open_)):
             raise ArgumentError("te.verify", t.name, got="no definition", expected="an output")
 
 
@@ -91,14 +91,14 @@ def check_statement(s: Statement) -> None:
 
 
 def _in_one(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are members of one recurrence."""
+    """True if two tensors are members of one recurrence."""
     return recurrence_of(a) is not None and recurrence_of(a) is recurrence_of(b)
 
 
 def check_step(s: Statement) -> None:
-    """A statement of a recurrence writes its own step, and reads of members what is made before.
+    """Check that a statement of a recurrence writes its own step, and reads earlier steps or members.
 
-    Where data say which step, that is not checked, nor of what has no steps (`nodes`, "Meaning").
+    Steps that data determine, and totals, which have no steps, are not checked (`nodes`, "Meaning").
     """
     recurrence = recurrence_of(s.tensor)
     if recurrence is None:
@@ -106,8 +106,8 @@ def check_step(s: Statement) -> None:
     axis, members = recurrence.axis, recurrence.members
     index = step_index(s.tensor)
     ahead = index is not None and depends_on_data([s.write[index]])
-    own = index is None or s.write[index] is axis or ahead
-    if axis not in set(s.domain.axes) or not own or s.walk is not None:
+    writes_own_step = index is None or s.write[index] is axis or ahead
+    if axis not in set(s.domain.axes) or not writes_own_step or s.walk is not None:
         _fail(s, f"a write at {s.write}", f"{axis.name} as index {index}, and no walk")
     for node in postorder(s.roots):
         if isinstance(node, Read) and isinstance(node.tensor, Compute) and node.tensor in members:
@@ -167,15 +167,15 @@ def check_node(node: Expr) -> None:
         raise ArgumentError("te.verify", got=f"{wrong}: {text(node)}", expected="the grammar")
 
 
-def _fail(s: Statement, got: str, expected: str) -> None:
-    raise ArgumentError("te.verify", s.tensor.name, got=got, expected=expected)
+def _fail(s: Statement, actual: str, expected: str) -> None:
+    raise ArgumentError("te.verify", s.tensor.name, got=actual, expected=expected)
 
 
 # --- definitions ------------------------------------------------------------------------------
 
 
 def check_definition(statement: Statement, operation: str) -> None:
-    """What a user's statement must satisfy; the error names ``operation`` (with the user's line).
+    """Raise an error if a user's statement is invalid; it names ``operation`` (with the user's line).
 
     Raises IndexingError for an index provably outside its tensor and ArgumentError for an index
     with a stride or divisor that is not constant.
@@ -206,11 +206,11 @@ def _check_range(
     if is_empty(statement.domain.axes, [*guards, outside_of(e, n)]) is not False:
         return
     low, high = bounds_under(affine_of(e), _constraints(guards))
-    what = text(read) if read is not None else f"a write to {tensor.name}"
+    place = text(read) if read is not None else f"a write to {tensor.name}"
     raise IndexingError(
         operation,
         tensor.name,
-        got=f"index {text(e)} in [{low}, {high}] on axis {axis} of {what}",
+        got=f"index {text(e)} in [{low}, {high}] on axis {axis} of {place}",
         expected=f"an index in [0, {n})",
         remedy="shrink the range, or guard the read with te.select(condition, ..., 0)",
     )
@@ -222,7 +222,7 @@ def outside_of(e: Expr, n: Extent) -> Expr:
 
 
 def inside(e: Expr, n: Extent, guards: Iterable[Expr]) -> bool:
-    """Whether an index is provably inside an axis of extent ``n`` where the guards hold."""
+    """True if an index is provably inside an axis of extent ``n`` where the guards hold."""
     form = affine_of(e)
     constraints = _constraints(guards)
     if isinstance(n, int):

@@ -21,45 +21,45 @@ Row = dict[Expr, Fraction]
 
 
 def is_injective(write: Sequence[Expr], axes: Iterable[Var], constraints: Iterable[Constraint] = ()) -> bool:
-    """Whether ``write`` provably differs between any two points that satisfy the constraints.
+    """True if ``write`` provably differs between any two points that satisfy the constraints.
 
     >>> i, j = Var("i", 0, 4), Var("j", 0, 5)
     >>> is_injective([i * 5 + j], [i, j]), is_injective([i * 4 + j], [i, j])
     (True, False)
     """
     axes = tuple(axes)
-    known: set[Expr] = {v for v in axes if extent(v) == 1}
-    wanted = [v for v in axes if v not in known]
+    determined: set[Expr] = {v for v in axes if extent(v) == 1}
+    unknowns = [v for v in axes if v not in determined]
     forms = [f for f in map(affine_of, write) if is_pure(f)]
     forms += [c.form for c in constraints if c.equality and is_pure(c.form)]
     rows = [{a: Fraction(c) for a, c in f.terms} for f in forms]
-    while not all(v in known for v in wanted):
-        before = len(known)
-        rows = _reduced([_without(r, known) for r in rows])
-        for row in (*rows, *_integer_rows(forms, known)):
-            known.update(_digits(row))
-        if len(known) == before:
+    while not all(v in determined for v in unknowns):
+        before = len(determined)
+        rows = _reduced([_without(r, determined) for r in rows])
+        for row in (*rows, *_integer_rows(forms, determined)):
+            determined.update(_digits(row))
+        if len(determined) == before:
             return False
     return True
 
 
-def _without(row: Row, known: set[Expr]) -> Row:
-    return {a: c for a, c in row.items() if not _is_known(a, known)}
+def _without(row: Row, determined: set[Expr]) -> Row:
+    return {a: c for a, c in row.items() if not _is_known(a, determined)}
 
 
-def _is_known(atom: Expr, known: set[Expr]) -> bool:
-    if atom in known:
+def _is_known(atom: Expr, determined: set[Expr]) -> bool:
+    if atom in determined:
         return True
     parts = floor_parts(atom)
-    return parts is not None and all(_is_known(a, known) for a, _ in parts[0].terms)
+    return parts is not None and all(_is_known(a, determined) for a, _ in parts[0].terms)
 
 
-def _integer_rows(forms: Iterable[Affine], known: set[Expr]) -> list[Row]:
-    return [_without({a: Fraction(c) for a, c in f.terms}, known) for f in forms]
+def _integer_rows(forms: Iterable[Affine], determined: set[Expr]) -> list[Row]:
+    return [_without({a: Fraction(c) for a, c in f.terms}, determined) for f in forms]
 
 
 def _digits(row: Row) -> list[Expr]:
-    """The atoms of a row if its coefficients separate them: each exceeds all that is below it."""
+    """The atoms of a row, if each coefficient exceeds the range of all smaller terms; else none."""
     scale = lcm(*(c.denominator for c in row.values())) if row else 1
     terms = sorted(((abs(int(c * scale)), a) for a, c in row.items()), key=lambda t: t[0])
     below: float = 0
