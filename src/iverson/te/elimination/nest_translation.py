@@ -58,14 +58,14 @@ def task_of(
     buffers: Mapping[Tensor, Buffer],
     covers: bool,
     sizes: Sizes | None = None,
-    given: Mapping[Var, Expr] | None = None,
+    outer: Mapping[Var, Expr] | None = None,
 ) -> Task:
     """The task of a statement; ``covers`` says that it is the first to write its tensor and writes all of it.
 
-    given : variables of loops around it, as expressions of loop nests.
+    outer : variables of loops around it, as expressions of loop nests.
     """
-    t = Translation(buffers, sizes, given)
-    axis_vars = [v for v in s.domain.axes if v not in (given or {})]
+    t = Translation(buffers, sizes, outer)
+    axis_vars = [v for v in s.domain.axes if v not in (outer or {})]
     axes = tuple(Axis(t.name(v), t.index(v.lo), t.index(v.hi), v.lever, v.name) for v in axis_vars)
     where = tuple(t.expression(c) for c in s.domain.where) if s.walk is None else ()
     write = tuple(whole_number(t.expression(w)) for w in s.write)
@@ -187,16 +187,16 @@ class Translation:
         self,
         buffers: Mapping[Tensor, Buffer],
         sizes: Sizes | None = None,
-        given: Mapping[Var, Expr] | None = None,
+        outer: Mapping[Var, Expr] | None = None,
     ) -> None:
-        self.buffers, self.sizes, self.given = buffers, sizes or Sizes(), given or {}
+        self.buffers, self.sizes, self.outer = buffers, sizes or Sizes(), outer or {}
         self.names: dict[Var, str] = {}
-        self.made = dict[Expr, Expr](self.given.items())
+        self.made = dict[Expr, Expr](self.outer.items())
         self.lets: list[Let] = []
 
     def around(self) -> Translation:
         """A translation for expressions around the point, where the named values are not defined yet."""
-        other = Translation(self.buffers, self.sizes, self.given)
+        other = Translation(self.buffers, self.sizes, self.outer)
         other.names = self.names
         return other
 

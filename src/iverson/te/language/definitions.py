@@ -55,8 +55,8 @@ def placeholder(shape: Any, dtype: Any = dtypes.default_float, name: str = "") -
     >>> placeholder((2, 3), "float32", "A")
     Placeholder(A: float32[2, 3])
     """
-    what = operation("placeholder", name)
-    return Placeholder(shape_of(shape, what), dtypes.as_dtype(dtype, what), name or _fresh("T"))
+    site = operation("placeholder", name)
+    return Placeholder(shape_of(shape, site), dtypes.as_dtype(dtype, site), name or _fresh("T"))
 
 
 def var(name: str = "") -> Var:
@@ -91,31 +91,31 @@ def reduce_axis(bounds: Any, name: str = "") -> Var:
     >>> spmv(np.array([0, 2, 2, 3]), np.array([0, 2, 1]), np.array([1.0, 2.0, 3.0]), np.ones(3))
     iverson.Tensor([3., 0., 3.])
     """
-    given: Any = name
-    if isinstance(given, int):
+    name_value: Any = name
+    if isinstance(name_value, int):
         raise ArgumentTypeError(
             operation("reduce_axis"),
             "name",
-            got=described(given),
+            got=described(name_value),
             expected="a string",
             remedy=f"bounds are one argument, a pair: te.reduce_axis(({bounds}, {name}))",
         )
-    what = operation("reduce_axis", name)
-    lo, hi = _bounds(bounds, what, "bounds")
+    site = operation("reduce_axis", name)
+    lo, hi = _bounds(bounds, site, "bounds")
     if isinstance(lo, int) and isinstance(hi, int) and hi < lo:
-        raise ArgumentError(what, "bounds", got=f"({lo}, {hi})", expected="lo <= hi")
+        raise ArgumentError(site, "bounds", got=f"({lo}, {hi})", expected="lo <= hi")
     return Var(name or _fresh("k"), lo, hi, "reduce")
 
 
-def _bounds(bounds: Any, what: str, argument: str) -> tuple[Extent, Extent]:
+def _bounds(bounds: Any, site: str, argument: str) -> tuple[Extent, Extent]:
     """``(lo, hi)`` or an extent as a pair."""
     pair = tuple(bounds) if isinstance(bounds, (tuple, list)) else (0, bounds)
     if len(pair) != 2:
-        raise ArgumentError(what, argument, got=described(bounds), expected="(lo, hi) or an extent")
-    lo, hi = (_extent(b, what, argument) for b in pair)
+        raise ArgumentError(site, argument, got=described(bounds), expected="(lo, hi) or an extent")
+    lo, hi = (_extent(b, site, argument) for b in pair)
     for b in (lo, hi):
         if isinstance(b, Expr) and b.dtype.kind not in "iu":
-            raise ArgumentTypeError(what, argument, got=f"{b!r} of dtype {b.dtype}", expected="integers")
+            raise ArgumentTypeError(site, argument, got=f"{b!r} of dtype {b.dtype}", expected="integers")
     return lo, hi
 
 
@@ -169,24 +169,26 @@ def compute(
     """
     operation("compute", name)
     name = name or _fresh("T")
-    what = operation("compute", name)
-    extents = shape_of(shape, what)
-    function = as_function(fcompute, what, "fcompute")
-    axes = _axes(function, extents, what) if domain is None else _points(function, domain, what)
-    body = as_expr(fcompute(*axes), what)
+    site = operation("compute", name)
+    extents = shape_of(shape, site)
+    function = as_function(fcompute, site, "fcompute")
+    axes = _axes(function, extents, site) if domain is None else _points(function, domain, site)
+    body = as_expr(fcompute(*axes), site)
     if dtype is not None:
         body = body.astype(dtype)
     if domain is None:
-        return define(body, axes, name, what)
+        return define(body, axes, name, site)
     if len(axes) < len(extents):
         raise ShapeError(
-            what,
+            site,
             "domain",
             got=f"{len(axes)} indices",
             expected=f"one for each axis of shape {extents}, or more",
         )
-    own = axes[len(axes) - len(extents) :]
-    return _scattered(extents, axes, own, body, name, "assign" if len(own) == len(axes) else "sum", what)
+    last_axes = axes[len(axes) - len(extents) :]
+    return _scattered(
+        extents, axes, last_axes, body, name, "assign" if len(last_axes) == len(axes) else "sum", site
+    )
 
 
 def scatter(
@@ -225,25 +227,25 @@ def scatter(
     """
     operation("scatter", name)
     name = name or _fresh("T")
-    what = operation("scatter", name)
-    check_choice(combine, SCATTERS, what, "combine")
-    extents = shape_of(shape, what)
-    axes = _points(as_function(fscatter, what, "fscatter"), domain, what)
-    found = fscatter(*axes)
-    if not isinstance(found, tuple) or len(found) != 2:
+    site = operation("scatter", name)
+    check_choice(combine, SCATTERS, site, "combine")
+    extents = shape_of(shape, site)
+    axes = _points(as_function(fscatter, site, "fscatter"), domain, site)
+    result = fscatter(*axes)
+    if not isinstance(result, tuple) or len(result) != 2:
         raise ArgumentTypeError(
-            what,
+            site,
             "fscatter",
-            got=f"a function that returns {found!r}",
+            got=f"a function that returns {result!r}",
             expected="a pair (index or indices, value)",
         )
-    target, value = found
+    target, value = result
     indices = target if isinstance(target, tuple) else (target,)
     if len(indices) != len(extents):
         raise ShapeError(
-            what, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
+            site, got=f"{len(indices)} target indices", expected=f"{len(extents)}, as in the shape"
         )
-    return _scattered(extents, axes, indices, value, name, combine, what)
+    return _scattered(extents, axes, indices, value, name, combine, site)
 
 
 def _scattered(
@@ -253,65 +255,67 @@ def _scattered(
     value: Any,
     name: str,
     combine: str,
-    what: str,
+    site: str,
 ) -> Compute:
-    """The Compute of which the entry at ``indices`` takes ``value``, at points of axes that may be ragged."""
+    """The Compute that combines ``value`` into the entry at ``indices``; axes may be ragged."""
     at = [as_index(i, name) for i in indices]
-    axes, (*given, value), where = bounded(axes, [*at, as_expr(value, what)], zip(at, extents, strict=True))
-    check_scope([*given, value, *where], axes, what)
+    axes, (*write_indices, value), where = bounded(
+        axes, [*at, as_expr(value, site)], zip(at, extents, strict=True)
+    )
+    check_scope([*write_indices, value, *where], axes, site)
     once = combine == "assign"
     inner: tuple[Var, ...] = ()
     if where and combine in ("sum", "assign") and isinstance(value, Reduce) and value.combine == "sum":
         terms, combine = value, "sum"  # which are added up anyway
         inner, value, where = terms.axes, terms.body, (*where, *terms.where)
-    write = tuple(_staged(i, axes, where, f"{name}.index", what) for i in given)
-    body = _staged(value, axes, where, f"{name}.value", what)
+    write = tuple(_staged(i, axes, where, f"{name}.index", site) for i in write_indices)
+    body = _staged(value, axes, where, f"{name}.value", site)
     statement = Statement(None, write, body, Domain((*axes, *inner), where), combine)
     if once and not is_injective(write, axes):
         raise ArgumentError(
-            what,
+            site,
             name,
             got=f"target {list(write)}, which may be the same for two points",
             expected="one writer per element",
             remedy="use combine='sum', or an index that provably differs from point to point",
         )
     if body.dtype.kind == "c" and combine in ("max", "min"):
-        raise ArgumentTypeError(what, "value", got=f"dtype {body.dtype}", expected="an ordered dtype")
-    made = Compute(extents, body.dtype, name, (statement,))
-    check_definition(made.statements[0], what)
-    return made
+        raise ArgumentTypeError(site, "value", got=f"dtype {body.dtype}", expected="an ordered dtype")
+    tensor = Compute(extents, body.dtype, name, (statement,))
+    check_definition(tensor.statements[0], site)
+    return tensor
 
 
-def _points(function: Callable[..., Any], domain: Any, what: str) -> tuple[Var, ...]:
+def _points(function: Callable[..., Any], domain: Any, site: str) -> tuple[Var, ...]:
     """The axes of a scatter: of extents, or of bounds as functions of the axes before."""
-    given = tuple(domain) if isinstance(domain, (tuple, list)) else (domain,)
-    plain = shape_of([0 if callable(n) else n for n in given], what, "domain")
+    ranges = tuple(domain) if isinstance(domain, (tuple, list)) else (domain,)
+    plain = shape_of([0 if callable(n) else n for n in ranges], site, "domain")
     axes: list[Var] = []
-    for name, n, bounds in zip(_names(function, plain, what), plain, given, strict=True):
-        lo, hi = _bounds(bounds(*axes), what, "domain") if callable(bounds) else (0, n)
+    for name, n, bounds in zip(_names(function, plain, site), plain, ranges, strict=True):
+        lo, hi = _bounds(bounds(*axes), site, "domain") if callable(bounds) else (0, n)
         axes.append(Var(name, lo, hi))
     return tuple(axes)
 
 
 def _reduction(combine: str, body: Any, axis: Any, dtype: Any = None) -> Expr:
-    what = operation(combine)
+    site = operation(combine)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for v in axes:
         if not isinstance(v, Var) or v.kind != "reduce":
-            raise ArgumentTypeError(what, "axis", got=repr(v), expected="a te.reduce_axis or several of them")
+            raise ArgumentTypeError(site, "axis", got=repr(v), expected="a te.reduce_axis or several of them")
         empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
         if empty and combine not in ("sum", "prod"):
-            raise ArgumentError(what, "axis", got=f"{v.name}, which is empty", expected="a value")
-    own, (e,), where = bounded(axes, [as_expr(body, what)])
+            raise ArgumentError(site, "axis", got=f"{v.name}, which is empty", expected="a value")
+    ranged_axes, (e,), where = bounded(axes, [as_expr(body, site)])
     if e.dtype.kind == "c" and combine not in ("sum", "prod"):
-        raise ArgumentTypeError(what, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
+        raise ArgumentTypeError(site, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
     if combine in ("sum", "prod"):
-        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, what))
-    return Reduce(combine, own, e, where)
+        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, site))
+    return Reduce(combine, ranged_axes, e, where)
 
 
 def _total_dtype(dtype: Any) -> Any:
-    """What sums and products of a dtype are in, as in NumPy: integers in the widest of their kind."""
+    """Dtype of sums and products of a dtype, as in NumPy: for integers, the widest of their kind."""
     return {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}.get(dtype.kind, dtype)
 
 
@@ -344,7 +348,7 @@ def min(body: Any, axis: Any) -> Expr:
 
 
 def argmax(body: Any, axis: Any) -> Expr:
-    """Where ``body`` is largest: the position, row by row, in the box of the axes; first of equals.
+    """Position of the largest value of ``body`` in the box of the axes, row by row; the first of equals.
 
     The position counts from 0 whatever the axes' lower bounds. A nan counts as the largest. What goes with
     the largest value is read at the position; the value itself, if asked for too, is found in the same pass.
@@ -364,7 +368,7 @@ def argmax(body: Any, axis: Any) -> Expr:
 
 
 def argmin(body: Any, axis: Any) -> Expr:
-    """Where ``body`` is smallest: as `argmax`."""
+    """Position of the smallest value of ``body``; see `argmax`."""
     return _reduction("argmin", body, axis)
 
 
@@ -391,66 +395,66 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
     >>> bind([compute((n,), lambda i: A[i] + 1, "B")], {n: 3})
     (Compute(B: float64[3]),)
     """
-    what = operation("bind")
-    tensors = as_tensors(tensors, what, "tensors")
+    site = operation("bind")
+    tensors = as_tensors(tensors, site, "tensors")
     if not isinstance(sizes, Mapping) or not all(isinstance(v, Var) for v in sizes):
         raise ArgumentTypeError(
-            what, "sizes", got=described(sizes), expected="a dict from te.var to integers"
+            site, "sizes", got=described(sizes), expected="a dict from te.var to integers"
         )
     values: dict[Expr, Expr] = {
-        v: k if isinstance(k, Expr) else as_expr(as_int(k, what, "sizes")) for v, k in sizes.items()
+        v: k if isinstance(k, Expr) else as_expr(as_int(k, site, "sizes")) for v, k in sizes.items()
     }
     return _rebuilt(tensors, values, {})
 
 
-def of_tensors(outputs: Sequence[Tensor], given: Mapping[Any, Tensor]) -> tuple[Tensor, ...]:
-    """The outputs, which are defined on tensors (placeholders as a rule), of others in place of these.
+def of_tensors(outputs: Sequence[Tensor], replacements: Mapping[Any, Tensor]) -> tuple[Tensor, ...]:
+    """The outputs with other tensors in place of some that they are defined on, usually placeholders.
 
-    So what a definition differentiates it differentiates in its own operands, whatever they are made of.
+    So a definition that differentiates does so in its own operands, whatever these are made of.
     """
-    return _rebuilt(outputs, {}, given)
+    return _rebuilt(outputs, {}, replacements)
 
 
 def _rebuilt(
-    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], given: Mapping[Any, Tensor]
+    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], replacements: Mapping[Any, Tensor]
 ) -> tuple[Tensor, ...]:
-    """The tensors with sizes at values, and tensors in place of some placeholders."""
-    made = dict[Tensor, Tensor](given.items())
+    """The tensors with values in place of sizes, and replacements in place of some tensors."""
+    new_tensors = dict[Tensor, Tensor](replacements.items())
     axes: dict[Expr, Var] = {}
 
     def known(n: Extent | None) -> Extent:
         assert n is not None
-        found = substitute([n], values)[0] if isinstance(n, Expr) else n
-        return int(found.value) if isinstance(found, Const) else found
+        value = substitute([n], values)[0] if isinstance(n, Expr) else n
+        return int(value.value) if isinstance(value, Const) else value
 
     def bound(s: Statement) -> Statement:
         for v in s.domain.axes:
             if v not in axes:
                 axes[v] = v.ranging(known(v.lo), known(v.hi))
-        own = tuple(axes[v] for v in s.domain.axes)
-        return s.mapped(replacing({**values, **axes}, made), own)
+        new_axes = tuple(axes[v] for v in s.domain.axes)
+        return s.mapped(replacing({**values, **axes}, new_tensors), new_axes)
 
     for unit in units_below(tensors):
-        if any(t in given for t in tensors_in([unit])):
+        if any(t in replacements for t in tensors_in([unit])):
             continue
         if isinstance(unit, Recurrence):
             axis = axes.setdefault(unit.axis, Var(unit.axis.name, 0, known(unit.axis.hi)))
-            rebuilt(unit, axis, lambda t: tuple(map(known, t.shape)), made, bound)
+            rebuilt(unit, axis, lambda t: tuple(map(known, t.shape)), new_tensors, bound)
             continue
         shape = tuple(known(n) for n in unit.shape)
         if not isinstance(unit, Compute):
-            made[unit] = unit if shape == unit.shape else Placeholder(shape, unit.dtype, unit.name)
+            new_tensors[unit] = unit if shape == unit.shape else Placeholder(shape, unit.dtype, unit.name)
             continue
-        made[unit] = unit.again(shape, map(bound, unit.statements))
-    return tuple(made[t] for t in tensors)
+        new_tensors[unit] = unit.again(shape, map(bound, unit.statements))
+    return tuple(new_tensors[t] for t in tensors)
 
 
 def _fresh(prefix: str) -> str:
-    """The name of what the public function that is called makes: as the user assigns it, or a new one."""
+    """Name of a public function's result: the variable that the user assigns it to, or a new name."""
     return assigned_name(2) or f"{prefix}{next(_counter)}"
 
 
-def _extent(n: Any, what: str, argument: str) -> Extent:
+def _extent(n: Any, site: str, argument: str) -> Extent:
     if isinstance(n, Expr):
         return n
     if not isinstance(n, int) or isinstance(n, bool):
@@ -458,7 +462,7 @@ def _extent(n: Any, what: str, argument: str) -> Extent:
             return int(n.__index__())
         except (AttributeError, TypeError):
             raise ArgumentTypeError(
-                what,
+                site,
                 argument,
                 got=f"{n!r} ({type(n).__name__})",
                 expected="an int or a te.var",
@@ -468,7 +472,7 @@ def _extent(n: Any, what: str, argument: str) -> Extent:
 
 
 def _instead(n: Any) -> str:
-    """What to write for an extent that is none."""
+    """Remedy for a value that is no extent; "" if none is known."""
     if isinstance(n, Tensor):
         return f"an extent is known where an op is made: x.shape[0], or {n.name} after * in its parameters"
     if isinstance(n, float):
@@ -476,44 +480,44 @@ def _instead(n: Any) -> str:
     return "bounds of an axis are a pair, (lo, hi)" if isinstance(n, range) else ""
 
 
-def shape_of(shape: Any, what: str, argument: str = "shape") -> tuple[Extent, ...]:
-    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    extents = tuple(_extent(n, what, argument) for n in given)
+def shape_of(shape: Any, site: str, argument: str = "shape") -> tuple[Extent, ...]:
+    entries = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    extents = tuple(_extent(n, site, argument) for n in entries)
     if any(isinstance(n, int) and n < 0 for n in extents):
-        raise ShapeError(what, argument, got=str(extents), expected="non-negative extents")
+        raise ShapeError(site, argument, got=str(extents), expected="non-negative extents")
     return extents
 
 
-def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> tuple[Var, ...]:
-    names = _names(function, extents, what)
+def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], site: str) -> tuple[Var, ...]:
+    names = _names(function, extents, site)
     return tuple(Var(name, 0, n) for name, n in zip(names, extents, strict=True))
 
 
-def _names(function: Callable[..., Any], extents: tuple[Extent, ...], what: str) -> list[str]:
-    """What a function calls the indices it takes, one for each extent."""
+def _names(function: Callable[..., Any], extents: tuple[Extent, ...], site: str) -> list[str]:
+    """Names of the indices that a function takes, one for each extent."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         raise ArgumentTypeError(
-            what, got="a function whose parameters cannot be read", expected="a function of Python"
+            site, got="a function whose parameters cannot be read", expected="a function of Python"
         ) from None
     names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
     variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
     if len(names) != len(extents) and not (variadic and len(names) <= len(extents)):
         raise ShapeError(
-            what,
+            site,
             got=f"a function of {len(names)} indices",
             expected=f"one index per axis of shape {extents}",
         )
     return names + [f"i{k}" for k in range(len(names), len(extents))]
 
 
-def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, what: str) -> Expr:
-    """An expression whose reductions, if it has any, are in tensors of their own."""
+def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, site: str) -> Expr:
+    """The expression with its reductions, if any, in tensors of their own."""
     if not any(isinstance(n, Reduce) for n in postorder([e])):
         return e
-    return staged(e, name, what, where) if where else define(e, axes, name, what)[axes]
+    return staged(e, name, site, where) if where else define(e, axes, name, site)[axes]
 
 
 def clamp(index: Any, lo: Any, hi: Any) -> Expr:

@@ -64,13 +64,13 @@ def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
 
 
 def _is_gather(s: Statement) -> bool:
-    """Whether the write is the first axes of the domain, counted from 0."""
-    own = tuple(v - v.lo for v in s.domain.axes[: len(s.write)])
-    return same(s.write, own)
+    """True if the write is the first axes of the domain, counted from 0."""
+    expected_write = tuple(v - v.lo for v in s.domain.axes[: len(s.write)])
+    return same(s.write, expected_write)
 
 
 def _reduced_axes(statement: Statement) -> tuple[list[Var], list[Var]]:
-    """(the axes that are written along, the axes that are reduced over)."""
+    """(output axes, reduction axes)."""
     axes = statement.domain.axes
     count = len(statement.write)
     return list(axes[:count]), list(axes[count:])
@@ -98,12 +98,12 @@ def unravelled(place: Expr, axes: Sequence[Var]) -> dict[Expr, Expr]:
 
 
 def _of_extremum(tensor: Compute, s: Statement) -> Statement:
-    kept, reduced = _reduced_axes(s)
+    output_axes, reduced = _reduced_axes(s)
     combine = "argmax" if s.combine == "max" else "argmin"
     saved = replace(s, out=None, combine=combine, position=position(reduced))
     arg = Compute(tensor.shape, dtypes.int64, part(tensor, combine), (saved,))
     place: Expr = Read(arg, s.write)
-    inside = set(kept)
+    inside = set(output_axes)
     where = tuple(c for c in s.domain.where if inside.issuperset(variables([c])))
     if len(where) == len(s.domain.where):
         (body,) = substitute([s.body], unravelled(place, reduced))
@@ -112,7 +112,7 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
         at = unravelled(apply("maximum", place, index(0)), reduced)
         (body,) = substitute([s.body], at)
         body = Select(place >= 0, _marked(body), const(0, body.dtype))
-    return Statement(None, s.write, body, Domain(tuple(kept), where), "sum")
+    return Statement(None, s.write, body, Domain(tuple(output_axes), where), "sum")
 
 
 def _marked(body: Expr) -> Expr:
@@ -132,18 +132,18 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
 
 
 def has_tree(tensor: Compute) -> bool:
-    """Whether a tensor's products can be trees, as their derivatives are made of."""
+    """True if the products that define a tensor can be trees, as their derivatives require."""
     return tensor.dtype.kind in "fcV" and not any(map(_starting_by_data, tensor.statements))
 
 
 def _starting_by_data(s: Statement) -> list[Var]:
-    """The axes of a reduction that start where data says."""
+    """Axes of a reduction whose lower bounds depend on data."""
     bounds, _ = bounds_in(s.domain)
     return [v for v in _reduced_axes(s)[1] if v in bounds and bounds[v].lower is not None]
 
 
 def _of_product(tensor: Compute, s: Statement) -> Statement:
-    kept, reduced = _reduced_axes(s)
+    output_axes, reduced = _reduced_axes(s)
     for v in _starting_by_data(s):
         raise GradientError(
             "te.differentiate",
@@ -153,33 +153,33 @@ def _of_product(tensor: Compute, s: Statement) -> Statement:
             remedy="sum logarithms, or copy rows into a padded tensor",
         )
     count = _points(reduced)
-    one = const(1, tensor.dtype)
+    unit = const(1, tensor.dtype)
     if count == 0:
-        return Statement(None, s.write, one, Domain(tuple(kept)), "sum")
+        return Statement(None, s.write, unit, Domain(tuple(output_axes)), "sum")
     m = Var("m", 0, count)
     at = unravelled(m, reduced)
     body, condition = substitute([s.body, conjunction(s.domain.where)], at)
-    factor = select(condition, body, one)
-    level = Statement(None, (*s.write, m), factor, Domain((*kept, m)), "assign")
+    factor = select(condition, body, unit)
+    level = Statement(None, (*s.write, m), factor, Domain((*output_axes, m)), "assign")
     tree = Compute((*tensor.shape, count), tensor.dtype, part(tensor, "factors"), (level,))
     width = 1
     while count > 1:
         half = (count + 1) // 2
         m = Var("m", 0, half)
-        right: Expr = Read(tree, (*s.write, m * 2 + 1))
+        odd_factor: Expr = Read(tree, (*s.write, m * 2 + 1))
         if count % 2:
-            right = select(m < half - 1, right, one)
+            odd_factor = select(m < half - 1, odd_factor, unit)
         width *= 2
-        product = apply("multiply", Read(tree, (*s.write, m * 2)), right)
-        level = Statement(None, (*s.write, m), product, Domain((*kept, m)), "assign")
+        product = apply("multiply", Read(tree, (*s.write, m * 2)), odd_factor)
+        level = Statement(None, (*s.write, m), product, Domain((*output_axes, m)), "assign")
         tree = Compute((*tensor.shape, half), tensor.dtype, part(tensor, "factors", width), (level,))
         count = half
     last = Read(tree, (*s.write, index(0)))
-    return Statement(None, s.write, last, Domain(tuple(kept)), "sum")
+    return Statement(None, s.write, last, Domain(tuple(output_axes)), "sum")
 
 
 def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
-    """Axes that are an index of what is written, and choose nothing else, stay axes of the chains."""
+    """A scattered product as chains of partial products, one per entry; lanes are axes of the chains."""
     if is_ragged(s) or tensor.recurrence is not None:
         raise GradientError(
             "te.differentiate",
@@ -194,27 +194,27 @@ def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
         )
     lanes = _lanes(tensor, s)
     points = [v for v in s.domain.axes if v not in lanes]
-    count, one = _points(points), const(1, tensor.dtype)
+    count, unit = _points(points), const(1, tensor.dtype)
     axes = tuple(Var(f"i{k}", 0, n) for k, n in enumerate(tensor.shape))
     if count == 0:
-        return Statement(None, axes, one, Domain(axes), "sum")
+        return Statement(None, axes, unit, Domain(axes), "sum")
     t = Var("p", 0, count)
     new = replacing(unravelled(t, points))
-    chosen = [k for k in range(tensor.ndim) if k not in lanes.values()]
-    entry, where = tuple(new(s.write[k]) for k in chosen), tuple(map(new, s.domain.where))
+    entry_dims = [k for k in range(tensor.ndim) if k not in lanes.values()]
+    entry, where = tuple(new(s.write[k]) for k in entry_dims), tuple(map(new, s.domain.where))
     order = Recurrence(t, False)
     before = Compute((count,), dtypes.int64, part(tensor, "before"), (), order)
-    last = Compute(tuple(tensor.shape[k] for k in chosen), dtypes.int64, part(tensor, "last"), (), order)
+    last = Compute(tuple(tensor.shape[k] for k in entry_dims), dtypes.int64, part(tensor, "last"), (), order)
     extents = (count, *(tensor.shape[k] for k in lanes.values()))
     product = Compute(extents, tensor.dtype, part(tensor, "products"), (), order)
 
     def upto(point: Expr, at: Sequence[Expr]) -> Expr:
-        """The product of the points of a chain up to one of them, and 1 where there is none."""
-        known = apply("minimum", apply("maximum", point, index(0)), index(count - 1))
-        return select(point >= 0, Read(product, (known, *at)), one)
+        """The product of a chain's factors up to a point, or 1 where there is no point."""
+        clamped = apply("minimum", apply("maximum", point, index(0)), index(count - 1))
+        return select(point >= 0, Read(product, (clamped, *at)), unit)
 
     at = tuple(s.write[k] for k in lanes.values())
-    earlier = upto(Read(before, (t,)), at) if count > 1 else one
+    earlier = upto(Read(before, (t,)), at) if count > 1 else unit
     body = apply("multiply", earlier, new(s.body))
     order.define(
         {
@@ -224,22 +224,22 @@ def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
         },
         totals=(last,),
     )
-    found = upto(Read(last, tuple(axes[k] for k in chosen)), [axes[k] for k in lanes.values()])
-    return Statement(None, axes, found, Domain(axes), "sum")
+    result = upto(Read(last, tuple(axes[k] for k in entry_dims)), [axes[k] for k in lanes.values()])
+    return Statement(None, axes, result, Domain(axes), "sum")
 
 
 def _lanes(tensor: Compute, s: Statement) -> dict[Var, int]:
-    """The axes of a scatter that are one index of what it writes, all of it, and nothing else depends on."""
-    found: dict[Var, int] = {}
+    """Axes that are one write index, over its whole extent, and on which nothing else depends."""
+    lanes: dict[Var, int] = {}
     for v in s.domain.axes:
         at = [k for k, w in enumerate(s.write) if v in variables([w])]
-        whole = len(at) == 1 and same((s.write[at[0]],), (v - v.lo,)) and v.hi is not None
-        if whole and same_extent(extent(v), tensor.shape[at[0]]) and v not in variables(s.domain.where):
-            found[v] = at[0]
-    return found
+        is_index = len(at) == 1 and same((s.write[at[0]],), (v - v.lo,)) and v.hi is not None
+        if is_index and same_extent(extent(v), tensor.shape[at[0]]) and v not in variables(s.domain.where):
+            lanes[v] = at[0]
+    return lanes
 
 
 def _points(axes: Sequence[Var]) -> int:
-    """How many points a box has. Raises ArgumentError for extents that are no numbers."""
+    """Number of points of a box. Raises ArgumentError for extents that are no numbers."""
     unravelled(index(0), axes)
     return prod(n for v in axes if isinstance(n := extent(v), int))

@@ -29,7 +29,7 @@ from iverson.te.language.nonlinear_reductions import has_tree, linear_statements
 
 
 class State(Tensor):
-    """What a scan defines, while it is defined: read before the first step, it is ``before``."""
+    """Placeholder for a tensor within the definition of its scan; ``before`` is its value before these."""
 
     __slots__ = ("before", "label", "reverse")
 
@@ -42,12 +42,12 @@ class State(Tensor):
     def __getitem__(self, indices: Any) -> Expr:
         read = super().__getitem__(indices)
         assert isinstance(read, Read)
-        step, rest = read.indices[0], read.indices[1:]
+        step, entry_indices = read.indices[0], read.indices[1:]
         lag = affine_of(step).const
         if lag < 0 if self.reverse else lag > 0:
             raise _not_earlier(operation("scan", self.label), read, self.reverse)
         inside = step < as_expr(self.shape[0]) if self.reverse else step >= 0
-        before = self.before[rest] if isinstance(self.before, Tensor) else self.before
+        before = self.before[entry_indices] if isinstance(self.before, Tensor) else self.before
         return select(inside, read, before)
 
 
@@ -137,115 +137,118 @@ def scan(
     """
     operation("scan", name)
     name = name or assigned_name()
-    what = operation("scan", name)
-    as_function(fscan, what, "fscan")
-    reverse = as_flag(reverse, what, "reverse")
-    several = isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape)
-    shapes = [shape_of(s, what) for s in (shape if several else (shape,))]
-    _check_steps(shapes, what)
-    inits, known = (
-        _of_each(x, len(shapes) if several else 0, argument, what)
+    site = operation("scan", name)
+    as_function(fscan, site, "fscan")
+    reverse = as_flag(reverse, site, "reverse")
+    is_multiple = isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape)
+    shapes = [shape_of(s, site) for s in (shape if is_multiple else (shape,))]
+    _check_steps(shapes, site)
+    inits, state_dtypes = (
+        _of_each(x, len(shapes) if is_multiple else 0, argument, site)
         for argument, x in (("init", init), ("dtype", dtype))
     )
 
     def defined(dtypes_of: Sequence[Any]) -> tuple[tuple[State, ...], tuple[Any, ...]]:
-        """States of these dtypes, and what fscan makes of them."""
+        """States of these dtypes, and the results of fscan for them."""
         states = tuple(
-            _state(s, before, own, f"{name}{k}" if name and several else name, reverse, what)
-            for k, (s, before, own) in enumerate(zip(shapes, inits, dtypes_of, strict=True))
+            _state(s, before, state_dtype, f"{name}{k}" if name and is_multiple else name, reverse, site)
+            for k, (s, before, state_dtype) in enumerate(zip(shapes, inits, dtypes_of, strict=True))
         )
-        found = fscan(*states)
-        return states, tuple(found) if several and isinstance(found, (list, tuple)) else (found,)
+        result = fscan(*states)
+        return states, tuple(result) if is_multiple and isinstance(result, (list, tuple)) else (result,)
 
-    states, made = defined(known)
-    _check_results(states, made, what)
-    if (read := _read_dtype(states, made, what)) is not None:
-        own = [
-            read if d is None and not isinstance(t, Tensor) else d for t, d in zip(inits, known, strict=True)
+    states, definitions = defined(state_dtypes)
+    _check_results(states, definitions, site)
+    if (read_dtype := _read_dtype(states, definitions, site)) is not None:
+        new_dtypes = [
+            read_dtype if d is None and not isinstance(t, Tensor) else d
+            for t, d in zip(inits, state_dtypes, strict=True)
         ]
-        narrow = defined(own) if own != known else (states, made)
+        narrow = defined(new_dtypes) if new_dtypes != state_dtypes else (states, definitions)
         if all(t.dtype == s.dtype for s, t in zip(*narrow, strict=True)):
-            states, made = narrow
-    results = _recurrence(dict(zip(states, made, strict=True)), reverse, what)
-    return results if several else results[0]
+            states, definitions = narrow
+    results = _recurrence(dict(zip(states, definitions, strict=True)), reverse, site)
+    return results if is_multiple else results[0]
 
 
-def _read_dtype(states: Sequence[State], made: Sequence[Compute], what: str) -> Any:
-    """Float32, where the definitions read numbers of it beside the states, and none that are wider."""
-    own = {*states, *(members := _members(dict(zip(states, made, strict=True)), what))}
-    others = [t for m in members for t in _direct(m) if t not in own and dtypes.is_inexact(t.dtype)]
-    return dtypes.float32 if others and all(t.dtype == dtypes.float32 for t in others) else None
+def _read_dtype(states: Sequence[State], definitions: Sequence[Compute], site: str) -> Any:
+    """Float32 if the definitions read floating tensors beside the states, all of float32; else None."""
+    defined_tensors = {*states, *(members := _members(dict(zip(states, definitions, strict=True)), site))}
+    operands = [
+        t for m in members for t in _direct(m) if t not in defined_tensors and dtypes.is_inexact(t.dtype)
+    ]
+    return dtypes.float32 if operands and all(t.dtype == dtypes.float32 for t in operands) else None
 
 
-def _of_each(given: Any, count: int, argument: str, what: str) -> list[Any]:
-    """One for each of several states, from one for all or a list of them; of a single state (0), that."""
-    if not count or not isinstance(given, (list, tuple)):
-        return [given] * max(count, 1)
-    if len(given) != count:
-        raise ArgumentError(what, argument, got=f"{len(given)} values", expected=f"{count}, one per state")
-    return list(given)
+def _of_each(value: Any, count: int, argument: str, site: str) -> list[Any]:
+    """A value for each state, from one value or a list; ``count`` is 0 for a state that is not in a list."""
+    if not count or not isinstance(value, (list, tuple)):
+        return [value] * max(count, 1)
+    if len(value) != count:
+        raise ArgumentError(site, argument, got=f"{len(value)} values", expected=f"{count}, one per state")
+    return list(value)
 
 
-def _check_steps(shapes: Sequence[tuple[Extent, ...]], what: str) -> None:
+def _check_steps(shapes: Sequence[tuple[Extent, ...]], site: str) -> None:
     for s in shapes:
         if not s or not same_extent(s[0], shapes[0][0]):
             raise ShapeError(
-                what,
+                site,
                 "shape",
                 got=" and ".join(map(str, shapes)),
                 expected="the steps as first axis, as many for every state",
             )
 
 
-def _state(shape: tuple[Extent, ...], init: Any, dtype: Any, name: str, reverse: bool, what: str) -> State:
-    known = init.dtype if isinstance(init, Tensor) else dtypes.default_float
-    own = known if dtype is None else dtypes.as_dtype(dtype, what)
+def _state(shape: tuple[Extent, ...], init: Any, dtype: Any, name: str, reverse: bool, site: str) -> State:
+    default_dtype = init.dtype if isinstance(init, Tensor) else dtypes.default_float
+    state_dtype = default_dtype if dtype is None else dtypes.as_dtype(dtype, site)
     if not isinstance(init, Tensor):
-        return State(shape, own, name, cast(as_expr(init, what), own), reverse)
-    rest = shape[1:]
-    if init.ndim != len(rest) or not all(map(same_extent, init.shape, rest)):
+        return State(shape, state_dtype, name, cast(as_expr(init, site), state_dtype), reverse)
+    entry_shape = shape[1:]
+    if init.ndim != len(entry_shape) or not all(map(same_extent, init.shape, entry_shape)):
         raise ShapeError(
-            what,
+            site,
             "init",
             got=f"{init.name} of shape {init.shape}",
-            expected=f"shape {rest}, that of a state without its steps",
+            expected=f"shape {entry_shape}, that of a state without its steps",
         )
-    if init.dtype != own:
-        raise DTypeError(what, "init", got=f"{init.name} of {init.dtype}", expected=f"{own}")
-    return State(shape, own, name, init, reverse)
+    if init.dtype != state_dtype:
+        raise DTypeError(site, "init", got=f"{init.name} of {init.dtype}", expected=f"{state_dtype}")
+    return State(shape, state_dtype, name, init, reverse)
 
 
-def _check_results(states: Sequence[State], made: Sequence[Any], what: str) -> None:
-    if len(made) != len(states) or not all(isinstance(t, Compute) for t in made):
+def _check_results(states: Sequence[State], definitions: Sequence[Any], site: str) -> None:
+    if len(definitions) != len(states) or not all(isinstance(t, Compute) for t in definitions):
         raise ArgumentTypeError(
-            what,
+            site,
             "fscan",
-            got="a function that returns " + (", ".join(map(described, made)) or "nothing"),
+            got="a function that returns " + (", ".join(map(described, definitions)) or "nothing"),
             expected=f"a te.compute for each of the {len(states)} states",
         )
-    for state, t in zip(states, made, strict=True):
+    for state, t in zip(states, definitions, strict=True):
         if t.ndim != state.ndim or not all(map(same_extent, t.shape, state.shape)):
             raise ShapeError(
-                what, "fscan", got=f"{t.name} of shape {t.shape}", expected=f"shape {state.shape}"
+                site, "fscan", got=f"{t.name} of shape {t.shape}", expected=f"shape {state.shape}"
             )
         if t.dtype != state.dtype:
             raise DTypeError(
-                what,
+                site,
                 "fscan",
                 got=f"{t.name} of {t.dtype}",
                 expected=f"{state.dtype}, that of the state",
                 remedy="pass dtype= to te.scan, or to the te.compute",
             )
-    if len(set(made)) != len(made):
-        raise ArgumentError(what, "fscan", got="one tensor for two states", expected="one for each")
+    if len(set(definitions)) != len(definitions):
+        raise ArgumentError(site, "fscan", got="one tensor for two states", expected="one for each")
 
 
 # --- from definitions to a recurrence ----------------------------------------------------------------
 
 
-def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) -> tuple[Compute, ...]:
-    """The tensors in place of the states, and of all between them."""
-    order = _members(definitions, what)
+def _recurrence(definitions: Mapping[State, Compute], reverse: bool, site: str) -> tuple[Compute, ...]:
+    """The tensors of the states, as members of a new recurrence with all tensors between them."""
+    order = _members(definitions, site)
     steps = next(iter(definitions)).shape[0]
     axis = Var("t", 0, steps)
     recurrence = Recurrence(axis, reverse)
@@ -256,15 +259,15 @@ def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) 
     places: dict[Tensor, int] = dict.fromkeys(definitions, 0)
     defined: dict[Compute, list[Statement]] = {}
     for t in order:
-        own = [_at_step(s, axis, places, what) for s in _statements(t)]
-        places[t] = _place(own[0], axis, t, what)
-        for s in own:
-            _check_earlier(s, axis, places, reverse, set(definitions), what)
-        defined[members[t]] = [s.mapped(lambda e: substitute([e], {}, new)[0]) for s in own]
+        statements = [_at_step(s, axis, places, site) for s in _statements(t)]
+        places[t] = _place(statements[0], axis, t, site)
+        for s in statements:
+            _check_earlier(s, axis, places, reverse, set(definitions), site)
+        defined[members[t]] = [s.mapped(lambda e: substitute([e], {}, new)[0]) for s in statements]
     for t in definitions.values():
         if places[t] != 0:
             raise ArgumentError(
-                what,
+                site,
                 "fscan",
                 got=f"{t.name}, whose steps are axis {places[t]}",
                 expected="them as first axis",
@@ -273,19 +276,19 @@ def _recurrence(definitions: Mapping[State, Compute], reverse: bool, what: str) 
     return tuple(members[t] for t in definitions.values())
 
 
-def _members(definitions: Mapping[State, Compute], what: str) -> list[Compute]:
-    """What depends on a state, and the definitions, which may not; producers first."""
+def _members(definitions: Mapping[State, Compute], site: str) -> list[Compute]:
+    """The definitions, and the tensors below them that depend on a state; producers first."""
     depends: set[Tensor] = set(definitions)
     results: tuple[Tensor, ...] = tuple(definitions.values())
-    found: list[Compute] = []
+    members: list[Compute] = []
     for t in producers_first(results, _direct):
         if not isinstance(t, Compute) or not (t in results or any(d in depends for d in _direct(t))):
             continue
         if recurrence_of(t) is not None:
-            raise ArgumentError(what, "fscan", got=f"{t.name}, made by another scan", expected="a te.compute")
+            raise ArgumentError(site, "fscan", got=f"{t.name}, made by another scan", expected="a te.compute")
         depends.add(t)
-        found.append(t)
-    return found
+        members.append(t)
+    return members
 
 
 def _direct(t: Tensor) -> list[Tensor]:
@@ -294,53 +297,53 @@ def _direct(t: Tensor) -> list[Tensor]:
 
 
 def _statements(t: Compute) -> tuple[Statement, ...]:
-    """A definition's statements, products as trees where they can be, as their derivatives ask."""
+    """A definition's statements, with products as trees where possible, as their derivatives require."""
     products = any(s.combine == "prod" for s in t.statements)
     return linear_statements(t) if products and has_tree(t) else t.statements
 
 
-def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], what: str) -> Statement:
-    """A statement with the recurrence's axis in place of its own one of steps."""
-    own: set[Var] = set()
+def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], site: str) -> Statement:
+    """A statement with the recurrence's axis in place of its own step axis."""
+    step_axes: set[Var] = set()
     for r in s.reads:
         if r.tensor in places:
             form = affine_of(r.indices[places[r.tensor]])
             moving = [v for v, _ in form.terms if isinstance(v, Var) and v.kind != "size"]
             if len(moving) != 1 or form.coefficient(moving[0]) != 1 or moving[0].kind == "reduce":
                 raise ArgumentError(
-                    what,
+                    site,
                     r.tensor.name,
                     got=text(r),
                     expected="an earlier step of the tensor that reads it: its index of steps minus a number",
                 )
-            own.add(moving[0])
+            step_axes.add(moving[0])
     first = s.write[0] if s.write else None
-    if not own and isinstance(first, Var):
-        own = {first}  # a definition that reads no state
-    if len(own) != 1 or axis.hi is None or not is_range(next(iter(own)), axis.hi):
+    if not step_axes and isinstance(first, Var):
+        step_axes = {first}  # a definition that reads no state
+    if len(step_axes) != 1 or axis.hi is None or not is_range(next(iter(step_axes)), axis.hi):
         raise ArgumentError(
-            what,
+            site,
             s.tensor.name,
-            got=f"reads along {', '.join(sorted(v.name for v in own))}",
+            got=f"reads along {', '.join(sorted(v.name for v in step_axes))}",
             expected="one index of steps, over all of them",
         )
-    (step,) = own
+    (step,) = step_axes
     axes = tuple(axis if v is step else v for v in s.domain.axes)
     return s.mapped(lambda e: substitute([e], {step: axis})[0], axes)
 
 
-def _place(s: Statement, axis: Var, t: Compute, what: str) -> int:
-    """Which index of a tensor is that of the steps."""
+def _place(s: Statement, axis: Var, t: Compute, site: str) -> int:
+    """Position of the step index in a tensor's write."""
     places = [k for k, w in enumerate(s.write) if w is axis]
     if len(places) != 1:
         raise ArgumentError(
-            what, t.name, got=f"a write to {list(s.write)}", expected="the step as one of the indices"
+            site, t.name, got=f"a write to {list(s.write)}", expected="the step as one of the indices"
         )
     return places[0]
 
 
 def _check_earlier(
-    s: Statement, axis: Var, places: Mapping[Tensor, int], reverse: bool, states: set[State], what: str
+    s: Statement, axis: Var, places: Mapping[Tensor, int], reverse: bool, states: set[State], site: str
 ) -> None:
     for r in s.reads:
         if r.tensor not in places:
@@ -348,13 +351,13 @@ def _check_earlier(
         lag = affine_of(axis) - affine_of(r.indices[places[r.tensor]])
         ago = -lag.const if reverse else lag.const
         if lag.terms or ago < (1 if r.tensor in states else 0):
-            raise _not_earlier(what, r, reverse)
+            raise _not_earlier(site, r, reverse)
 
 
-def _not_earlier(what: str, read: Read, reverse: bool) -> ArgumentError:
+def _not_earlier(site: str, read: Read, reverse: bool) -> ArgumentError:
     order, sign = ("a later", "+") if reverse else ("an earlier", "-")
     return ArgumentError(
-        what,
+        site,
         read.tensor.name,
         got=f"a read of {text(read)} at step t",
         expected=f"{order} step, such as t {sign} 1",

@@ -30,37 +30,37 @@ def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Comput
 
 
 def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *, whole: bool = False) -> Expr:
-    """The expression with reductions as tensors of their own; ``whole`` keeps one that it is itself.
+    """The expression with each reduction in a tensor of its own; ``whole`` keeps a reduction at the root.
 
-    where : conditions of the domain that the expression stands in.
+    where : conditions of the domain in which the expression is evaluated.
     """
     guards = guards_of(body)
     reductions = [n for n in postorder([body]) if isinstance(n, Reduce)]
-    held = [c for n in reductions for c in n.where] + list(where)
-    made: dict[Expr, Expr] = {}
+    conditions = [c for n in reductions for c in n.where] + list(where)
+    results: dict[Expr, Expr] = {}
     count = 0
     for node in postorder([body]):
-        made[node] = simplified_with(node, [made[o] for o in node.operands])
+        results[node] = simplified_with(node, [results[o] for o in node.operands])
         if isinstance(node, Reduce) and not (whole and node is body):
             free = [v for v in _free(node) if v.kind != "size"]
             stage_axes = sorted(free, key=lambda v: (v.kind == "reduce", v.serial))
-            _check_box(stage_axes, held, node, operation)
-            inner = made[node]
+            _check_box(stage_axes, conditions, node, operation)
+            inner = results[node]
             assert isinstance(inner, Reduce)
             outer = [g for g in guards[node] if set(variables([g])) <= set(free)]
             outer = [g for g in outer if not any(isinstance(n, Reduce) for n in postorder([g]))]
             count += 1
             stage = _compute(inner, stage_axes, f"{name}.{count}", outer, operation)
-            made[node] = stage[tuple(v - v.lo for v in stage_axes)]
-    return made[body]
+            results[node] = stage[tuple(v - v.lo for v in stage_axes)]
+    return results[body]
 
 
-def _check_box(axes: Sequence[Var], held: Sequence[Expr], node: Reduce, operation: str) -> None:
-    """Raises ArgumentError for a stage with an entry for each point of a box of which few are asked for.
+def _check_box(axes: Sequence[Var], conditions: Sequence[Expr], node: Reduce, operation: str) -> None:
+    """Raise ArgumentError for a stage with an entry for each point of a box of which few are needed.
 
-    held : the conditions that are bounds of ragged axes.
+    conditions : the bounds of ragged axes.
     """
-    for condition in held:
+    for condition in conditions:
         tied = [v for v in variables([condition]) if v in axes]
         ragged = depends_on_data([condition]) and len(tied) > 1
         if ragged or any(v.lo == -FAR or v.hi == FAR for v in tied):
@@ -78,16 +78,16 @@ def _compute(body: Expr, axes: Sequence[Var], name: str, guards: Sequence[Expr],
     statement = _statement(body, tuple(axes), guards, operation)
     shape = tuple(extent(v) for v in axes)
     dtype = dtypes.int64 if statement.position is not None else statement.body.dtype
-    made = Compute(shape, dtype, name, (statement,))
-    check_definition(made.statements[0], operation)
-    return made
+    tensor = Compute(shape, dtype, name, (statement,))
+    check_definition(tensor.statements[0], operation)
+    return tensor
 
 
 def _position_from(
-    axes: tuple[Var, ...], reduced: tuple[Var, ...], held: tuple[Expr, ...], operation: str
+    axes: tuple[Var, ...], reduced: tuple[Var, ...], conditions: tuple[Expr, ...], operation: str
 ) -> Expr:
-    """The place of a point among those reduced over, counted from where a ragged axis starts."""
-    bounds, _ = bounds_in(Domain((*axes, *reduced), held))
+    """The position of a point in the box of the reduced axes, counted from the start of a ragged axis."""
+    bounds, _ = bounds_in(Domain((*axes, *reduced), conditions))
     first = reduced[0]
     if any(v in bounds for v in reduced[1:]):
         raise ArgumentError(
@@ -104,18 +104,18 @@ def _position_from(
 def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operation: str) -> Statement:
     combine, inside = "assign", body
     reduced: tuple[Var, ...] = ()
-    held: tuple[Expr, ...] = ()
+    conditions: tuple[Expr, ...] = ()
     place: Expr | None = None
     if isinstance(body, Reduce):
-        combine, inside, reduced, held = body.combine, body.body, body.axes, body.where
+        combine, inside, reduced, conditions = body.combine, body.body, body.axes, body.where
         if combine.startswith("arg"):
-            place = _position_from(axes, reduced, held, operation)
+            place = _position_from(axes, reduced, conditions, operation)
     plain = [g for g in guards if not depends_on_data([g])]
     on_data = [g for g in guards if depends_on_data([g])]
     if on_data:
         neutral = const(identity(combine.removeprefix("arg"), inside.dtype), inside.dtype)
         inside = Select(conjunction(on_data), inside, neutral)
-    where = (*plain, *held)
+    where = (*plain, *conditions)
     if combine == "sum" or (combine == "assign" and not plain):
         extra, inside = split_guard(inside)
         where += extra
@@ -124,12 +124,12 @@ def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operat
 
 
 def _on_indices(condition: Expr) -> bool:
-    """Whether a condition is constraints on indices, and reads no data, though nothing may depend on it."""
+    """True if a condition is a conjunction of constraints on indices and reads no data."""
     return not depends_on_data([condition]) and constraints_of(condition) is not None
 
 
 def split_guard(body: Expr, takes: Callable[[Expr], bool] = _on_indices) -> tuple[tuple[Expr, ...], Expr]:
-    """The index conditions (or others, by ``takes``) under which ``body`` is not 0, and what it is there.
+    """The index conditions (or others, by ``takes``) under which ``body`` is not 0, and its value there.
 
     before -> after: ``select(i < 3 and idx[i] > 0, x, 0) -> (i < 3,), select(idx[i] > 0, x, 0)``.
     """
@@ -138,13 +138,13 @@ def split_guard(body: Expr, takes: Callable[[Expr], bool] = _on_indices) -> tupl
     assert isinstance(body, Select)
     parts = conjuncts(body.condition)
     plain = tuple(p for p in parts if takes(p))
-    rest = [p for p in parts if not takes(p)]
-    inner = select(conjunction(rest), body.then, body.other) if rest else body.then
+    remaining = [p for p in parts if not takes(p)]
+    inner = select(conjunction(remaining), body.then, body.other) if remaining else body.then
     return plain, inner
 
 
 def position(axes: Sequence[Var], start: Extent | None = None) -> Expr:
-    """The place of a point in the box of ``axes``, row by row from 0; ``start`` is that of the first."""
+    """The position of a point in the box of ``axes``, row by row; ``start`` is that of the first axis."""
     result: Expr = index(0)
     for k, v in enumerate(axes):
         result = result * extent(v) + (v - (v.lo if k or start is None else start))

@@ -45,30 +45,32 @@ TOGETHER = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.min
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A part of a program: ``code`` makes some of its tensors of others, at values of ``sizes``."""
+    """A part of a program: ``code`` computes the tensors ``makes`` from ``reads``, at values of ``sizes``."""
 
     code: Lowered | Blocked
     sizes: tuple[Var, ...]
     reads: tuple[Part, ...]
     makes: tuple[Part, ...]
 
-    def run(self, arrays: Mapping[Tensor, Array], own: slice, sizes: Mapping[Var, int], **how: Any) -> Any:
-        """What it makes, at these sizes, of the arrays or a block of them."""
-        known = {n: sizes[v] for n, v in zip(self.code.program.sizes, self.sizes, strict=True)}
-        code = self.code.at(known) if known else self.code
-        return code(*(_part(arrays[t], d, own) for t, d in self.reads), **how)
+    def run(
+        self, arrays: Mapping[Tensor, Array], block_slice: slice, sizes: Mapping[Var, int], **how: Any
+    ) -> Any:
+        """Results of the stage at these sizes, from the arrays or a block of them."""
+        bound_sizes = {n: sizes[v] for n, v in zip(self.code.program.sizes, self.sizes, strict=True)}
+        code = self.code.at(bound_sizes) if bound_sizes else self.code
+        return code(*(_part(arrays[t], d, block_slice) for t, d in self.reads), **how)
 
 
-def _part(array: Array, d: int | None, own: slice) -> Array:
-    return array if d is None else array[(slice(None),) * d + (own,)]
+def _part(array: Array, d: int | None, block_slice: slice) -> Array:
+    return array if d is None else array[(slice(None),) * d + (block_slice,)]
 
 
 @dataclass(frozen=True, eq=False)
 class Blocked:
     """A program in blocks, called as a `Lowered` is.
 
-    before, after : what is computed once. block : of blocks of so many places, what is computed in each.
-    first : the first place of a block, in its code. values : those of the program's own sizes.
+    before, after : stages that run once. block : the stage of a block, and its sizes, by number of places.
+    first : the variable of a block's first place, in its code. values : those of the program's sizes.
     """
 
     program: Program
@@ -92,33 +94,37 @@ class Blocked:
     ) -> tuple[Array, ...]:
         """The outputs for arrays in the order of ``program.inputs``, as of a `Lowered`."""
         arrays: dict[Tensor, Array] = dict(zip(self.program.inputs, map(np.asarray, inputs), strict=True))
-        given = dict(zip(self.program.inputs, names or (), strict=False))
+        name_of = dict(zip(self.program.inputs, names or (), strict=False))
 
-        def run(stage: Stage, own: slice, sizes: Mapping[Var, int]) -> Iterable[tuple[Part, Array]]:
-            called = [given.get(t, t.name) if isinstance(t, Placeholder) else t.name for t, _ in stage.reads]
-            found = stage.run(arrays, own, sizes, threads=threads, operation=operation, names=called)
-            return zip(stage.makes, found, strict=True)
+        def run(stage: Stage, block_slice: slice, sizes: Mapping[Var, int]) -> Iterable[tuple[Part, Array]]:
+            input_names = [
+                name_of.get(t, t.name) if isinstance(t, Placeholder) else t.name for t, _ in stage.reads
+            ]
+            results = stage.run(
+                arrays, block_slice, sizes, threads=threads, operation=operation, names=input_names
+            )
+            return zip(stage.makes, results, strict=True)
 
         if self.before is not None:
             arrays |= {t: array for (t, _), array in run(self.before, slice(None), self.values)}
         n = at_sizes(self.blocks.extent, self.values)
         places = self.blocks.places(self.values)
         for first in range(0, n, places):
-            own = slice(first, min(first + places, n))
-            stage, sizes = self.block(own.stop - first)
-            for part, array in run(stage, own, {**self.values, **sizes, self.first: first}):
-                self._put(part, array, own, arrays)
+            block_slice = slice(first, min(first + places, n))
+            stage, sizes = self.block(block_slice.stop - first)
+            for part, array in run(stage, block_slice, {**self.values, **sizes, self.first: first}):
+                self._put(part, array, block_slice, arrays)
         if self.after is not None:
             arrays |= {t: array for (t, _), array in run(self.after, slice(None), self.values)}
         return tuple(arrays[t] for t in self.program.outputs)
 
-    def _put(self, part: Part, array: Array, own: slice, arrays: dict[Tensor, Array]) -> None:
-        """What a block makes, where it belongs."""
+    def _put(self, part: Part, array: Array, block_slice: slice, arrays: dict[Tensor, Array]) -> None:
+        """Store a result of a block: at its place in a tensor, or combined into a total."""
         t, d = part
         if d is not None:
             if t not in arrays:
                 arrays[t] = np.empty([at_sizes(m, self.values) for m in t.shape], t.dtype)
-            _part(arrays[t], d, own)[...] = array
+            _part(arrays[t], d, block_slice)[...] = array
         elif t not in arrays:
             arrays[t] = array
         else:
@@ -133,8 +139,8 @@ def lowered_in_blocks(program: Program) -> Blocked | None:
         return None
     inside = [t for t in (*blocks.along, *blocks.totals) if isinstance(t, Compute)]
     late = [t for t in program.outputs if t in blocks.late]
-    read = {r.tensor for t in blocks.late for s in _statements(t) for r in s.reads}
-    kept = [t for t in inside if t in program.outputs or t in read]
+    late_reads = {r.tensor for t in blocks.late for s in _statements(t) for r in s.reads}
+    block_outputs = [t for t in inside if t in program.outputs or t in late_reads]
     first = Var("first", 0, blocks.extent, "size")
     first.typical = typical(blocks.extent) // 2
     size = None if isinstance(blocks.extent, int) else var("size")
@@ -143,24 +149,24 @@ def lowered_in_blocks(program: Program) -> Blocked | None:
 
     @cache
     def of_size(places: Extent) -> Stage:
-        return _Making(blocks, first, places).stage(kept)
+        return _Making(blocks, first, places).stage(block_outputs)
 
     def block(places: int) -> tuple[Stage, Mapping[Var, int]]:
         return (of_size(places), {}) if size is None else (of_size(size), {size: places})
 
-    some = block(blocks.places({n: n.typical for n in program.sizes}))[0]
+    typical_stage = block(blocks.places({n: n.typical for n in program.sizes}))[0]
     early = [t for t in program.outputs if t not in inside and t not in late]
-    early += [t for t, _ in some.reads if isinstance(t, Compute)]
-    early += [t for t in read if isinstance(t, Compute) and t not in blocks.late and t not in inside]
-    around = {t: Placeholder(t.shape, t.dtype, t.name) for t in (*kept, *early)}
+    early += [t for t, _ in typical_stage.reads if isinstance(t, Compute)]
+    early += [t for t in late_reads if isinstance(t, Compute) and t not in blocks.late and t not in inside]
+    around = {t: Placeholder(t.shape, t.dtype, t.name) for t in (*block_outputs, *early)}
     before = _stage(list(dict.fromkeys(early)), {})
     return Blocked(program, blocks, before, block, _stage(late, around), first)
 
 
 class _Making:
-    """From statements to those of a block of so many places.
+    """Translation of statements to those of a block with a number of places.
 
-    given : what stands for a tensor from outside, or a block of one, in the statements.
+    given : placeholders for tensors from outside, or blocks of these, in the statements.
     """
 
     def __init__(self, blocks: Blocks, first: Var, places: Extent) -> None:
@@ -169,19 +175,21 @@ class _Making:
         self.made: dict[Tensor, Tensor] = {}
         self.new: dict[Var, Var] = {}
 
-    def stage(self, kept: Sequence[Compute]) -> Stage:
-        """The code of a block, which makes its part of ``kept``."""
-        for unit in units_below(kept):
-            own = [t for t in computes_of(unit) if t in self.blocks.along or t in self.blocks.totals]
-            if own and isinstance(unit, Recurrence):
+    def stage(self, outputs: Sequence[Compute]) -> Stage:
+        """The stage of a block, which computes the block's part of ``outputs``."""
+        for unit in units_below(outputs):
+            members = [t for t in computes_of(unit) if t in self.blocks.along or t in self.blocks.totals]
+            if members and isinstance(unit, Recurrence):
                 rebuilt(unit, unit.axis, self._shape, self.made, self._statement)
-            elif own:
-                self.made[own[0]] = own[0].again(self._shape(own[0]), map(self._statement, own[0].statements))
-        program = program_of([self.made[t] for t in kept])
+            elif members:
+                self.made[members[0]] = members[0].again(
+                    self._shape(members[0]), map(self._statement, members[0].statements)
+                )
+        program = program_of([self.made[t] for t in outputs])
         parts = {p: t for t, p in self.given.items()}
         reads = tuple(parts[p] for p in program.inputs)
         code = (lowered_in_blocks(program) if is_large(program) else None) or lower(eliminate(program))
-        return Stage(code, program.sizes, reads, tuple((t, self.blocks.along.get(t)) for t in kept))
+        return Stage(code, program.sizes, reads, tuple((t, self.blocks.along.get(t)) for t in outputs))
 
     def _shape(self, t: Tensor) -> tuple[Extent, ...]:
         at = self.blocks.along.get(t)
@@ -189,24 +197,24 @@ class _Making:
 
     def _statement(self, s: Statement) -> Statement:
         v = self.blocks.axes[s]
-        own = self.new.setdefault(v, v.ranging(0, self.places))
+        block_axis = self.new.setdefault(v, v.ranging(0, self.places))
         at = self.blocks.along.get(s.tensor)
 
         def changed(root: Expr) -> Expr:
-            made: dict[Expr, Expr] = {v: own + self.first}
+            results: dict[Expr, Expr] = {v: block_axis + self.first}
             for e in postorder([root]):
                 if e is not v:
-                    made[e] = simplified_with(e, [made[o] for o in e.operands])
+                    results[e] = simplified_with(e, [results[o] for o in e.operands])
                     if isinstance(e, Read):
-                        made[e] = self._read(e, tuple(made[o] for o in e.indices), v, own)
-            return made[root]
+                        results[e] = self._read(e, tuple(results[o] for o in e.indices), v, block_axis)
+            return results[root]
 
-        new = s.mapped(changed, tuple(own if a is v else a for a in s.domain.axes))
-        write = tuple(own if k == at else w for k, w in enumerate(new.write))
+        new = s.mapped(changed, tuple(block_axis if a is v else a for a in s.domain.axes))
+        write = tuple(block_axis if k == at else w for k, w in enumerate(new.write))
         return replace(new, write=write, summand=None)
 
-    def _read(self, old: Read, indices: tuple[Expr, ...], v: Var, own: Var) -> Expr:
-        """A read in a block: of a tensor of the block, or of one from outside, or a block of that."""
+    def _read(self, old: Read, indices: tuple[Expr, ...], v: Var, block_axis: Var) -> Expr:
+        """A read in a block: of a tensor of the block, of an outside tensor, or of a block of that."""
         t = old.tensor
         at = self.blocks.along.get(t)
         source = self.made.get(t)
@@ -216,18 +224,18 @@ class _Making:
                 shape = tuple(self.places if k == at else n for k, n in enumerate(t.shape))
                 self.given[t, at] = Placeholder(shape, t.dtype, t.name)
             source = self.given[t, at]
-        return source[tuple(own if k == at else e for k, e in enumerate(indices))]
+        return source[tuple(block_axis if k == at else e for k, e in enumerate(indices))]
 
 
 def _statements(t: Tensor) -> tuple[Statement, ...]:
     return t.statements if isinstance(t, Compute) else ()
 
 
-def _stage(outputs: Sequence[Tensor], given: Mapping[Tensor, Placeholder]) -> Stage | None:
-    """The outputs as a part of their own, of tensors that are given."""
+def _stage(outputs: Sequence[Tensor], placeholders: Mapping[Tensor, Placeholder]) -> Stage | None:
+    """The stage that computes the outputs, with placeholders for given tensors; None without outputs."""
     if not outputs:
         return None
-    program = program_of(of_tensors(outputs, given) if given else outputs)
-    known: dict[Tensor, Tensor] = {p: t for t, p in given.items()}
-    reads = tuple((known.get(p, p), None) for p in program.inputs)
+    program = program_of(of_tensors(outputs, placeholders) if placeholders else outputs)
+    sources: dict[Tensor, Tensor] = {p: t for t, p in placeholders.items()}
+    reads = tuple((sources.get(p, p), None) for p in program.inputs)
     return Stage(lower(eliminate(program)), program.sizes, reads, tuple((t, None) for t in outputs))

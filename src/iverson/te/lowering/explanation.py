@@ -103,7 +103,7 @@ def _explained(program: Program) -> str:
         loops = [f"    {line}" for line in statement_text(s).splitlines()]
         lines += [
             f"{s.tensor.name} {'+=' if s.combine == 'sum' else '='} ...",
-            *([f"  what      {said}"] if (said := meaning(s.tensor.name)) else []),
+            *([f"  what      {description}"] if (description := meaning(s.tensor.name)) else []),
             f"  domain    {domain_text(s)}",
             f"  points    {_points(s, count)}",
             f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}{_sharing(s)}",
@@ -113,7 +113,7 @@ def _explained(program: Program) -> str:
 
 
 def _sharing(s: Statement) -> str:
-    """What keeps the entries safe that a compiled scatter writes from several threads
+    """Text on the protection of entries that several threads of a compiled scatter write
     (`codegen.schedule.parallel_scatter`).
     """
     if s.strategy != "scatter" or is_symbolic(s) or not compiles(s):

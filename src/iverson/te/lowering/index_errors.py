@@ -30,38 +30,41 @@ def of_definition(
     operation: str,
     names: Sequence[str] | None,
 ) -> IndexingError:
-    """The error of a kernel as one of the definition.
+    """The error of a kernel in terms of the definition.
 
-    values : of the inputs. buffers : the tensors that each is of, one after the other. names : of the inputs,
-    as users call them.
+    values : of the inputs. buffers : names of the tensors that each buffer holds, one after the other.
+    names : of the inputs, as users call them.
     """
-    called = {t.name: name for t, name in zip(program.inputs, names or (), strict=False)}
+    name_of = {t.name: name for t, name in zip(program.inputs, names or (), strict=False)}
 
     def words(place: str) -> str:
-        return re.sub(WORD, lambda found: called.get(found[0], found[0]), place)
+        return re.sub(WORD, lambda match: name_of.get(match[0], match[0]), place)
 
     for s in program.statements:
         bound = wrong_bound(s, values, sizes)
         if bound is not None:
             return IndexingError(operation, words(bound[0]), got=words(bound[1]), expected=bound[2])
     for s in program.statements:
-        found = wrong_index(s, values, sizes)
-        if found is not None:
-            got = f"index {found.index} at axis {found.axis} of {words(found.place)}"
-            inside = f"indices from 0 to {found.extent - 1}" if found.extent else "no access, as it is empty"
+        bad_index = wrong_index(s, values, sizes)
+        if bad_index is not None:
+            access = f"index {bad_index.index} at axis {bad_index.axis} of {words(bad_index.place)}"
+            inside = (
+                f"indices from 0 to {bad_index.extent - 1}"
+                if bad_index.extent
+                else "no access, as it is empty"
+            )
             return IndexingError(
                 operation,
-                words(found.tensor),
-                got=f"{got}, where {found.point}" if found.point else got,
+                words(bad_index.tensor),
+                got=f"{access}, where {bad_index.point}" if bad_index.point else access,
                 expected=inside,
                 remedy=error.remedy,
             )
-    held = buffers[
-        error.argument.partition("_")[0]
-    ]  # what the buffer is of; the index follows from what was computed
-    reads = [(r, s) for s in program.statements for r in s.reads if r.tensor.name in held]
+    # The tensors of the buffer; the index depends on computed values.
+    tensor_names = buffers[error.argument.partition("_")[0]]
+    reads = [(r, s) for s in program.statements for r in s.reads if r.tensor.name in tensor_names]
     places = dict.fromkeys(words(text(r, names_of(s))) for r, s in reads if r.indices)
-    what = " or ".join(called.get(t, t) for t in held)
+    tensors_text = " or ".join(name_of.get(t, t) for t in tensor_names)
     index, _, _ = error.got.partition(" of ")
-    got = f"{index} of {' or '.join(places) if len(places) == 1 else what}"
-    return IndexingError(operation, what, got=got, expected=error.expected, remedy=error.remedy)
+    access = f"{index} of {' or '.join(places) if len(places) == 1 else tensors_text}"
+    return IndexingError(operation, tensors_text, got=access, expected=error.expected, remedy=error.remedy)

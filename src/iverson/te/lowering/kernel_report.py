@@ -33,69 +33,69 @@ NO_ISL = "too much to ask isl"
 
 def kernels_text(program: Program) -> list[str]:
     """Lines on the kernels, stages and levers of a program whose walks are chosen."""
-    lowered = afresh(program)
+    code = afresh(program)
     if program.sizes:
-        lowered = lowered.at({v: v.typical for v in lowered.program.sizes})
+        code = code.at({v: v.typical for v in code.program.sizes})
     lines = []
-    for k, part in enumerate(_parts(lowered, peak()), 1):
+    for k, part in enumerate(_parts(code, peak()), 1):
         lines += [f"kernel {k}: {part[0]}", *part[1:]]
-    lines += [*_stages(program), *_levers(program, lowered)]
-    return [*lines, *_fallbacks(program, lowered), *_blocks(program)]
+    lines += [*_stages(program), *_levers(program, code)]
+    return [*lines, *_fallbacks(program, code), *_blocks(program)]
 
 
 def _blocks(program: Program) -> Iterator[str]:
-    """How an op of this program runs, where what is between its inputs and results is large."""
-    found = in_blocks(program) if is_large(program) else None
-    if found is not None:
-        places = found.places({v: v.typical for v in program.sizes})
-        names = ", ".join(dict.fromkeys(v.name for v in found.axes.values()))
+    """Line on the blocks in which an op of this program runs, if its temporaries are large."""
+    blocks = in_blocks(program) if is_large(program) else None
+    if blocks is not None:
+        places = blocks.places({v: v.typical for v in program.sizes})
+        names = ", ".join(dict.fromkeys(v.name for v in blocks.axes.values()))
         yield (
-            f"blocks    as an op, {places} places of {names} at a time, of {typical(found.extent)}: "
-            f"{sum(map(bytes_of, found.stored)) >> 20} MiB of temporaries are never whole"
+            f"blocks    as an op, {places} places of {names} at a time, of {typical(blocks.extent)}: "
+            f"{sum(map(bytes_of, blocks.stored)) >> 20} MiB of temporaries are never whole"
         )
 
 
-def _parts(lowered: Lowered, p: Peak) -> Iterator[list[str]]:
-    """The lines of each kernel, what it makes first."""
-    sizes = {b.name: b for b in lowered.buffers.values()}
+def _parts(code: Lowered, p: Peak) -> Iterator[list[str]]:
+    """The lines of each kernel, the names of its results first."""
+    sizes = {b.name: b for b in code.buffers.values()}
     labels = {name: b.label for name, b in sizes.items() if b.label}
-    for step in lowered.steps:
+    for step in code.steps:
         if isinstance(step, Run):
             for phase in step.kernel.phases:
-                made = dict.fromkeys(s.buffer.label for s in statements((phase,)) if isinstance(s, Store))
-                found = expected(phase, lowered.values, p, labels)
+                outputs = dict.fromkeys(s.buffer.label for s in statements((phase,)) if isinstance(s, Store))
+                cost = expected(phase, code.values, p, labels)
                 yield [
-                    ", ".join(made),
-                    *_numbers(found, p),
-                    f"  threads   {_threads(phase, found, lowered)}",
+                    ", ".join(outputs),
+                    *_numbers(cost, p),
+                    f"  threads   {_threads(phase, cost, code)}",
                     *_rows(phase),
-                    *_slow(found),
+                    *_slow(cost),
                 ]
         elif isinstance(step, Interpreted):
-            what = ", ".join(dict.fromkeys(s.tensor.name for s in step.statements))
+            tensor_names = ", ".join(dict.fromkeys(s.tensor.name for s in step.statements))
             yield [
-                what,
+                tensor_names,
                 "  warning   below a quarter of peak: carried out by the interpreter, point by point",
             ]
         elif isinstance(step, Fill):
-            moved = size_of(sizes[step.name], lowered.values)
-            best = at_peak(0, moved, 8, p)
-            yield [f"{step.label}, filled", *_numbers(Expected(0, moved, 0, best, best, 1), p)]
+            traffic = size_of(sizes[step.name], code.values)
+            best = at_peak(0, traffic, 8, p)
+            yield [f"{step.label}, filled", *_numbers(Expected(0, traffic, 0, best, best, 1), p)]
         else:
-            product = step.at(lowered.values) if isinstance(step, SomeProduct) else step
-            own = work(Lowered(lowered.program, (product,), lowered.buffers))
-            flops, out = 2 * own.points, product.out
-            best = at_peak(flops, own.bytes, out.dtype.itemsize, p)
+            product = step.at(code.values) if isinstance(step, SomeProduct) else step
+            product_work = work(Lowered(code.program, (product,), code.buffers))
+            flops, out = 2 * product_work.points, product.out
+            best = at_peak(flops, product_work.bytes, out.dtype.itemsize, p)
             yield [
                 f"{out.label}, a product of BLAS",
-                *_numbers(Expected(own.points, own.bytes, flops, best, best, p.threads), p),
+                *_numbers(Expected(product_work.points, product_work.bytes, flops, best, best, p.threads), p),
             ]
 
 
-def _numbers(found: Expected, p: Peak) -> list[str]:
+def _numbers(cost: Expected, p: Peak) -> list[str]:
     return [
-        f"  work      {found.points} points, {found.bytes} bytes, {found.flops} flops",
-        f"  expected  {_time(found.seconds)}, at peak {_time(found.best)} ({p})",
+        f"  work      {cost.points} points, {cost.bytes} bytes, {cost.flops} flops",
+        f"  expected  {_time(cost.seconds)}, at peak {_time(cost.best)} ({p})",
     ]
 
 
@@ -103,27 +103,27 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} us" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
 
-def _threads(phase: Stmt, found: Expected, lowered: Lowered) -> str:
-    if not isinstance(phase, Loop) or iterations(phase, lowered.values) <= 1:
+def _threads(phase: Stmt, cost: Expected, code: Lowered) -> str:
+    if not isinstance(phase, Loop) or iterations(phase, code.values) <= 1:
         return "1: no loop that several could share"
-    if found.threads == 1:
+    if cost.threads == 1:
         return f"1: more would not pay over {phase.said}"
-    return f"{found.threads}, over {phase.said}{': te.parallel' if phase.factor > 1 else ''}"
+    return f"{cost.threads}, over {phase.said}{': te.parallel' if phase.factor > 1 else ''}"
 
 
 def _rows(phase: Stmt) -> list[str]:
-    """Loops that stand in one over blocks of rows."""
-    own = parts(phase)
-    if not own or not isinstance(phase, Loop):
+    """Line on loops that are inside of a loop over blocks of rows."""
+    loops = parts(phase)
+    if not loops or not isinstance(phase, Loop):
         return []
     how = f"{phase.step} rows of {phase.said} at a time: what one makes of them the next reads in cache"
-    return [f"  rows      {len(own)} loops, {how}"]
+    return [f"  rows      {len(loops)} loops, {how}"]
 
 
-def _slow(found: Expected) -> list[str]:
-    if found.share >= LITTLE:
+def _slow(cost: Expected) -> list[str]:
+    if cost.share >= LITTLE:
         return []
-    return [f"  warning   {found.share:.0%} of peak: {'; '.join(found.slow) or 'more operations than bytes'}"]
+    return [f"  warning   {cost.share:.0%} of peak: {'; '.join(cost.slow) or 'more operations than bytes'}"]
 
 
 def _stages(program: Program) -> Iterator[str]:
@@ -131,14 +131,14 @@ def _stages(program: Program) -> Iterator[str]:
         yield f"stage {tensor.name}: {'recomputed' if choice.inlined else 'kept'}: {choice.why}"
 
 
-def _levers(program: Program, lowered: Lowered) -> Iterator[str]:
-    """The levers on axes of which no loop knows."""
-    phases = tuple(p for s in lowered.steps if isinstance(s, Run) for p in s.kernel.phases)
+def _levers(program: Program, code: Lowered) -> Iterator[str]:
+    """Lines on the levers of axes that no loop carries out."""
+    phases = tuple(p for s in code.steps if isinstance(s, Run) for p in s.kernel.phases)
     loops = [s for s in statements(phases) if isinstance(s, Loop)]
-    done = {(s.mark, s.label) for s in loops if s.mark != "parallel" or s.factor > 1}
+    effective_levers = {(s.mark, s.label) for s in loops if s.mark != "parallel" or s.factor > 1}
     axes: dict[Var, None] = dict.fromkeys(v for s in program.statements for v in s.domain.axes if v.lever)
     for v in axes:
-        if (v.lever, v.name) not in done:
+        if (v.lever, v.name) not in effective_levers:
             yield f"lever te.{v.lever}({v.name}): not done, {_NOT_DONE[v.lever]}"
 
 
@@ -152,15 +152,15 @@ _NOT_DONE = {
 _CALLED = re.compile(r"@iverson_(\w+?)_(?:v\d+)?f(?:32|64)\(")
 
 
-def _fallbacks(program: Program, lowered: Lowered) -> Iterator[str]:
-    """Where less was tried, as more would take too long."""
-    for step in lowered.steps:
+def _fallbacks(program: Program, code: Lowered) -> Iterator[str]:
+    """Lines on simpler code that was used because better code would take too long to find."""
+    for step in code.steps:
         if not isinstance(step, Run):
             continue
         stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
-        made = ", ".join(dict.fromkeys(s.buffer.label for s in stores))
-        if called := ", ".join(dict.fromkeys(_CALLED.findall(step.compiled.text))):
-            yield f"fallback {made}: {called} called after whole vectors, and from {INLINED + 1} times on"
+        outputs = ", ".join(dict.fromkeys(s.buffer.label for s in stores))
+        if names := ", ".join(dict.fromkeys(_CALLED.findall(step.compiled.text))):
+            yield f"fallback {outputs}: {names} called after whole vectors, and from {INLINED + 1} times on"
     for s in program.statements:
         if NO_ISL in s.reason:
             yield f"fallback {s.tensor.name}: visits its own box, as there is {NO_ISL}"

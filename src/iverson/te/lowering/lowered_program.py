@@ -50,7 +50,7 @@ class Run:
 
     @cached_property
     def compiled(self) -> CompiledKernel:
-        """Its machine code, made when it is first run: who puts it into a larger program needs none."""
+        """Machine code of the kernel, compiled at its first run; within a larger program it needs none."""
         return compile_kernel(self.kernel)
 
 
@@ -79,9 +79,9 @@ class SomeProduct:
 
     def at(self, sizes: Mapping[str, int]) -> blas_contraction.Product:
         """The product at these sizes."""
-        found = blas_contraction.product(task_at(self.task, sizes), any_size=True)
-        assert found is not None, "what is a product at some sizes is one at all"
-        return found
+        product = blas_contraction.product(task_at(self.task, sizes), any_size=True)
+        assert product is not None, "what is a product at some sizes is one at all"
+        return product
 
 
 Step = Fill | Run | Interpreted | blas_contraction.Product | SomeProduct
@@ -93,9 +93,9 @@ class Lowered:
 
     source : all its loop nests and products as pseudo-code.
     scratch : arrays that live for a call and stand for no tensor.
-    sizes : of a program whose sizes are not bound, what its kernels call them; `at` binds them.
-    values : those sizes, bound.
-    said : an equal program, whose names messages speak of, if it is another one.
+    sizes : the program's sizes that are not bound, with their names in kernels; `at` binds them.
+    values : the bound values of these sizes.
+    said : an equal program whose names are used in messages, if it is not ``program``.
     """
 
     program: Program
@@ -135,37 +135,37 @@ class Lowered:
 
     def run(
         self,
-        given: tuple[Array, ...],
+        arrays: tuple[Array, ...],
         threads: int | None = None,
         operation: str = "te",
         names: Sequence[str] | None = None,
     ) -> tuple[Array, ...]:
-        """As a call, on arrays of the shapes and dtypes of the inputs."""
+        """See `__call__`; the arrays must have the shapes and dtypes of the inputs."""
         try:
-            if threads is None and (whole := self.whole) is not None:
-                return whole.run(given)
-            return self._by_steps(given, threads)
+            if threads is None and (single_call := self.whole) is not None:
+                return single_call.run(arrays)
+            return self._by_steps(arrays, threads)
         except IndexingError as error:
-            said = self.said or self.program
-            values: dict[Tensor, Array] = dict(zip(said.inputs, given, strict=True))
-            known = Sizes(said.sizes)  # numbered as they were
-            sizes = {v: self.values[name] for v, name in known.names.items()}
+            program = self.said or self.program
+            values: dict[Tensor, Array] = dict(zip(program.inputs, arrays, strict=True))
+            numbered_sizes = Sizes(program.sizes)  # numbered as they were
+            sizes = {v: self.values[name] for v, name in numbered_sizes.names.items()}
             raise index_errors.of_definition(
-                error, said, values, sizes, self._called(), operation, names
+                error, program, values, sizes, self._called(), operation, names
             ) from None
 
     def _called(self) -> dict[str, dict[str, None]]:
-        """What the buffers hold, each what it holds one after the other."""
-        said = self.said or self.program
-        own = dict(zip(tensors_of(self.program), tensors_of(said), strict=False))
-        found: dict[str, dict[str, None]] = {}
+        """Names of the tensors that each buffer holds, one after the other."""
+        program = self.said or self.program
+        counterpart = dict(zip(tensors_of(self.program), tensors_of(program), strict=False))
+        tensor_names: dict[str, dict[str, None]] = {}
         for t, b in self.buffers.items():
-            found.setdefault(b.name, {})[own.get(t, t).name] = None
-        return found
+            tensor_names.setdefault(b.name, {})[counterpart.get(t, t).name] = None
+        return tensor_names
 
     @cached_property
     def whole(self) -> OneCall | None:
-        """All of it as one native call, where that is as fast; equal programs have one."""
+        """The whole program as one native call, where that is as fast; equal programs share it."""
         if "whole" not in self._once:
             self._once["whole"] = self._as_one_call()
         return self._once["whole"]
@@ -173,21 +173,23 @@ class Lowered:
     def _as_one_call(self) -> OneCall | None:
         outputs = [self.buffers[t] for t in self.program.outputs]
         inputs = [self.buffers[t] for t in self.program.inputs]
-        kept = {b.name for b in (*inputs, *outputs)}
-        others = {b.name: b for b in (*self.buffers.values(), *self.scratch) if b.name not in kept}
-        return one_call(self.steps, inputs, outputs, tuple(others.values()))
+        external_names = {b.name for b in (*inputs, *outputs)}
+        internal_buffers = {
+            b.name: b for b in (*self.buffers.values(), *self.scratch) if b.name not in external_names
+        }
+        return one_call(self.steps, inputs, outputs, tuple(internal_buffers.values()))
 
     def _by_steps(self, inputs: tuple[Array, ...], threads: int | None) -> tuple[Array, ...]:
         """The outputs, by a call for each step."""
         dense = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in inputs]
         arrays = {self.buffers[t].name: a for t, a in zip(self.program.inputs, dense, strict=True)}
         values: dict[Tensor, Array] = {}
-        kept = {self.buffers[t].name for t in self.program.outputs}
+        output_names = {self.buffers[t].name for t in self.program.outputs}
         passing: list[Array] = []
         for tensor, b in self.buffers.items():
             if b.name in self._rows:
                 continue
-            if b.name not in arrays and b.name in kept:
+            if b.name not in arrays and b.name in output_names:
                 arrays[b.name] = np.empty(_shape(b), b.dtype)
             elif b.name not in arrays:
                 arrays[b.name] = workspaces.take(_shape(b), b.dtype)
@@ -224,25 +226,25 @@ class Lowered:
     def _inputs(self, inputs: Sequence[Any]) -> tuple[Array, ...]:
         if len(inputs) != len(self._taken):
             raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self._taken)))
-        found = list(inputs)
+        arrays = list(inputs)
         for k, (shape, dtype) in enumerate(self._taken):
-            given = found[k]
-            if type(given) is not np.ndarray or given.dtype != dtype:
-                given = found[k] = np.asarray(given, dtype)
-            if given.shape != shape:
+            array = arrays[k]
+            if type(array) is not np.ndarray or array.dtype != dtype:
+                array = arrays[k] = np.asarray(array, dtype)
+            if array.shape != shape:
                 name = self.program.inputs[k].name
-                raise ShapeError("te", name, got=f"shape {given.shape}", expected=f"shape {shape}")
-        return tuple(found)
+                raise ShapeError("te", name, got=f"shape {array.shape}", expected=f"shape {shape}")
+        return tuple(arrays)
 
     @cached_property
     def _rows(self) -> frozenset[str]:
-        """Buffers of which there is memory for the rows at hand only."""
-        own = (b for s in self.steps if isinstance(s, Run) for b in s.kernel.buffers)
-        return frozenset(b.name for b in own if b.role == "row")
+        """Names of buffers with memory for the current rows only."""
+        buffers = (b for s in self.steps if isinstance(s, Run) for b in s.kernel.buffers)
+        return frozenset(b.name for b in buffers if b.role == "row")
 
     @cached_property
     def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
-        """Of each input its shape and dtype."""
+        """(shape, dtype) of each input."""
         return tuple([(_shape(b), b.dtype) for b in map(self.buffers.__getitem__, self.program.inputs)])
 
 
@@ -278,8 +280,8 @@ def touched_by(step: Step, buffers: Mapping[Tensor, Buffer]) -> set[str]:
     if isinstance(step, Run):
         return {b.name for b in step.kernel.buffers}
     if isinstance(step, Interpreted):
-        own = {t for s in step.statements for t in (s.tensor, *(r.tensor for r in s.reads))}
-        return {buffers[t].name for t in own}
+        tensors = {t for s in step.statements for t in (s.tensor, *(r.tensor for r in s.reads))}
+        return {buffers[t].name for t in tensors}
     if isinstance(step, SomeProduct):
         return {step.task.out.name, *(x.buffer.name for x in step.task.loads)}
     return {step.out.name, step.left.name, step.right.name}

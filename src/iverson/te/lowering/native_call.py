@@ -70,34 +70,34 @@ class OneCall:
 
 
 def one_call(
-    steps: Sequence[Any], inputs: Sequence[Buffer], outputs: Sequence[Buffer], others: Sequence[Buffer]
+    steps: Sequence[Any], inputs: Sequence[Buffer], outputs: Sequence[Buffer], internals: Sequence[Buffer]
 ) -> OneCall | None:
     """Lowered steps as one call; None where a call for each is better.
 
-    inputs, outputs, others : the buffers, all of constant shapes; the others live for a call.
+    inputs, outputs, internals : the buffers, all of constant shapes; internals live for a call.
     """
     names = [b.name for b in (*inputs, *outputs)]
     if len(set(names)) < len(names) or not all(map(_is_short, steps)):
         return None
-    made = [*(replace(b, role="in") for b in inputs), *(replace(b, role="out") for b in outputs)]
-    places = {b.name: whole(b) for b in made}
+    program_buffers = [*(replace(b, role="in") for b in inputs), *(replace(b, role="out") for b in outputs)]
+    places = {b.name: whole(b) for b in program_buffers}
 
     def temp(name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
-        made.append(Buffer(name, dtype, shape, "temp"))
-        return made[-1]
+        program_buffers.append(Buffer(name, dtype, shape, "temp"))
+        return program_buffers[-1]
 
-    known = {b.name: b for b in (*inputs, *outputs, *others)}
-    found = Steps(known, places, temp).run(steps)
-    if found is None:
+    buffer_of = {b.name: b for b in (*inputs, *outputs, *internals)}
+    program_steps = Steps(buffer_of, places, temp).run(steps)
+    if program_steps is None:
         return None
     products = [tuple(prod(e) for e in s.extents) for s in steps if isinstance(s, blas_contraction.Product)]
-    program = Program("te", tuple(made), tuple(found))
+    program = Program("te", tuple(program_buffers), tuple(program_steps))
     sizes = [(rows, inner, columns, batch) for batch, rows, inner, columns in products]
     return OneCall(compile_program(program), sizes)
 
 
 def _is_short(step: Any) -> bool:
-    """Whether a step loses nothing by being part of a program."""
+    """True if a step loses nothing by being part of a program."""
     kernel: Kernel | None = getattr(step, "kernel", None)
     if kernel is None:
         return isinstance(step, blas_contraction.Product) or hasattr(step, "value")
@@ -105,23 +105,23 @@ def _is_short(step: Any) -> bool:
 
 
 def _gains_alone(phase: Stmt) -> bool:
-    """Whether a phase is long, and shared by threads only where it is called by itself."""
+    """True if a phase is long, and threads share it only where it is called by itself."""
     return bool(shared(phase)) and is_worth_threads(phase, cost(phase, {}) / LONG)
 
 
 class Steps:
-    """Lowered steps as those of a program, a nest for each phase.
+    """Lowered steps as steps of a program, a nest for each phase.
 
-    known : the buffers of the steps. places : where those are that the program does not make here, by name.
+    buffers : the buffers of the steps, by name. places : views of the buffers that exist already, by name.
     """
 
-    def __init__(self, known: Mapping[str, Buffer], places: dict[str, View], temp: Temp) -> None:
-        self.known, self.places, self.temp = known, places, temp
+    def __init__(self, buffers: Mapping[str, Buffer], places: dict[str, View], temp: Temp) -> None:
+        self.buffers, self.places, self.temp = buffers, places, temp
         self.touched: set[str] = set()
         self.steps: list[Step] = []
 
     def run(self, steps: Sequence[Any]) -> list[Step] | None:
-        """The steps; None where one of them is no step of a program."""
+        """The steps of the program; None where a step cannot be one of them."""
         for step in steps:
             if hasattr(step, "kernel"):
                 for phase in step.kernel.phases:
@@ -130,13 +130,13 @@ class Steps:
                 if not self.product(step):
                     return None
             elif hasattr(step, "value"):
-                self.fill(self.known[step.name], step.value)
+                self.fill(self.buffers[step.name], step.value)
             else:
                 return None
         return self.steps
 
     def view(self, b: Buffer) -> View:
-        """Where a buffer is, in its shape."""
+        """View of a buffer's memory, in the buffer's shape."""
         if b.name not in self.places:
             self.places[b.name] = whole(self.temp(b.name, b.dtype, extents(b)))
         v, shape = self.places[b.name], extents(b)
@@ -149,13 +149,13 @@ class Steps:
         )
 
     def product(self, p: blas_contraction.Product) -> bool:
-        """A product of BLAS, where that takes the arrays as they lie."""
+        """Add a product of BLAS; False where BLAS does not take the arrays in their memory order."""
         out = _matrices(self.view(p.out), p.out_axes)
-        left = _matrices(self.view(p.left), p.left_axes)
-        right = _matrices(self.view(p.right), p.right_axes)
-        if out is None or left is None or right is None:
+        lhs = _matrices(self.view(p.left), p.left_axes)
+        rhs = _matrices(self.view(p.right), p.right_axes)
+        if out is None or lhs is None or rhs is None:
             return False
-        step = step_builders.product(out, left, right, beta=0 if p.fresh else 1)
+        step = step_builders.product(out, lhs, rhs, beta=0 if p.fresh else 1)
         if isinstance(step, Product) and blas_calls.call(step) is None:
             return False
         self.touched.add(p.out.name)
@@ -163,26 +163,26 @@ class Steps:
         return True
 
     def phase(self, phase: Stmt) -> None:
-        """A nest; what it is the first to touch it makes: it reads nothing that it has not written."""
-        stored: dict[str, Buffer] = {}
-        loaded: dict[str, Buffer] = {}
+        """Add a nest; buffers that no step wrote before are outputs: it reads nothing it has not written."""
+        stores: dict[str, Buffer] = {}
+        loads: dict[str, Buffer] = {}
         for s in statements((phase,)):
             if isinstance(s, Store):
-                stored[s.buffer.name] = s.buffer
+                stores[s.buffer.name] = s.buffer
             for e in expressions(s):
-                loaded |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
-        fresh = stored.keys() - self.touched
-        self.touched |= stored.keys()
+                loads |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
+        fresh = stores.keys() - self.touched
+        self.touched |= stores.keys()
         final = {}
-        for name, b in (loaded | stored).items():
-            role = "out" if name in fresh else "inout" if name in stored else "in"
+        for name, b in (loads | stores).items():
+            role = "out" if name in fresh else "inout" if name in stores else "in"
             final[name] = replace(b, role=role)
         kernel = Kernel("te", tuple(final.values()), (with_buffers(phase, final),))
         self.steps.append(Nest(kernel, tuple(self.view(b) for b in final.values())))
 
 
 def _matrices(v: View, groups: tuple[tuple[int, ...], ...]) -> View | None:
-    """A view with an axis for each group of axes; None where those of a group do not lie one in another."""
+    """A view with an axis for each group of axes; None where a group's axes have no common stride."""
     shape: list[int] = []
     strides: list[int] = []
     for k, group in enumerate(groups):

@@ -18,7 +18,7 @@ from iverson.te.lowering.lowered_program import Fill, Interpreted, Lowered, Run,
 
 @dataclass(frozen=True)
 class Work:
-    """points : how often the innermost bodies of loops run. bytes : of what each step reads and writes."""
+    """points : runs of the innermost bodies of loops. bytes : of the buffers that steps read and write."""
 
     points: int = 0
     bytes: int = 0
@@ -27,17 +27,17 @@ class Work:
         return Work(self.points + other.points, self.bytes + other.bytes)
 
 
-def work(lowered: Lowered, *inputs: Any) -> Work:
+def work(code: Lowered, *inputs: Any) -> Work:
     """The points and bytes of all steps of a program, at its sizes.
 
     inputs : arrays in the order of its inputs; they are read where bounds of loops are.
     """
-    sizes = lowered.values
-    names = [lowered.buffers[t].name for t in lowered.program.inputs]
+    sizes = code.values
+    names = [code.buffers[t].name for t in code.program.inputs]
     arrays = dict(zip(names, inputs, strict=False))
-    buffers = {b.name: b for b in (*lowered.buffers.values(), *lowered.scratch)}
+    buffers = {b.name: b for b in (*code.buffers.values(), *code.scratch)}
     total = Work()
-    for step in lowered.steps:
+    for step in code.steps:
         if isinstance(step, Fill):
             total += Work(0, size_of(buffers[step.name], sizes))
         elif isinstance(step, Run):
@@ -52,14 +52,14 @@ def work(lowered: Lowered, *inputs: Any) -> Work:
 
 
 def _product(p: Product) -> Work:
-    own = (p.left, p.right, p.out, *(() if p.fresh else (p.out,)))
-    return Work(prod(n for group in p.extents for n in group), sum(size_of(b, {}) for b in own))
+    buffers = (p.left, p.right, p.out, *(() if p.fresh else (p.out,)))
+    return Work(prod(n for group in p.extents for n in group), sum(size_of(b, {}) for b in buffers))
 
 
 def _interpreted(step: Interpreted) -> Work:
     total = Work()
     for s in step.statements:
         tensors = [s.tensor, *dict.fromkeys(r.tensor for r in s.reads)]
-        moved = sum(prod(map(typical, t.shape)) * t.dtype.itemsize for t in tensors)
-        total += Work(prod(map(typical, s.domain.extents)), moved)
+        traffic = sum(prod(map(typical, t.shape)) * t.dtype.itemsize for t in tensors)
+        total += Work(prod(map(typical, s.domain.extents)), traffic)
     return total

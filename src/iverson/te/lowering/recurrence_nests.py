@@ -33,7 +33,7 @@ STEP = "step"
 
 
 def starts_whole(s: Statement) -> bool:
-    """Whether a member's first statement makes all of it, at every step: nothing need be filled in."""
+    """True if a member's first statement writes all of it at every step, so that it needs no fill."""
     axis = _recurrence(s).axis
     varies = all(any(v is not axis and v.kind != "size" for v in variables([c])) for c in s.domain.where)
     return varies and covers_all(s)
@@ -46,7 +46,7 @@ def phase_of(
     sizes: Sizes,
     fresh: Collection[Tensor],
 ) -> Stmt:
-    """The loop over steps. fresh : members whose first statement makes all of them."""
+    """The loop over steps. fresh : members whose first statement writes all of them."""
     count = Translation(buffers, sizes).index(recurrence.axis.hi)
     at: Expr = Var(STEP)
     if recurrence.reverse:
@@ -79,19 +79,19 @@ def _nests(task: Task) -> tuple[Stmt, ...]:
             return replace(s, mark="")
         return replace(s, shared=False) if isinstance(s, Store) else s
 
-    whole = task.whole is not None
-    return tuple(rewritten(s, alone) for s in (boxed(task) if whole else (schedule(pinned(task)),)))
+    has_nest = task.whole is not None
+    return tuple(rewritten(s, alone) for s in (boxed(task) if has_nest else (schedule(pinned(task)),)))
 
 
 def variants(s: Statement, axis: Index) -> Iterator[tuple[Expr | None, Statement]]:
-    """(condition on the step, the statement as it is there), for each way its conditions can turn out."""
-    found = _of_step(s.roots, s)[:APART]
-    for held in product((True, False), repeat=len(found)):
-        known = [c if h else negation(c) for c, h in zip(found, held, strict=True)]
-        if len(known) > 1 and is_empty((axis,), known):
+    """(condition on the step, the statement under it), for each combination of its conditions' values."""
+    conditions = _of_step(s.roots, s)[:APART]
+    for truth_values in product((True, False), repeat=len(conditions)):
+        guards = [c if h else negation(c) for c, h in zip(conditions, truth_values, strict=True)]
+        if len(guards) > 1 and is_empty((axis,), guards):
             continue
         values: dict[Expr, Expr] = {}
-        for c, h in zip(found, held, strict=True):
+        for c, h in zip(conditions, truth_values, strict=True):
             values[c] = Const(h, c.dtype)
             values[negation(c)] = Const(not h, c.dtype)
         new = s.mapped(replacing(values))
@@ -99,23 +99,23 @@ def variants(s: Statement, axis: Index) -> Iterator[tuple[Expr | None, Statement
             continue
         where = tuple(c for c in new.domain.where if not isinstance(c, Const))
         new = replace(new, domain=Domain(new.domain.axes, where))
-        yield (conjunction(known) if known else None), new
+        yield (conjunction(guards) if guards else None), new
 
 
 def _of_step(roots: Sequence[Expr], s: Statement) -> list[Expr]:
-    """The comparisons under the roots that depend on nothing but the step, each once, or its opposite."""
+    """Comparisons under the roots that depend on the step alone; of opposite comparisons, one."""
     axis = _recurrence(s).axis
-    found: dict[Expr, None] = {}
+    comparisons: dict[Expr, None] = {}
     for root in roots:
         for e in postorder([root]):
             compares = isinstance(e, Apply) and e.dtype.kind == "b" and conjuncts(e) == [e]
             moving = [v for v in variables([e]) if v.kind != "size"] if compares else []
-            if moving == [axis] and not depends_on_data([e]) and negation(e) not in found:
-                found[e] = None
-    return list(found)
+            if moving == [axis] and not depends_on_data([e]) and negation(e) not in comparisons:
+                comparisons[e] = None
+    return list(comparisons)
 
 
 def _recurrence(s: Statement) -> Recurrence:
-    found = s.tensor.recurrence
-    assert found is not None
-    return found
+    recurrence = s.tensor.recurrence
+    assert recurrence is not None
+    return recurrence

@@ -37,9 +37,9 @@ Build = Callable[[Sequence[Extent]], tuple[tuple[Placeholder, ...], tuple[Tensor
 
 @dataclass(frozen=True)
 class ForShapes:
-    """A program with sizes; ``extents`` is what they are in the extents of the operands.
+    """A program with sizes; ``extents`` are the extents of the operands in terms of these sizes.
 
-    reads : which of the operands it reads, in its order.
+    reads : positions of the operands that the program reads, in its order.
     """
 
     extents: tuple[Extent, ...]
@@ -48,20 +48,20 @@ class ForShapes:
     lowered: Lowered | Blocked
 
     def at(self, extents: Extents, program: Program, reads: tuple[int, ...]) -> Lowered | Blocked | None:
-        """The code for a shape; None where it is not its program, with these sizes put in.
+        """The code for a shape; None where this program, with the shape's sizes, is not ``program``.
 
-        Nor where that reads fewer operands: what has one entry is read at a place that is known.
+        None also where that reads other operands.
         """
         if reads != self.reads:
             return None
         pairs = list(zip(self.extents, extents, strict=True))
-        values = {own: n for own, n in pairs if isinstance(own, Var)}
-        if min(values.values()) < 1 or any(at_sizes(own, values) != n for own, n in pairs):
+        values = {symbolic: n for symbolic, n in pairs if isinstance(symbolic, Var)}
+        if min(values.values()) < 1 or any(at_sizes(symbolic, values) != n for symbolic, n in pairs):
             return None
         if _at(self.program, values).key() != program.key():
             return None
         names = zip(self.lowered.program.sizes, self.program.sizes, strict=True)
-        return self.lowered.at({own: values[v] for own, v in names})
+        return self.lowered.at({size: values[v] for size, v in names})
 
 
 class AnyShape:
@@ -78,15 +78,15 @@ class AnyShape:
         self._tries = 0
 
     def lowered(self, extents: Extents, program: Program, reads: tuple[int, ...]) -> Lowered | Blocked | None:
-        """The code for a shape, whose program is given, and which operands that reads; None where it is to
-        have its own.
+        """The code for a shape with this program, which reads these operands; None where the shape is to
+        have code of its own.
         """
         if 0 in extents or not extents:
             return None
-        for made in self._made:
-            found = made.at(extents, program, reads)
-            if found is not None:
-                return found
+        for candidate in self._made:
+            code = candidate.at(extents, program, reads)
+            if code is not None:
+                return code
         if extents not in self._seen:
             self._seen = [*self._seen[1 - LOOKED_AT :], extents]
         if len(self._seen) == 1 or self._tries >= MOST:
@@ -99,45 +99,45 @@ class AnyShape:
         return general.at(extents, program, reads)
 
     def _more_general(self, program: Program) -> ForShapes | None:
-        """A program for all shapes seen so far; None where there is none, or none as good."""
-        own, sizes = _as_sizes(self._seen)
+        """A program for all shapes so far; None where there is none, or it is not as good."""
+        extents, sizes = _as_sizes(self._seen)
         try:
-            inputs, outputs = self._build(own)
-            made = program_of(outputs)
+            inputs, outputs = self._build(extents)
+            general = program_of(outputs)
         except Exception:  # the definition is the user's, and needs numbers
             return None
-        reads = tuple(map(inputs.index, made.inputs))
+        reads = tuple(map(inputs.index, general.inputs))
         values = {v: v.typical for v in sizes}
-        if set(made.sizes) != set(values) or _at(made, values).key() != program.key():
+        if set(general.sizes) != set(values) or _at(general, values).key() != program.key():
             return None
         if self._large:
-            blocked = lowered_in_blocks(made)
-            return None if blocked is None else ForShapes(tuple(own), made, reads, blocked)
-        walked = eliminate(made)
+            blocked = lowered_in_blocks(general)
+            return None if blocked is None else ForShapes(tuple(extents), general, reads, blocked)
+        walked = eliminate(general)
         if not is_chosen(walked) or not all(map(compiles, walked.statements)):
             return None
-        return ForShapes(tuple(own), made, reads, lower(walked))
+        return ForShapes(tuple(extents), general, reads, lower(walked))
 
 
-def _as_sizes(seen: Sequence[Extents]) -> tuple[list[Extent], list[Var]]:
-    """Extents that hold for all of these, made of as few sizes as they need: their values are the last ones.
+def _as_sizes(shapes: Sequence[Extents]) -> tuple[list[Extent], list[Var]]:
+    """Extents that describe all shapes with as few sizes as possible; typical values are the last shape's.
 
     (5, 3, 7), (9, 7, 7)  ->  n, n - 2, 7
     """
-    columns = list(zip(*seen, strict=True))
+    columns = list(zip(*shapes, strict=True))
     sizes: dict[Extents, Var] = {}
-    found: dict[Extents, Extent] = {}
+    extent_of: dict[Extents, Extent] = {}
     for column in sorted(set(columns), reverse=True):
         by = {tuple(m - n for m, n in zip(larger, column, strict=True)): v for larger, v in sizes.items()}
         less = next((d[0] for d in by if len(set(d)) == 1 and 0 < d[0] <= APART), 0)
         if len(set(column)) == 1:
-            found[column] = column[0]
+            extent_of[column] = column[0]
         elif less:
-            found[column] = by[(less,) * len(column)] - less
+            extent_of[column] = by[(less,) * len(column)] - less
         else:
-            found[column] = sizes[column] = var(f"n{len(sizes)}")
+            extent_of[column] = sizes[column] = var(f"n{len(sizes)}")
             sizes[column].typical = column[-1]
-    return [found[c] for c in columns], list(sizes.values())
+    return [extent_of[c] for c in columns], list(sizes.values())
 
 
 def _at(program: Program, sizes: dict[Var, int]) -> Program:

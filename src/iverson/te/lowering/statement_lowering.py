@@ -57,39 +57,39 @@ _KEEP = 2048
 
 
 def lower(program: Program) -> Lowered:
-    """Compile a program, from memory where an equal one was compiled before."""
+    """Compile a program, or take the code of an equal program from the cache."""
     key = program.key()
     with _lock:
-        found = _lowered.get(key)
-        if found is not None:
+        cached_code = _lowered.get(key)
+        if cached_code is not None:
             _lowered.move_to_end(key)
-            return found.said_as(program)
-    made = afresh(program)
+            return cached_code.said_as(program)
+    code = afresh(program)
     with _lock:
-        _lowered[key] = made
+        _lowered[key] = code
         while len(_lowered) > _KEEP:
             _lowered.popitem(last=False)
-    return made
+    return code
 
 
 def afresh(program: Program) -> Lowered:
-    """As `lower`, with this program's own tensors and names throughout."""
+    """See `lower`; tensors and names are this program's own throughout."""
     return _Lowering(program).run()
 
 
 def forget() -> None:
-    """Drop the programs held in memory."""
+    """Clear the cache of programs."""
     with _lock:
         _lowered.clear()
 
 
 def nests(program: Program) -> Lowered:
-    """A bound program as loop nests over buffers of their own, nothing of it compiled yet."""
+    """A bound program as loop nests over separate buffers, not compiled yet."""
     return _Lowering(program, alone=False).run()
 
 
 def run(program: Program, inputs: Sequence[Any]) -> tuple[Array, ...]:
-    """As `interpret.run`, compiled."""
+    """See `interpret.run`; this function runs compiled code."""
     return lower(program)(*inputs)
 
 
@@ -99,7 +99,7 @@ def run(program: Program, inputs: Sequence[Any]) -> tuple[Array, ...]:
 class _Lowering:
     """One program: its buffers, and the steps so far.
 
-    alone : it is all that is compiled: temporaries share buffers, and products are given to BLAS.
+    alone : the program is not part of a larger one: temporaries share buffers, and BLAS computes products.
     """
 
     def __init__(self, program: Program, *, alone: bool = True) -> None:
@@ -107,8 +107,10 @@ class _Lowering:
         self.program, self.alone = program, alone
         self.sizes = Sizes(program.sizes)
         self.typical = {v: v.typical for v in program.sizes}
-        whole = merged(accumulated(inline(program), program.outputs))
-        boxes, self.is_output = made_in_place(whole_first([as_box(s) for s in whole]), program.outputs)
+        merged_statements = merged(accumulated(inline(program), program.outputs))
+        boxes, self.is_output = made_in_place(
+            whole_first([as_box(s) for s in merged_statements]), program.outputs
+        )
         self.statements, self.extrema = together(boxes)
         self.readers: defaultdict[Tensor, list[Statement]] = defaultdict(list)
         for s in self.statements:
@@ -117,14 +119,14 @@ class _Lowering:
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
-        self.buffers |= {t: _also(t, self.buffers[made]) for t, made in self.is_output.items()}
+        self.buffers |= {t: _also(t, self.buffers[output]) for t, output in self.is_output.items()}
         if alone:
             self._share()
         self.steps: list[Step] = []
         self.phases: list[Stmt] = []
         #: How many statements have their phases.
         self.done = 0
-        #: What the last phase stores every entry of, once.
+        #: The tensor of which the last phase stores every entry once.
         self.whole: Tensor | None = None
         self.scratch: dict[str, Buffer] = {}
 
@@ -138,22 +140,22 @@ class _Lowering:
         return self.buffers[t]
 
     def _share(self) -> None:
-        """Buffers for temporaries; one that is read no more passes on to the next of its kind.
+        """Assign buffers to temporaries; the buffer of one that is read no more goes to the next of its kind.
 
-        Indices (integers) keep buffers of their own: what they hold is looked at before a kernel runs.
+        Indices (integers) keep buffers of their own: their values are checked before a kernel runs.
         """
         last: dict[Tensor, int] = {}
-        groups = [(r, tuple(own)) for r, own in groupby(self.statements, key=_unit)]
-        for k, (_, own) in enumerate(groups):
-            for s in own:
+        groups = [(r, tuple(group)) for r, group in groupby(self.statements, key=_unit)]
+        for k, (_, group) in enumerate(groups):
+            for s in group:
                 last |= dict.fromkeys((*self._written(s), *_read(s)), k)
         ending: dict[int, list[Tensor]] = {}
         for t, k in last.items():
             ending.setdefault(k, []).append(t)
         lent = set(self.buffers)
         free: list[Tensor] = []
-        for k, (_, own) in enumerate(groups):
-            for new in [t for s in own for t in self._written(s)]:
+        for k, (_, group) in enumerate(groups):
+            for new in [t for s in group for t in self._written(s)]:
                 if new in self.buffers:
                     continue
                 old = next((t for t in free if _alike(t, new)), None)
@@ -161,8 +163,8 @@ class _Lowering:
                     free.remove(old)
                     self.buffers[new] = _also(new, self.buffers[old])
                 self._buffer(new)
-            done = [t for t in ending.get(k, ()) if t not in lent]
-            free += [t for t in done if t.dtype.kind == "f"]
+            released = [t for t in ending.get(k, ()) if t not in lent]
+            free += [t for t in released if t.dtype.kind == "f"]
 
     def _written(self, s: Statement) -> tuple[Tensor, ...]:
         extremum = self.extrema.get(s.tensor)
@@ -171,19 +173,19 @@ class _Lowering:
     def run(self) -> Lowered:
         started: set[Tensor] = set()
         for recurrence, group in groupby(self.statements, key=lambda s: recurrence_of(s.tensor)):
-            own = tuple(group)
+            statements = tuple(group)
             if recurrence is not None:
                 started.update(recurrence.members)
-                self._recurrence(recurrence, own)
-                self.done += len(own)
+                self._recurrence(recurrence, statements)
+                self.done += len(statements)
                 continue
-            for s in own:
+            for s in statements:
                 fresh = s.tensor not in started
                 started.update(self._written(s))
                 self._statement(s, fresh)
                 self.done += 1
         self._flush()
-        started.update(made for t, made in self.is_output.items() if t in started)
+        started.update(output for t, output in self.is_output.items() if t in started)
         for t in self.program.outputs:
             if t not in started and t not in self.program.inputs:
                 self.steps.insert(0, Fill(self.buffers[t].name, 0, t.name))
@@ -192,57 +194,57 @@ class _Lowering:
         return Lowered(self.program, steps, self.buffers, scratch, self.sizes)
 
     def _by_rows(self) -> list[Step]:
-        """The steps; temporaries that one kernel touches row by row have memory for the rows at hand."""
+        """The steps; temporaries used row by row in one kernel get memory for the current rows."""
         touched = Counter(n for s in self.steps for n in touched_by(s, self.buffers))
         lasting = {self.buffers[t].name for t in (*self.program.inputs, *self.program.outputs)}
-        own = {n for n, count in touched.items() if count == 1} - lasting
-        return [Run(with_rows(s.kernel, own)) if isinstance(s, Run) else s for s in self.steps]
+        row_names = {n for n, count in touched.items() if count == 1} - lasting
+        return [Run(with_rows(s.kernel, row_names)) if isinstance(s, Run) else s for s in self.steps]
 
     def _flush(self) -> None:
-        """Kernels of the phases so far: of all, or of each where it may see buffers in shapes of its own."""
+        """Add one kernel of all phases so far, or one of each where each may see buffers in other shapes."""
         unread = self._unread()
         phases, self.phases = [without(p, unread) if unread else p for p in self.phases], []
-        for some in [by_rows(phases)] if self.alone else [[p] for p in phases]:
-            if some:
-                self.steps.append(Run(self._kernel(some)))
+        for group in [by_rows(phases)] if self.alone else [[p] for p in phases]:
+            if group:
+                self.steps.append(Run(self._kernel(group)))
 
     def _kernel(self, phases: Sequence[Stmt]) -> Kernel:
-        used: dict[str, Buffer] = {}
-        written: set[str] = set()
+        buffers: dict[str, Buffer] = {}
+        stored_names: set[str] = set()
         sizes: set[str] = set()
         for s in nodes.statements(tuple(phases)):
             if isinstance(s, nodes.Store):
-                written.add(s.buffer.name)
-                used[s.buffer.name] = s.buffer
+                stored_names.add(s.buffer.name)
+                buffers[s.buffer.name] = s.buffer
             for e in nodes.expressions(s):
                 for x in subexpressions(e):
                     if isinstance(x, nodes.Load):
-                        used[x.buffer.name] = x.buffer
+                        buffers[x.buffer.name] = x.buffer
                     elif isinstance(x, nodes.Size):
                         sizes.add(x.name)
-        sizes.update(n for b in used.values() for n in b.shape if isinstance(n, str))
-        own = {b.name for b in self.buffers.values()}
-        self.scratch |= {n: b for n, b in used.items() if n not in own}
-        final = {n: replace(b, role="inout" if n in written else "in") for n, b in used.items()}
-        own_phases = tuple(nodes.with_buffers(p, final) for p in phases)
-        return Kernel("te", tuple(final.values()), own_phases, tuple(sorted(sizes)))
+        sizes.update(n for b in buffers.values() for n in b.shape if isinstance(n, str))
+        known_names = {b.name for b in self.buffers.values()}
+        self.scratch |= {n: b for n, b in buffers.items() if n not in known_names}
+        final = {n: replace(b, role="inout" if n in stored_names else "in") for n, b in buffers.items()}
+        kernel_phases = tuple(nodes.with_buffers(p, final) for p in phases)
+        return Kernel("te", tuple(final.values()), kernel_phases, tuple(sorted(sizes)))
 
     def _unread(self) -> set[str]:
-        """Buffers of temporaries that are stored and never read: all that reads them has them as values."""
-        stored: set[str] = set()
-        loaded: set[str] = set()
+        """Buffers of temporaries that are stored and never loaded: their readers use the values directly."""
+        stored_names: set[str] = set()
+        loaded_names: set[str] = set()
         for s in nodes.statements(tuple(self.phases)):
             if isinstance(s, nodes.Store):
-                stored.add(s.buffer.name)
+                stored_names.add(s.buffer.name)
             for e in nodes.expressions(s):
-                loaded.update(x.buffer.name for x in subexpressions(e) if isinstance(x, nodes.Load))
+                loaded_names.update(x.buffer.name for x in subexpressions(e) if isinstance(x, nodes.Load))
         waiting = {t for s in self.statements[self.done :] for t in _read(s)}
         passing = set(self.program.temporaries)
-        kept = {b.name for t, b in self.buffers.items() if t in waiting or t not in passing}
-        return stored - loaded - kept
+        lasting_names = {b.name for t, b in self.buffers.items() if t in waiting or t not in passing}
+        return stored_names - loaded_names - lasting_names
 
     def _finished(self, s: Statement, task: Task) -> bool:
-        """Whether the last phase now stores this statement's values, made of results that only it reads."""
+        """True if the last phase now stores this statement's values, made of results that only it reads."""
         if not self.phases or self.whole is None or self.whole in self.is_output:
             return False
         if self.whole in self.program.outputs:
@@ -261,8 +263,8 @@ class _Lowering:
         """A task as a product of BLAS, if it is one at the sizes, or at typical ones."""
         if not self.program.sizes:
             return blas_contraction.product(task)
-        found = blas_contraction.product(task_at(task, self.sizes.at(self.typical)))
-        return None if found is None else SomeProduct(task)
+        typical_product = blas_contraction.product(task_at(task, self.sizes.at(self.typical)))
+        return None if typical_product is None else SomeProduct(task)
 
     def _recurrence(self, recurrence: Recurrence, statements: tuple[Statement, ...]) -> None:
         """A phase with the loop over the steps."""
@@ -271,10 +273,10 @@ class _Lowering:
         parts = {s.tensor for s in statements if all(w is not recurrence.axis for w in s.write)}
         parts.update(recurrence.totals)
         fresh = {t for t, s in first.items() if native and t not in parts and starts_whole(s)}
-        filled = [t for t in first if t not in fresh]
-        if filled or not native:
+        incomplete = [t for t in first if t not in fresh]
+        if incomplete or not native:
             self._flush()
-        for t in filled:
+        for t in incomplete:
             self.steps.append(Fill(self.buffers[t].name, interpret.start(first[t].combine, t.dtype), t.name))
         if native:
             self.phases.append(phase_of(recurrence, statements, self.buffers, self.sizes, fresh))
@@ -300,10 +302,10 @@ class _Lowering:
         flat = task if self.alone or s.walk is not None else flattened(task)
         if self._finished(s, flat) or (flat is not task and self._finished(s, task)):
             return
-        found = self._product(task) if self.alone and s.walk is None else None
-        if found is not None:
+        product = self._product(task) if self.alone and s.walk is None else None
+        if product is not None:
             self._flush()
-            self.steps.append(found)
+            self.steps.append(product)
         else:
             phases = phases_of(s, flat, self.buffers)
             for phase in phases:
@@ -312,17 +314,17 @@ class _Lowering:
 
 
 def _unit(s: Statement) -> object:
-    """What runs as one: the statements of a recurrence, or one statement."""
+    """Unit of execution: the recurrence of a statement, or the statement itself."""
     return recurrence_of(s.tensor) or s
 
 
 def _also(t: Tensor, b: Buffer) -> Buffer:
-    """A buffer where it holds t."""
+    """A buffer with the name of t as its label."""
     return replace(b, label=t.name)
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors may have one buffer, one after the other."""
+    """True if two tensors may have one buffer, one after the other."""
     pairs = zip(a.shape, b.shape, strict=False)
     return a.dtype == b.dtype and a.ndim == b.ndim and all(same_extent(m, n) for m, n in pairs)
 

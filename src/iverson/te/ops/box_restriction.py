@@ -10,7 +10,7 @@ from iverson.te.ir.nodes import Compute, Domain, Statement
 
 
 def has_parts(tensor: Tensor) -> bool:
-    """Whether the points that write a box are known: no statement writes where data says."""
+    """True if the points that write a box are known: no write depends on data."""
     statements = tensor.statements if isinstance(tensor, Compute) else ()
     return not any(reads_of(s.write) for s in statements)
 

@@ -17,44 +17,46 @@ from iverson.te.ir.nodes import Recurrence, Statement, computes_of, rebuilt, uni
 from iverson.te.language.definitions import compute
 
 
-def over_examples(outputs: Sequence[Tensor], given: Mapping[Placeholder, Placeholder]) -> tuple[Tensor, ...]:
+def over_examples(
+    outputs: Sequence[Tensor], batched_inputs: Mapping[Placeholder, Placeholder]
+) -> tuple[Tensor, ...]:
     """The outputs for all examples.
 
-    given : for each input that differs from example to example, that of one example and that of all.
+    batched_inputs : by input of one example, the input of all, for inputs that differ between examples.
     """
-    made: dict[Tensor, Tensor] = dict(given.items())
-    size = next(iter(given.values())).shape[0]
+    batched: dict[Tensor, Tensor] = dict(batched_inputs.items())
+    size = next(iter(batched_inputs.values())).shape[0]
     for unit in units_below(outputs):
-        own = computes_of(unit)
-        if not any(r.tensor in made for t in own for s in t.statements for r in s.reads):
+        members = computes_of(unit)
+        if not any(r.tensor in batched for t in members for s in t.statements for r in s.reads):
             continue
         if isinstance(unit, Recurrence):
             rebuilt(
                 unit,
                 unit.axis,
                 lambda t: (size, *t.shape),
-                made,
-                lambda s: _over(s, Var("e", 0, size), made),
+                batched,
+                lambda s: _over(s, Var("e", 0, size), batched),
             )
             continue
-        (t,) = own
-        statements = [_over(s, Var("e", 0, size), made) for s in t.statements]
-        made[t] = t.again((size, *t.shape), statements)
-    return tuple([made[t] if t in made else _repeated(t, size) for t in outputs])
+        (t,) = members
+        statements = [_over(s, Var("e", 0, size), batched) for s in t.statements]
+        batched[t] = t.again((size, *t.shape), statements)
+    return tuple([batched[t] if t in batched else _repeated(t, size) for t in outputs])
 
 
 def _repeated(t: Tensor, size: object) -> Tensor:
     return compute((size, *t.shape), lambda _, *i: t[i], t.name)
 
 
-def _over(s: Statement, example: Var, made: Mapping[Tensor, Tensor]) -> Statement:
+def _over(s: Statement, example: Var, batched: Mapping[Tensor, Tensor]) -> Statement:
     def changed(root: Expr) -> Expr:
         new: dict[Expr, Expr] = {}
         for x in postorder([root]):
-            found = simplified_with(x, [new[o] for o in x.operands])
-            if isinstance(found, Read) and found.tensor in made:
-                found = Read(made[found.tensor], (example, *found.indices))
-            new[x] = found
+            node = simplified_with(x, [new[o] for o in x.operands])
+            if isinstance(node, Read) and node.tensor in batched:
+                node = Read(batched[node.tensor], (example, *node.indices))
+            new[x] = node
         return new[root]
 
     mapped = s.mapped(changed, (example, *s.domain.axes))

@@ -52,7 +52,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """At the points of a box that satisfy constraints, what is written depends on what is read."""
+    """Dependence of a written entry on a read entry, at the points of a box that satisfy constraints."""
 
     read: Access
     written: Access
@@ -61,30 +61,30 @@ class Link:
 
 
 def links_of(program: Program) -> list[Link]:
-    """For each read of each statement, in order, what it ties together."""
-    found = []
+    """The link of each read of each statement, in order."""
+    links = []
     for s in program.statements:
-        written = Access(s.tensor, tuple(map(affine_of, s.write)))
+        write_access = Access(s.tensor, tuple(map(affine_of, s.write)))
         for node, guards in statement_guards(s).items():
             if isinstance(node, Read):
                 constraints = [c for guard in guards for c in constraints_of(guard) or ()]
-                read = Access(node.tensor, tuple(map(affine_of, node.indices)))
-                found.append(Link(read, written, s.domain.axes, tuple(constraints)))
-    return found
+                read_access = Access(node.tensor, tuple(map(affine_of, node.indices)))
+                links.append(Link(read_access, write_access, s.domain.axes, tuple(constraints)))
+    return links
 
 
 def through(link: Link, source: Access, region: Region, target: Access) -> Region | None:
-    """The entries that the link's other end has at the points where this end is in the region, or None."""
+    """Entries of ``target`` at the points of a link where ``source`` is in the region; None without any."""
     constraints = list(link.constraints)
     for form, first, last in zip(source.forms, *region, strict=True):
         constraints += between(form, first, last - 1)
-    known = narrowed(link.axes, constraints)
-    ranges = [*known.values(), *((0, interval(c.form, known)[1]) for c in constraints)]
+    bounds = narrowed(link.axes, constraints)
+    ranges = [*bounds.values(), *((0, interval(c.form, bounds)[1]) for c in constraints)]
     if any(low > high for low, high in ranges):
         return None
     start, stop = [], []
     for form, n in zip(target.forms, target.shape, strict=True):
-        low, high = bounds_under(form, constraints, known)
+        low, high = bounds_under(form, constraints, bounds)
         start.append(int(max(low, 0)))
         stop.append(int(min(high + 1, n)))
     return Region(tuple(start), tuple(stop)) if all(map(int.__lt__, start, stop)) else None
@@ -93,87 +93,87 @@ def through(link: Link, source: Access, region: Region, target: Access) -> Regio
 Regions = Mapping[Tensor, Region]
 
 
-def images(links: Iterable[Link], given: Regions) -> dict[Tensor, Region]:
-    """Of every tensor, the entries that depend on entries of the inputs in the given regions."""
-    return _followed(links, given, lambda link: (link.read, link.written))
+def images(links: Iterable[Link], regions: Regions) -> dict[Tensor, Region]:
+    """The entries of every tensor that depend on entries of the inputs in these regions."""
+    return _followed(links, regions, lambda link: (link.read, link.written))
 
 
-def preimages(links: Sequence[Link], given: Regions) -> dict[Tensor, Region]:
-    """Of every tensor, the entries that entries of the results in the given regions depend on."""
-    return _followed(reversed(links), given, lambda link: (link.written, link.read))
+def preimages(links: Sequence[Link], regions: Regions) -> dict[Tensor, Region]:
+    """The entries of every tensor on which entries of the results in these regions depend."""
+    return _followed(reversed(links), regions, lambda link: (link.written, link.read))
 
 
 def _followed(
-    links: Iterable[Link], given: Regions, ends: Callable[[Link], tuple[Access, Access]]
+    links: Iterable[Link], regions: Regions, ends: Callable[[Link], tuple[Access, Access]]
 ) -> dict[Tensor, Region]:
-    found = dict(given)
+    result = dict(regions)
     for link in links:
         source, target = ends(link)
-        _whole(found, source.tensor)
-        region = found.get(source.tensor)
+        _whole(result, source.tensor)
+        region = result.get(source.tensor)
         image = None if region is None else through(link, source, region, target)
         if image is not None:
-            known = found.get(target.tensor)
-            found[target.tensor] = image if known is None else image.hull(known)
-            _whole(found, target.tensor)
-    return found
+            earlier = result.get(target.tensor)
+            result[target.tensor] = image if earlier is None else image.hull(earlier)
+            _whole(result, target.tensor)
+    return result
 
 
-def _whole(found: dict[Tensor, Region], tensor: Tensor) -> None:
-    """Of a recurrence that is reached, all steps of all members are: they follow from each other."""
+def _whole(regions: dict[Tensor, Region], tensor: Tensor) -> None:
+    """Add all steps of all members of a recurrence if it has a region: members depend on each other."""
     recurrence = recurrence_of(tensor)
-    if recurrence is not None and any(t in found for t in recurrence.members):
-        found |= {t: Region.full(tuple(map(int, t.shape))) for t in recurrence.members}
+    if recurrence is not None and any(t in regions for t in recurrence.members):
+        regions |= {t: Region.full(tuple(map(int, t.shape))) for t in recurrence.members}
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where entry e of a tensor is read from: entry ``turn @ e + offset`` of another, or nowhere."""
+    """Source of entry e of a tensor: entry ``turn @ e + offset`` of another, or none if that is outside."""
 
     turn: np.ndarray[Any, Any]
     offset: np.ndarray[Any, Any]
 
     def after(self, other: Place) -> Place:
-        """From where this one's place in a tensor is read, if ``other`` is that of the tensor."""
+        """This place followed by ``other``, the source of the tensor in which this place is."""
         return Place(other.turn @ self.turn, other.turn @ self.offset + other.offset)
 
     def same(self, other: Place) -> bool:
         return np.array_equal(self.turn, other.turn) and np.array_equal(self.offset, other.offset)
 
     def moved(self, array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
-        """The entries of an array at the places of those of a shape; where there is none, any."""
+        """The source of each entry of a shape in an array; any entry where there is no source."""
         rank = len(shape)
         if array.shape == shape and self.same(Place(np.eye(rank, dtype=int), np.zeros(rank, int))):
             return array
         at = np.ix_(*map(np.arange, shape))
         index = []
         for row, first, n in zip(self.turn, self.offset, array.shape, strict=True):
-            found = first + sum((c * e for c, e in zip(row, at, strict=True)), np.zeros((1,) * rank, int))
-            index.append(np.clip(found, 0, max(n - 1, 0)))
+            positions = first + sum((c * e for c, e in zip(row, at, strict=True)), np.zeros((1,) * rank, int))
+            index.append(np.clip(positions, 0, max(n - 1, 0)))
         return np.broadcast_to(array[tuple(index)], shape)
 
 
 def single_place(links: Iterable[Link], source: Tensor, result: Tensor) -> Place | None:
     """The one entry of ``source`` that an entry of ``result`` depends on; None where that may be several."""
     rank = source.ndim
-    known = {source: Place(np.eye(rank, dtype=int), np.zeros(rank, int))}
+    places = {source: Place(np.eye(rank, dtype=int), np.zeros(rank, int))}
     for link in links:
         if recurrence_of(link.written.tensor) is not None:
             return None
-        before = known.get(link.read.tensor)
+        before = places.get(link.read.tensor)
         if before is None:
             continue
-        own = _place(link)
-        if own is None:
+        link_place = _place(link)
+        if link_place is None:
             return None
-        found = own.after(before)
-        if not found.same(known.setdefault(link.written.tensor, found)):
+        place = link_place.after(before)
+        if not place.same(places.setdefault(link.written.tensor, place)):
             return None
-    return known.get(result)
+    return places.get(result)
 
 
 def _place(link: Link) -> Place | None:
-    """Where the entry that is written at a point is read from; None unless each is written at one point."""
+    """Source of the entry written at a point; None unless each entry is written at one point."""
     axes: dict[Any, tuple[int, int, int]] = {}  # by variable: a dimension, a sign and an offset
     for d, (form, n) in enumerate(zip(link.written.forms, link.written.shape, strict=True)):
         if len(form.terms) > 1 or (not form.terms and n > 1):
@@ -184,8 +184,8 @@ def _place(link: Link) -> Place | None:
             axes[v] = d, c, -c * form.const
     turn = np.zeros((len(link.read.forms), len(link.written.forms)), int)
     offset = np.zeros(len(link.read.forms), int)
-    rest = {id(v): v for v in link.axes if v not in axes}
-    if any(not isinstance(v.lo, int) or v.hi != v.lo + 1 for v in rest.values()):
+    other_axes = {id(v): v for v in link.axes if v not in axes}
+    if any(not isinstance(v.lo, int) or v.hi != v.lo + 1 for v in other_axes.values()):
         return None
     for k, form in enumerate(link.read.forms):
         offset[k] = form.const
@@ -194,15 +194,15 @@ def _place(link: Link) -> Place | None:
                 d, sign, first = axes[v]
                 turn[k, d] += c * sign
                 offset[k] += c * first
-            elif id(v) in rest:
-                offset[k] += c * rest[id(v)].lo
+            elif id(v) in other_axes:
+                offset[k] += c * other_axes[id(v)].lo
             else:  # it depends on data
                 return None
     return Place(turn, offset)
 
 
 class ProgramMaps:
-    """How entries of a program's inputs correspond to those of its outputs: what `IndexMaps` reads.
+    """Relations between entries of a program's inputs and of its outputs, which `IndexMaps` reads.
 
     inputs : the order of the regions in `image`, some of which the program may not read.
     """
@@ -219,27 +219,27 @@ class ProgramMaps:
         """The entry of the first input that an entry of every output depends on, if it is the same one."""
         if not self.inputs:
             return None
-        found = [single_place(self._links(), self.inputs[0], t) for t in self.program.outputs]
-        first = found[0]
-        return first if first is not None and all(f is not None and f.same(first) for f in found) else None
+        places = [single_place(self._links(), self.inputs[0], t) for t in self.program.outputs]
+        first = places[0]
+        return first if first is not None and all(f is not None and f.same(first) for f in places) else None
 
     def _image(self, *regions: Region | None) -> tuple[Entries, ...]:
-        """Of each output, the entries that depend on these of the inputs."""
-        reached = images(self._links(), _given(self.inputs, regions))
-        return tuple(_entries(reached.get(t), t) for t in self.program.outputs)
+        """The entries of each output that depend on these regions of the inputs."""
+        dependents = images(self._links(), _given(self.inputs, regions))
+        return tuple(_entries(dependents.get(t), t) for t in self.program.outputs)
 
     def _preimage(self, *regions: Region | None) -> tuple[Entries, ...]:
-        """Of each input, the entries that these of the outputs depend on."""
-        reached = preimages(self._links(), _given(self.program.outputs, regions))
-        return tuple(_entries(reached.get(t), t) for t in self.inputs)
+        """The entries of each input on which these regions of the outputs depend."""
+        sources = preimages(self._links(), _given(self.program.outputs, regions))
+        return tuple(_entries(sources.get(t), t) for t in self.inputs)
 
 
 def _given(tensors: Iterable[Tensor], regions: Iterable[Region | None]) -> dict[Tensor, Region]:
-    found: dict[Tensor, Region] = {}
+    result: dict[Tensor, Region] = {}
     for t, region in zip(tensors, regions, strict=True):
         if region is not None and region.size:
-            found[t] = region.hull(found.get(t, region))
-    return found
+            result[t] = region.hull(result.get(t, region))
+    return result
 
 
 def _entries(region: Region | None, of: Tensor) -> Entries:
@@ -259,18 +259,18 @@ class IndexMaps(EntryMap):
     def demand(
         self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
     ) -> Any:
-        """The smallest regions known to hold what depends on the demanded entries."""
+        """The smallest regions known to contain the entries that depend on the demanded ones."""
         regions = tuple(
             None if need is NOTHING else hull(need, getattr(x, "shape", ()))
             for need, x in zip(demands, inputs, strict=True)
         )
-        found = self._maps(inputs, params).image(*regions)
-        return found if op.multiple else found[0]
+        results = self._maps(inputs, params).image(*regions)
+        return results if op.multiple else results[0]
 
     def support(
         self, op: Any, where: Entries, i: int, inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
     ) -> Entries:
-        """The smallest region known to hold what is read for the entries."""
+        """The smallest region known to contain the entries that are read for these entries."""
         if op.multiple:
             return FULL
         return self._maps(inputs, params).preimage(hull(where, out.shape))[i]

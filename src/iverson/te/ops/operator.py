@@ -66,11 +66,11 @@ LARGE, ALONE = 1 << 12, 3
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """An op at given shapes, dtypes and parameters: its program, which arguments that reads, their names.
+    """An op at given shapes, dtypes and parameters: its program, the arguments that it reads, their names.
 
     operands : those shapes and dtypes.
     maps : which entries of the results depend on which of the arguments.
-    reached : of some results, the arguments that their derivatives lead to.
+    reached : by positions of results, the arguments in which these have derivatives.
     lower : compiles the program, when it is first run.
     """
 
@@ -90,31 +90,31 @@ class Compiled:
 
     @cached_property
     def leaves_out(self) -> bool:
-        """Whether terms of the first argument stand under a condition, of a choice or on data."""
+        """True if terms with the first argument are under a condition: of a select, or on data."""
         if 0 not in self.reads:
             return False
-        made: set[Tensor] = {self.program.inputs[self.reads.index(0)]}
+        dependents: set[Tensor] = {self.program.inputs[self.reads.index(0)]}
         for unit in units_below(self.program.outputs):
             for t in computes_of(unit):
                 for s in t.statements:
-                    read = [r for r in s.reads if r.tensor in made]
-                    if read and depends_on_data(s.domain.where):
+                    reads = [r for r in s.reads if r.tensor in dependents]
+                    if reads and depends_on_data(s.domain.where):
                         return True
                     conditions = evaluation_guards.guards_of(s.body)
-                    if any(conditions.get(r) for r in read):
+                    if any(conditions.get(r) for r in reads):
                         return True
-                    made.update([t] if read else [])
+                    dependents.update([t] if reads else [])
         return False
 
     @cached_property
     def has_poles(self) -> bool:
-        """Whether it may be infinite where all arguments are finite."""
-        made = (t for unit in units_below(self.program.outputs) for t in computes_of(unit))
-        return any(map(_is_pole, postorder([s.body for t in made for s in t.statements])))
+        """True if a result may be infinite where all arguments are finite."""
+        tensors = (t for unit in units_below(self.program.outputs) for t in computes_of(unit))
+        return any(map(_is_pole, postorder([s.body for t in tensors for s in t.statements])))
 
     @cached_property
     def picked(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        """Takes from the arguments those that the program reads, in its order."""
+        """Function that takes the arguments that the program reads, in its order."""
         reads = self.reads
         if reads == tuple(range(len(self.operands))):
             return tuple
@@ -123,7 +123,7 @@ class Compiled:
         return itemgetter(*reads)
 
     def fits(self, values: tuple[Any, ...]) -> bool:
-        """Whether they are arrays of these shapes and dtypes, as those of most calls are."""
+        """True if the values are arrays of these shapes and dtypes, as in most calls."""
         try:
             return tuple(map(_kind, values)) == self._kinds
         except AttributeError:  # of a number
@@ -131,18 +131,18 @@ class Compiled:
 
     @cached_property
     def _kinds(self) -> tuple[Any, ...]:
-        return tuple([(_ndarray, *known) for known in self.operands])
+        return tuple([(_ndarray, *operand) for operand in self.operands])
 
 
 def _in_single(x: Placeholder) -> Any:
-    """A placeholder, or what it holds in float32 where that is of half precision."""
+    """A placeholder; of half precision, its entries in float32."""
     if not dtypes.is_half(x.dtype):
         return x
     return compute(x.shape, lambda *i: x[i], x.name, dtypes.float32)
 
 
 def _stored_as(t: Tensor, dtype: Any) -> Tensor:
-    """A result in float32, in the dtype of half precision that its operands have."""
+    """A result; in float32 with operands of half precision, its entries in their dtype."""
     if t.dtype != dtypes.float32 or not dtypes.is_half(dtype):
         return t
     return compute(t.shape, lambda *i: t[i], t.name, dtype)
@@ -153,12 +153,12 @@ class Expression:
 
     build : takes placeholders and keyword parameters, returns a Tensor or a tuple of them.
     names : of the placeholders, as messages call them.
-    guarded : whether terms are left out under a condition that is an operand: then derivatives are
-        selections, whatever they are of.
-    alone : how many shapes it was compiled for that a program for all shapes does not serve.
-    root : whose function it is made of, if it is a derivative; else itself.
-    gradient : if it is one of `gradients`: whose, in which inputs, of the cotangents of which results.
-    linear : whether it is a derivative, linear in the operand that comes first alone.
+    guarded : True if an operand is a condition that leaves out terms: then derivatives are always
+        selections.
+    alone : number of shapes with a program of their own, as a program for all shapes does not serve them.
+    root : the expression of which it is a derivative, of any order; else itself.
+    gradient : of one from `gradients`: (expression, positions of inputs, positions of results).
+    linear : True for a derivative that is linear in its first operand alone.
     """
 
     def __init__(self, build: Build, name: str, names: tuple[str, ...], multiple: bool) -> None:
@@ -194,14 +194,14 @@ class Expression:
         )
 
     def holds(self) -> bool:
-        """Whether what the function reads besides its arguments is what it was."""
+        """True if the values that the function reads besides its arguments are unchanged."""
         return False not in [guard.holds() for guard in self.root._guards]
 
     def _built(self, *given: Any, **params: Any) -> Any:
-        """What the function makes of placeholders.
+        """Result of the function for placeholders.
 
-        Raises ArgumentError where what it reads besides has changed since the call of which this is a part, a
-        derivative, or a shape that is compiled later.
+        Raises ArgumentError if the values that it reads besides have changed since the call to which this
+        derivative, or shape that is compiled later, belongs.
         """
         if self.root is not self:
             return self.build(*given, **params)
@@ -213,29 +213,29 @@ class Expression:
                 expected="what it read then, also for derivatives and programs that are made later",
                 remedy="pass what changes as a keyword-only parameter, or define an op for each",
             )
-        made = self.build(*given, **params)
+        result = self.build(*given, **params)
         self._guards = guards_of(self.build)  # what it changes itself is no change
-        return made
+        return result
 
     def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
-        """The program for operands of these shapes and dtypes, from memory where it was met before."""
+        """The program for operands of these shapes and dtypes, from the cache if it is there."""
         if params:
             check_constants(self.name, params)
         key = tuple([(o.shape, o.dtype) for o in operands]), frozen(params) if params else ()
-        found = self._compiled.get(key)
-        if found is not None and len(self._compiled) < KEPT // 2:  # none is about to be dropped
-            return found
+        cached = self._compiled.get(key)
+        if cached is not None and len(self._compiled) < KEPT // 2:  # none is about to be dropped
+            return cached
         with self._lock:
-            found = self._compiled.get(key)
-            if found is not None:
+            cached = self._compiled.get(key)
+            if cached is not None:
                 self._compiled.move_to_end(key)
-                return found
-        made = self._compile(operands, params)
+                return cached
+        entry = self._compile(operands, params)
         with self._lock:
-            self._compiled[key] = made
+            self._compiled[key] = entry
             while len(self._compiled) > KEPT:
                 self._compiled.popitem(last=False)
-        return made
+        return entry
 
     def _compile(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
         inputs = self._inputs(operands, [n for o in operands for n in o.shape])
@@ -255,63 +255,65 @@ class Expression:
         avals = tuple(Aval(tuple(o.shape), o.dtype) for o in operands)
 
         @cache
-        def reached(which: tuple[int, ...]) -> frozenset[int]:
-            below = differentiable_below([outputs[j] for j in which])
+        def reached(positions: tuple[int, ...]) -> frozenset[int]:
+            below = differentiable_below([outputs[j] for j in positions])
             return frozenset(k for k, t in enumerate(inputs) if t in below)
 
-        lowered = partial(self._lower, avals, params, program, reads)
+        lower_program = partial(self._lower, avals, params, program, reads)
         names = tuple([self.names[k] for k in reads])
         expected = tuple([(tuple(o.shape), t.dtype) for o, t in zip(operands, inputs, strict=True)])
-        return Compiled(expected, program, reads, names, results, maps, reached, lowered)
+        return Compiled(expected, program, reads, names, results, maps, reached, lower_program)
 
     def _lower(
         self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program, reads: tuple[int, ...]
     ) -> Lowered | Blocked:
-        """The code of a program: that for all shapes if there is one; in blocks where much is between."""
+        """The code of a program: for all shapes if possible; in blocks where its temporaries are large."""
         large = is_large(program)
         key = tuple((len(o.shape), o.dtype) for o in operands), frozen(params), large
         with self._lock:
-            found = self._any_shape.get(key)
-            if found is None:
+            any_shape = self._any_shape.get(key)
+            if any_shape is None:
 
-                def build(own: Sequence[Extent]) -> tuple[tuple[Placeholder, ...], tuple[Tensor, ...]]:
-                    inputs = self._inputs(operands, own)
+                def build(
+                    extents: Sequence[Extent],
+                ) -> tuple[tuple[Placeholder, ...], tuple[Tensor, ...]]:
+                    inputs = self._inputs(operands, extents)
                     return inputs, self.outputs(inputs, params)
 
-                found = AnyShape(build, large)
-                self._any_shape[key] = found
+                any_shape = AnyShape(build, large)
+                self._any_shape[key] = any_shape
                 while len(self._any_shape) > KEPT:
                     self._any_shape.popitem(last=False)
-        made = found.lowered(tuple(n for o in operands for n in o.shape), program, reads)
-        if made is not None:
-            return made
+        code = any_shape.lowered(tuple(n for o in operands for n in o.shape), program, reads)
+        if code is not None:
+            return code
         self.alone += 1
         return (lowered_in_blocks(program) if large else None) or lower(eliminate(program))
 
     def _inputs(self, operands: Sequence[Any], extents: Sequence[Extent]) -> tuple[Placeholder, ...]:
         """Placeholders for operands of these extents, one after the other."""
         names = (*self.names, *(f"x{k}" for k in range(len(self.names), len(operands))))
-        given = iter(extents)
+        remaining_extents = iter(extents)
         return tuple(
-            placeholder(tuple(next(given) for _ in o.shape), o.dtype, n)
+            placeholder(tuple(next(remaining_extents) for _ in o.shape), o.dtype, n)
             for o, n in zip(operands, names, strict=False)
         )
 
     def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
-        """What the function makes of placeholders, checked to be tensors.
+        """Outputs of the function for placeholders, checked to be tensors.
 
-        Those of half precision come to it in float32, by a stage that loops carry out where they read. What
-        it makes of them, and of nothing wider, is rounded when it is stored.
+        The function gets placeholders of half precision in float32, by a stage that loops carry out where
+        they read. Outputs made of these, and of nothing wider, are rounded when they are stored.
         """
-        made = self._built(*map(_in_single, inputs), **params)
-        outputs = tuple(made) if isinstance(made, (tuple, list)) else (made,)
-        if self.multiple != isinstance(made, (tuple, list)) or not all(
+        result = self._built(*map(_in_single, inputs), **params)
+        outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+        if self.multiple != isinstance(result, (tuple, list)) or not all(
             isinstance(t, Tensor) for t in outputs
         ):
             raise ArgumentTypeError(
                 self.name,
                 "fn",
-                got=f"a function that returns {made!r}",
+                got=f"a function that returns {result!r}",
                 expected="a tuple of tensors" if self.multiple else "a tensor from te.compute or te.scatter",
             )
         if any(dtypes.is_half(x.dtype) for x in inputs):
@@ -320,16 +322,16 @@ class Expression:
         return outputs
 
     def _forward(self, *values: Any, **params: Any) -> Any:
-        made, code = self._latest
-        if params or made is None or not made.fits(values):
+        compiled, code = self._latest
+        if params or compiled is None or not compiled.fits(values):
             values = tuple([v if type(v) is _ndarray else np.asarray(v) for v in values])
-            made = self.compiled(values, params)
-            code = made.lowered
+            compiled = self.compiled(values, params)
+            code = compiled.lowered
             if not params and isinstance(code, Lowered):
-                self._latest = made, code
-            results = code(*made.picked(values), operation=self.name, names=made.names)
+                self._latest = compiled, code
+            results = code(*compiled.picked(values), operation=self.name, names=compiled.names)
         else:
-            results = code.run(made.picked(values), None, self.name, made.names)
+            results = code.run(compiled.picked(values), None, self.name, compiled.names)
         return results if self.multiple else results[0]
 
     def _abstract(self, *operands: Any, **params: Any) -> Any:
@@ -342,9 +344,9 @@ class Expression:
     def _vjp(self, F: Any, wanted: Wanted, g: Any, _y: Any, *xs: Any, **params: Any) -> list[Any]:
         """The gradients in inputs, from the cotangents that are defined.
 
-        Those that are wanted whole come from one program; in a level from one each, which it may take apart.
-        Of several cotangents each is pulled back by itself where one is a selection: what that leaves out
-        depends on it alone (`applied`).
+        One program computes all gradients of whole inputs; in a level, one program computes each, so that
+        the level may split it. Where one of several cotangents is a selection, each is pulled back by
+        itself: the entries that a selection leaves out depend on it alone (`applied`).
         """
         if self.multiple and (self.guarded or any(map(may_select, g))):
             defined = [j for j, h in enumerate(g) if type(value_of(h)) is not Zero or is_tracked(h)]
@@ -353,21 +355,21 @@ class Expression:
                 parts = [self._vjp(F, wanted, tuple(heads), _y, *xs, **params) for heads in alone]
                 sums = [[ct for ct in of if ct is not None] for of in zip(*parts, strict=True)]
                 return [F.add_n(*of) if len(of) > 1 else of[0] if of else None for of in sums]
-        given = {
+        gradient_of = {
             i: self._box(F, part, i, g, xs, params) for i, part in wanted.items() if isinstance(part, Box)
         }
-        given = {i: ct for i, ct in given.items() if ct is not NotImplemented}
-        found = self._pullback(tuple([i for i in wanted if i not in given]), g, xs, params)
-        if found is not None:
-            derived, args, reached = found
+        gradient_of = {i: ct for i, ct in gradient_of.items() if ct is not NotImplemented}
+        pullback = self._pullback(tuple([i for i in wanted if i not in gradient_of]), g, xs, params)
+        if pullback is not None:
+            derived, args, positions = pullback
             if not derived.multiple:
-                given[reached[0]] = derived.applied(args, params)
+                gradient_of[positions[0]] = derived.applied(args, params)
             elif all(map(has_entries, args)):
-                given.update(zip(reached, derived.applied(args, params), strict=True))
+                gradient_of.update(zip(positions, derived.applied(args, params), strict=True))
             else:
-                for i in reached:
-                    (given[i],) = self._vjp(F, {i: FULL}, g, _y, *xs, **params)
-        return [given.get(i) for i in wanted]
+                for i in positions:
+                    (gradient_of[i],) = self._vjp(F, {i: FULL}, g, _y, *xs, **params)
+        return [gradient_of.get(i) for i in wanted]
 
     def _box(self, F: Any, part: Box, i: int, g: Any, xs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """A box of the gradient in input i, where that is less than half of a large one.
@@ -378,76 +380,82 @@ class Expression:
         shape = getattr(xs[i], "shape", ())
         if prod(shape) < LARGE or 2 * part.region.size > prod(shape):
             return NotImplemented
-        found = self._pullback((i,), g, xs, params)
-        if found is None:
+        pullback = self._pullback((i,), g, xs, params)
+        if pullback is None:
             return None
-        whole, args, _ = found
-        own = whole.derived(("part",), whole._part, (*whole.names, distinct("box", whole.names)))
-        if own.alone > ALONE or not all(map(has_entries, args)) or type(value_of(args[0])) is Bracket:
+        gradient, args, _ = pullback
+        box_gradient = gradient.derived(
+            ("part",), gradient._part, (*gradient.names, distinct("box", gradient.names))
+        )
+        if (
+            box_gradient.alone > ALONE
+            or not all(map(has_entries, args))
+            or type(value_of(args[0])) is Bracket
+        ):
             return NotImplemented
-        if not all(map(has_parts, whole.compiled(tuple(map(_operand, args)), params).program.outputs)):
+        if not all(map(has_parts, gradient.compiled(tuple(map(_operand, args)), params).program.outputs)):
             return NotImplemented
         start, stop = part.region
         box = np.broadcast_to(np.False_, (*(a + 1 for a in start), *map(int.__sub__, stop, start)))
-        ct = bind(own.op, (*args, box), params)
+        ct = bind(box_gradient.op, (*args, box), params)
         return F.embed(ct, key=part.region.slices, shape=shape)
 
     def _part(self, *given: Placeholder, **params: Any) -> Tensor:
         """The entries of the result in a box: the last placeholder has the shape ``(*start + 1, *shape)``."""
-        *own, box = given
-        (whole,) = self.outputs(tuple(own), params)
-        rank = whole.ndim
-        return part_of(whole, [n - 1 for n in box.shape[:rank]], box.shape[rank:])
+        *operands, box = given
+        (result,) = self.outputs(tuple(operands), params)
+        rank = result.ndim
+        return part_of(result, [n - 1 for n in box.shape[:rank]], box.shape[rank:])
 
     def _pullback(
-        self, wanted: tuple[int, ...], g: Any, xs: tuple[Any, ...], params: dict[str, Any]
+        self, targets: tuple[int, ...], g: Any, xs: tuple[Any, ...], params: dict[str, Any]
     ) -> tuple[Expression, tuple[Any, ...], tuple[int, ...]] | None:
-        """The gradients in inputs as an expression, what it is of, and those of them that are not zero.
+        """(gradients as an expression, its operands, positions of the inputs whose gradients are not zero).
 
-        None where all are.
+        None where all gradients are zero.
         """
         heads = g if self.multiple else (g,)
         defined = tuple(
             j for j, h in enumerate(heads) if not (type(value_of(h)) is Zero and not is_tracked(h))
         )
-        wanted = tuple(i for i in wanted if dtypes.is_inexact(_dtype(xs[i])))
-        if defined and wanted:
-            reached = self.compiled(tuple(map(_operand, xs)), params).reached(defined)
-            wanted = tuple(i for i in wanted if i in reached)
-        if not defined or not wanted:
+        targets = tuple(i for i in targets if dtypes.is_inexact(_dtype(xs[i])))
+        if defined and targets:
+            reachable = self.compiled(tuple(map(_operand, xs)), params).reached(defined)
+            targets = tuple(i for i in targets if i in reachable)
+        if not defined or not targets:
             return None
-        return self.gradients(wanted, defined), (*(heads[j] for j in defined), *xs), wanted
+        return self.gradients(targets, defined), (*(heads[j] for j in defined), *xs), targets
 
-    def gradients(self, wanted: tuple[int, ...], defined: tuple[int, ...]) -> Expression:
-        """Those in some inputs, of cotangents of some results: an expression of these and of all inputs."""
+    def gradients(self, targets: tuple[int, ...], defined: tuple[int, ...]) -> Expression:
+        """Gradients in some inputs, as an expression of the cotangents of some results and of all inputs."""
         heads = [f"cotangent{j}" if self.multiple else "cotangent" for j in defined]
         names = (*(distinct(n, self.names) for n in heads), *self.names)
-        build = partial(self._pull, wanted, defined)
-        made = self.derived(("vjp", wanted, defined), build, names, len(wanted) > 1, of=wanted)
-        made.gradient, made.linear = (self, wanted, defined), len(defined) == 1
-        return made
+        build = partial(self._pull, targets, defined)
+        expression = self.derived(("vjp", targets, defined), build, names, len(targets) > 1, of=targets)
+        expression.gradient, expression.linear = (self, targets, defined), len(defined) == 1
+        return expression
 
     def programs(self, args: tuple[Any, ...], params: dict[str, Any]) -> dict[str, Program]:
-        """That of a call, and that of the gradients in those arguments that are tracked; under titles."""
+        """By title, the program of a call and that of the gradients in its tracked arguments."""
         bind(self.op, args, params)  # what is wrong with the call is said as ever
         operands = tuple(map(_operand, args))
-        own = self.compiled(operands, params)
-        found = {self.name: own.program}
-        results = tuple(range(len(own.results)))
-        wanted = tuple(i for i in sorted(own.reached(results)) if is_tracked(args[i]))
-        if wanted:
-            names = ", ".join(self.names[i] for i in wanted)
-            made = self.gradients(wanted, results).compiled((*own.results, *operands), params)
-            found[f"gradients of {self.name} in {names}"] = made.program
-        return found
+        compiled = self.compiled(operands, params)
+        programs = {self.name: compiled.program}
+        results = tuple(range(len(compiled.results)))
+        targets = tuple(i for i in sorted(compiled.reached(results)) if is_tracked(args[i]))
+        if targets:
+            names = ", ".join(self.names[i] for i in targets)
+            gradient_code = self.gradients(targets, results).compiled((*compiled.results, *operands), params)
+            programs[f"gradients of {self.name} in {names}"] = gradient_code.program
+        return programs
 
     def _pull(
         self, wanted: tuple[int, ...], defined: tuple[int, ...], *given: Placeholder, **params: Any
     ) -> Any:
         heads, xs = given[: len(defined)], given[len(defined) :]
         outputs = self.outputs(xs, params)
-        found = differentiate([outputs[j] for j in defined], [xs[i] for i in wanted], list(heads))
-        return tuple(found) if len(wanted) > 1 else found[0]
+        gradients = differentiate([outputs[j] for j in defined], [xs[i] for i in wanted], list(heads))
+        return tuple(gradients) if len(wanted) > 1 else gradients[0]
 
     def _batch(self, _F: Any, examples: Any, *args: Any, **params: Any) -> Any:
         """The same in index notation, with an index for the example."""
@@ -457,17 +465,17 @@ class Expression:
         return derived.applied(args, params) if self.linear else bind(derived.op, args, params)
 
     def _over_examples(self, of: tuple[bool, ...], *given: Placeholder, **params: Any) -> Any:
-        one = tuple(
+        example = tuple(
             placeholder(x.shape[1:], x.dtype, x.name) if b else x for x, b in zip(given, of, strict=True)
         )
-        pairs = {p: x for p, x, b in zip(one, given, of, strict=True) if b}
-        found = over_examples(self.outputs(one, params), pairs)
-        return found if self.multiple else found[0]
+        pairs = {p: x for p, x, b in zip(example, given, of, strict=True) if b}
+        outputs = over_examples(self.outputs(example, params), pairs)
+        return outputs if self.multiple else outputs[0]
 
     def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
-        """What a tangent of input i adds to the tangents of the results; None if they do not depend on it."""
-        own = self.compiled(tuple(map(_operand, xs)), params)
-        if i not in own.reached(tuple(range(len(own.results)))):
+        """Contribution of a tangent of input i to the tangents of the results; None without dependence."""
+        compiled = self.compiled(tuple(map(_operand, xs)), params)
+        if i not in compiled.reached(tuple(range(len(compiled.results)))):
             return None
         names = (distinct("tangent", self.names), *self.names)
         derived = self.derived(("jvp", i), partial(self._push, i), names, self.multiple, of=(i,))
@@ -480,12 +488,12 @@ class Expression:
         If that is a selection (`iverson.layouts.bracket`) or a box, the result is a selection: each entry is
         held where any that it depends on is, and what was left out meets no factor.
         """
-        first, *others = args
+        first, *operands = args
         value = value_of(first)
-        if self.linear and (made := _as_selection(value)) is not value:
-            value = made
+        if self.linear and (selection := _as_selection(value)) is not value:
+            value = selection
             first = make_handle(value, *slot_of(first))
-            args = (first, *others)
+            args = (first, *operands)
         selected = type(value) is Bracket and is_strided(value.values) and is_strided(value.condition)
         if not (selected or self.guarded):
             return self._of_sums(args, params) if self.linear else bind(self.op, args, params)
@@ -494,11 +502,11 @@ class Expression:
             return self._of_sums(args, params)
         everywhere = make_handle(value.values, *slot_of(first))
 
-        def chosen(found: Any) -> Any:
-            return table.F.bracket(place.moved(value.condition, found.shape), found, negated=value.negated)
+        def chosen(array: Any) -> Any:
+            return table.F.bracket(place.moved(value.condition, array.shape), array, negated=value.negated)
 
-        found = self._of_sums((everywhere, *others), params)
-        return tuple(map(chosen, found)) if self.multiple else chosen(found)
+        result = self._of_sums((everywhere, *operands), params)
+        return tuple(map(chosen, result)) if self.multiple else chosen(result)
 
     def _of_sums(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """This derivative of a selection, where a result may add up several entries of it.
@@ -506,19 +514,19 @@ class Expression:
         The selection is made first; it is made term by term where that was not enough, because zeros met
         factors that are not finite, now or in a derivative of what is recorded here.
         """
-        first, *others = args
+        first, *operands = args
         value = value_of(first)
         if not all(map(has_entries, args)):
             return self._of_sums_in_level(args, params)
-        made = bind(self.op, (make_handle(select(value), *slot_of(first)), *others), params)
-        results = made if self.multiple else (made,)
+        output = bind(self.op, (make_handle(select(value), *slot_of(first)), *operands), params)
+        results = output if self.multiple else (output,)
         if type(value) is not Bracket:
             condition = np.broadcast_to(np.True_, value.shape)
         else:
             condition, value = held(value), value.values
             if not all(not is_tracked(x) and np.isfinite(value_of(x)).all() for x in results):
-                made = self.selected(condition, (make_handle(value, *slot_of(first)), *others), params)
-                results = made if self.multiple else (made,)
+                output = self.selected(condition, (make_handle(value, *slot_of(first)), *operands), params)
+                results = output if self.multiple else (output,)
 
         like = value.shape, value.dtype
 
@@ -526,10 +534,10 @@ class Expression:
         def counts() -> tuple[Any, ...]:
             counting = self._under_condition("held", 1)
             head = np.zeros(*like)
-            given = [condition, head, *(value_of(x, x) for x in others)]
-            plain = [to_strided(v) if type(v) in layouts_by_type else v for v in given]
-            found = counting.op.forward(*plain, **params)
-            return tuple(n > 0 for n in (found if self.multiple else (found,)))
+            values = [condition, head, *(value_of(x, x) for x in operands)]
+            plain = [to_strided(v) if type(v) in layouts_by_type else v for v in values]
+            numbers = counting.op.forward(*plain, **params)
+            return tuple(n > 0 for n in (numbers if self.multiple else (numbers,)))
 
         brackets = [
             make_handle(Bracket(value_of(x), partial(_item, counts, k), is_made=True), *slot_of(x))
@@ -538,35 +546,35 @@ class Expression:
         return tuple(brackets) if self.multiple else brackets[0]
 
     def _of_sums_in_level(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """As `_of_sums`, where no entries are known: counts are a call of their own, if any are needed.
+        """See `_of_sums`; here no entries are known, and counts, if needed, are a call of their own.
 
-        Of what is recorded, terms are selected where a factor, now or in a derivative, may be infinite.
+        Recorded calls select term by term where a factor, now or in a derivative, may be infinite.
         """
-        first, *others = args
+        first, *operands = args
         part = may_select(first) or type(support_of(value_of(first))) is Box
         if part and any(map(table.F.is_recorded, args)) and self.has_poles(args, params):
             values, condition = table.F.held_apart(first)
-            args = (values, *others)
-            made = self.selected(condition, args, params)
+            args = (values, *operands)
+            output = self.selected(condition, args, params)
         else:
-            made = bind(self.op, args, params)
+            output = bind(self.op, args, params)
             if not self._leaves_out(args, params):
-                return made
+                return output
             condition = np.broadcast_to(np.True_, first.shape)
         counts = self.counts(condition, args, params)
         if not self.multiple:
-            return table.F.bracket(table.F.greater(counts, 0), made, negated=False)
+            return table.F.bracket(table.F.greater(counts, 0), output, negated=False)
         return tuple(
             table.F.bracket(table.F.greater(n, 0), x, negated=False)
-            for n, x in zip(counts, made, strict=True)
+            for n, x in zip(counts, output, strict=True)
         )
 
     def counts(self, condition: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """On how many entries of the first operand, of those where a condition holds, each result depends."""
+        """By entry of a result, the number of selected entries of the first operand on which it depends."""
         return bind(self._under_condition("held", 1).op, (condition, *args), params)
 
     def selected(self, condition: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Of entries of the first operand where a condition holds, term by term: others meet no factor."""
+        """The result for entries of the first operand where a condition holds, selected term by term."""
         return bind(self._under_condition("selected", 0).op, (condition, *args), params)
 
     def _under_condition(self, key: str, k: int) -> Expression:
@@ -575,25 +583,25 @@ class Expression:
         return self.derived((key,), partial(self._selected, k), names, self.multiple)
 
     def moves(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
-        """Whether each entry of the result depends on one of the first operand, or on none."""
+        """True if each entry of the result depends on at most one entry of the first operand."""
         return self.compiled(tuple(map(_operand, args)), params).maps.place() is not None
 
     def has_poles(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
-        """Whether the result may be infinite where all operands are finite."""
+        """True if the result may be infinite where all operands are finite."""
         return self.compiled(tuple(map(_operand, args)), params).has_poles
 
     def _leaves_out(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
-        """Whether terms of the first operand stand under a condition."""
+        """True if terms with the first operand are under a condition."""
         return self.compiled(tuple(map(_operand, args)), params).leaves_out
 
     def _selected(self, k: int, condition: Placeholder, *given: Placeholder, **params: Any) -> Any:
-        """The result of what a condition leaves of the first input (k = 0), or its count (`of_selection`)."""
-        found = tuple(pair[k] for pair in of_selection(self.outputs(given, params), given[0], condition))
-        return found if self.multiple else found[0]
+        """The result for the entries of the first input that a condition selects (k = 0), or its count."""
+        outputs = tuple(pair[k] for pair in of_selection(self.outputs(given, params), given[0], condition))
+        return outputs if self.multiple else outputs[0]
 
     def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
-        found = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
-        return found if self.multiple else found[0]
+        tangents = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
+        return tangents if self.multiple else tangents[0]
 
     def derived(
         self,
@@ -607,15 +615,15 @@ class Expression:
         with self._lock:
             if key not in self._derived:
                 label = ".".join((self.name, key[0], *(self.names[i] for i in of)))
-                made = Expression(build, label, names, multiple)
-                made.guarded = self.guarded or key[0] == "selected"
-                made.root = self.root
-                self._derived[key] = made
+                expression = Expression(build, label, names, multiple)
+                expression.guarded = self.guarded or key[0] == "selected"
+                expression.root = self.root
+                self._derived[key] = expression
             return self._derived[key]
 
 
 def _is_pole(e: Any) -> bool:
-    """Whether a function may be infinite where its operands are finite."""
+    """True if a function may be infinite where its operands are finite."""
     if not isinstance(e, Apply) or e.dtype.kind not in "fc":
         return False
     if e.name == "divide" and isinstance(e.operands[1], Const):
@@ -625,19 +633,19 @@ def _is_pole(e: Any) -> bool:
 
 def _as_selection(value: Any) -> Any:
     """A box, packed entries, or a selection of a box as a selection of an array; other values as they are."""
-    made = as_selection(value)
-    if type(made) is not Bracket or type(made.values) is not BoxLayout:
-        return made
-    return Bracket(to_strided(made.values), to_strided(held(made)), is_made=made.is_made)
+    selection = as_selection(value)
+    if type(selection) is not Bracket or type(selection.values) is not BoxLayout:
+        return selection
+    return Bracket(to_strided(selection.values), to_strided(held(selection)), is_made=selection.is_made)
 
 
 def _nothing(x: Any) -> Any:
-    """An undefined cotangent in place of one."""
+    """An undefined cotangent of the same shape and dtype."""
     return make_handle(Zero(x.shape, x.dtype))
 
 
-def _item(found: Callable[[], tuple[Any, ...]], k: int) -> Any:
-    return found()[k]
+def _item(results: Callable[[], tuple[Any, ...]], k: int) -> Any:
+    return results()[k]
 
 
 def _operand(x: Any) -> Any:
@@ -715,15 +723,15 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     names = names_of(fn)
 
     def define() -> Expression:
-        made = Expression(fn, f"te.{label}", names, multiple=results > 1)
-        table.USERS[made.op.name] = made.op
-        return made
+        expression = Expression(fn, f"te.{label}", names, multiple=results > 1)
+        table.USERS[expression.op.name] = expression.op
+        return expression
 
     def call(*args: Any, **params: Any) -> Any:
-        own: Any = call
-        if not own.expression.holds():
-            own.expression = define()  # another one, as its function is
-        return bind(own.expression.op, args, params)
+        this_op: Any = call
+        if not this_op.expression.holds():
+            this_op.expression = define()  # another one, as its function is
+        return bind(this_op.expression.op, args, params)
 
     call.__name__ = label
     call.__doc__ = fn.__doc__
@@ -733,13 +741,13 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
 
 
 def expression_of(op: Op) -> Expression | None:
-    """What an op of a user's index notation, or of a derivative of one, is made by; None of other ops."""
-    own = getattr(op.forward, "__self__", None)
-    return own if isinstance(own, Expression) else None
+    """The Expression of an op in a user's index notation, or of its derivative; None for other ops."""
+    owner = getattr(op.forward, "__self__", None)
+    return owner if isinstance(owner, Expression) else None
 
 
 def names_of(fn: Build) -> tuple[str, ...]:
-    """What a function calls the tensors it takes: its positional parameters."""
+    """Names of the tensors that a function takes: its positional parameters."""
     try:
         parameters = inspect.signature(fn).parameters
     except (TypeError, ValueError):
@@ -757,6 +765,6 @@ def names_of(fn: Build) -> tuple[str, ...]:
 
 def rules_of(build: Build, name: str, arity: int) -> tuple[Rule, tuple[Rule, ...]]:
     """The vjp, for all inputs, and the jvp rules that follow from an op's index notation."""
-    made = Expression(build, name, tuple(f"x{k}" for k in range(arity)), multiple=False).op
-    assert callable(made.vjp)
-    return made.vjp, tuple(r for r in made.jvp if r is not None)
+    derived_op = Expression(build, name, tuple(f"x{k}" for k in range(arity)), multiple=False).op
+    assert callable(derived_op.vjp)
+    return derived_op.vjp, tuple(r for r in derived_op.jvp if r is not None)

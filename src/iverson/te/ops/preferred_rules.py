@@ -44,8 +44,10 @@ class prefer_derived(replaced_rules):
     __slots__ = ()
 
     def __init__(self, ops: str | Iterable[str] | None = None) -> None:
-        given = (ops,) if isinstance(ops, str) else ops
-        names = with_notation() if given is None else as_sequence(given, operation("prefer_derived"), "ops")
+        op_names = (ops,) if isinstance(ops, str) else ops
+        names = (
+            with_notation() if op_names is None else as_sequence(op_names, operation("prefer_derived"), "ops")
+        )
         for n in names:
             _said(n)
         rules = {n: _pullback(n) for n in names}
@@ -63,7 +65,7 @@ def with_notation() -> list[str]:
 
 
 def notation_of(op: Op) -> Build | None:
-    """An op in index notation: its ``te``, or what its ``loops`` make of operands; None where it has none.
+    """An op in index notation: its ``te``, or a function that applies its ``loops``; None without either.
 
     Loops of a linear op, whose rules are itself and its transpose, and of functions of orders, which are
     numbers, are for compiled code alone.
@@ -88,7 +90,7 @@ def _by_loops(op: Op, *xs: Any, **params: Any) -> Any:
 
 
 def _is_linear(op: Op) -> bool:
-    """Whether it is linear in all that it has derivatives in."""
+    """True if an op is linear in all inputs in which it has derivatives."""
     if op.arity is None:
         return any(op.linear_in)
     inputs = set(range(op.arity)) - op.constant_in

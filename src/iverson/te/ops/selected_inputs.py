@@ -21,40 +21,40 @@ from iverson.te.ir.fresh_names import part
 from iverson.te.ir.nodes import Compute, Recurrence, Statement, computes_of, units_below
 from iverson.te.language.definitions import compute
 
-#: By tensor made of the input: with nothing left out multiplied, and its count.
+#: By tensor that depends on the input: (the tensor for the selected entries, the count of these).
 _Made = dict[Tensor, tuple[Tensor, Tensor]]
 
 
 def of_selection(
     outputs: Sequence[Tensor], source: Placeholder, condition: Placeholder
 ) -> tuple[tuple[Tensor, Tensor], ...]:
-    """For each output, itself of what the condition leaves of ``source``, and its count.
+    """(output for the selected entries of ``source``, count of these) for each output.
 
-    Outputs are linear in ``source``: what is made of it is made by sums and assignments.
+    Outputs are linear in ``source``: sums and assignments compute them from it.
     """
-    made: _Made = {source: (source, condition)}
+    pairs: _Made = {source: (source, condition)}
     for unit in units_below(outputs):
-        own = computes_of(unit)
-        if any(r.tensor in made for t in own for s in t.statements for r in s.reads):
-            _add(unit, own, made)
-    return tuple(made[t] if t in made else (t, _none(t)) for t in outputs)
+        members = computes_of(unit)
+        if any(r.tensor in pairs for t in members for s in t.statements for r in s.reads):
+            _add(unit, members, pairs)
+    return tuple(pairs[t] if t in pairs else (t, _none(t)) for t in outputs)
 
 
-def _add(unit: Tensor | Recurrence, own: Sequence[Compute], made: _Made) -> None:
-    """Add what is computed as one; steps of a recurrence read counts of earlier ones."""
+def _add(unit: Tensor | Recurrence, members: Sequence[Compute], pairs: _Made) -> None:
+    """Add the pairs of a unit's tensors; steps of a recurrence read counts of earlier steps."""
     steps = Recurrence(unit.axis, unit.reverse) if isinstance(unit, Recurrence) else None
-    values = {t: Compute(t.shape, t.dtype, t.name, (), steps) for t in own}
-    counts = {t: Compute(t.shape, dtypes.int64, part(t, "held"), (), steps) for t in own}
+    values = {t: Compute(t.shape, t.dtype, t.name, (), steps) for t in members}
+    counts = {t: Compute(t.shape, dtypes.int64, part(t, "held"), (), steps) for t in members}
     if steps is not None:
-        made.update({t: (values[t], counts[t]) for t in own})
+        pairs.update({t: (values[t], counts[t]) for t in members})
     defined = {}
-    for t in own:
-        defined[counts[t]] = [_counted(s, made) for s in t.statements]
-        defined[values[t]] = [_chosen(s, made) for s in t.statements]
+    for t in members:
+        defined[counts[t]] = [_counted(s, pairs) for s in t.statements]
+        defined[values[t]] = [_chosen(s, pairs) for s in t.statements]
     if steps is not None:
         steps.define(defined)
     else:
-        made.update({t: (values[t], counts[t]) for t in own})
+        pairs.update({t: (values[t], counts[t]) for t in members})
         for t, statements in defined.items():
             t.define(statements)
 
@@ -63,30 +63,30 @@ def _none(t: Tensor) -> Tensor:
     return compute(t.shape, lambda *_: const(0, dtypes.int64), part(t, "held"))
 
 
-def _held(read: Read, made: _Made) -> Expr:
-    """Whether an entry that is read depends on one that was not left out."""
-    count = made[read.tensor][1]
-    found = Read(count, read.indices)
-    return found if count.dtype.kind == "b" else found > 0
+def _held(read: Read, pairs: _Made) -> Expr:
+    """Condition that an entry that is read depends on a selected entry."""
+    count = pairs[read.tensor][1]
+    number = Read(count, read.indices)
+    return number if count.dtype.kind == "b" else number > 0
 
 
-def _chosen(s: Statement, made: _Made) -> Statement:
+def _chosen(s: Statement, pairs: _Made) -> Statement:
     def changed(root: Expr) -> Expr:
         new: dict[Expr, Expr] = {}
         for x in postorder([root]):
-            found = simplified_with(x, [new[o] for o in x.operands])
-            if isinstance(found, Read) and found.tensor in made:
-                found = select(_held(found, made), Read(made[found.tensor][0], found.indices), 0)
-            new[x] = found
+            node = simplified_with(x, [new[o] for o in x.operands])
+            if isinstance(node, Read) and node.tensor in pairs:
+                node = select(_held(node, pairs), Read(pairs[node.tensor][0], node.indices), 0)
+            new[x] = node
         return new[root]
 
     return s.mapped(changed)
 
 
-def _counted(s: Statement, made: _Made) -> Statement:
-    one, none = const(1, dtypes.int64), const(0, dtypes.int64)
+def _counted(s: Statement, pairs: _Made) -> Statement:
+    unit, none = const(1, dtypes.int64), const(0, dtypes.int64)
     body: Expr = none
     for node, guards in guards_of(s.body).items():
-        if isinstance(node, Read) and node.tensor in made:
-            body = body + select(conjunction(guards) & _held(node, made), one, none)
+        if isinstance(node, Read) and node.tensor in pairs:
+            body = body + select(conjunction(guards) & _held(node, pairs), unit, none)
     return replace(s, body=body)

@@ -35,25 +35,25 @@ def bytes_of(t: Tensor) -> int:
 
 def stored(program: Program) -> list[Tensor]:
     """The temporaries that are not computed where they are read."""
-    kept = dict.fromkeys(s.tensor for s in inline(program))
-    return [t for t in kept if t not in program.outputs]
+    tensors = dict.fromkeys(s.tensor for s in inline(program))
+    return [t for t in tensors if t not in program.outputs]
 
 
 def is_large(program: Program) -> bool:
-    """Whether the temporaries of a program take more memory than what it reads and makes, and much of it."""
+    """True if a program's temporaries take much memory: `LARGE` bytes, and twice its inputs and outputs."""
     if sum(map(bytes_of, program.temporaries)) < LARGE:
         return False
-    given = sum(map(bytes_of, (*program.inputs, *program.outputs)))
-    return sum(map(bytes_of, stored(program))) >= max(LARGE, 2 * given)
+    outer_bytes = sum(map(bytes_of, (*program.inputs, *program.outputs)))
+    return sum(map(bytes_of, stored(program))) >= max(LARGE, 2 * outer_bytes)
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Which statements run in blocks; what comes of what these add up runs after them, and all else before.
+    """Plan of a program in blocks: what depends on totals runs after the blocks, other statements before.
 
-    extent : of the axis. along : the tensors of which there is a block at a time, and their axis of blocks.
-    axes : of each statement that runs in blocks, the axis of them. totals : what is added up over the blocks.
-    stored : the temporaries of the blocks. late : the tensors made after them.
+    extent : of the axis. along : the tensors computed block by block, with the position of their block axis.
+    axes : the block axis of each statement that runs in blocks. totals : tensors that blocks accumulate.
+    stored : the temporaries of the blocks. late : the tensors computed after the blocks.
     """
 
     extent: Extent
@@ -64,25 +64,25 @@ class Blocks:
     late: Collection[Tensor]
 
     def places(self, sizes: Mapping[Var, int]) -> int:
-        """How many places a block has: as many as fit, or down to half of them for equal blocks."""
+        """Number of places in a block: as many as fit, or down to half of them for equal blocks."""
         n = at_sizes(self.extent, sizes)
         row = sum(prod(at_sizes(m, sizes) for m in t.shape) * t.dtype.itemsize for t in self.stored)
-        most = max(1, min(n, BLOCK * n // max(1, row)))
-        equal = [m for m in range(most, most // 2, -1) if n % m == 0]
-        return equal[0] if equal else -(-n // -(-n // most))
+        largest = max(1, min(n, BLOCK * n // max(1, row)))
+        equal = [m for m in range(largest, largest // 2, -1) if n % m == 0]
+        return equal[0] if equal else -(-n // -(-n // largest))
 
 
 def in_blocks(program: Program) -> Blocks | None:
-    """How a program can run in blocks along an axis of its largest temporary, the first one that will do."""
+    """Blocks along the first axis of the largest temporary that allows them; None where no axis does."""
     largest = max(stored(program), key=bytes_of, default=None)
     if largest is None:
         return None
-    found = (_along(program, largest, d) for d, n in enumerate(largest.shape) if typical(n) > 1)
-    return next((b for b in found if b is not None), None)
+    candidates = (_along(program, largest, d) for d, n in enumerate(largest.shape) if typical(n) > 1)
+    return next((b for b in candidates if b is not None), None)
 
 
 def _along(program: Program, start: Tensor, d: int) -> Blocks | None:
-    """Blocks along an axis of a tensor, as far as they reach; None where something stands in the way."""
+    """Blocks along an axis of a tensor, through all that depends on the axis; None where it cannot be cut."""
     n = start.shape[d]
     along: dict[Tensor, int] = {start: d}
     totals: dict[Compute, None] = {}
@@ -98,24 +98,24 @@ def _along(program: Program, start: Tensor, d: int) -> Blocks | None:
                     return None
     axes = {s: v for m in units for t in m for s in t.statements if (v := _axis_of(s, along, n)) is not None}
     late = _late(units, axes, totals)
-    kept = stored(program)
-    some = [t for t in kept if t in along]
-    if late is None or 2 * sum(map(bytes_of, some)) < sum(map(bytes_of, kept)):
+    temporaries = stored(program)
+    block_temporaries = [t for t in temporaries if t in along]
+    if late is None or 2 * sum(map(bytes_of, block_temporaries)) < sum(map(bytes_of, temporaries)):
         return None
-    return Blocks(n, along, axes, totals, some, late)
+    return Blocks(n, along, axes, totals, block_temporaries, late)
 
 
 def _places(s: Statement, along: Mapping[Tensor, int]) -> set[Expr]:
-    """What stands where the axis of blocks is, in a statement's write and reads."""
-    found = {r.indices[along[r.tensor]] for r in s.reads if r.tensor in along}
-    return found | ({s.write[along[s.tensor]]} if s.tensor in along else set())
+    """Indices at the position of the block axis, in a statement's write and reads."""
+    indices = {r.indices[along[r.tensor]] for r in s.reads if r.tensor in along}
+    return indices | ({s.write[along[s.tensor]]} if s.tensor in along else set())
 
 
 def _axis_of(s: Statement, along: Mapping[Tensor, int], n: Extent) -> Var | None:
-    """The axis of blocks of a statement, over all of it; None where there is none."""
-    found = _places(s, along)
-    v = next(iter(found), None)
-    alone = len(found) == 1 and isinstance(v, Var) and v in s.domain.axes
+    """The block axis of a statement, over its whole extent; None where there is none."""
+    indices = _places(s, along)
+    v = next(iter(indices), None)
+    alone = len(indices) == 1 and isinstance(v, Var) and v in s.domain.axes
     return v if alone and isinstance(v, Var) and is_range(v, n) else None
 
 
@@ -127,12 +127,12 @@ def _join(
     totals: dict[Compute, None],
     between: Collection[Tensor],
 ) -> bool:
-    """Add what a statement makes, and large temporaries that it reads, to what is along or a total."""
+    """Add a statement's tensor and large operands to ``along`` or ``totals``; True if that is possible."""
     t = s.tensor
     if t not in along:
-        own = [k for k, w in enumerate(s.write) if w is v and same_extent(t.shape[k], n)]
-        if own:
-            along[t] = own[0]
+        positions = [k for k, w in enumerate(s.write) if w is v and same_extent(t.shape[k], n)]
+        if positions:
+            along[t] = positions[0]
         elif s.combine not in TOTALS or recurrence_of(t) is not None:
             return False
         else:
@@ -145,7 +145,7 @@ def _join(
 
 
 def index_of(r: Read, v: Var) -> int | None:
-    """Which index of a read is an axis, if one is and the others do not depend on it."""
+    """Position of an axis among the indices of a read; None if it is no index or others depend on it."""
     at = [k for k, e in enumerate(r.indices) if v in variables([e])]
     return at[0] if len(at) == 1 and r.indices[at[0]] is v else None
 
@@ -153,13 +153,13 @@ def index_of(r: Read, v: Var) -> int | None:
 def _late(
     units: Iterable[Sequence[Compute]], inside: Collection[Statement], totals: Collection[Compute]
 ) -> set[Tensor] | None:
-    """What is made of totals; None where blocks read that, or a tensor is made only in part in them."""
+    """Tensors that depend on totals; None where blocks read these or compute only a part of a tensor."""
     late: set[Tensor] = set()
     for members in units:
-        own = [s in inside for t in members for s in t.statements]
+        in_block = [s in inside for t in members for s in t.statements]
         reads = {r.tensor for t in members for s in t.statements for r in s.reads}
         comes_after = any(t in late or t in totals for t in reads)
-        if any(own) and (comes_after or not all(own)):
+        if any(in_block) and (comes_after or not all(in_block)):
             return None
         if comes_after:
             late.update(members)

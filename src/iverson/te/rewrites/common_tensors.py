@@ -17,44 +17,44 @@ from iverson.te.ir.nodes import Program, Statement, recurrence_of, sizes_of
 
 
 def shared(program: Program) -> Program:
-    """The program without statements of tensors that an earlier one is equal to; outputs all stay.
+    """The program without tensors that are equal to an earlier one; all outputs remain.
 
     Members of recurrences are compared recurrence by recurrence.
     """
-    known: dict[object, tuple[Tensor, ...]] = {}
-    same: dict[Tensor, Tensor] = {}
-    kept: list[Statement] = []
+    representatives: dict[object, tuple[Tensor, ...]] = {}
+    replacements: dict[Tensor, Tensor] = {}
+    statements: list[Statement] = []
     for _, group in groupby(program.statements, key=lambda s: recurrence_of(s.tensor) or s.tensor):
-        own = [_reading(s, same) for s in group]
-        made = tuple(dict.fromkeys(s.tensor for s in own))
-        found = known.setdefault(_key(own, made), made)
-        if found is made or any(t in program.outputs for t in made):
-            kept += own
+        members = [_reading(s, replacements) for s in group]
+        tensors = tuple(dict.fromkeys(s.tensor for s in members))
+        equal_tensors = representatives.setdefault(_key(members, tensors), tensors)
+        if equal_tensors is tensors or any(t in program.outputs for t in tensors):
+            statements += members
         else:
-            same.update(zip(made, found, strict=True))
-    if not same:
+            replacements.update(zip(tensors, equal_tensors, strict=True))
+    if not replacements:
         return program
-    return Program(program.inputs, tuple(kept), program.outputs, program.sizes)
+    return Program(program.inputs, tuple(statements), program.outputs, program.sizes)
 
 
-def _key(own: Sequence[Statement], made: tuple[Tensor, ...]) -> object:
-    """Equal for statements that compute the same: their structure, and the very tensors and sizes read."""
-    read = dict.fromkeys(r.tensor for s in own for r in s.reads if r.tensor not in made)
-    return Program((), tuple(own), made).key(), tuple(read), sizes_of(made)
+def _key(statements: Sequence[Statement], tensors: tuple[Tensor, ...]) -> object:
+    """Key that is equal for statements that compute the same: structure, the very operands and sizes."""
+    operands = dict.fromkeys(r.tensor for s in statements for r in s.reads if r.tensor not in tensors)
+    return Program((), tuple(statements), tensors).key(), tuple(operands), sizes_of(tensors)
 
 
-def _reading(s: Statement, same: Mapping[Tensor, Tensor]) -> Statement:
-    """The statement with what is equal to a tensor read from that."""
-    if not any(r.tensor in same for r in s.reads):
+def _reading(s: Statement, replacements: Mapping[Tensor, Tensor]) -> Statement:
+    """The statement with reads from the equal earlier tensor in place of a tensor."""
+    if not any(r.tensor in replacements for r in s.reads):
         return s
 
     def changed(root: Expr) -> Expr:
         new: dict[Expr, Expr] = {}
         for x in postorder([root]):
-            found = simplified_with(x, [new[o] for o in x.operands])
-            if isinstance(found, Read) and found.tensor in same:
-                found = Read(same[found.tensor], found.indices)
-            new[x] = found
+            node = simplified_with(x, [new[o] for o in x.operands])
+            if isinstance(node, Read) and node.tensor in replacements:
+                node = Read(replacements[node.tensor], node.indices)
+            new[x] = node
         return new[root]
 
     return s.mapped(changed)

@@ -28,7 +28,7 @@ MOST = 40
 
 
 def inline(program: Program) -> tuple[Statement, ...]:
-    """The statements with stages put into their readers where that saves memory and costs little.
+    """The statements with stages inlined into their readers where that saves memory and costs little.
 
     A function of tens of instructions is computed once: in a cache, it takes longer than its bytes.
 
@@ -40,76 +40,81 @@ def inline(program: Program) -> tuple[Statement, ...]:
 
 
 def choices(program: Program) -> tuple[tuple[Statement, ...], dict[Tensor, Choice]]:
-    """`inline`, and what was chosen for each temporary, and why."""
+    """`inline`, and the choice for each temporary."""
     statements = dict(enumerate(program.statements))
-    made: defaultdict[Tensor, list[int]] = defaultdict(list)
-    read: defaultdict[Tensor, set[int]] = defaultdict(set)  # where, also such that no more do or are
+    definition_numbers: defaultdict[Tensor, list[int]] = defaultdict(list)
+    # Also of statements that no longer read the tensor, or are no longer there.
+    reader_numbers: defaultdict[Tensor, set[int]] = defaultdict(set)
     for k, s in statements.items():
-        made[s.tensor].append(k)
+        definition_numbers[s.tensor].append(k)
         for r in s.reads:
-            read[r.tensor].add(k)
-    found: dict[Tensor, Choice] = {}
+            reader_numbers[r.tensor].add(k)
+    choice_of: dict[Tensor, Choice] = {}
     for tensor in program.temporaries:
-        own = [statements[k] for k in made[tensor]]
-        places = (k for k in sorted(read[tensor]) if k in statements)
+        definitions = [statements[k] for k in definition_numbers[tensor]]
+        places = (k for k in sorted(reader_numbers[tensor]) if k in statements)
         readers = {k: statements[k] for k in places if _reads(statements[k], tensor)}
-        chosen = found[tensor] = _choice(tensor, own, tuple(readers.values()))
-        if chosen.inlined:
+        choice = choice_of[tensor] = _choice(tensor, definitions, tuple(readers.values()))
+        if choice.inlined:
             for k, s in readers.items():
-                statements[k] = _put(own[0], s)
+                statements[k] = _put(definitions[0], s)
                 for r in statements[k].reads:
-                    read[r.tensor].add(k)
-            del statements[made[tensor][0]]
-    return tuple(statements.values()), found
+                    reader_numbers[r.tensor].add(k)
+            del statements[definition_numbers[tensor][0]]
+    return tuple(statements.values()), choice_of
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether a stage is computed in its readers, and why."""
+    """Decision on a stage: computed in its readers (``inlined``) or stored, and why."""
 
     inlined: bool
     why: str
 
 
-def _choice(tensor: Compute, own: Sequence[Statement], readers: Sequence[Statement]) -> Choice:
+def _choice(tensor: Compute, definitions: Sequence[Statement], readers: Sequence[Statement]) -> Choice:
     if recurrence_of(tensor) is not None:
         return Choice(False, "the steps of a scan read it")
-    if len(own) != 1:
-        return Choice(False, f"{len(own)} statements add to it")
-    written = set(variables(own[0].write))
-    reduced = [v.name for v in own[0].domain.axes if v not in written]
-    if not readers or not is_whole(own[0]):
-        return Choice(False, f"{own[0].combine} over {', '.join(reduced)}" if reduced else "made in parts")
+    if len(definitions) != 1:
+        return Choice(False, f"{len(definitions)} statements add to it")
+    output_axes = set(variables(definitions[0].write))
+    reduced = [v.name for v in definitions[0].domain.axes if v not in output_axes]
+    if not readers or not is_whole(definitions[0]):
+        return Choice(
+            False, f"{definitions[0].combine} over {', '.join(reduced)}" if reduced else "made in parts"
+        )
     if any(s.walk for s in readers):
         return Choice(False, "what reads it has loops of its own")
     if tensor.lever:
         return Choice(tensor.lever == "recompute", f"te.{tensor.lever}")
-    return _counted(own[0], readers)
+    return _counted(definitions[0], readers)
 
 
 def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) -> tuple[Statement, ...]:
-    """Scatters into a stage that is only added to something, as scatters into the sum itself.
+    """The statements, with scatters into a stage that one sum alone reads as scatters into that sum.
 
     ``T[f(p)] += g(p); U[i] = h(i) + T[i]  ->  U[i] += h(i); U[f(p)] += g(p)``: no pass over T.
     """
     result = list(statements)
     for reader in statements:
         parts = _addends(reader)
-        for read, rest in zip(parts, reversed(parts), strict=True):
-            if not isinstance(read, Read) or read.tensor in outputs or not same(read.indices, reader.write):
+        for term, other_term in zip(parts, reversed(parts), strict=True):
+            if not isinstance(term, Read) or term.tensor in outputs or not same(term.indices, reader.write):
                 continue
-            own = [s for s in result if s.tensor is read.tensor]
-            users = [s for s in result if _reads(s, read.tensor)]
+            scatters = [s for s in result if s.tensor is term.tensor]
+            users = [s for s in result if _reads(s, term.tensor)]
             once = (
-                len(users) == 1 and users[0] is reader and not _reads(replace(reader, body=rest), read.tensor)
+                len(users) == 1
+                and users[0] is reader
+                and not _reads(replace(reader, body=other_term), term.tensor)
             )
-            kept = isinstance(read.tensor, Compute) and read.tensor.lever == "keep"
-            alike = _of_one_shape(read.tensor, reader.tensor)  # else some of what is scattered has no place
-            if once and own and not kept and alike and all(_scatters(s) for s in own):
+            is_kept = isinstance(term.tensor, Compute) and term.tensor.lever == "keep"
+            alike = _of_one_shape(term.tensor, reader.tensor)  # else some of what is scattered has no place
+            if once and scatters and not is_kept and alike and all(_scatters(s) for s in scatters):
                 place = next(k for k, s in enumerate(result) if s is reader)
-                moved = [replace(s, out=reader.tensor) for s in own]
-                result[place : place + 1] = [replace(reader, body=rest, combine="sum"), *moved]
-                result = [s for s in result if s.tensor is not read.tensor]
+                new_scatters = [replace(s, out=reader.tensor) for s in scatters]
+                result[place : place + 1] = [replace(reader, body=other_term, combine="sum"), *new_scatters]
+                result = [s for s in result if s.tensor is not term.tensor]
                 break
     return tuple(result)
 
@@ -121,18 +126,18 @@ def made_in_place(
 
     ``T[...] += f; O[i] = T[i]  ->  T[...] += f`` in the memory of O.
     """
-    found: dict[Tensor, Tensor] = {}
-    made = Counter(s.tensor for s in statements)
+    output_of: dict[Tensor, Tensor] = {}
+    counts = Counter(s.tensor for s in statements)
     result = []
     for s in statements:
-        alone = made[s.tensor] == 1 and s.tensor in outputs
+        alone = counts[s.tensor] == 1 and s.tensor in outputs
         stage = s.body.tensor if isinstance(s.body, Read) and same(s.body.indices, s.write) else None
-        fits = stage in made and stage not in outputs and stage not in found
+        fits = stage in counts and stage not in outputs and stage not in output_of
         if stage is not None and alone and fits and is_whole(s) and _of_one_shape(stage, s.tensor):
-            found[stage] = s.tensor
+            output_of[stage] = s.tensor
         else:
             result.append(s)
-    return tuple(result), found
+    return tuple(result), output_of
 
 
 def _of_one_shape(a: Tensor, b: Tensor) -> bool:
@@ -154,7 +159,7 @@ def _reads(s: Statement, tensor: Tensor) -> list[Read]:
 
 
 def is_whole(s: Statement) -> bool:
-    """Whether a statement makes each entry of its tensor, as a function of the entry's indices."""
+    """True if a statement defines each entry of its tensor, as a function of the entry's indices."""
     axes = s.domain.axes
     full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
     box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
@@ -163,12 +168,12 @@ def is_whole(s: Statement) -> bool:
 
 
 def makes_all(s: Statement) -> bool:
-    """Whether a statement is a sum, over all of a box, for each entry of its tensor."""
-    own = s.domain.axes[: len(s.write)]
-    box = len(own) == len(s.write) and all(w is v for w, v in zip(s.write, own, strict=True))
+    """True if a statement is a sum over a full box, for each entry of its tensor."""
+    output_axes = s.domain.axes[: len(s.write)]
+    box = len(output_axes) == len(s.write) and all(w is v for w, v in zip(s.write, output_axes, strict=True))
     plain = s.combine == "sum" and not s.domain.where and s.walk is None
-    whole = box and all(is_range(v, n) for v, n in zip(own, s.tensor.shape, strict=True))
-    return plain and whole and s.body.dtype == s.tensor.dtype and recurrence_of(s.tensor) is None
+    is_full = box and all(is_range(v, n) for v, n in zip(output_axes, s.tensor.shape, strict=True))
+    return plain and is_full and s.body.dtype == s.tensor.dtype and recurrence_of(s.tensor) is None
 
 
 def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
@@ -178,12 +183,12 @@ def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
         return Choice(True, "a copy")
     if any(map(_is_product, readers)):
         return Choice(False, "a factor of a product of matrices")
-    several = len(readers) > 1
-    if work * len(readers) > MOST or (several and is_dear(stage.body)):
+    is_shared = len(readers) > 1
+    if work * len(readers) > MOST or (is_shared and is_dear(stage.body)):
         return Choice(False, f"{work} operations, read by {len(readers)}")
     if work <= CHEAP:
-        again = sum(_entries(r, s) for s in readers for r in _reads(s, stage.tensor))
-        here, once = again * work, _points(stage) * (work + KEPT)
+        read_count = sum(_entries(r, s) for s in readers for r in _reads(s, stage.tensor))
+        here, once = read_count * work, _points(stage) * (work + KEPT)
         return Choice(here <= once, f"costs {here} for all that read it, {once} computed once and stored")
     if any(s.domain.where for s in readers):
         return Choice(False, f"{work} operations, read under conditions")
@@ -192,13 +197,13 @@ def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
 
 
 def _entries(read: Read, reader: Statement) -> int:
-    """How many entries are read, those of equal indices once: what they are made of leaves other loops."""
-    own = set(variables(read.indices))
-    return prod(typical(extent(v)) for v in reader.domain.axes if v in own)
+    """Number of entries read, equal indices counted once: other loops do not repeat their computation."""
+    index_variables = set(variables(read.indices))
+    return prod(typical(extent(v)) for v in reader.domain.axes if v in index_variables)
 
 
 def _is_product(s: Statement) -> bool:
-    """Whether a statement is a product of matrices, for which there is faster code than for what it is of."""
+    """True if a statement is a large product of stored matrices, for which there is faster code."""
     if s.combine != "sum" or s.domain.where or not isinstance(s.body, Apply) or s.body.name != "multiply":
         return False
     reads = s.body.operands
@@ -226,7 +231,7 @@ def is_dear(e: Expr) -> bool:
 
 
 def is_dear_function(e: Expr) -> bool:
-    """Whether an expression itself, its operands aside, takes tens of instructions."""
+    """True if an expression itself, without its operands, takes tens of instructions."""
     return isinstance(e, Apply) and e.name not in LIGHT | FEW
 
 
@@ -234,13 +239,13 @@ def _put(stage: Statement, reader: Statement) -> Statement:
     """The reader with the stage's body in place of its reads."""
 
     def changed(root: Expr) -> Expr:
-        made: dict[Expr, Expr] = {}
+        results: dict[Expr, Expr] = {}
         for x in postorder([root]):
-            new = simplified_with(x, [made[o] for o in x.operands])
+            new = simplified_with(x, [results[o] for o in x.operands])
             if isinstance(new, Read) and new.tensor is stage.tensor:
                 at: dict[Expr, Expr] = dict(zip(stage.domain.axes, new.indices, strict=True))
                 (new,) = substitute((stage.body,), at)
-            made[x] = new
-        return made[root]
+            results[x] = new
+        return results[root]
 
     return reader.mapped(changed)

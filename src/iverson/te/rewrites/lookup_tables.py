@@ -28,57 +28,59 @@ def tabled(program: Program) -> Program:
     """The program with tables for its statements."""
     statements: list[Statement] = []
     for s in program.statements:
-        read, tables = with_tables(s, s.tensor)
-        statements += (own for t in tables for own in t.statements)
-        statements.append(read)
+        reader, tables = with_tables(s, s.tensor)
+        statements += (statement for t in tables for statement in t.statements)
+        statements.append(reader)
     return Program(program.inputs, tuple(statements), program.outputs, program.sizes)
 
 
 def with_tables(s: Statement, tensor: Compute) -> tuple[Statement, list[Compute]]:
-    """A statement of a tensor that reads tables, and these."""
+    """A statement of a tensor that reads tables, and the tables."""
     if recurrence_of(tensor) is not None or not is_dear(s.body):
         return s, []
-    made: dict[Expr, Compute] = {}
+    tables: dict[Expr, Compute] = {}
     new: dict[Expr, Expr] = {}
     for e in _candidates(s.body):
         axes = [v for v in s.domain.axes if v in set(variables([e]))]
         if _pays(axes, s):
-            own: list[Var] = [Var(v.name, 0, extent(v)) for v in axes]
-            moved: dict[Expr, Expr] = {v: o + v.lo for v, o in zip(axes, own, strict=True)}
-            (body,) = substitute([e], moved)
-            name = part(tensor, "table", len(made) + 1 if made else None)
+            table_axes: list[Var] = [Var(v.name, 0, extent(v)) for v in axes]
+            axis_map: dict[Expr, Expr] = {v: o + v.lo for v, o in zip(axes, table_axes, strict=True)}
+            (body,) = substitute([e], axis_map)
+            name = part(tensor, "table", len(tables) + 1 if tables else None)
             shape = tuple(map(extent, axes))
-            made[e] = Compute(shape, e.dtype, name, [Statement(None, tuple(own), body, Domain(tuple(own)))])
-            new[e] = Read(made[e], tuple(v - v.lo for v in axes))
+            tables[e] = Compute(
+                shape, e.dtype, name, [Statement(None, tuple(table_axes), body, Domain(tuple(table_axes)))]
+            )
+            new[e] = Read(tables[e], tuple(v - v.lo for v in axes))
     if not new:
         return s, []
-    return s.mapped(lambda e: substitute([e], new)[0]), list(made.values())
+    return s.mapped(lambda e: substitute([e], new)[0]), list(tables.values())
 
 
 def _candidates(root: Expr) -> list[Expr]:
-    """The largest dear parts of an expression that read no tensor."""
+    """The largest expensive parts of an expression that read no tensor."""
     reads: dict[Expr, bool] = {}
     dear: dict[Expr, bool] = {}
     for e in postorder([root]):
         reads[e] = isinstance(e, Read) or any(reads[o] for o in e.operands)
         dear[e] = is_dear_function(e) or any(dear[o] for o in e.operands)
-    found: dict[Expr, None] = {}
-    seen: set[Expr] = set()
+    candidates: dict[Expr, None] = {}
+    visited: set[Expr] = set()
     pending = [root]
     while pending:
         e = pending.pop()
-        if e in seen or not dear[e] or isinstance(e, Read):
+        if e in visited or not dear[e] or isinstance(e, Read):
             continue
-        seen.add(e)
+        visited.add(e)
         if reads[e]:
             pending += e.operands
         elif e.dtype.kind in "fc":
-            found[e] = None
-    return list(found)
+            candidates[e] = None
+    return list(candidates)
 
 
 def _pays(axes: Sequence[Var], s: Statement) -> bool:
-    """Whether a table over these axes has few entries beside the points of a statement."""
+    """True if a table over these axes has few entries, compared with the points of a statement."""
     if not axes or len(axes) == len(s.domain.axes):
         return False
     if any(isinstance(a.lo, Expr) or a in bounds_in(s.domain)[0] for a in axes):

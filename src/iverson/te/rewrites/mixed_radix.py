@@ -41,10 +41,10 @@ def normalize(statement: Statement) -> Statement:
     """
     current = simplified(statement)
     while len(current.domain.axes) < MAX_AXES:
-        found = _divided_axis(current)
-        if found is None:
+        division = _divided_axis(current)
+        if division is None:
             break
-        current = simplified(_split(current, *found))
+        current = simplified(_split(current, *division))
     return current
 
 
@@ -55,29 +55,31 @@ def simplified(statement: Statement) -> Statement:
     place = statement.position
     place = None if place is None else expr_of(affine_of(place))
     (body,) = simplify_indices([statement.body])
-    kept = simplify_conditions(where)
-    return replace(statement, write=write, body=body, position=place, domain=Domain(axes, kept), walk=None)
+    conditions = simplify_conditions(where)
+    return replace(
+        statement, write=write, body=body, position=place, domain=Domain(axes, conditions), walk=None
+    )
 
 
 def where_they_hold(statement: Statement) -> Statement:
-    """The statement with what its conditions on one axis alone say put to use: loops can prove it as well.
+    """The statement simplified by its conditions on single axes, which loops can prove as well.
 
     ``A[max(i, 0)] where i >= 0  ->  A[i] where i >= 0``, for i from -1 on
     """
     axes = statement.domain.axes
     plain = (c for e in statement.domain.where for c in constraints_of(e) or () if not c.equality)
     constraints = [c for c in plain if len(c.form.terms) == 1 and isinstance(c.form.terms[0][0], Var)]
-    known = narrowed(axes, constraints) if constraints else {}
+    ranges = narrowed(axes, constraints) if constraints else {}
     within: dict[Expr, Expr] = {}
-    for v in axes if known else ():
-        low, high = known[v]
+    for v in axes if ranges else ():
+        low, high = ranges[v]
         bounded = isinstance(v.lo, int) and isinstance(v.hi, int) and low <= high
         if bounded and (int(low), int(high) + 1) != limits(v):
             within[v] = v.ranging(int(low), int(high) + 1)
     if not within:
         return statement
-    found = simplify_indices(substitute([statement.body], within))
-    (body,) = substitute(found, {new: old for old, new in within.items()})
+    roots = simplify_indices(substitute([statement.body], within))
+    (body,) = substitute(roots, {new: old for old, new in within.items()})
     return replace(statement, body=body)
 
 
@@ -85,15 +87,15 @@ def simplify_indices(roots: Sequence[Expr]) -> tuple[Expr, ...]:
     """The roots with the indices of all reads, and conditions on indices, in normal form."""
     new: dict[Expr, Expr] = {}
     for node in postorder(roots):
-        found = simplified_with(node, [new[o] for o in node.operands])
-        if isinstance(found, Read):
-            found = Read(found.tensor, tuple(expr_of(affine_of(i)) for i in found.indices))
-        elif isinstance(found, Select):
-            c = simplify_condition(found.condition)
-            found = simplified_with(found, (c, found.then, found.other))
-        elif isinstance(found, Cast) and found.operand.dtype.kind == "i":
-            found = simplified_with(found, (expr_of(affine_of(found.operand)),))
-        new[node] = found
+        result = simplified_with(node, [new[o] for o in node.operands])
+        if isinstance(result, Read):
+            result = Read(result.tensor, tuple(expr_of(affine_of(i)) for i in result.indices))
+        elif isinstance(result, Select):
+            c = simplify_condition(result.condition)
+            result = simplified_with(result, (c, result.then, result.other))
+        elif isinstance(result, Cast) and result.operand.dtype.kind == "i":
+            result = simplified_with(result, (expr_of(affine_of(result.operand)),))
+        new[node] = result
     return tuple(new[r] for r in roots)
 
 
@@ -101,27 +103,27 @@ def simplify_condition(condition: Expr) -> Expr:
     """A condition with its index comparisons in normal form, true parts dropped."""
     parts = []
     for part in conjuncts(condition):
-        found = constraints_of(part)
-        parts.append(part if found is None else _as_condition(found))
+        constraints = constraints_of(part)
+        parts.append(part if constraints is None else _as_condition(constraints))
     return conjunction(parts)
 
 
 def simplify_conditions(where: Iterable[Expr]) -> tuple[Expr, ...]:
     """The parts of several conditions that must hold together, each once, true ones dropped."""
-    kept: dict[Expr, None] = {}
+    conditions: dict[Expr, None] = {}
     for condition in where:
         for part in conjuncts(simplify_condition(condition)):
             if not (isinstance(part, Const) and part.value):
-                kept[part] = None
-    return tuple(kept)
+                conditions[part] = None
+    return tuple(conditions)
 
 
 def _as_condition(constraints: list[Constraint]) -> Expr:
     result = []
     for c in constraints:
-        known = holds(c)
-        if known is not True:
-            result.append(condition_of(c) if known is None else index(0) == index(1))
+        truth = holds(c)
+        if truth is not True:
+            result.append(condition_of(c) if truth is None else index(0) == index(1))
     return conjunction(result)
 
 
@@ -131,8 +133,8 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
     The smallest radix comes first; of equal ones, the offset that the write has.
     """
     axes = {v for v in statement.domain.axes if isinstance(v.lo, int) and isinstance(v.hi, int)}
-    found: list[tuple[int, bool, int, int, Var]] = []
-    written = set(postorder(statement.write))
+    candidates: list[tuple[int, bool, int, int, Var]] = []
+    write_nodes = set(postorder(statement.write))
     for node in postorder(statement.roots):
         parts = floor_parts(node) if isinstance(node, Apply) else None
         if parts is None:
@@ -142,12 +144,12 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
             axis = form.terms[0][0]
             assert isinstance(axis, Var)
             lo, hi = limits(axis)
-            if hi - lo <= radix and node not in written:
+            if hi - lo <= radix and node not in write_nodes:
                 continue  # two values at most: nothing to gain
-            found.append((radix, node not in written, form.const, axis.serial, axis))
-    if not found:
+            candidates.append((radix, node not in write_nodes, form.const, axis.serial, axis))
+    if not candidates:
         return None
-    radix, _, offset, _, axis = min(found, key=lambda f: f[:4])
+    radix, _, offset, _, axis = min(candidates, key=lambda f: f[:4])
     return axis, offset, radix
 
 
@@ -165,5 +167,5 @@ def _split(statement: Statement, axis: Var, offset: int, radix: int) -> Statemen
         ranges.append(value >= lo)
     if (hi + offset) % radix:
         ranges.append(value < hi)
-    made = statement.mapped(replacing(new), tuple(axes))
-    return replace(made, domain=Domain(tuple(axes), (*made.domain.where, *ranges)))
+    result = statement.mapped(replacing(new), tuple(axes))
+    return replace(result, domain=Domain(tuple(axes), (*result.domain.where, *ranges)))
