@@ -26,8 +26,7 @@ Input = TypeVar("Input", bound=Tensor)
 def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
     """The tangent of ``output`` for tangents of tensors it depends on, each of its tensor's shape.
 
-    An output that depends on none of these tensors has tangent 0.
-    Raises ShapeError for a tangent of another shape.
+    An output that depends on none of these has tangent 0. Raises ShapeError for a tangent of another shape.
 
     >>> from iverson.te.language import definitions as te
     >>> A, dA = te.placeholder((3,), name="A"), te.placeholder((3,), name="dA")

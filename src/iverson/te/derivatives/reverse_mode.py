@@ -39,11 +39,11 @@ Unit = Tensor | Recurrence
 
 
 class DifferentiationResult(Sequence[Tensor]):
-    """The gradients, one per input asked for; also the cotangents met on the way.
+    """The gradients, one per input; also the cotangents of all tensors on the way.
 
     adjoints : by tensor, its cotangent (its Jacobian where head was None).
-    adjoint_summands : by consumer and then by producer, what the consumer contributes to the
-        producer's cotangent.
+    adjoint_summands : by consumer and then by producer, the consumer's contribution to the producer's
+        cotangent.
     """
 
     def __init__(

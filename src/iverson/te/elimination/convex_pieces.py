@@ -63,7 +63,7 @@ def _pieces_of(part: Expr) -> list[Piece] | None:
 
 
 def _first_that_holds(parts: list[Expr]) -> list[Piece] | None:
-    """The k-th part where none before it holds, for each k."""
+    """Pieces in which the k-th part holds and no earlier part does, for each k."""
     if len(parts) > MAX_PIECES:
         return None
     result: list[Piece] = []

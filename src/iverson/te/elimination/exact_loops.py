@@ -51,7 +51,7 @@ def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple
 def components(
     axes: Sequence[Var], constraints: Sequence[Constraint]
 ) -> list[tuple[list[Var], list[Constraint]]]:
-    """The axes that constraints tie together, with these constraints; axes in none are left out."""
+    """(axes, constraints) of each group of axes that constraints tie together; other axes are left out."""
     groups = tied_together(constraints, lambda c: [a for a, _ in c.form.terms])
     return [([v for v in axes if v in tied], tied_constraints) for tied, tied_constraints in groups]
 
@@ -95,7 +95,7 @@ def _nested(
     chains: dict[Var, Chain],
     parts: list[tuple[list[Var], list[Constraint]]],
 ) -> Walk:
-    """One nest over all axes in order; a guard stands right inside the loops it is about."""
+    """One nest over all axes in order; a guard is directly inside of the loops on which it depends."""
     values: dict[Var, Expr] = {v: v for v in axes}
     order: list[For | If] = []
     for part, _ in parts:

@@ -136,7 +136,7 @@ def _nested(
     where: Sequence[Expr],
     t: Translation,
 ) -> tuple[Stmt, ...]:
-    """Loops over axes inside of others, each guard as far out as it can stand, around the point."""
+    """Loops over axes inside of other loops, around the point; each guard is as far out as possible."""
     items: list[nodes.Loop | nodes.If] = []
     waiting, in_scope = list(where), set(outer)
     inside = set(axis_vars)
@@ -181,7 +181,7 @@ def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Seq
 
 
 class Translation:
-    """te expressions to loop-nest expressions; what is used several times gets a name."""
+    """Translation of te expressions to loop-nest expressions; repeated parts get names."""
 
     def __init__(
         self,

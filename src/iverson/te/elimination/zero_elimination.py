@@ -70,7 +70,7 @@ OWN_AXES = "the write is axes themselves"
 BY_DATA = "the address depends on data"
 BY_STEP = "a step at a time"
 BY_BOUNDS = "bounds depend on data, in the order of the definition"
-#: Divisors up to which it is asked what a division leaves over.
+#: Largest divisor for which guards are searched for the remainder of a division.
 MOST_RESIDUES = 64
 NOWHERE = "no point satisfies the guards"
 NEARLY_ALL = "outputs first, over a box of which nearly all counts"
@@ -245,7 +245,7 @@ def _planned(statement: Statement) -> Statement:
 
 
 def _for_all_sizes(s: Statement) -> Statement | None:
-    """A statement over a box nearly all of which counts, at typical sizes; None where there is none."""
+    """The statement over a box that its domain nearly fills at typical sizes; None where there is none."""
     s = _pinned(s)
     if depends_on_data(s.write):
         return None if s.domain.where else replace(s, strategy="scatter", reason=BY_DATA)
@@ -391,7 +391,7 @@ def _shifted(v: Var, offset: int) -> Var:
 
 
 def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Affine, int]:
-    """(form, d) with ``d * index == form``, without the floors of which guards say what is left over.
+    """(form, d) with ``d * index == form``, without the floors whose remainders guards determine.
 
     before -> after: ``(y + 1 - r) // 2`` where ``(y + 1 - r) % 2 == 0`` -> ``y + 1 - r``, 2.
     """
@@ -429,9 +429,9 @@ def _solved(s: Statement, forms: Sequence[Affine], divided: Sequence[int] = ()) 
     """The statement outputs first: each index a = f(p) is solved for one axis of p.
 
     before -> after: ``A'[2*o + r] += ... for o, r`` -> ``A'[a] += ... for a, o`` with r = a - 2*o
-    where 0 <= a - 2*o < 3. An axis with a coefficient c other than 1 adds that c divides the rest.
+    where 0 <= a - 2*o < 3. An axis with a coefficient c other than 1 adds: c divides the numerator.
 
-    divided : by what the forms are divided, without a rest, to be the indices (`_without_floors`).
+    divided : the exact divisors by which the forms give the indices (`_without_floors`).
     """
     where = list(s.domain.where)
     solved: dict[Expr, Expr] = {}

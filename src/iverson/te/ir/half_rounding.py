@@ -21,7 +21,7 @@ from iverson.te.ir.nodes import Compute, Domain, Program, Statement, recurrence_
 
 
 def in_single(program: Program) -> Program:
-    """The program with what it computes of numbers of half precision computed in float32."""
+    """The program with computations on numbers of half precision done in float32."""
     tensors = [*program.inputs, *program.outputs, *program.temporaries]
     if not any(dtypes.is_half(t.dtype) for t in tensors):
         return program

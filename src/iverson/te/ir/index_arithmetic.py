@@ -24,7 +24,7 @@ from iverson.te.ir.nodes import Compute
 
 
 def affine_of(root: Expr) -> Affine:
-    """The normal form of an integer expression; what is not index arithmetic is an opaque atom.
+    """The normal form of an integer expression; other expressions than index arithmetic are opaque atoms.
 
     >>> i = Var("i", 0, 12)
     >>> affine_of((i * 4 + 3) // 4) == affine_of(i)
@@ -85,7 +85,7 @@ def is_range(v: Var, n: Extent) -> bool:
 
 
 def expr_of(form: Affine) -> Expr:
-    """The expression a normal form stands for, positive terms first; the same one for equal forms."""
+    """The expression of a normal form, positive terms first; equal forms give the same expression."""
     result: Expr | None = None
     for atom, c in sorted(form.terms, key=lambda t: t[1] < 0):
         term = cast(atom, dtypes.int64)
@@ -329,7 +329,8 @@ def _constraint(e: Expr) -> Constraint | None:
 def between(form: Affine, low: float, high: float) -> list[Constraint]:
     """Constraints on pure forms that follow where an integer is in ``low <= form <= high``.
 
-    Of a minimum or maximum, those of a side are known where the other side alone could not make it so.
+    The lower bound of a minimum holds for both of its sides, the upper bound for a side if the other side is
+    always above it; conversely for a maximum.
     """
     if is_pure(form):
         constraints = [] if low == -inf else [Constraint(form.shift(-int(low)))]

@@ -106,8 +106,8 @@ COMBINES = ("assign", "sum", "prod", "max", "min", "argmax", "argmin")
 class Compute(Tensor):
     """A tensor defined by statements; see "Meaning" above for how several combine.
 
-    linear : once asked for, the statements of `nonlinear_reductions.linear_statements`.
-    recurrence : the one it is a member of, if any; its statements are then given by `Recurrence.define`.
+    linear : the statements of `nonlinear_reductions.linear_statements`, from its first call on.
+    recurrence : the recurrence of which it is a member, if any; `Recurrence.define` sets its statements.
     lever : what a user asked for (`schedule_hints`): "keep" or "recompute", or "" to have it counted.
     """
 
@@ -129,7 +129,7 @@ class Compute(Tensor):
 
     @property
     def axes(self) -> tuple[Var, ...]:
-        """The axes of its statements, each once: of its indices, then those that it reduces over.
+        """The axes of its statements, each once: those of its indices, then its reduction axes.
 
         >>> from iverson.te.language import definitions as te
         >>> A, k = te.placeholder((2, 3), name="A"), te.reduce_axis(3, "k")
@@ -160,9 +160,9 @@ class Compute(Tensor):
 
 
 class Recurrence:
-    """An order for statements that read what earlier steps made; see "Meaning" above.
+    """An order for statements that read results of earlier steps; see "Meaning" above.
 
-    members : in the order in which they run at each value of ``axis``. totals : those without steps.
+    members : in the order in which they run at each value of ``axis``. totals : members without steps.
     """
 
     __slots__ = ("axis", "members", "reverse", "totals")
@@ -175,7 +175,7 @@ class Recurrence:
     def define(
         self, members: Mapping[Compute, Iterable[Statement]], totals: tuple[Compute, ...] = ()
     ) -> None:
-        """Give the members, in order, their statements: these read one another."""
+        """Set the members, in order, and their statements, which read members."""
         self.members, self.totals = tuple(members), totals
         for t, statements in members.items():
             t.define(statements)

@@ -25,8 +25,8 @@ def keep(tensor: T) -> T:
     tensor : of `compute`, `scatter` or `scan`; an adjoint or a summand of one in a `DifferentiationResult`.
         A summand is part of the adjoint's own loops unless it is kept.
 
-    Returns the tensor itself, annotated. Results are the same. Raises ArgumentTypeError for what is not a
-    tensor with a definition.
+    Returns the tensor itself, annotated. Results are the same. Raises ArgumentTypeError for a value that is
+    no tensor with a definition.
 
     >>> from iverson import te
     >>> A = te.placeholder((4,), name="A")
@@ -40,8 +40,8 @@ def keep(tensor: T) -> T:
 def recompute(tensor: T) -> T:
     """Have a tensor computed where it is read, where counting may store it.
 
-    Parameters and errors are those of `keep`. Only what each entry is computed of by itself can be: sums, and
-    what a scan carries, are stored all the same.
+    Parameters and errors are those of `keep`. Only a tensor whose entries are computed each
+    by itself is recomputed: sums, and states of a scan, are stored all the same.
 
     >>> from iverson import te
     >>> A = te.placeholder((4, 4), name="A")

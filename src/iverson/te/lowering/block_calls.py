@@ -133,7 +133,7 @@ class Blocked:
 
 
 def lowered_in_blocks(program: Program) -> Blocked | None:
-    """The code of a program in blocks; None where it has no axis for these."""
+    """The code of a program in blocks; None where no axis allows blocks."""
     blocks = in_blocks(program)
     if blocks is None:
         return None

@@ -128,7 +128,7 @@ class Lowered:
     ) -> tuple[Array, ...]:
         """The outputs for arrays in the order of ``program.inputs``.
 
-        operation, names : what is called and its inputs in messages (default: as in ``program``).
+        operation, names : names of the call and of its inputs in messages (default: as in ``program``).
         Raises ShapeError where an array does not fit and IndexingError for an index out of range.
         """
         return self.run(self._inputs(inputs), threads, operation, names)

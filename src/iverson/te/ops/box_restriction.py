@@ -16,7 +16,7 @@ def has_parts(tensor: Tensor) -> bool:
 
 
 def part_of(tensor: Tensor, start: Sequence[Extent], shape: Sequence[Extent]) -> Tensor:
-    """The entries from ``start`` on, so many as ``shape`` says, as a tensor of that shape.
+    """The box of entries that begins at ``start``, as a tensor of the given shape.
 
     before -> after: ``T[w] += f for p in P`` -> ``B[w - start] += f for p in P if 0 <= w - start < shape``
     """

@@ -68,8 +68,8 @@ LARGE, ALONE = 1 << 12, 3
 class Compiled:
     """An op at given shapes, dtypes and parameters: its program, the arguments that it reads, their names.
 
-    operands : those shapes and dtypes.
-    maps : which entries of the results depend on which of the arguments.
+    operands : the shapes and dtypes.
+    maps : the dependence of entries of the results on entries of the arguments.
     reached : by positions of results, the arguments in which these have derivatives.
     lower : compiles the program, when it is first run.
     """
@@ -485,8 +485,8 @@ class Expression:
     def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """This derivative, linear in the cotangent or tangent that comes first.
 
-        If that is a selection (`iverson.layouts.bracket`) or a box, the result is a selection: each entry is
-        held where any that it depends on is, and what was left out meets no factor.
+        If that is a selection (`iverson.layouts.bracket`) or a box, the result is a selection: an entry is
+        selected where any entry that it depends on is, and entries left out are multiplied by no factor.
         """
         first, *operands = args
         value = value_of(first)

@@ -1,7 +1,7 @@
 """Relations of programs: at a point of a statement, the entry that is written depends on those that are read.
 
 The points are listed as the interpreter visits them, and conditions and indices are evaluated there, also
-those that depend on index arrays. The relation of a program is the closure of what its statements tie.
+those that depend on index arrays. The relation of a program is the closure of its statements' relations.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def relation_of(
 ) -> Relation:
     """The entries of input i that each entry of an output depends on.
 
-    operands : of each input, the array where that is of integers and is known. Where something else decides
-        where entries are read, or there are more than `MOST` points, everything depends on everything.
+    operands : the array of each input that is of integers and known. Where other data determine which
+        entries are read, or there are more than `MOST` points, everything depends on everything.
     """
     source, target = inputs[i], program.outputs[result]
     out, into = _shape(target), _shape(source)
@@ -45,7 +45,7 @@ def relation_of(
 
 
 def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Tensor, int], Any] | None:
-    """For each entry of all tensors, one tensor after the other, the entries of one that it depends on."""
+    """For each entry of all tensors, one tensor after the other, the entries of ``source`` it depends on."""
     from scipy.sparse import csr_array
 
     indices = _known_indices(program, values)
@@ -64,7 +64,7 @@ def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Ten
             for tensor, places, sources in _ties(s, values):
                 rows.append(starts[s.tensor] + places)
                 columns.append(starts[tensor] + sources)
-        except (KeyError, IversonError):  # of data that are not size here; of what is out of range
+        except (KeyError, IversonError):  # data that are not known here; an index out of range
             return None
     if not rows:
         rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -84,8 +84,7 @@ def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Ten
 
 
 def _known_indices(program: Program, values: Values) -> set[Tensor]:
-    """The tensors of integers that follow from what is indices: all of their statements do, at no step of a
-    recurrence."""
+    """Tensors of integers, outside of recurrences, that are computed from tensors with values alone."""
     statements: dict[Tensor, list[Statement]] = {}
     for s in program.statements:
         statements.setdefault(s.tensor, []).append(s)
@@ -98,7 +97,7 @@ def _known_indices(program: Program, values: Values) -> set[Tensor]:
 
 
 def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]:
-    """Of each node whose value counts: the tensor, the entries that are places, and those that are node."""
+    """(tensor, addresses written, addresses read) for each read in the value of a statement."""
     points, count = points_of(s, values)
     guards = statement_guards(s)
     for node in _reads_of_value(s.body):
@@ -115,7 +114,7 @@ def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]
 
 
 def _reads_of_value(body: Expr) -> list[Read]:
-    """The reads that have a part in the value: not those of conditions and indices."""
+    """Reads on which the value depends, without the reads of conditions and indices."""
     reads: dict[Read, None] = {}
     visited: set[Expr] = set()
     pending = [body]

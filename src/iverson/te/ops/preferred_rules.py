@@ -98,7 +98,7 @@ def _is_linear(op: Op) -> bool:
 
 
 def derived_rules(name: str, count: int) -> tuple[Rule, tuple[Rule, ...]]:
-    """The vjp, for all inputs, and jvp rules that follow from an op's ``te``, for so many operands."""
+    """The vjp rule for all inputs, and the jvp rules, of an op's ``te``, for ``count`` operands."""
     _said(name)
     return _rules(TABLE[name], count)
 
@@ -138,5 +138,5 @@ def _pullback(name: str) -> Any:
 
 @cache
 def _pushforward(name: str) -> Any:
-    """The derived jvp: a rule per input, for so many operands."""
+    """The derived jvp: by number of operands, a rule per input."""
     return lambda count: derived_rules(name, count)[1]

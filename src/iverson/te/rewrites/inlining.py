@@ -122,7 +122,7 @@ def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) ->
 def made_in_place(
     statements: Sequence[Statement], outputs: Sequence[Tensor]
 ) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
-    """The statements without those that copy a stage into an output; and by stage, the output that it is.
+    """The statements without copies of a stage into an output; and by stage, the output whose memory it uses.
 
     ``T[...] += f; O[i] = T[i]  ->  T[...] += f`` in the memory of O.
     """

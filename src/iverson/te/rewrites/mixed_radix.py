@@ -109,7 +109,7 @@ def simplify_condition(condition: Expr) -> Expr:
 
 
 def simplify_conditions(where: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The parts of several conditions that must hold together, each once, true ones dropped."""
+    """The conjuncts of several conditions, each once, without those that are always true."""
     conditions: dict[Expr, None] = {}
     for condition in where:
         for part in conjuncts(simplify_condition(condition)):
