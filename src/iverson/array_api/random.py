@@ -50,7 +50,7 @@ def _bound(b: Any, argument: str) -> Any:
 
 
 def _count(x: int, operation: str) -> int:
-    """How many numbers there are below x."""
+    """Return x, a number of entries. Raises ArgumentError outside [0, 2**60)."""
     if not 0 <= x < 2**60:
         raise ArgumentError(operation, "x", got=str(x), expected="a number of entries, in [0, 2**60)")
     return x
@@ -87,9 +87,9 @@ class Generator:
         self._known = levels()
 
     def _each(self, draw: Callable[[Shape], Any]) -> Any:
-        """What is drawn, in `vmap` for each example where this generator was made outside of it.
+        """Result of ``draw``, in `vmap` one for each example if this generator was made outside of the batch.
 
-        ``draw`` is given the extents of the axes that all results stand along.
+        ``draw`` takes the extents of the batch axes; its result has these axes in front.
         """
         return drawn(lambda lead: Tensor(np.asarray(draw(lead))), self._known, self._bits.bit_generator)
 
@@ -352,15 +352,15 @@ class Generator:
         return self._counts("poisson", size, lam=lam)
 
     def binomial(self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None) -> Tensor:
-        """How many of ``n`` trials succeed, each with probability ``p``.
+        """Number of successes in ``n`` trials, each with probability ``p``.
 
         Raises ArgumentError for either out of range.
         """
         return self._counts("binomial", size, n=n, p=p)
 
     def multinomial(self, n: int, pvals: ArrayLike, size: ShapeLike | None = None) -> Tensor:
-        """How many of ``n`` trials have which outcome: of shape ``size`` + (outcomes,), by the outcomes'
-        probabilities. Raises ArgumentError where these are not a distribution, ShapeError unless a vector."""
+        """Number of trials, of ``n``, with each outcome: shape ``size`` + (outcomes,). ``pvals`` has their
+        probabilities; raises ArgumentError if these are no distribution, ShapeError unless a vector."""
         values = F.to_numpy(_vectors(pvals, "multinomial", "pvals"))
         count = as_int(n, "multinomial", "n")
         if not 0 <= count < 2**63:

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _kernels(count: int, size: int) -> str:
-    """How many, and how much they take.
+    """Number of kernels and their size, as text.
 
     >>> _kernels(1, 3500), _kernels(12, 4 * 2**20)
     ('1 kernel, 3.4 KiB', '12 kernels, 4.0 MiB')

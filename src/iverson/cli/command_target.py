@@ -27,7 +27,7 @@ tuple of arguments, or a function without parameters that makes one."""
 
 
 class UsageError(Exception):
-    """What was asked for does not exist or makes no sense: exit status 2."""
+    """The target or an option does not exist or makes no sense: exit status 2."""
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def _missing(name: str) -> ModuleType:
 
 
 def member(module: ModuleType, name: str) -> Any:
-    """What a dotted name is of in a module."""
+    """Object of a dotted name in a module. Raises UsageError if there is none."""
     try:
         return attrgetter(name)(module)
     except AttributeError:

@@ -106,7 +106,7 @@ def _call_time(function: Any, args: Any, kwargs: Any) -> float:
 
 
 def _name(function: Any) -> str:
-    """What a function is called; one that a transform made, by that and by the function that it is of."""
+    """Name of a function; of a function that a transform made, the transform and the function inside it."""
     if isinstance(function, Jitted):
         return f"jit({_name(unwrap(function))})"
     # What a transform makes has the name of the function that it is of; its code has its own.
@@ -128,7 +128,7 @@ def _innermost(function: Any) -> Any:
 
 
 def _is_ours(function: Any) -> bool:
-    """Whether a function was written here, whatever it is called."""
+    """True if a function was defined in a module of this package, whatever its name."""
     names = getattr(function, "__globals__", None)
     module = names.get("__name__", "") if names else getattr(function, "__module__", "")
     return str(module).partition(".")[0] == "iverson"
@@ -164,7 +164,7 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
 
 
 def _shorter(before: Graph, after: Graph) -> list[Piece]:
-    """What loops cost that run for fewer steps."""
+    """Pieces of the work that is avoided by loops that run fewer steps after a pass."""
     makers = {v: e for e in after.equations for v in e.results}
     pieces = []
     for e in before.equations:
@@ -306,10 +306,11 @@ def _annihilated(note: Annihilated) -> Piece:
 
 
 class _Equations:
-    """Which equation of a graph recorded which node.
+    """Equations of a graph by the node that each of them recorded.
 
-    One of the same op, user's call and shapes; of several, that which made or read the values that the node
-    holds, or as many equations of that kind before it as there are nodes.
+    The equation has the node's op, line and shapes of operands. Of several such equations, it is the one
+    with most of the node's values among its own; if none has any, the one at the node's position among
+    the nodes with the same op, line and shapes.
     """
 
     def __init__(self, graph: Graph, nodes: Iterable[Node]) -> None:

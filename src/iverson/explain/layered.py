@@ -24,7 +24,7 @@ GAP, ROOM = 24.0, 44.0
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Where the middle of each node is, the points that each edge runs through, and the size of it all."""
+    """Centre of each node, the points of each edge, and the width and height of the whole drawing."""
 
     centres: tuple[Point, ...]
     routes: dict[Edge, tuple[Point, ...]]
@@ -114,7 +114,7 @@ def _ordered(layer: Sequence[int], above: list[list[int]], below: list[list[int]
 
 
 def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
-    """How many pairs of links cross: inversions of their lower ends, in the order of the upper ones."""
+    """Number of pairs of links that cross: inversions of their lower ends, in the order of the upper ends."""
     total = 0
     for row, under in pairwise(rows):
         place = {k: n for n, k in enumerate(under)}
@@ -193,7 +193,7 @@ def _settle(row: Sequence[int], widths: Sequence[float], x: list[float], wanted:
 
 
 def _down(order: list[list[int]], sizes: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Where each layer begins, and how high it is."""
+    """Top and height of each layer."""
     heights = [max((sizes[k][1] for k in row if k < len(sizes)), default=0.0) for row in order]
     tops = [GAP]
     for height in heights[:-1]:

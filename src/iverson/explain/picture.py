@@ -100,7 +100,7 @@ def _nodes(found: Found) -> tuple[list[Node], list[tuple[int, int]]]:
 
 
 def _ghosts(found: Found, at: dict[Value, int]) -> dict[int | None, list[Piece]]:
-    """What was not computed, but for equations that are drawn and parts of them, by the node it is of."""
+    """Pieces of avoided work that no drawn equation contains, by the node that each of them belongs to."""
     drawn = {s.equation for s in found.steps}.union(e for e, _ in found.gone)
     result: dict[int | None, list[Piece]] = {}
     for p in found.pieces:
@@ -161,7 +161,7 @@ def _cut(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _share(done: Cost, avoided: Cost) -> float:
-    """Which share of the work was avoided: of multiply-adds if there are any, else of entries, else bytes."""
+    """Share of the work that was avoided: of multiply-adds if there are any, else of entries, else bytes."""
     pairs = ((getattr(c, name) for c in (done, avoided)) for name in ("multiply_adds", "entries", "bytes"))
     for d, a in pairs:
         if d or a:

@@ -58,7 +58,7 @@ def called_programs(calls: Iterable[Called]) -> tuple[ProgramStep, ...]:
 
 
 def _is_on_pattern(v: Value) -> bool:
-    """Whether it is known of an input where its entries are stored, so that another pattern needs a trace."""
+    """True if the trace contains the pattern of an input, so that another pattern needs another trace."""
     return isinstance(v.aval.support, Stored) and symbol_of(v) is None
 
 
@@ -81,7 +81,7 @@ def _contents(step: Native) -> str:
 
 
 def _recomputed(step: Native) -> list[str]:
-    """What is computed again where it is read, as that takes fewer bytes than to keep it."""
+    """Line about the values that are recomputed at each read, which moves fewer bytes than to store them."""
     again = [e for e, _ in step.again()]
     if not again:
         return []

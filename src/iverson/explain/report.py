@@ -17,7 +17,7 @@ from iverson.explain.text import as_text
 
 
 class Report:
-    """What a function did on some arguments and what it avoided: what `report` makes.
+    """Work that a function did on some arguments, and work that it avoided: the result of `report`.
 
     ``str(report)`` is the account as text; notebooks show it as the page of `html`.
 

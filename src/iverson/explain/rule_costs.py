@@ -79,7 +79,7 @@ def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
 
 
 def _known(held: Any) -> Any:
-    """What the cost depends on of an argument as a node holds it."""
+    """Properties of a node's argument that the cost depends on: shape, dtype and support, or its type."""
     if isinstance(held, Aval):
         return held.shape, held.dtype, _lasting(held.support)
     if type(held) in layouts_by_type:

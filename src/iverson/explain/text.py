@@ -35,7 +35,7 @@ def as_text(found: Found) -> str:
 
 
 def brief(cost: Cost) -> str:
-    """What of a cost is not nothing, in words.
+    """Nonzero amounts of a cost, in words.
 
     >>> brief(Cost(1, 24, bytes=8))
     '1 product, 24 multiply-adds, 8 bytes'

@@ -130,7 +130,7 @@ def _unary(name: str) -> Callable[..., Any]:
 
 
 def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """As `_binary`, for a product of matrices: vectors and batches are brought to the op's form first."""
+    """See `_binary`; for matrix products, with vectors and batches brought to the form of the op first."""
 
     def forward(self: Any, other: Any) -> Any:
         if type(other) is not type(self) and (other := _operand(other, "matmul")) is NotImplemented:
@@ -153,7 +153,7 @@ def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
 
 
 class _Written:
-    """How many references there are to what is written to, as ``__setitem__`` of a temporary sees it."""
+    """Object that counts the references to itself when its ``__setitem__`` is called."""
 
     __slots__ = ()
 
@@ -162,7 +162,7 @@ class _Written:
 
     @classmethod
     def of_temporary(cls) -> int:
-        """Measured; 0 where the interpreter counts alike what has a name."""
+        """Number of references to a temporary; 0 where the interpreter counts as many with a name."""
         references: list[int] = []
         cls()[references] = None
         named = cls()
@@ -226,7 +226,7 @@ class Array(Operand, Methods):
 
     @property
     def device(self) -> str:
-        """Where the entries are: always "cpu"."""
+        """Device of the entries: always "cpu"."""
         return "cpu"
 
     @property
@@ -349,7 +349,7 @@ class Array(Operand, Methods):
         return bool(self._equal(value).any())
 
     def _equal(self, value: Any) -> Any:
-        """Which entries equal a value; raises ArgumentTypeError for what no entry compares with."""
+        """Mask of the entries that equal a value; raises ArgumentTypeError if it cannot be compared."""
         found = self == value
         if not isinstance(found, Operand):
             raise ArgumentTypeError(

@@ -169,7 +169,7 @@ def _check_not_cut(own: Any, wanted: Any) -> None:
 
 
 def leaves(items: Any) -> Iterator[Any]:
-    """What nested sequences hold."""
+    """Items of nested sequences, in order."""
     for item in items:
         if isinstance(item, (list, tuple)):
             yield from leaves(item)

@@ -165,7 +165,7 @@ def _matrix(shape: Shape) -> tuple[int, int]:
 
 
 def _step(extent: int) -> int:
-    """How many rows or columns one cell stands for."""
+    """Number of rows or columns that one cell shows."""
     return max(1, -(-extent // SIDE))
 
 

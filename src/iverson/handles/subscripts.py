@@ -130,7 +130,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 
 
 def _chooses(x: Any, key: Any, value: Any) -> bool:
-    """Whether a key is a mask whose entries are not known here, and the value is the same for all."""
+    """True if a key is a mask without readable entries, and one value goes to all positions of the mask."""
     return (
         isinstance(key, Handle)
         and not has_entries(key)
@@ -308,7 +308,7 @@ def _item(item: Any) -> Any:
 
 
 def _is_mask(item: Any) -> bool:
-    """Whether an item is a value of bools, strided or sparse: its nonzero entries are meant."""
+    """True if an item is a value of bools, strided or sparse: it selects where its entries are True."""
     return isinstance(item, (np.ndarray, Sparse)) and item.dtype.kind == "b"
 
 

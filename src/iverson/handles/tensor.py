@@ -67,7 +67,7 @@ class Tensor(Handle, Array, TensorMethods):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on this tensor are recorded. May be set on leaves."""
+        """True if operations on this tensor are recorded. May be set on leaves."""
         return self._node is not None
 
     @requires_grad.setter
@@ -119,7 +119,7 @@ class Tensor(Handle, Array, TensorMethods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded op made this tensor."""
+        """True if no recorded op made this tensor."""
         return self._node is None or self._node.op is None
 
     @property

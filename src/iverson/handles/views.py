@@ -28,9 +28,10 @@ Base = tuple[Any, Key]
 
 
 class Link:
-    """What a handle is a part of, and its parts.
+    """Base of a handle that is a part of another, and the parts of the handle itself.
 
-    base : gives the base, or None if nobody has it; key : of the part in it. Both None where it is no part.
+    base : returns the base, or None if no reference to it exists. key : subscript of the part in the base.
+    Both are None where the handle is no part.
     """
 
     __slots__ = ("base", "key", "parts")
@@ -70,7 +71,7 @@ def as_part(part: Any, base: Any, key: Key) -> Any:
 
 
 def moved_part(x: Any, op: str, params: dict[str, Any]) -> Any:
-    """What an op that moves all entries gives of x, as a part of it."""
+    """Result of an op that moves all entries of x, as a part of x."""
     return as_part(bind(TABLE[op], (x,), params), x, (TABLE[op], params))
 
 
@@ -90,10 +91,10 @@ def _is_moved(key: Key) -> bool:
 
 
 def base_of(x: Any) -> Base | None:
-    """What a handle that is about to be written to is a part of, and its key there.
+    """Base and key of a handle that is about to be written to.
 
-    None where it is a tensor of its own, or nobody has the base any more. Raises GradientError where the base
-    may not be written to.
+    None where the handle is no part, or no reference to the base exists any more. Raises GradientError if
+    the base may not be written to.
     """
     link = _link_of(x)
     if link is None or link.base is None:

@@ -234,7 +234,7 @@ def _tensor(held: Any) -> iv.Tensor:
 
 
 def _coordinates(levels: list[Any], stored: tuple[int, ...]) -> Array:
-    """Where each entry of the last level is: a row of indices for each axis down to it."""
+    """Coordinates of the entries of the last level: a row of indices for each axis of the levels."""
     rows, count, depth = np.zeros((0, 1), np.int64), 1, 0
     for k, level in enumerate(levels):
         extents = stored[depth : depth + level.rank]
@@ -389,7 +389,7 @@ def _unsuited(operation: str, got: str) -> ArgumentTypeError:
 
 @contextmanager
 def _opened(where: Any) -> Iterator[Any]:
-    """What the package reads from, while it is open."""
+    """Container that the package `binsparse` reads from; its file is open until the context ends."""
     if not isinstance(where, (str, os.PathLike)):
         yield _Checked(_container(where, "read"))
         return

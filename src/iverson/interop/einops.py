@@ -18,7 +18,7 @@ except ImportError as error:
 
 
 class Backend(AbstractBackend):
-    """What einops asks of a library: plain, sparse and masked tensors, with gradients.
+    """Backend of einops for plain, sparse and masked tensors, with gradients.
 
     >>> import einops
     >>> x = iv.ones((2, 3), requires_grad=True)

@@ -25,9 +25,9 @@ EMPTY = np.zeros(0)
 
 
 class Joint:
-    """How arrays of some shapes and dtypes are joined: the small ones of each dtype in one buffer.
+    """Layout of joined arrays of some shapes and dtypes: small arrays of the same dtype share one buffer.
 
-    kinds : the shape and dtype of each. small : bytes from which an array stays by itself.
+    kinds : shape and dtype of each array. small : size in bytes from which an array is a part of its own.
 
     >>> joint = Joint([((2,), np.dtype(float)), ((1000,), np.dtype(float)), ((), np.dtype(float))])
     >>> parts = joint.join([np.ones(2), np.ones(1000), np.zeros(())])
@@ -57,16 +57,16 @@ class Joint:
 
     @property
     def shared(self) -> int:
-        """How many of the parts are buffers of several arrays; they come first."""
+        """Number of parts that are buffers of small arrays; they are the first parts."""
         return len(self._buffers)
 
     @property
     def count(self) -> int:
-        """How many parts there are."""
+        """Number of parts."""
         return len(self._buffers) + len(self._alone)
 
     def of(self, places: Sequence[int]) -> Joint:
-        """How some of the arrays are joined."""
+        """Layout of the arrays at some places."""
         if len(places) == len(self._kinds):
             return self
         known, found = self._last

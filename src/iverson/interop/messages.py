@@ -50,7 +50,7 @@ class _Pickler(pickle.Pickler):
         self._known = {id(x): k for k, x in enumerate(known)}
 
     def persistent_id(self, obj: Any) -> int | None:
-        """The place of what both sides hold."""
+        """Position of an object that both sides have; None for other objects."""
         return self._known.get(id(obj))
 
 
@@ -60,7 +60,7 @@ class _Unpickler(pickle.Unpickler):
         self._shared = known
 
     def persistent_load(self, pid: int) -> Any:
-        """What both sides hold, by its place."""
+        """Object at a position among those that both sides have."""
         return self._shared[pid]
 
 

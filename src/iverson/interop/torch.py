@@ -264,7 +264,7 @@ _recording: ContextVar[bool] = ContextVar("iverson_recording_for_torch", default
 
 
 def _reaches_below(floor: int, made: Sequence[Any]) -> bool:
-    """Whether results depend on nodes that were there before."""
+    """True if results depend on nodes that existed before, with numbers below ``floor``."""
     roots = [slot_of(unwrap(x))[0] for x in made if isinstance(x, Operand) and is_tracked(x)]
     parents = [p for node in reachable(roots, floor) for p in node.parents]
     return any(p is not None and p.number < floor for p in (*roots, *parents))
@@ -284,10 +284,10 @@ _ONLY_LISTED = _references([object()])[0][0]
 
 
 class _Recording:
-    """What a step of torch's graph stands for: tensors of Iverson's and the leaves they were recorded from.
+    """Tensors of Iverson behind a step of torch's graph, and the leaves that they were recorded from.
 
     record : makes the leaves, one for each of the step's arguments, and the results.
-    sparse : whether the gradient of a strided argument may be sparse.
+    sparse : True if the gradient of a strided argument may be sparse.
     """
 
     def __init__(self, record: Record, sparse: bool) -> None:

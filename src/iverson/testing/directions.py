@@ -112,12 +112,12 @@ class Space:
         return self.stored if isinstance(self.stored, np.ndarray) else None
 
     def stores(self, coordinate: int) -> bool:
-        """Whether the tensor's layout stores the entry of a coordinate."""
+        """True if the tensor's layout stores the entry of a coordinate."""
         flat = coordinate // 2 if self.complex else coordinate
         return self.addresses is None or bool((self.addresses == flat).any())
 
     def declared(self) -> Any:
-        """Which entries are declared, to be compared."""
+        """Key of the declared entries, which is equal for spaces with the same entries."""
         return (self.shape, self.complex)
 
     def unit(self, coordinate: int) -> Vector:
@@ -167,7 +167,7 @@ def space_of(handle: Operand) -> Space:
 
 
 def _stored(value: Any) -> Region | NDArray[Any] | None:
-    """Where a layout's value stores entries."""
+    """Addresses or region of the entries that a value stores; None if it stores all entries."""
     if not isinstance(value, Sparse):
         region = hull(support_of(value), value.shape)
         return None if region.covers(value.shape) else region

@@ -86,20 +86,20 @@ class Probe:
         return self.check.numerical.sweep(self.variable, self.direction, self.step)
 
     def _tangent(self, direction: Vector) -> Vector:
-        """Where a direction of the variable leads: itself, or a direction of all variables if projected."""
+        """Tangent along a direction of the variable: that direction; if projected, one of all variables."""
         if not self.projected:
             return direction
         return self.check.numerical.tangent(self.variable, direction, self.step)
 
     def _pull(self, w: Vector) -> Vector:
-        """The gradient in what `_tangent` is a direction of."""
+        """Gradient in the variables that `_tangent` is a direction of."""
         found = self.record.reverse(w)
         if not self.projected:
             return found[self.variable]
         return np.concatenate([found[k] for k in range(len(self.record.variables))])
 
     def _whole(self, direction: Vector) -> Vector:
-        """Where a direction of the variable leads, as a direction of all variables."""
+        """Tangent along a direction of the variable, as a direction of all variables."""
         tangent = self._tangent(direction)
         return tangent if self.projected else self.record.embed(self.variable, tangent)
 

@@ -70,7 +70,7 @@ def gradcheck(
     masked: bool = False,
     project: Callable[..., Any] | None = None,
 ) -> bool:
-    """Whether the derivatives of ``fn`` at ``inputs`` are right, in reverse and in forward mode.
+    """True if the derivatives of ``fn`` at ``inputs`` are right, in reverse and in forward mode.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def gradgradcheck(
     project: Callable[..., Any] | None = None,
     **options: Any,
 ) -> bool:
-    """Whether the second derivatives of ``fn`` are right: `gradcheck` of its gradient.
+    """True if the second derivatives of ``fn`` are right: `gradcheck` of its gradient.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _second_order(
         return tuple(grad(outputs, kept, list(cotangents), create_graph=True))
 
     def name(path: str) -> str:
-        """What a path into the wrapped function's inputs and outputs is to the user."""
+        """Name, for the user, of a path into the inputs and outputs of the wrapped function."""
         if path.startswith("inputs[0]"):
             return "inputs" + path[len("inputs[0]") :]
         if path.startswith("inputs[1]"):

@@ -31,7 +31,7 @@ NEARBY, UNITS = (0.0, 1.0, 0.0, 1.0), 4
 
 @dataclass(frozen=True)
 class Check:
-    """What both modes work with."""
+    """Record, numerical derivatives and settings of a check, for the fast and the full mode."""
 
     record: Record
     numerical: Numerical
@@ -77,11 +77,11 @@ class Check:
         return float(spread + self.unit * np.abs(record.values[row]) / scale + of_quotients)
 
     def rounding_reverse(self, cotangent: Vector) -> Vector:
-        """How large the rounding error of a gradient may be, of all variables."""
+        """Bound of the rounding error of a gradient, of all variables."""
         return self._spread(Record.pulled, cotangent)
 
     def rounding_forward(self, tangent: Vector) -> Vector:
-        """How large the rounding error of a tangent may be, of all outputs."""
+        """Bound of the rounding error of a tangent, of all outputs."""
         return self._spread(Record.forward, tangent)
 
     def _spread(self, derivative: Callable[[Record, Vector], Vector], v: Vector) -> Vector:
@@ -89,10 +89,10 @@ class Check:
         return np.asarray(measured + self._unsteady(lambda record: derivative(record, v)))
 
     def _unsteady(self, derivative: Callable[[Record], Vector]) -> Vector:
-        """How far a derivative moves when the inputs do by their rounding, relative to their scale.
+        """Largest change of a derivative when rounding moves the inputs, relative to their scale.
 
-        A rule that is as good as can be (backward stable) is right for such inputs: where terms that it makes
-        of the inputs cancel, as the cofactors of a singular matrix do, it gives no exact zero.
+        A backward stable rule is exact for such inputs: where its terms cancel, as the cofactors of a
+        singular matrix do, its result is not exactly zero.
         """
         here = derivative(self.record)
         found = [np.abs(derivative(record) - here) for record in self._nearby]
@@ -139,8 +139,8 @@ class Check:
         return np.asarray(allowed(1 + values * inverse.sum()))
 
     def unseen(self, mode: str, got: Vector) -> Vector:
-        """What rounding hides of a derivative, whatever it meets: a few units in the last place of the
-        function's values, over the scale of its inputs. Of a saturated softmax, 1 - y is 0 at every c.
+        """Largest derivative that rounding can hide: a few units in the last place of the function's values,
+        over the scale of its inputs. Of a saturated softmax, 1 - y is 0 after rounding at any scale.
 
         got : the derivative. Where it is exactly 0, larger terms than the values may have absorbed it.
         """
@@ -153,7 +153,7 @@ class Check:
         return np.asarray(unit * terms * inverse)
 
     def adjoint(self, w: Vector, v: Vector, pushed: Vector, pulled: Vector, terms: Any) -> bool:
-        """Whether <w, J v> = <J^T w, v>, to rounding relative to the size of the terms, or as measured."""
+        """True if <w, J v> = <J^T w, v> up to rounding, relative to the terms' size or as it was measured."""
         apart, allowed = abs(w @ pushed - pulled @ v), self.tolerances.rounding(terms)
         if apart <= allowed:
             return True
@@ -166,7 +166,7 @@ class Check:
         return bool(apart <= allowed + np.abs(w) @ forward + reverse @ np.abs(v))
 
     def kinked(self, quotients: Quotients) -> NDArray[np.bool_]:
-        """Where one-sided quotients are suspiciously far apart."""
+        """Mask of the outputs whose one-sided quotients are suspiciously far apart."""
         with np.errstate(all="ignore"):
             limit = np.maximum(1e-4 * (1 + np.abs(quotients.central)), 16 * quotients.noise)
             return np.asarray(quotients.gap > limit)
@@ -283,7 +283,7 @@ def _by_columns(
 
 
 def _tangents(check: Check) -> Matrix | None:
-    """Where each coordinate's direction leads in the set that perturbations stay in, a column each."""
+    """Tangents of the set that perturbations stay in, a column for each coordinate; None without a set."""
     if check.record.problem.project is None:
         return None
     tangents = [
@@ -309,7 +309,7 @@ def _scales(check: Check, numerical: Matrix) -> Matrix:
 
 
 def _excess(check: Check, analytic: Matrix, numerical: Matrix, scales: Matrix, error: Matrix) -> Matrix:
-    """How many times over the tolerance each entry is; infinite where nan or inf is not declared."""
+    """Error of each entry as a multiple of its tolerance; infinite for nan or inf that is not allowed."""
     with np.errstate(all="ignore"):
         apart = np.abs(analytic - numerical)
         excess = np.where(apart > 0, apart / check.tolerances.allowed(numerical, scales, error), 0.0)

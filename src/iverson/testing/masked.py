@@ -87,7 +87,7 @@ def check_unspecified(problem: Problem, tolerance: float | None) -> None:
 
 
 def _in_order(output: Output) -> tuple[Any, Vector]:
-    """Which entries a result has, in C order, and their coordinates."""
+    """Keys of the entries of a result, in C order, and their coordinates; no keys if it is not masked."""
     coordinates = output.space.coordinates(output.value)
     if not isinstance(output.space, MaskedSpace):
         return np.zeros(0), coordinates

@@ -55,7 +55,7 @@ class Quotients:
 
     @property
     def gap(self) -> Vector:
-        """How far apart the one-sided quotients are: about ``step * f''`` for a smooth function."""
+        """Distance of the one-sided quotients: about ``step * f''`` for a smooth function."""
         return np.abs(self.right - self.left)
 
 
@@ -177,7 +177,7 @@ class Sweep:
         return "jump" if jumps.max() < 1.1 * jumps.min() else ""
 
     def _flat(self, i: int, analytic: float) -> bool:
-        """Whether small steps don't move the function at all while large ones follow the rule."""
+        """True if small steps do not change the function at all, while larger ones follow the rule."""
         small = all(q.central[i] == 0 == q.gap[i] for q in self.quotients[self.at :])
         return small and any(
             abs(q.central[i] - analytic) < 0.1 * abs(analytic) for q in self.quotients[: self.at]
@@ -205,7 +205,7 @@ class Numerical:
         self._check_base()
 
     def _follows_dtype(self) -> bool:
-        """Whether the function does in double precision what it does in single precision."""
+        """True if double inputs give double outputs, with nearly the values that single precision gives."""
         try:
             outputs = self._outputs(None, None, wide=True)
         except GradcheckError:
@@ -267,9 +267,9 @@ class Numerical:
             )  # fmt: skip
 
     def scales(self, variable: int, relative: bool = False) -> Vector:
-        """What a step is in proportion to, per coordinate of a variable, as powers of two.
+        """Scale of a step for each coordinate of a variable, as powers of two.
 
-        relative : its own magnitude alone, however small (the tensor's typical one where it is 0).
+        relative : use the coordinate's magnitude, however small (the tensor's typical one where it is 0).
         """
         key = (variable, relative)
         if key not in self._scales:
@@ -337,7 +337,7 @@ class Numerical:
             )
 
     def tangent(self, variable: int, direction: Vector, step: float) -> Vector:
-        """Where all variables move along a direction of one, kept in the set perturbations stay in."""
+        """Direction in which all variables move along a direction of one, within the set of perturbations."""
         record = self.record
         if self.problem.project is None:
             return record.embed(variable, direction)
@@ -361,7 +361,7 @@ class Numerical:
 
     @property
     def terms(self) -> float:
-        """How large terms inside the function may be, though its values be smaller."""
+        """Estimated size of terms inside the function, which may be larger than its values."""
         return max(1.0, *(float(np.abs(v.point).max(initial=0.0)) for v in self.record.variables))
 
     def _near(self, variable: int, direction: Vector, step: float) -> Quotients:

@@ -65,12 +65,12 @@ class Output:
 
     @property
     def masked(self) -> bool:
-        """Whether only some of its entries are declared."""
+        """True if only some of its entries are declared."""
         return self.space.partial
 
     @property
     def checked(self) -> bool:
-        """Whether its dtype can have a derivative."""
+        """True if its dtype can have a derivative."""
         return self.space.dtype.kind in "fcV"
 
 
@@ -199,9 +199,9 @@ class Problem:
         return spec, outputs
 
     def at(self, changed: Variable | None, point: Vector | None, wide: bool) -> Any:
-        """As `own`, on copies of the inputs, with one variable at another point.
+        """See `own`; for copies of the inputs, with one variable at another point.
 
-        wide : whether variables of single precision are handed over in double precision.
+        wide : True if variables of single precision are passed in double precision.
         """
         return self.call(self._args(self.points(changed, point, wide), wide), changed)
 
@@ -211,14 +211,14 @@ class Problem:
         return Problem(self.fn, args, self.operation, self.name, self.project)
 
     def replaced(self, change: Callable[[Any], Any]) -> Any:
-        """Copies of the inputs with what is put in the place of each of their leaves."""
+        """Copies of the inputs with each leaf replaced by the result of ``change``."""
         import optree
 
         args = self._args([v.point for v in self.variables], wide=False)
         return optree.tree_map(change, args, is_leaf=_is_wrapper, none_is_leaf=True)
 
     def call(self, args: Any, changed: Variable | None = None) -> Any:
-        """As `own`, on other inputs; an error of the function is one of the check."""
+        """See `own`; for other inputs. Raises GradcheckError if the function raises an error."""
         with enable_grad(), np.errstate(all="ignore"):
             try:
                 named, spec = flatten_outputs(self.fn(*args))

@@ -22,7 +22,7 @@ _SAFETY = 8.0
 
 
 def rounding(apply: Callable[[Vector], Vector], v: Vector) -> Vector:
-    """How large the rounding error of a linear function's value at v may be, per component.
+    """Bound of the rounding error of a linear function's value at v, per component.
 
     >>> v = np.array([1.0, 2.0])
     >>> spread = rounding(lambda v: (v / 3 + 1e6 * v) - 1e6 * v, v)

@@ -77,7 +77,7 @@ class Tolerances:
         return Tolerances(values[0], values[1], values[2], settings.atol is None)
 
     def allowed(self, numerical: Any, scale: Any = 1.0, error: Any = 0.0) -> Any:
-        """How far an analytic value may be from a numerical one.
+        """Largest difference that is allowed between an analytic and a numerical value.
 
         scale : of the derivatives around it, which says what is as good as zero.
         error : of the two values, as estimated. It counts as far as it does not hide what matters: up to
@@ -89,5 +89,5 @@ class Tolerances:
         return np.maximum(absolute, uncertain) + self.rtol * np.abs(numerical)
 
     def rounding(self, size: Any) -> Any:
-        """How far two analytic values may be apart that are sums of terms of a size."""
+        """Largest difference that is allowed between two analytic values, sums of terms of a size."""
         return np.maximum(self.exact * size, _TINY)

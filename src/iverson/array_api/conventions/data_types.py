@@ -52,7 +52,7 @@ def astype(x: A | ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: 
 
 
 def can_cast(from_: Array | DTypeLike, to: DTypeLike, /) -> bool:
-    """Whether a dtype (or an array's) promotes to another without loss of kind or range.
+    """True if a dtype (or the dtype of an array) promotes to another without loss of kind or range.
 
     >>> import iverson as iv
     >>> can_cast(iv.int8, iv.int16), can_cast(iv.float64, iv.float32)

@@ -109,7 +109,7 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 
 def as_plain(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
-    """As `as_operand`, for what has no meaning where entries do not exist: raises ArgumentTypeError there."""
+    """See `as_operand`; raises ArgumentTypeError for an operand of which some entries do not exist."""
     given = as_operand(x, operation, argument)
     if isinstance(given, Wrapper):
         raise ArgumentTypeError(
@@ -123,7 +123,7 @@ def as_plain(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 
 def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
-    """As `as_operand`, but a Python scalar stays one, so that it takes the dtype of what it meets."""
+    """See `as_operand`; a Python scalar stays a scalar, so that it takes the dtype of the other operand."""
     return x if type(x) in SCALARS else as_operand(x, operation, argument)
 
 
@@ -158,10 +158,10 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def in_common(xs: Sequence[Any], composed: Callable[[list[Any]], Any]) -> Any:
-    """What is composed of products of operands in pairs: all in the dtype that they promote to together.
+    """Call ``composed``, which multiplies operands in pairs, with all of them in their common dtype.
 
-    In whatever order they are multiplied, no product is in a narrower one. Three halves and more are
-    multiplied in single, and the result is rounded once.
+    So no product has a narrower dtype, whatever the order. Three or more operands of half precision are
+    multiplied in single precision, and the result is rounded once.
     """
     common = dtypes.result_type(*xs)
     wide = dtypes.widened(common) if len(xs) > 2 else common
@@ -175,7 +175,7 @@ def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 
 def as_real(x: A | ArrayLike, operation: str, argument: str = "x", kinds: str = "f") -> A:
-    """As `as_inexact`, of entries that all exist and whose kind is among ``kinds``."""
+    """See `as_inexact`; all entries must exist, and the kind of the dtype must be among ``kinds``."""
     found = as_inexact(as_plain(x, operation, argument), operation, argument)
     check_kind(found, kinds, operation, argument)
     return found

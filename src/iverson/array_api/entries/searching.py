@@ -76,7 +76,7 @@ def searchsorted(
     side: Literal["left", "right"] = "left",
     sorter: ArrayLike | None = None,
 ) -> A:
-    """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64.
+    """Positions at which the entries of x2 go into the sorted vector x1 so that it stays sorted, as int64.
 
     ``side`` is "left" (before equal entries) or "right" (after them); ``sorter`` holds positions that
     sort x1. Raises ShapeError unless x1 is a vector, ArgumentError for another side, IndexingError.
@@ -105,7 +105,7 @@ def _explicit(x: Any, operation: str) -> np.ndarray[Any, Any]:
 @method
 @checked
 def isin(x1: A | ArrayLike, x2: A | ArrayLike, /, *, invert: bool = False) -> A:
-    """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool.
+    """Mask of the entries of x1 that equal some entry of x2 (or, with ``invert``, none), as bool.
 
     Unspecified entries of x1 are unspecified in the result; those of x2 equal nothing.
 
@@ -151,7 +151,7 @@ def _dense(x: Any, common: Any) -> Any:
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` returns."""
+    """Result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -160,14 +160,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` returns."""
+    """Result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` returns."""
+    """Result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Any  # of the kind of x

@@ -150,7 +150,7 @@ def _pair(first: Term, second: Term, needed: set[Any]) -> Term:
 
 
 def _path(terms: Sequence[Term], output: Labels, extents: dict[Any, int]) -> tuple[tuple[int, ...], ...]:
-    """Which terms to contract together, in turn; results join at the end."""
+    """Positions of the terms of each contraction, in turn; its result is appended to the terms."""
     if len(terms) < 3:
         return (tuple(range(len(terms))),)
     letters = {label: chr(ord("A") + k + (6 if k > 25 else 0)) for k, label in enumerate(extents)}

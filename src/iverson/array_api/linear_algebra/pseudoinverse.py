@@ -50,7 +50,7 @@ def _tolerances(x: Any, rtol: Any, atol: Any, operation: str) -> tuple[Any, Any]
 def matrix_rank(
     x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None, atol: A | ArrayLike | None = None
 ) -> A:
-    """How many singular values exceed the tolerances of `pinv`, as int64.
+    """Number of singular values that exceed the tolerances of `pinv`, as int64.
 
     >>> from iverson import ones
     >>> matrix_rank(ones((3, 3)))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LUResult(NamedTuple):
-    """What `lu` returns."""
+    """Result of `lu`."""
 
     P: Tensor
     L: Tensor
@@ -34,14 +34,14 @@ class LUResult(NamedTuple):
 
 
 class LUFactorResult(NamedTuple):
-    """What `lu_factor` returns."""
+    """Result of `lu_factor`."""
 
     LU: Tensor
     permutation: Tensor
 
 
 class LstsqResult(NamedTuple):
-    """What `lstsq` returns."""
+    """Result of `lstsq`."""
 
     solution: Tensor
     residuals: Tensor

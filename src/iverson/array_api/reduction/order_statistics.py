@@ -290,7 +290,7 @@ def median(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) ->
 
 
 class TopK(NamedTuple):
-    """What `topk` and `kthvalue` return: entries, and their positions along the axis."""
+    """Result of `topk` and `kthvalue`: entries, and their positions along the axis."""
 
     values: Any
     indices: Any
@@ -392,7 +392,7 @@ def logcumsumexp(x: A | ArrayLike, /, axis: Axis = -1) -> A:
 
 
 class Extrema(NamedTuple):
-    """What functions return with ``return_indices``: entries, and where they are."""
+    """Result of functions with ``return_indices``: entries, and their positions."""
 
     values: Any
     indices: Any

@@ -114,7 +114,7 @@ def min(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
 @method
 @checked
 def all(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
-    """Whether all entries over axes are nonzero; True where there are none.
+    """True where all entries over axes are nonzero, or where there are none.
 
     ``keepdims`` keeps the reduced axes with extent 1. The result is bool. Raises AxisError for an axis
     outside x.
@@ -129,7 +129,7 @@ def all(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
 @method
 @checked
 def any(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
-    """Whether any entry over axes is nonzero; False where there is none.
+    """True where any entry over axes is nonzero; False where there are no entries.
 
     ``keepdims`` keeps the reduced axes with extent 1. The result is bool. Raises AxisError for an axis
     outside x.
@@ -157,7 +157,7 @@ def logsumexp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False)
 
 
 def _position(name: str, x: Any, axis: Any, keepdims: builtins.bool) -> Any:
-    """Where an extremum is: the op ``argmax`` or ``argmin``."""
+    """Position of an extremum, by the op ``argmax`` or ``argmin``."""
     x = as_operand(x, name)
     check_kind(x, "biuf", name)
     k = None if axis is None else normalize_axis(axis, x.ndim, name)
@@ -201,7 +201,7 @@ def argmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = Fa
 @method
 @checked
 def count_nonzero(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
-    """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x.
+    """Number of nonzero entries over axes, as int64. Raises AxisError for an axis outside x.
 
     >>> from iverson import asarray
     >>> count_nonzero(asarray([0, 1, 2]))
@@ -241,9 +241,9 @@ def mean(
 
 @singledispatch
 def entry_count(x: Any, axes: Shape, keepdims: bool) -> Any:
-    """How many entries there are over axes: a number, or where some do not exist an operand.
+    """Number of entries over axes: an integer, or an operand if some entries do not exist.
 
-    Kinds of operands of which some do not register their own.
+    Kinds of operands with such entries register functions of their own.
     """
     return product(x.shape[k] for k in axes)
 

@@ -48,7 +48,7 @@ def isclose(
     atol: NonNegative = 1e-8,
     equal_nan: bool = False,
 ) -> A:
-    """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal.
+    """True where abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities are close if equal.
 
     ``equal_nan`` says whether nan is close to nan. Raises ShapeError where shapes do not fit.
 
@@ -79,7 +79,7 @@ def allclose(
     atol: NonNegative = 1e-8,
     equal_nan: bool = False,
 ) -> A:
-    """Whether all entries are close, as `isclose` has it: a bool of rank 0.
+    """True if all entries are close, as `isclose` defines it: a bool of rank 0.
 
     >>> from iverson import asarray
     >>> allclose(asarray([1., 2.]), asarray([1. + 1e-9, 2.]))
@@ -112,7 +112,7 @@ def argwhere(x: Array | ArrayLike, /) -> Tensor:
 def bincount(
     x: Array | ArrayLike, /, *, weights: A | ArrayLike | None = None, minlength: SupportsIndex = 0
 ) -> A:
-    """How often each number occurs in a vector of integers of at least 0, or the sum of its weights.
+    """Number of times that each number occurs in a vector of integers >= 0, or the sum of its weights.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def bincount(
 
 
 class HistogramResult(NamedTuple):
-    """What `histogram` returns."""
+    """Result of `histogram`."""
 
     hist: Tensor
     bin_edges: Tensor
@@ -173,13 +173,13 @@ def histogram(
     weights: A | ArrayLike | None = None,
     density: bool = False,
 ) -> HistogramResult:
-    """How many entries are in each of some bins, or the sum of their weights.
+    """Number of entries in each bin, or the sum of their weights.
 
     Parameters
     ----------
     x : a real array; its entries count, whatever their places.
-    bins : how many bins of one width, or their edges, an increasing vector.
-    range : from where to where, with a number of bins; by default from the least entry to the largest.
+    bins : the number of bins of equal width, or their edges, an increasing vector.
+    range : the first and the last edge, with a number of bins; by default the least and the largest entry.
     weights : of x's shape; differentiable in it.
     density : divide by the widths of the bins and the sum, so that the integral is 1.
 
@@ -343,7 +343,7 @@ def _present(rows: Any) -> Any:
 
 
 def _divisor(rows: Any, w: Any, a: Any, correction: float) -> Any:
-    """How many observations there are of each two variables, less the correction: none is nan of a mask."""
+    """Number of observations of each pair of variables, less the correction; of a mask, nan instead of 0."""
     if not isinstance(rows, Wrapper):
         if w is None:
             return max(rows.shape[-1] - correction, 0.0)

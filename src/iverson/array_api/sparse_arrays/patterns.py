@@ -78,7 +78,7 @@ def coo_pattern(
 
 
 def _extent(indices: Array) -> int:
-    """As large as the indices ask for."""
+    """Least extent that contains the indices."""
     return max(int(indices.max()) + 1, 0) if indices.size else 0
 
 
@@ -198,7 +198,7 @@ def _check_starts(operation: str, indptr: Array, count: int) -> None:
 
 
 def _out_of_order(indptr: Array, indices: Array) -> Array:
-    """Where the next index of a line is not larger."""
+    """Positions of the indices after which the next index of the same line is not larger."""
     within = np.ones(max(indices.size - 1, 0), bool)
     ends = indptr[1:-1]
     within[ends[(ends > 0) & (ends < indices.size)] - 1] = False
@@ -206,9 +206,9 @@ def _out_of_order(indptr: Array, indices: Array) -> Array:
 
 
 def scipy_structure(matrix: Any, operation: str) -> tuple[Array, Array, bool]:
-    """Where the lines of SciPy's compressed matrix start, its indices, and whether these are in order.
+    """Starts of the lines of SciPy's compressed matrix, its indices, and True if these are in order.
 
-    Its constructor checks neither: no function of SciPy may see them before this has.
+    SciPy's constructor checks neither starts nor indices: no function of SciPy may read them before this.
     """
     axis = 1 if matrix.format == "csc" else 0
     starts = _ranked(_integers(matrix.indptr, operation, "indptr"), operation, "indptr", 1)

@@ -272,7 +272,7 @@ def to_layout(
 
 
 def _dense_axes(x: Any, layout: str, given: Any) -> int:
-    """How many trailing axes are dense of x in a layout, as asked for."""
+    """Number of trailing axes of x that are dense in a layout: as requested, or by default as in x."""
     if given is None:
         pattern = stored_by(zero_filled(x))
         return dense_axes(pattern, x.shape, layout) if isinstance(pattern, Pattern) else 0
@@ -389,7 +389,7 @@ def with_values(x: Tensor, values: Values, /) -> Tensor:
 
 @tensor_method
 def indices(x: Tensor, /) -> Tensor:
-    """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise: (nnz,).
+    """Indices of the stored entries: (sparse axes, nnz) for COO, otherwise positions within lines, (nnz,).
 
     >>> sparse_coo_tensor([[2, 0]], [1.0, 5.0]).indices()
     iverson.Tensor([[2, 0]])
@@ -399,7 +399,7 @@ def indices(x: Tensor, /) -> Tensor:
 
 @tensor_method
 def indptr(x: Tensor, /) -> Tensor:
-    """Where each row (or column) of a compressed layout starts among the stored entries; then their number.
+    """Start of each row (or column) of a compressed layout among the stored entries; then their number.
 
     Shape (lines + 1,); the lines of a batch of matrices follow each other, whatever each stores.
 
@@ -416,7 +416,7 @@ def indptr(x: Tensor, /) -> Tensor:
 
 @tensor_property
 def nnz(x: Tensor, /) -> int:
-    """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
+    """Number of entries that a sparse tensor stores, with explicit zeros, repeats and all of each block."""
     pattern = pattern_held(x, "nnz")
     if getattr(pattern, "capacity", False):
         raise PatternRead  # its number of entries is one that it does not exceed
@@ -426,7 +426,7 @@ def nnz(x: Tensor, /) -> int:
 
 @tensor_method
 def sparse_dim(x: Tensor, /) -> int:
-    """How many axes of a sparse tensor are indexed: the first ones.
+    """Number of axes of a sparse tensor that are indexed: the first ones.
 
     >>> sparse_coo_tensor([[2, 0]], [[1.0, 5.0], [3.0, 4.0]]).sparse_dim()
     1
@@ -437,7 +437,7 @@ def sparse_dim(x: Tensor, /) -> int:
 
 @tensor_method
 def dense_dim(x: Tensor, /) -> int:
-    """How many axes of a sparse tensor are not indexed: the last ones, over which it stores whole slices.
+    """Number of axes of a sparse tensor that are not indexed: the last ones, along which slices are stored.
 
     >>> sparse_coo_tensor([[2, 0]], [[1.0, 5.0], [3.0, 4.0]]).dense_dim()
     1

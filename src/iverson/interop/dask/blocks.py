@@ -33,7 +33,7 @@ def _bytes(x: Any) -> int:
 
 
 def _count(x: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
-    """How many entries each entry of a reduction is made of: the specified ones of a masked block."""
+    """Number of entries that each result of a reduction covers; of a masked block, the specified entries."""
     if isinstance(x, MaskedTensor):
         return iv.astype(x.get_mask(), "float64").sum(axis=axis, keepdims=keepdims)
     chosen = range(x.ndim) if axis is None else [k % x.ndim for k in np.atleast_1d(axis).tolist()]
@@ -143,7 +143,7 @@ def matmul(a: Any, b: Any) -> Any:
 
 
 def map_blocks(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
-    """What a function of tensors makes of each block: ``dask.array.map_blocks`` with tensors for blocks.
+    """Apply a function of tensors to each block: ``dask.array.map_blocks`` with tensors for blocks.
 
     options : of ``dask.array.map_blocks`` (``dtype``, ``chunks``, ``drop_axis``, ...).
 
@@ -164,11 +164,12 @@ def map_blocks(function: Callable[..., Any], *arrays: Any, **options: Any) -> An
 def map_blocks_vjp(
     function: Callable[..., Any], *arrays: Any, **options: Any
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """As `map_blocks`, with the pullback: a function of a cotangent, to a dask array for each argument.
+    """Return the result of `map_blocks` and the pullback, from a cotangent to a dask array per argument.
 
     The cotangent is a dask array of the result's blocks. Each block of a gradient is computed from the
-    blocks it depends on, when it is asked for; where one block met several, their gradients are summed.
-    Raises ShapeError where the function does not keep the number of blocks of its arguments along each axis.
+    blocks it depends on, when it is requested; where one block was used with several others, the gradients
+    are summed. Raises ShapeError where the function does not keep the number of blocks of its arguments
+    along each axis.
 
     >>> import dask.array as da, iverson as iv
     >>> x = da.arange(4, chunks=2) * 1.0

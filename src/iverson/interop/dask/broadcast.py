@@ -28,14 +28,14 @@ OVERHEAD = 4096
 
 
 class Broadcast:
-    """What a client has sent to workers of a tree of parameters.
+    """Messages about a tree of parameters that a client has sent to workers.
 
-    send : makes of a message what stands for it in tasks.
+    send : takes a message and returns the object that stands for it in tasks.
 
     Attributes
     ----------
-    past : how many messages of entries are needed no more. Of those that are, the first has all entries.
-    known : the patterns and masks of the parameters. joint : how their buffers are joined.
+    past : number of messages of entries that no worker needs any more. The next message has all entries.
+    known : the patterns and masks of the parameters. joint : the layout of their joined buffers.
     """
 
     def __init__(self, program: bytes, send: Callable[[Packed], Any]) -> None:
@@ -51,7 +51,7 @@ class Broadcast:
         self.joint = Joint(())
 
     def messages(self) -> list[Any]:
-        """What the parameters are beside their entries, then the entries: what `Replica` takes."""
+        """Message of the structure of the parameters, then those of their entries, for a `Replica`."""
         return [] if self._first is None else [self._first, *self._changes]
 
     def update(self, leaves: Sequence[Any], structure: Any) -> list[Any]:
@@ -94,7 +94,7 @@ class Broadcast:
 
 
 class Replica:
-    """What a worker made of messages: the program, and parameters at the last of them."""
+    """Program and parameters that a worker reads from messages; the parameters are those of the last one."""
 
     def __init__(self, first: Packed) -> None:
         from cloudpickle import loads
@@ -132,7 +132,7 @@ _opening = locks.lock()
 
 
 def replica(first: Packed) -> Replica:
-    """What this process made of a message, once."""
+    """Replica of a message, which this process makes once."""
     with _opening:
         if first.opened is None:
             first.opened = Replica(first)
@@ -141,7 +141,7 @@ def replica(first: Packed) -> Replica:
 
 
 def _storable(x: Any) -> Any:
-    """A leaf as a detached tensor with one buffer of entries; what is none is itself."""
+    """A leaf as a detached tensor with one buffer of entries; returns x itself if it is no tensor."""
     plain = unwrap(x)
     value = value_of(plain, None)
     if value is None:
@@ -152,7 +152,7 @@ def _storable(x: Any) -> Any:
 
 
 def _change(k: int, new: Array, old: Array | None) -> list[Change]:
-    """Which rows of a buffer differ from what was sent, bit by bit; all of it where that is half of them."""
+    """Rows of a buffer whose bits differ from the rows sent before; the whole buffer if over half differ."""
     if old is None:
         return [(k, None, new)]
     if not new.size:

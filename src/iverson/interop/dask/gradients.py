@@ -38,7 +38,7 @@ sizeof.register(Packed, lambda x: x.nbytes)
 
 
 class ValueAndGrad:
-    """What `value_and_grad` returns: a function of parameters and partitioned data."""
+    """Function of parameters and partitioned data: the result of `value_and_grad`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ValueAndGrad:
         return asarray(np.asarray(partial.value)), unflatten(structure, every)
 
     def _broadcast_to(self, client: Client | None) -> Broadcast:
-        """What was sent; anew to another client, and after one was restarted."""
+        """Messages to the workers of a client; new ones for another client and after a restart."""
         sent, to = self._sent
         if sent is None or to is not client or any(m.is_lost() for m in sent.messages()):
             sent = Broadcast(self._program, _Message)
@@ -137,7 +137,7 @@ class _Message:
             self.task = dask.delayed(_as_it_is, pure=False)(self.content)
 
     def is_lost(self) -> bool:
-        """Whether the scheduler knows it no more, as after a restart."""
+        """True if the scheduler has no task of the message any more, as after a restart."""
         return isinstance(self.task, Future) and self.task.cancelled()
 
 
@@ -204,7 +204,7 @@ def _as_it_is(message: Packed) -> Packed:
 def _local(
     first: Packed, past: int, changes: Sequence[Packed], index: int, structure: Any, parts: Sequence[Any]
 ) -> Packed:
-    """How many examples a partition has, the sum of their losses, and its gradients."""
+    """Number of examples of a partition, the sum of their losses, and its gradients, as a message."""
     held = replica(first)
     loss, reduction = held.program
     leaves = [x.fresh() if isinstance(x, TableRows) else x for x in held.leaves(past, changes)]

@@ -68,7 +68,7 @@ class TableRows:
             return self.__iverson_embedding__(indices)
 
     def __iverson_embedding__(self, indices: Any) -> iv.Tensor:
-        """What `iverson.embedding` calls: each row is asked for once."""
+        """Rows at the indices, for `iverson.embedding`; each row is requested once."""
         given = np.asarray(iv.asarray(indices).detach().numpy())
         if given.dtype.kind not in "iu":
             raise ArgumentTypeError("embedding", "indices", got=described(indices), expected="integers")
@@ -100,7 +100,7 @@ class TableRows:
         return {p: at for p in range(len(self.placement)) if (at := np.flatnonzero(part == p)).size}
 
     def _answers(self, what: Mapping[int, str], futures: Mapping[int, Any]) -> dict[int, Any]:
-        """What partitions answer; raises LostRowsError where one is dead, TimedOutError where it is late."""
+        """Answers of partitions; raises LostRowsError for a dead partition, TimedOutError for a late one."""
         end = monotonic() + self.timeout
         found = {}
         for p, future in futures.items():
@@ -115,7 +115,7 @@ class TableRows:
         return found
 
     def _answer(self, future: Any, address: str, end: float) -> Any:
-        """What a future comes to: Dask goes on waiting for an actor when its worker is dead."""
+        """Result of a future. Checks that the worker lives: Dask waits on for an actor of a dead worker."""
         while True:
             try:
                 return future.result(timeout=max(min(POLL, end - monotonic()), 0.01))
@@ -126,7 +126,7 @@ class TableRows:
                     raise OSError(f"no worker at {address}") from None
 
     def leaves(self) -> list[iv.Tensor]:
-        """What was looked up since the last step: leaves, to differentiate in."""
+        """Rows that were looked up since the last step: the leaves to differentiate with respect to."""
         return [leaf for _, leaf in self._taken]
 
     def gradient(self, found: Iterable[Any]) -> iv.Tensor:
@@ -213,11 +213,11 @@ class PartitionedTable(TableRows):
 
     @property
     def steps(self) -> int:
-        """How many steps were made."""
+        """Number of steps so far."""
         return self._number
 
     def stored(self) -> int:
-        """How many rows are held, of all partitions: those that a step has changed."""
+        """Number of rows stored in all partitions: the rows that a step has changed."""
         return sum(self._asked("the number of rows", lambda actor, p: actor.stored()).values())
 
     def step(self, gradient: Any = None, lr: float | None = None) -> None:

@@ -73,7 +73,7 @@ class HeldRows:
         return self._steps
 
     def stored(self) -> int:
-        """How many rows are held."""
+        """Number of rows stored."""
         return self._count
 
     def look_up(self, rows: Array) -> Array:

@@ -65,7 +65,7 @@ class Ranks:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What to hand to another operation between the same ranks."""
+        """Arguments for another operation between the same ranks."""
         return {"comm": self.comm, "timeout": self.timeout}
 
     def begun(self, what: str, name: str, *memory: Any) -> Call:

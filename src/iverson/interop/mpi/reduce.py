@@ -61,7 +61,7 @@ def reduced(leaves: Sequence[Any], ranks: Ranks) -> list[Any]:
 
 
 def _header(x: Any) -> tuple[int, int, int, int, int]:
-    """What others must know of a leaf: how it is held, how many entries, of which pattern, shape and axes."""
+    """Kind of a leaf, number of entries, digests of pattern and shape, and axes, for other ranks."""
     value = value_of(x)
     shape = _digest(repr((x.shape, x.dtype.str)).encode())
     if isinstance(value, Zero):

@@ -199,10 +199,10 @@ class Distribution:
     # -- quantiles -----------------------------------------------------------------------------------
 
     def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        """Where `cdf` is q; nan for q outside of [0, 1].
+        """Number at which `cdf` is q; nan for q outside of [0, 1].
 
-        Of a discrete distribution the smallest number at which it is at least q, by SciPy: it has no
-        derivative but in ``loc``, and its arguments are read, which they cannot be in a trace.
+        Of a discrete distribution the smallest number at which `cdf` is at least q, by SciPy: its only
+        derivative is in ``loc``, and it reads the entries of its arguments, so it does not run in a trace.
 
         >>> from iverson.interop.scipy import stats
         >>> stats.norm.ppf(iv.asarray([0.5, 0.975])), stats.poisson.ppf(0.9, 2.0)
@@ -211,7 +211,7 @@ class Distribution:
         return self._quantile("ppf", q, args, kwargs)
 
     def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        """Where `sf` is q; nan for q outside of [0, 1]. Of a discrete distribution as `ppf`.
+        """Number at which `sf` is q; nan for q outside of [0, 1]. For discrete distributions see `ppf`.
 
         >>> from iverson.interop.scipy import stats
         >>> stats.expon.isf(iv.asarray([1e-20])).round(decimals=6)
@@ -235,7 +235,7 @@ class Distribution:
         return iv.where(right, loc + scale * z, math.nan)
 
     def median(self, *args: Any, **kwargs: Any) -> Any:
-        """Where `cdf` is 1 / 2, as `ppf`.
+        """Number at which `cdf` is 1 / 2: `ppf` of 0.5.
 
         >>> from iverson.interop.scipy import stats
         >>> stats.expon.median(scale=2.0).round(decimals=6)

@@ -196,7 +196,7 @@ def _collocation(mesh: Array, call: Function, first: Any, guess: Function) -> tu
 
 
 def _newton(condition: Function, x: Any) -> Any:
-    """Where the condition is zero, from nearby; it has a sparse Jacobian."""
+    """Zero of a condition near x, by Newton's method with a sparse Jacobian. Warns without convergence."""
     with iv.no_grad():
         jacobian = iv.jacobian(condition, layout="csr")
         for _ in range(_ITERATIONS):

@@ -67,7 +67,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """What `cho_solve` takes: the factor of `cholesky`, and ``lower``.
+    """Argument of `cho_solve`: the factor of `cholesky`, and ``lower``.
 
     >>> cho_factor(iv.asarray([[4.]]))
     (iverson.Tensor([[2.]]), False)

@@ -64,7 +64,7 @@ def _around(x: Any, axis: int, before: int, after: int, mode: str, cval: float, 
 
 
 def _reach(size: int, origin: Any, operation: str) -> tuple[int, int]:
-    """How far a window goes before and after its place."""
+    """Number of entries of a window before and after its position."""
     shift = as_int(origin, operation, "origin")
     before = size // 2 + shift
     if not 0 <= before < size:
@@ -131,7 +131,7 @@ def correlate(
 def convolve(
     input: Any, weights: Any, *, mode: Any = "reflect", cval: float = 0.0, origin: Any = 0, axes: Any = None
 ) -> Any:
-    """As `correlate`, with the weights read backwards.
+    """Convolution with weights: see `correlate`; the weights are reversed along each axis.
 
     >>> convolve(iv.asarray([1., 2., 4.]), iv.asarray([-1., 0., 1.]))
     iverson.Tensor([-1., -3., -2.])

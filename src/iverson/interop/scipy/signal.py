@@ -85,7 +85,7 @@ def correlate(in1: Any, in2: Any, mode: Mode = "full", method: str = "auto") -> 
 
 
 def _within(a: Any, b: Any) -> bool:
-    """Whether windows of b's shape lie within a."""
+    """True if windows of b's shape fit within a."""
     return all(n >= m for n, m in zip(a.shape, b.shape, strict=False))
 
 

@@ -39,7 +39,7 @@ def root(
     tol: float | None = None,
     **options: Any,
 ) -> Any:
-    """Where a function is zero, by `scipy.optimize.root` with the exact Jacobian.
+    """Zero of a function, by `scipy.optimize.root` with the exact Jacobian.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def minimize(
     tol: float | None = None,
     **options: Any,
 ) -> Any:
-    """Where a real function is least, by `scipy.optimize.minimize` with exact derivatives.
+    """Minimum of a real function, by `scipy.optimize.minimize` with exact derivatives.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def minimize(
     Returns
     -------
     SciPy's result; ``x`` is a tensor of the shape of ``x0``, which tracks gradients where ``fun`` depends on
-    tensors that do. What a bound holds does not move.
+    tensors that do. An entry at a bound does not move.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def least_squares(
     layout: str = "strided",
     **options: Any,
 ) -> Any:
-    """Where the sum of the squares of residuals is least, by `scipy.optimize.least_squares`.
+    """Minimum of the sum of squares of residuals, by `scipy.optimize.least_squares`.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def _on_vectors(fun: Function, args: Sequence[Any], start: Any) -> Function:
 
 
 class _Traced(Exception):
-    """A function has no entries: it is of what is traced, or of a batch."""
+    """The result of a function has no entries: it depends on a traced value or on a batch."""
 
 
 def _numbers(function: Function) -> Function:
@@ -283,7 +283,7 @@ def _number(x: Any) -> Any:
 
 
 def _free(x: Any, bounds: Any) -> Any:
-    """Which entries no bound holds."""
+    """Mask of the entries that are strictly within their bounds."""
     if hasattr(bounds, "lb"):
         lower, upper = bounds.lb, bounds.ub
     else:
