@@ -47,13 +47,13 @@ _RESULTS = {
 def documented(scalar: Scalar) -> str:
     """The docstring of a record's function."""
     names = ", ".join(scalar.arguments)
-    one = scalar.arity == 1
-    parameters = [f"{names} : {'an array or a number' if one else 'arrays or numbers that broadcast'}"]
+    unary = scalar.arity == 1
+    parameters = [f"{names} : {'an array or a number' if unary else 'arrays or numbers that broadcast'}"]
     parameters[0] += f", of {_KINDS[scalar.kinds]} dtype."
     if scalar.scaled:
         parameters.append("alpha : a factor on x2, 1 unless given.")
-    shape = "x's shape" if one else "the common shape"
-    errors = "DTypeError for other dtypes" + ("." if one else ", ShapeError where shapes do not fit.")
+    shape = "x's shape" if unary else "the common shape"
+    errors = "DTypeError for other dtypes" + ("." if unary else ", ShapeError where shapes do not fit.")
     sections = {
         "Parameters": parameters,
         "Returns": [f"An array of {shape}, {_RESULTS[scalar.result]}."],

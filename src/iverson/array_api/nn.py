@@ -98,16 +98,16 @@ def cross_entropy(
     check_kind(labels, "iuf", "cross_entropy", "labels")
     k = class_axis(logits, axis, "cross_entropy")
     numbers = labels.dtype.kind in "iu"
-    wanted = logits.shape[:k] + logits.shape[k + 1 :] if numbers else logits.shape
-    if labels.shape != wanted:
+    label_shape = logits.shape[:k] + logits.shape[k + 1 :] if numbers else logits.shape
+    if labels.shape != label_shape:
         raise ShapeError(
             "cross_entropy",
             "labels",
             got=f"shape {labels.shape} for logits of shape {logits.shape}",
-            expected=f"shape {wanted} for {'class numbers' if numbers else 'probabilities'}",
+            expected=f"shape {label_shape} for {'class numbers' if numbers else 'probabilities'}",
         )
     if numbers and weight is None and ignore_index is None and not label_smoothing:
-        classes = _classes("cross_entropy", labels, logits.shape[k], (*wanted[:k], 1, *wanted[k:]))
+        classes = _classes("cross_entropy", labels, logits.shape[k], (*label_shape[:k], 1, *label_shape[k:]))
         if 0 not in classes.shape or reduction != "mean":
             return F.cross_entropy(logits, classes, axis=k, reduction=reduction)
         return F.multiply(F.cross_entropy(logits, classes, axis=k, reduction="sum"), float("nan"))
@@ -159,10 +159,10 @@ def of_classes(
     """
     check_choice(reduction, ("mean", "sum", "none"), operation, "reduction")
     shape = logs.shape[:k] + logs.shape[k + 1 :]
-    kept = (
+    included = (
         None if ignore_index is None else F.not_equal(labels, as_int(ignore_index, operation, "ignore_index"))
     )
-    numbers = labels if kept is None else F.where(kept, labels, 0)
+    numbers = labels if included is None else F.where(included, labels, 0)
     classes = _classes(operation, numbers, logs.shape[k], (*shape[:k], 1, *shape[k:]))
     weights = None if weight is None else _class_weights(operation, weight, logs, k)
     losses = F.squeeze(take_along_axis(-logs, as_operand(classes, operation), axis=k), axis=(k,))
@@ -181,14 +181,16 @@ def of_classes(
         count = entry_count(every, (k,), False)
         alike = F.sum(every, axis=(k,), keepdims=False) * (smoothing / count)
         losses = losses * (1 - smoothing) - alike
-    losses = losses if kept is None else F.where(kept, losses, zero_of(losses))
-    if reduction != "mean" or (factors is None and kept is None):
+    losses = losses if included is None else F.where(included, losses, zero_of(losses))
+    if reduction != "mean" or (factors is None and included is None):
         return averaged(losses, reduction, operation)
-    counted = F.astype(kept, dtype=logs.dtype) if factors is None else factors
+    example_weights = F.astype(included, dtype=logs.dtype) if factors is None else factors
     masked = isinstance(losses, Wrapper)
     if masked:  # an example without a loss does not count
-        counted = ones_like(losses) * counted
-    return _sum(losses) / _sum(counted if kept is None else F.where(kept, counted, zero_of(counted)))
+        example_weights = ones_like(losses) * example_weights
+    return _sum(losses) / _sum(
+        example_weights if included is None else F.where(included, example_weights, zero_of(example_weights))
+    )
 
 
 def _class_weights(operation: str, weight: Any, logs: Any, k: int) -> Any:
@@ -205,8 +207,8 @@ def _class_weights(operation: str, weight: Any, logs: Any, k: int) -> Any:
 def _classes(operation: str, labels: Any, count: int, shape: Shape) -> Any:
     """The class numbers in a shape, checked: an array, or masked as the labels are."""
     if not has_entries(unwrap(labels)):
-        found = F.checked_index(labels, least=0, extent=count, operation=operation, argument="labels")
-        return F.reshape(found, shape=shape)
+        numbers = F.checked_index(labels, least=0, extent=count, operation=operation, argument="labels")
+        return F.reshape(numbers, shape=shape)
     classes: np.ndarray[Any, Any] = np.asarray(F.to_numpy(unwrap(labels)), np.intp, order="C")
     # A negative number, seen as unsigned, is too large.
     if classes.size and classes.view(np.uintp).max() >= count:

@@ -60,7 +60,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     if function is None:
         return _by_numpy(name, getattr(ufunc, method), inputs, options)
     dtype = options.pop("dtype", None)
-    given = [x if type(x) in SCALARS else _operand(x, name) for x in inputs]
+    operands = [x if type(x) in SCALARS else _operand(x, name) for x in inputs]
     if dtype is not None:
         if any(isinstance(x, Wrapper) for x in inputs[1:]):  # as Dask's matmul adds what chunks contribute
             raise ArgumentError(
@@ -70,7 +70,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
                 expected="none, of masked operands",
                 remedy="use astype; for Dask's products of masked chunks, iverson.interop.dask.matmul",
             )
-        given = [cast(as_operand(x, name), dtypes.as_dtype(dtype, name)) for x in given]
+        operands = [cast(as_operand(x, name), dtypes.as_dtype(dtype, name)) for x in operands]
     allowed = {"axis", "keepdims"} if method in ("reduce", "accumulate") else set()
     if ufunc.__name__ == "vecdot":
         allowed = {"axis"}
@@ -78,7 +78,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     for key, value in options.items():
         if key not in allowed and (key not in ignored or value != ignored[key]):
             _refuse(name, key, value)
-    return function(*given, **{k: v for k, v in options.items() if k in allowed})
+    return function(*operands, **{k: v for k, v in options.items() if k in allowed})
 
 
 def _operand(x: Any, name: str) -> Any:
@@ -159,31 +159,31 @@ def _translated(
     name: str, function: Any, ours: Any, args: Any, kwargs: Any
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call of NumPy's function as those of ours."""
-    called = _signature_of(function)
-    theirs = called.parameters
-    own = signature(ours).parameters
-    lead = [p for p, _ in zip(theirs, _positional(own), strict=False)]
+    their_signature = _signature_of(function)
+    theirs = their_signature.parameters
+    accepted = signature(ours).parameters
+    lead = [p for p, _ in zip(theirs, _positional(accepted), strict=False)]
     positional: list[Any] = []
     options: dict[str, Any] = {}
-    for key, value in called.bind(*args, **kwargs).arguments.items():
+    for key, value in their_signature.bind(*args, **kwargs).arguments.items():
         parameter, renamed = theirs[key], _RENAMED.get(key, key)
         if parameter.kind is Parameter.VAR_POSITIONAL:
             positional.extend(value)
         elif parameter.kind is Parameter.VAR_KEYWORD:
             options.update(value)
         elif key in lead:
-            array = isinstance(value, (list, tuple)) and _positional(own)[lead.index(key)] in _ARRAYS
+            array = isinstance(value, (list, tuple)) and _positional(accepted)[lead.index(key)] in _ARRAYS
             positional.append(_operand(value, name) if array else value)
         elif _is_default(value, parameter) or (key == "where" and value is True):
             continue
-        elif renamed in own:
+        elif renamed in accepted:
             options[renamed] = value
         else:
             _refuse(name, key, value)
     for key, value in options.items():
-        if key not in own:
+        if key not in accepted:
             _refuse(name, key, value)
-    for key, parameter in list(own.items())[len(positional) :]:  # what only NumPy has a default for
+    for key, parameter in list(accepted.items())[len(positional) :]:  # what only NumPy has a default for
         if parameter.default is Parameter.empty and key in theirs and key not in options:
             default = theirs[key].default
             if default is not Parameter.empty and parameter.kind is not Parameter.VAR_POSITIONAL:
@@ -206,18 +206,18 @@ def _ours(space: str, name: str) -> Callable[..., Any] | None:
     """The public function of a name, if there is one."""
     namespace = sys.modules["iverson"]
     namespace = getattr(namespace, space) if space else namespace
-    found = getattr(namespace, name, None) if name in namespace.__all__ else None
-    return found if callable(found) and not isinstance(found, type) else None
+    candidate = getattr(namespace, name, None) if name in namespace.__all__ else None
+    return candidate if callable(candidate) and not isinstance(candidate, type) else None
 
 
 def _refuse_output(name: str, options: dict[str, Any]) -> None:
     out = options.pop("out", None)
-    given = [o for o in (out if isinstance(out, tuple) else (out,)) if o is not None]
-    if given:
+    outputs = [o for o in (out if isinstance(out, tuple) else (out,)) if o is not None]
+    if outputs:
         raise ArgumentTypeError(
             name,
             "out",
-            got=described(given[0]),
+            got=described(outputs[0]),
             expected="None: results are new tensors, and an array of NumPy carries no gradient",
             remedy="use what the function returns (a = a + x in place of a += x), or call x.detach().numpy()",
         )
@@ -282,12 +282,12 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
     return a @ b
 
 
-def _where(condition: Any, *chosen: Any) -> Any:
-    if not chosen:
+def _where(condition: Any, *branches: Any) -> Any:
+    if not branches:
         return as_operand(condition, "numpy.where").nonzero()
     ours: Any = _ours("", "where")
     condition = _operand(condition, "numpy.where")
-    return ours(condition if condition.dtype.kind == "b" else condition != 0, *chosen)
+    return ours(condition if condition.dtype.kind == "b" else condition != 0, *branches)
 
 
 def _flat(a: Any, order: str = "C") -> Any:

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def _floating(dtype: Any, operation: str) -> Any:
-    wanted = given_dtype(dtype, dtypes.default_float, operation)
-    if not dtypes.is_floating(wanted):
-        raise DTypeError(operation, "dtype", got=str(wanted), expected="a real floating dtype")
-    return wanted
+    entry_dtype = given_dtype(dtype, dtypes.default_float, operation)
+    if not dtypes.is_floating(entry_dtype):
+        raise DTypeError(operation, "dtype", got=str(entry_dtype), expected="a real floating dtype")
+    return entry_dtype
 
 
 def _bound(b: Any, argument: str) -> Any:
@@ -97,10 +97,10 @@ class Generator:
         """The same of what is drawn once for each example."""
 
         def draws(lead: Shape) -> Any:
-            found = (
+            samples = (
                 np.stack([draw() for _ in range(prod(lead))]) if prod(lead) else np.asarray(draw())[None][:0]
             )
-            return found.reshape(lead + found.shape[1:])
+            return samples.reshape(lead + samples.shape[1:])
 
         return self._each(draws)
 
@@ -119,13 +119,15 @@ class Generator:
     def _standard(self, draw: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
         """Standard draws of a shape (by default the parameters' own), checked against the parameters."""
         name = draw.removeprefix("standard_")
-        own = broadcast_shapes(name, *(getattr(p, "shape", ()) for p in parameters))
-        shape = own if size is None else as_shape(size, name)
-        broadcast_shapes(name, own, shape)
-        wanted = _floating(dtype, name)
-        check_storable(shape, wanted, name, "size")
-        made = dtypes.widened(wanted)
-        return cast(self._each(lambda lead: getattr(self._bits, draw)(lead + shape, dtype=made)), wanted)
+        parameter_shape = broadcast_shapes(name, *(getattr(p, "shape", ()) for p in parameters))
+        shape = parameter_shape if size is None else as_shape(size, name)
+        broadcast_shapes(name, parameter_shape, shape)
+        entry_dtype = _floating(dtype, name)
+        check_storable(shape, entry_dtype, name, "size")
+        draw_dtype = dtypes.widened(entry_dtype)
+        return cast(
+            self._each(lambda lead: getattr(self._bits, draw)(lead + shape, dtype=draw_dtype)), entry_dtype
+        )
 
     def _scaled(self, draw: str, size: Any, shift: Any, scale: Any, dtype: Any, grad: bool) -> Any:
         """shift + scale * (standard draws)."""
@@ -204,8 +206,10 @@ class Generator:
     ) -> Tensor:
         """Laplace draws, of density exp(-abs(x - loc) / scale) / (2 scale), differentiable in both."""
         loc, scale = as_weak(loc, "laplace", "loc"), _number(scale, "laplace", "scale")
-        one, other = (self._named("laplace", "standard_exponential", size, (loc, scale), dtype) for _ in "ab")
-        return self._finished((one - other) * scale + loc, requires_grad)
+        first, second = (
+            self._named("laplace", "standard_exponential", size, (loc, scale), dtype) for _ in "ab"
+        )
+        return self._finished((first - second) * scale + loc, requires_grad)
 
     @checked
     def gumbel(
@@ -219,8 +223,8 @@ class Generator:
     ) -> Tensor:
         """Gumbel draws, the distribution of greatest values, differentiable in both parameters."""
         loc, scale = as_weak(loc, "gumbel", "loc"), _number(scale, "gumbel", "scale")
-        drawn = self._named("gumbel", "standard_exponential", size, (loc, scale), dtype)
-        return self._finished(loc - scale * F.log(drawn), requires_grad)
+        exponentials = self._named("gumbel", "standard_exponential", size, (loc, scale), dtype)
+        return self._finished(loc - scale * F.log(exponentials), requires_grad)
 
     @checked
     def truncated_normal(
@@ -236,8 +240,8 @@ class Generator:
     ) -> Tensor:
         """Normal draws with mean ``loc`` and standard deviation ``scale`` before what is outside of [lower,
         upper] is left out. By the inverse of the distribution function: differentiable in all parameters."""
-        given = {"lower": lower, "upper": upper, "loc": loc, "scale": scale}
-        a, b, mean, width = (as_weak(x, "truncated_normal", k) for k, x in given.items())
+        arguments = {"lower": lower, "upper": upper, "loc": loc, "scale": scale}
+        a, b, mean, width = (as_weak(x, "truncated_normal", k) for k, x in arguments.items())
         check_range(b - a, "truncated_normal", "upper", 0, remedy="bounds are in order")
         check_range(width, "truncated_normal", "scale", 0, above=True)
         u = self._inside("truncated_normal", size, (a, b, mean, width), dtype)
@@ -299,8 +303,8 @@ class Generator:
         a = _vectors(alpha, "dirichlet", "alpha")
         check_range(a, "dirichlet", "alpha", 0, above=True)
         shape = a.shape if size is None else (*as_shape(size, "dirichlet"), *a.shape)
-        drawn = self._gamma("dirichlet", a, shape, (), dtype)
-        return self._finished(drawn / F.sum(drawn, axis=(drawn.ndim - 1,), keepdims=True), requires_grad)
+        gammas = self._gamma("dirichlet", a, shape, (), dtype)
+        return self._finished(gammas / F.sum(gammas, axis=(gammas.ndim - 1,), keepdims=True), requires_grad)
 
     @checked
     def multivariate_normal(
@@ -328,9 +332,9 @@ class Generator:
                 expected="shapes (n,) and (n, n)",
             )
         shape = (*(() if size is None else as_shape(size, name)), n)
-        drawn = self._named(name, "standard_normal", shape, (center,), dtype)
-        turned = F.matmul(F.reshape(drawn, shape=(prod(shape[:-1]), n)), F.mT(F.cholesky(spread)))
-        return self._finished(F.reshape(turned, shape=shape) + center, requires_grad)
+        normals = self._named(name, "standard_normal", shape, (center,), dtype)
+        correlated = F.matmul(F.reshape(normals, shape=(prod(shape[:-1]), n)), F.mT(F.cholesky(spread)))
+        return self._finished(F.reshape(correlated, shape=shape) + center, requires_grad)
 
     @checked
     def categorical(self, logits: ArrayLike, size: ShapeLike | None = None, *, axis: Axis = -1) -> Tensor:
@@ -371,22 +375,22 @@ class Generator:
             total = values.sum()
         if not abs(total - 1) < 1e-6:
             raise ArgumentError("multinomial", "pvals", got=f"a sum of {total}", expected="1")
-        own = () if size is None else as_shape(size, "multinomial")
-        check_storable((*own, *values.shape), dtypes.default_int, "multinomial", "size")
-        return self._drawn("multinomial", "pvals", own, count, values)
+        shape = () if size is None else as_shape(size, "multinomial")
+        check_storable((*shape, *values.shape), dtypes.default_int, "multinomial", "size")
+        return self._drawn("multinomial", "pvals", shape, count, values)
 
-    def _counts(self, name: str, size: Any, **given: Any) -> Any:
+    def _counts(self, name: str, size: Any, **parameters: Any) -> Any:
         """NumPy's draws of whole numbers, which have no derivative."""
         numbers = []
-        for argument, x in given.items():
+        for argument, x in parameters.items():
             x = as_operand(x, name, argument)
             check_kind(x, "iuf", name, argument)
             numbers.append(F.to_numpy(x))
-        own = broadcast_shapes(name, *(x.shape for x in numbers))
-        shape = own if size is None else as_shape(size, name)
-        broadcast_shapes(name, own, shape)
+        parameter_shape = broadcast_shapes(name, *(x.shape for x in numbers))
+        shape = parameter_shape if size is None else as_shape(size, name)
+        broadcast_shapes(name, parameter_shape, shape)
         check_storable(shape, dtypes.default_int, name, "size")
-        return self._drawn(name, next(iter(given)), shape, *numbers)
+        return self._drawn(name, next(iter(parameters)), shape, *numbers)
 
     def _drawn(self, name: str, argument: str, shape: Shape, *numbers: Any) -> Any:
         draw: Any = getattr(self._bits, name)
@@ -402,11 +406,11 @@ class Generator:
 
     def _inside(self, name: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
         """Uniform draws from inside of (0, 1): at the ends, inverses have no derivative."""
-        drawn = self._named(name, "random", size, parameters, dtype)
-        return drawn + (2.0**-25 if drawn.dtype == dtypes.float32 else 2.0**-54)
+        uniforms = self._named(name, "random", size, parameters, dtype)
+        return uniforms + (2.0**-25 if uniforms.dtype == dtypes.float32 else 2.0**-54)
 
-    def _gamma(self, name: str, a: Any, size: Any, others: tuple[Any, ...], dtype: Any) -> Any:
-        return F.gammaincinv(a, self._inside(name, size, (a, *others), dtype))
+    def _gamma(self, name: str, a: Any, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+        return F.gammaincinv(a, self._inside(name, size, (a, *parameters), dtype))
 
     @staticmethod
     def _finished(result: Any, grad: bool) -> Any:
@@ -433,18 +437,22 @@ class Generator:
 
         Raises ArgumentError for an empty range, DTypeError for a dtype that is not an integer's.
         """
-        wanted = given_dtype(dtype, dtypes.default_int, "integers")
-        if wanted.kind not in "iu":
-            raise DTypeError("integers", "dtype", got=str(wanted), expected="an integer dtype")
+        entry_dtype = given_dtype(dtype, dtypes.default_int, "integers")
+        if entry_dtype.kind not in "iu":
+            raise DTypeError("integers", "dtype", got=str(entry_dtype), expected="an integer dtype")
         bounds = [low] if high is None else [low, high]
-        given: list[Any] = [_bound(b, "low" if k == 0 else "high") for k, b in enumerate(bounds)]
+        limits: list[Any] = [_bound(b, "low" if k == 0 else "high") for k, b in enumerate(bounds)]
         shape = (
-            None if size is None else check_storable(as_shape(size, "integers"), wanted, "integers", "size")
+            None
+            if size is None
+            else check_storable(as_shape(size, "integers"), entry_dtype, "integers", "size")
         )
         try:
             draw: Any = self._bits.integers
-            own = np.broadcast_shapes(*map(np.shape, given)) if shape is None else shape
-            return self._each(lambda lead: draw(*given, size=lead + own, dtype=wanted, endpoint=endpoint))
+            batch_shape = np.broadcast_shapes(*map(np.shape, limits)) if shape is None else shape
+            return self._each(
+                lambda lead: draw(*limits, size=lead + batch_shape, dtype=entry_dtype, endpoint=endpoint)
+            )
         except ValueError as error:
             raise ArgumentError("integers", "high", got=f"range {bounds}", remedy=str(error)) from None
 
@@ -490,12 +498,12 @@ class Generator:
         if shape is not None:
             check_storable(shape, dtypes.default_int, "choice", "size")
         try:
-            chosen = self._one_by_one(lambda: self._bits.choice(count, shape, replace, weights))
+            numbers = self._one_by_one(lambda: self._bits.choice(count, shape, replace, weights))
         except ValueError as error:
             raise ArgumentError("choice", "x", got=f"{count} slices", remedy=str(error)) from None
         if type(x) is int:
-            return chosen
-        return take_positions(x, positions(chosen, count, "choice"), k)
+            return numbers
+        return take_positions(x, positions(numbers, count, "choice"), k)
 
 
 def default_rng(seed: Any = None) -> Generator:

@@ -38,8 +38,10 @@ def _of_record(scalar: Scalar) -> Callable[..., Any]:
 
     def called(*xs: Any) -> Any:
         # A Python number stays one where it meets an array.
-        read = as_operand if all(type(x) in NUMBERS for x in xs) else as_weak
-        return bind(op, tuple([read(x, name, argument) for x, argument in zip(xs, names, strict=True)]))
+        make_operand = as_operand if all(type(x) in NUMBERS for x in xs) else as_weak
+        return bind(
+            op, tuple([make_operand(x, name, argument) for x, argument in zip(xs, names, strict=True)])
+        )
 
     def of_one(x1: A | ArrayLike, /) -> A:
         return called(x1)
@@ -51,8 +53,8 @@ def _of_record(scalar: Scalar) -> Callable[..., Any]:
         return called(x1, x2, x3)
 
     function: Any = (of_one, of_two, of_three)[scalar.arity - 1]
-    given = [Parameter(n, Parameter.POSITIONAL_ONLY, annotation="A | ArrayLike") for n in names]
-    function.__signature__ = Signature(given, return_annotation="A")
+    parameters = [Parameter(n, Parameter.POSITIONAL_ONLY, annotation="A | ArrayLike") for n in names]
+    function.__signature__ = Signature(parameters, return_annotation="A")
     return named(function, name, documented(scalar))
 
 
@@ -64,17 +66,20 @@ gammaln = lgamma
 psi = digamma
 
 
-def _read(name: str, **given: Any) -> list[Any]:
+def _read(name: str, **arguments: Any) -> list[Any]:
     """Operands of a function that is made of others; Python numbers are in the dtype of arrays beside them.
 
     Not weak ones: what is made of numbers alone on the way, as a choice by one of them, would be no weak one.
     """
-    read = as_operand if all(type(x) in NUMBERS for x in given.values()) else as_weak
-    found = [read(x, name, argument) for argument, x in given.items()]
-    for x, argument in zip(found, given, strict=True):
+    make_operand = as_operand if all(type(x) in NUMBERS for x in arguments.values()) else as_weak
+    operands = [make_operand(x, name, argument) for argument, x in arguments.items()]
+    for x, argument in zip(operands, arguments, strict=True):
         check_kind(x, "iuf", name, argument) if type(x) not in NUMBERS else None
-    own = dtypes.to_inexact(dtypes.result_type(*found))
-    return [as_operand(np.asarray(x, own), name) if type(x) in NUMBERS else cast(x, own) for x in found]
+    common_dtype = dtypes.to_inexact(dtypes.result_type(*operands))
+    return [
+        as_operand(np.asarray(x, common_dtype), name) if type(x) in NUMBERS else cast(x, common_dtype)
+        for x in operands
+    ]
 
 
 def huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:
@@ -88,8 +93,8 @@ def huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:
     """
     bound, x = _read("huber", delta=delta, r=r)
     size = F.abs(x)
-    found = F.where(F.less_equal(size, bound), 0.5 * x * x, bound * (size - 0.5 * bound))
-    return F.where(F.less(bound, 0), float("inf"), found)
+    loss = F.where(F.less_equal(size, bound), 0.5 * x * x, bound * (size - 0.5 * bound))
+    return F.where(F.less(bound, 0), float("inf"), loss)
 
 
 def pseudo_huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:
@@ -104,8 +109,8 @@ def pseudo_huber(delta: A | ArrayLike, r: A | ArrayLike, /) -> A:
     bound, x = _read("pseudo_huber", delta=delta, r=r)
     none = F.equal(bound, 0)
     u = x / F.where(none, 1.0, bound)
-    found = F.where(none, 0.0, x * x / (F.sqrt(1 + u * u) + 1))
-    return F.where(F.less(bound, 0), float("inf"), found)
+    loss = F.where(none, 0.0, x * x / (F.sqrt(1 + u * u) + 1))
+    return F.where(F.less(bound, 0), float("inf"), loss)
 
 
 def radian(d: A | ArrayLike, m: A | ArrayLike, s: A | ArrayLike, /) -> A:
@@ -195,8 +200,8 @@ def _of_ratio(name: str, dfn: Any, dfd: Any, x: Any) -> tuple[Any, Any]:
     low = F.less(n * at, d)
     a, b = F.where(low, 0.5 * n, 0.5 * d), F.where(low, 0.5 * d, 0.5 * n)
     w = F.where(low, n * at, d) / (d + n * at)
-    one, other = F.betainc(a, b, w), F.betaincc(a, b, w)
-    return F.where(low, one, other), F.where(low, other, one)
+    lower, upper = F.betainc(a, b, w), F.betaincc(a, b, w)
+    return F.where(low, lower, upper), F.where(low, upper, lower)
 
 
 def multigammaln(a: A | ArrayLike, d: int, /) -> A:

@@ -37,18 +37,18 @@ def astype(x: A | ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: 
     """
     check_device(device, "astype")
     x = as_operand(x, "astype")
-    wanted = dtypes.as_dtype(dtype, "astype")
-    if x.dtype == wanted:
+    target = dtypes.as_dtype(dtype, "astype")
+    if x.dtype == target:
         return F.copy(x) if copy else x
-    if x.dtype.kind == "c" and wanted.kind not in "cb":
+    if x.dtype.kind == "c" and target.kind not in "cb":
         raise DTypeError(
             "astype",
             "dtype",
-            got=f"{wanted} for entries of {x.dtype}",
+            got=f"{target} for entries of {x.dtype}",
             expected="a complex dtype",
             remedy="take real, imag or abs first",
         )
-    return F.astype(x, dtype=wanted)
+    return F.astype(x, dtype=target)
 
 
 def can_cast(from_: Array | DTypeLike, to: DTypeLike, /) -> bool:

@@ -26,8 +26,8 @@ def variadic_method(function: Function) -> Function:
     """Make a function of an array and a tuple a method that takes its items too: ``x.reshape(2, 3)``."""
 
     @wraps(function)
-    def spelled_out(self: Any, *given: Any, **options: Any) -> Any:
-        return function(self, *((given,) if len(given) > 1 else given), **options)
+    def spelled_out(self: Any, *items: Any, **options: Any) -> Any:
+        return function(self, *((items,) if len(items) > 1 else items), **options)
 
     setattr(Array, function.__name__, spelled_out)
     spelled_out.spelled_out = True  # type: ignore[attr-defined]

@@ -40,8 +40,8 @@ class NamespaceInfo:
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """All dtypes by name, or those of a kind (as in `iverson.isdtype`)."""
         check_device(device, "dtypes")
-        chosen = (d for d in dtypes.STANDARD if kind is None or dtypes.isdtype(d, kind))
-        return {str(d): d for d in chosen}
+        selection = (d for d in dtypes.STANDARD if kind is None or dtypes.isdtype(d, kind))
+        return {str(d): d for d in selection}
 
 
 def array_namespace_info() -> NamespaceInfo:

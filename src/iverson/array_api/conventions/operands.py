@@ -73,17 +73,19 @@ def check_range(
     plain = unwrap(x) if isinstance(x, Operand) else x
     if not has_entries(plain):
         return
-    found = F.to_numpy(as_operand(plain, operation))
-    found = found[~np.isnan(found)] if nan else found
-    if found.size and not ((found.min() > low if above else found.min() >= low) and found.max() <= high):
+    entries = F.to_numpy(as_operand(plain, operation))
+    entries = entries[~np.isnan(entries)] if nan else entries
+    if entries.size and not (
+        (entries.min() > low if above else entries.min() >= low) and entries.max() <= high
+    ):
         bounds = (
             f"in [{low:g}, {high:g}]" if high < np.inf else f"{'above' if above else 'of at least'} {low:g}"
         )
-        least, most = (format(v, "g") for v in (found.min(), found.max()))
+        least, greatest = (format(v, "g") for v in (entries.min(), entries.max()))
         raise ArgumentError(
             operation,
             argument,
-            got=least if least == most else f"entries from {least} to {most}",
+            got=least if least == greatest else f"entries from {least} to {greatest}",
             expected=f"numbers {bounds}",
             remedy=remedy,
         )
@@ -91,14 +93,14 @@ def check_range(
 
 def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
-    given: Any = x
-    made: Callable[[Any], Any] = asarray
+    operand: Any = x
+    make: Callable[[Any], Any] = asarray
     if isinstance(x, Operand):
-        return given
+        return operand
     if isinstance(x, np.ndarray):
-        return made(plain(x, operation, argument))
+        return make(plain(x, operation, argument))
     if isinstance(x, (np.generic, *SCALARS)):
-        return made(x)
+        return make(x)
     raise ArgumentTypeError(
         operation,
         argument,
@@ -110,16 +112,16 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 def as_plain(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """See `as_operand`; raises ArgumentTypeError for an operand of which some entries do not exist."""
-    given = as_operand(x, operation, argument)
-    if isinstance(given, Wrapper):
+    operand = as_operand(x, operation, argument)
+    if isinstance(operand, Wrapper):
         raise ArgumentTypeError(
             operation,
             argument,
-            got=f"a {type(given).__name__}",
+            got=f"a {type(operand).__name__}",
             expected="a Tensor: it has no meaning where entries do not exist",
             remedy="call to_tensor(fill) first",
         )
-    return given
+    return operand
 
 
 def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
@@ -176,17 +178,17 @@ def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 def as_real(x: A | ArrayLike, operation: str, argument: str = "x", kinds: str = "f") -> A:
     """See `as_inexact`; all entries must exist, and the kind of the dtype must be among ``kinds``."""
-    found = as_inexact(as_plain(x, operation, argument), operation, argument)
-    check_kind(found, kinds, operation, argument)
-    return found
+    operand = as_inexact(as_plain(x, operation, argument), operation, argument)
+    check_kind(operand, kinds, operation, argument)
+    return operand
 
 
 def by_columns(solved: Callable[[Any], Any], b: Any) -> Any:
     """A function of matrices ``b``, or of a vector, which is then a column of one and of the result."""
     if b.ndim != 1:
         return solved(b)
-    found = solved(F.expand_dims(b, axis=(1,)))
-    return F.squeeze(found, axis=(found.ndim - 1,))
+    columns = solved(F.expand_dims(b, axis=(1,)))
+    return F.squeeze(columns, axis=(columns.ndim - 1,))
 
 
 def in_single(function: Function) -> Function:
@@ -198,14 +200,18 @@ def in_single(function: Function) -> Function:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, Operand | np.ndarray)]
-        halves = [dtype for dtype in given if dtypes.is_half(dtype)]
+        operand_dtypes = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, Operand | np.ndarray)]
+        halves = [dtype for dtype in operand_dtypes if dtypes.is_half(dtype)]
         if not halves:
             return function(*args, **kwargs)
         wide = [_in_single(x) for x in args]
-        found = function(*wide, **{k: _in_single(x) for k, x in kwargs.items()})
-        decided = kwargs.get("dtype") is not None or dtypes.float32 in given or found.dtype != dtypes.float32
-        return found if decided else cast(found, dtypes.result_type(*halves))
+        result = function(*wide, **{k: _in_single(x) for k, x in kwargs.items()})
+        decided = (
+            kwargs.get("dtype") is not None
+            or dtypes.float32 in operand_dtypes
+            or result.dtype != dtypes.float32
+        )
+        return result if decided else cast(result, dtypes.result_type(*halves))
 
     return call  # type: ignore[return-value]
 

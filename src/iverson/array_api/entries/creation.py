@@ -92,9 +92,9 @@ def _ones(shape: Any, dtype: Any) -> Any:
 def _shaped(name: str, body: Body, shape: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
     """An array of a shape, made by ``body(shape, dtype)``."""
     check_device(device, name)
-    wanted = given_dtype(dtype, dtypes.default_float, name)
-    shape = check_storable(as_shape(shape, name), wanted, name)
-    return _made(_allocated(name, shape, body, shape, wanted), requires_grad)
+    entry_dtype = given_dtype(dtype, dtypes.default_float, name)
+    shape = check_storable(as_shape(shape, name), entry_dtype, name)
+    return _made(_allocated(name, shape, body, shape, entry_dtype), requires_grad)
 
 
 def _settled(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -110,16 +110,16 @@ def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, require
     x = with_numbers(as_operand(x, name))
     if isinstance(x, Wrapper):
         return rewrap(x, _shaped_like(name, body, unwrap(x), dtype, device, requires_grad))
-    wanted = given_dtype(dtype, x.dtype, name)
-    held = value_of(x, None)
-    stored = stored_by(x) if name == "zeros_like" and isinstance(held, Sparse | LevelValue) else None
-    if isinstance(held, Sparse) and stored is None:
-        warn_dense(held, name)
-    shape = check_storable(_settled(x.shape), wanted, name, "x")
-    if isinstance(stored, Pattern):
-        return _made(without_entries(stored, shape, wanted), requires_grad)
-    made = _made(_allocated(name, shape, body, shape, wanted), requires_grad)
-    return made if stored is None else noted(made, stored)
+    entry_dtype = given_dtype(dtype, x.dtype, name)
+    value = value_of(x, None)
+    pattern = stored_by(x) if name == "zeros_like" and isinstance(value, Sparse | LevelValue) else None
+    if isinstance(value, Sparse) and pattern is None:
+        warn_dense(value, name)
+    shape = check_storable(_settled(x.shape), entry_dtype, name, "x")
+    if isinstance(pattern, Pattern):
+        return _made(without_entries(pattern, shape, entry_dtype), requires_grad)
+    result = _made(_allocated(name, shape, body, shape, entry_dtype), requires_grad)
+    return result if pattern is None else noted(result, pattern)
 
 
 @checked
@@ -200,8 +200,8 @@ def zeros_like(
 
 def zero_of(x: Any) -> Any:
     """0 wherever x has an entry: a number, or of a tensor some of whose entries do not exist one like it."""
-    made: Any = zeros_like
-    return made(x) if isinstance(x, Wrapper) else 0.0
+    make: Any = zeros_like
+    return make(x) if isinstance(x, Wrapper) else 0.0
 
 
 @checked
@@ -273,12 +273,12 @@ def full(
     check_device(device, "full")
     if type(fill_value) not in SCALARS:
         value = _scalar_array(fill_value, "full")
-        wanted = given_dtype(dtype, value.dtype, "full")
-        return _broadcast(value, as_shape(shape, "full"), wanted, requires_grad, "full")
-    own = _dtype_of_scalar(fill_value, "full", "fill_value")
-    wanted = given_dtype(dtype, own, "full")
-    extents = check_storable(as_shape(shape, "full"), wanted, "full")
-    return _made(_fill(extents, wanted, fill_value, own), requires_grad)
+        entry_dtype = given_dtype(dtype, value.dtype, "full")
+        return _broadcast(value, as_shape(shape, "full"), entry_dtype, requires_grad, "full")
+    value_dtype = _dtype_of_scalar(fill_value, "full", "fill_value")
+    entry_dtype = given_dtype(dtype, value_dtype, "full")
+    extents = check_storable(as_shape(shape, "full"), entry_dtype, "full")
+    return _made(_fill(extents, entry_dtype, fill_value, value_dtype), requires_grad)
 
 
 @checked
@@ -303,20 +303,27 @@ def full_like(
     operand: Any = x
     if isinstance(operand, Wrapper):
         inner = unwrap(operand)
-        made: A = full_like(inner, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
-        return rewrap(operand, made)
-    held = value_of(x, None)
-    if isinstance(held, Sparse):
-        warn_dense(held, "full_like")
-    if type(fill_value) not in SCALARS:
-        wanted = given_dtype(dtype, x.dtype, "full_like")
-        return _broadcast(
-            _scalar_array(fill_value, "full_like"), _settled(x.shape), wanted, requires_grad, "full_like"
+        filled_inner: A = full_like(
+            inner, fill_value, dtype=dtype, device=device, requires_grad=requires_grad
         )
-    own = _dtype_of_scalar(fill_value, "full_like", "fill_value")
-    wanted = given_dtype(dtype, x.dtype, "full_like")
+        return rewrap(operand, filled_inner)
+    value = value_of(x, None)
+    if isinstance(value, Sparse):
+        warn_dense(value, "full_like")
+    if type(fill_value) not in SCALARS:
+        entry_dtype = given_dtype(dtype, x.dtype, "full_like")
+        return _broadcast(
+            _scalar_array(fill_value, "full_like"), _settled(x.shape), entry_dtype, requires_grad, "full_like"
+        )
+    value_dtype = _dtype_of_scalar(fill_value, "full_like", "fill_value")
+    entry_dtype = given_dtype(dtype, x.dtype, "full_like")
     return _made(
-        _fill(check_storable(_settled(x.shape), wanted, "full_like", "x"), wanted, fill_value, own),
+        _fill(
+            check_storable(_settled(x.shape), entry_dtype, "full_like", "x"),
+            entry_dtype,
+            fill_value,
+            value_dtype,
+        ),
         requires_grad,
     )
 
@@ -336,17 +343,19 @@ def _broadcast(value: Any, shape: Any, dtype: Any, requires_grad: bool, name: st
         raise ArgumentError(
             name, "fill_value", got=f"dtype {value.dtype}", expected=f"a value that {dtype} can hold"
         )
-    filled = F.broadcast_to(cast(value, dtype), shape=shape)
-    return filled.requires_grad_() if requires_grad and not filled.requires_grad else filled
+    result = F.broadcast_to(cast(value, dtype), shape=shape)
+    return result.requires_grad_() if requires_grad and not result.requires_grad else result
 
 
-def _fits(own: Any, dtype: Any) -> bool:
-    return bool(dtypes.can_cast(own, dtype, "same_kind")) or (own.kind in "bi" and dtype.kind in "iufcV")
+def _fits(value_dtype: Any, dtype: Any) -> bool:
+    return bool(dtypes.can_cast(value_dtype, dtype, "same_kind")) or (
+        value_dtype.kind in "bi" and dtype.kind in "iufcV"
+    )
 
 
-def _fill(shape: Any, dtype: Any, value: Any, own: Any) -> Any:
+def _fill(shape: Any, dtype: Any, value: Any, value_dtype: Any) -> Any:
     try:
-        if _fits(own, dtype):
+        if _fits(value_dtype, dtype):
             return _allocated("full", shape, _filled_with, shape, dtype, value)
     except OverflowError:
         pass
@@ -384,12 +393,14 @@ def arange(
             raise ArgumentError("arange", argument, got=str(value), expected="a number that int64 can hold")
     if step == 0:
         raise ArgumentError("arange", "step", got="0", expected="a step that leads to stop")
-    own = np.result_type(type(start), type(stop), type(step))
-    wanted = given_dtype(dtype, dtypes.default_int if own.kind in "iu" else own, "arange")
+    number_dtype = np.result_type(type(start), type(stop), type(step))
+    entry_dtype = given_dtype(
+        dtype, dtypes.default_int if number_dtype.kind in "iu" else number_dtype, "arange"
+    )
     numbers: tuple[Any, ...] = (start, stop, step)
-    shape = check_storable((max(int((stop - start) / step), 0),), wanted, "arange", "stop")
-    found = _allocated("arange", shape, np.arange, *numbers)
-    return _made(_allocated("arange", shape, found.astype, wanted), requires_grad)
+    shape = check_storable((max(int((stop - start) / step), 0),), entry_dtype, "arange", "stop")
+    entries = _allocated("arange", shape, np.arange, *numbers)
+    return _made(_allocated("arange", shape, entries.astype, entry_dtype), requires_grad)
 
 
 @checked
@@ -427,11 +438,11 @@ def linspace(
                 "linspace", argument, got="an integer of more than 1023 bits", expected="one in float64"
             )
     normalize_axis(axis, 1, "linspace")
-    own = dtypes.default_complex if complex in (type(start), type(stop)) else dtypes.default_float
-    wanted = given_dtype(dtype, own, "linspace")
-    shape, ends = check_storable((num,), wanted, "linspace", "num"), (first * 1.0, last * 1.0)
-    found = _allocated("linspace", shape, _linspace, *ends, num, endpoint=endpoint, dtype=wanted)
-    return _made(found, requires_grad)
+    default_dtype = dtypes.default_complex if complex in (type(start), type(stop)) else dtypes.default_float
+    entry_dtype = given_dtype(dtype, default_dtype, "linspace")
+    shape, ends = check_storable((num,), entry_dtype, "linspace", "num"), (first * 1.0, last * 1.0)
+    entries = _allocated("linspace", shape, _linspace, *ends, num, endpoint=endpoint, dtype=entry_dtype)
+    return _made(entries, requires_grad)
 
 
 def _between(
@@ -439,16 +450,16 @@ def _between(
 ) -> Any:
     """`linspace` of arrays."""
     ends = [as_weak(x, "linspace", argument) for x, argument in ((start, "start"), (stop, "stop"))]
-    own = dtypes.to_inexact(dtypes.result_type(*ends))
-    ends = [cast(as_operand(x, "linspace"), own) for x in ends]
+    common_dtype = dtypes.to_inexact(dtypes.result_type(*ends))
+    ends = [cast(as_operand(x, "linspace"), common_dtype) for x in ends]
     shape = broadcast_shapes("linspace", *(x.shape for x in ends))
     k = normalize_axis(axis, len(shape) + 1, "linspace")
-    check_storable((*shape, num), own, "linspace", "num")
+    check_storable((*shape, num), common_dtype, "linspace", "num")
     first, last = (F.expand_dims(F.broadcast_to(x, shape=shape), axis=(k,)) for x in ends)
-    part = np.arange(num, dtype=dtypes.real_of(own)) / max(num - endpoint, 1)
-    part = part.astype(dtypes.real_of(own)).reshape((num,) + (1,) * (len(shape) - k))
-    found = cast(first * (1 - part) + last * part, given_dtype(dtype, own, "linspace"))
-    return found.requires_grad_() if requires_grad and not found.requires_grad else found
+    part = np.arange(num, dtype=dtypes.real_of(common_dtype)) / max(num - endpoint, 1)
+    part = part.astype(dtypes.real_of(common_dtype)).reshape((num,) + (1,) * (len(shape) - k))
+    points = cast(first * (1 - part) + last * part, given_dtype(dtype, common_dtype, "linspace"))
+    return points.requires_grad_() if requires_grad and not points.requires_grad else points
 
 
 @checked
@@ -477,16 +488,16 @@ def eye(
     check_device(device, "eye")
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     offset = as_int(k, "eye", "k")
-    wanted = given_dtype(dtype, dtypes.default_float, "eye")
+    entry_dtype = given_dtype(dtype, dtypes.default_float, "eye")
     check_layout(layout, "eye", blocked=False)
     if layout == "strided":
-        check_storable((rows, columns), wanted, "eye")
-        found = _allocated("eye", (rows, columns), np.eye, rows, columns, k=offset, dtype=wanted)
-        return _made(found, requires_grad)
+        check_storable((rows, columns), entry_dtype, "eye")
+        entries = _allocated("eye", (rows, columns), np.eye, rows, columns, k=offset, dtype=entry_dtype)
+        return _made(entries, requires_grad)
     pattern = _diagonal_pattern((rows, columns), offset)
-    ones = pattern.value(np.ones(pattern.count, wanted))
+    diagonal_value = pattern.value(np.ones(pattern.count, entry_dtype))
     check_fits((rows, columns), layout, None, "eye", "layout")
-    return _made(convert(ones, layout), requires_grad)
+    return _made(convert(diagonal_value, layout), requires_grad)
 
 
 def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided") -> A:
@@ -515,9 +526,9 @@ def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided
     check_storable((n, n), v.dtype if layout == "strided" else np.dtype(bool), "diag", "k")
     if layout == "strided":
         return F.to_dense(F.diag_embed(v, offset=offset, shape=(n, n)))
-    held = F.from_values(F.to_dense(v), pattern=_diagonal_pattern((n, n), offset))
+    diagonal_matrix = F.from_values(F.to_dense(v), pattern=_diagonal_pattern((n, n), offset))
     with speaking_as("diag"):
-        return F.to_layout(held, layout=layout, blocksize=None, dense_dim=0)
+        return F.to_layout(diagonal_matrix, layout=layout, blocksize=None, dense_dim=0)
 
 
 def _diagonal_pattern(shape: tuple[int, ...], offset: int) -> CooPattern:
@@ -555,8 +566,8 @@ def meshgrid(*arrays: A | ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> tu
     shape = tuple(extents[order.index(k)] for k in range(len(xs)))
     grids = []
     for k, x in enumerate(xs):
-        own = tuple(extents[k] if axis == order[k] else 1 for axis in range(len(xs)))
-        grids.append(F.broadcast_to(F.reshape(x, shape=own), shape=shape))
+        grid_shape = tuple(extents[k] if axis == order[k] else 1 for axis in range(len(xs)))
+        grids.append(F.broadcast_to(F.reshape(x, shape=grid_shape), shape=shape))
     return tuple(grids)
 
 

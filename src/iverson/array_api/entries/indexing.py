@@ -28,24 +28,24 @@ def positions(indices: Any, extent: int, operation: str, argument: str = "indice
 
     Raises DTypeError unless they are integers, IndexingError outside the axis.
     """
-    given = as_operand(indices, operation, argument)
-    plain = as_index(given)
-    known = has_entries(plain)
-    found: Any = F.to_numpy(plain) if known else plain
-    if found.dtype.kind not in "iu":
+    operand = as_operand(indices, operation, argument)
+    plain = as_index(operand)
+    readable = has_entries(plain)
+    index: Any = F.to_numpy(plain) if readable else plain
+    if index.dtype.kind not in "iu":
         raise DTypeError(
             operation,
             argument,
-            got=f"dtype {found.dtype}",
+            got=f"dtype {index.dtype}",
             expected="integers",
-            remedy="use x[mask] for boolean masks" if found.dtype.kind == "b" else "",
+            remedy="use x[mask] for boolean masks" if index.dtype.kind == "b" else "",
         )
-    if not known:
-        return F.checked_index(found, extent=extent, operation=operation, argument=argument)
-    found = found.astype(np.intp)  # a copy: what was checked is kept for backward, and the caller may write
-    if not found.size:
-        return found
-    low, high = found.min(), found.max()
+    if not readable:
+        return F.checked_index(index, extent=extent, operation=operation, argument=argument)
+    index = index.astype(np.intp)  # a copy: what was checked is kept for backward, and the caller may write
+    if not index.size:
+        return index
+    low, high = index.min(), index.max()
     if low < -extent or high >= extent:
         raise IndexingError(
             operation,
@@ -53,7 +53,7 @@ def positions(indices: Any, extent: int, operation: str, argument: str = "indice
             got=f"position {high if high >= extent else low}",
             expected=f"one in [{-extent}, {extent})",
         )
-    return np.where(found < 0, found + extent, found) if low < 0 else found
+    return np.where(index < 0, index + extent, index) if low < 0 else index
 
 
 @method
@@ -88,33 +88,33 @@ def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis =
     """
     x = as_operand(x, "take_along_axis")
     k = normalize_axis(axis, x.ndim, "take_along_axis")
-    given: Any = indices
-    if isinstance(given, Wrapper):
-        return _take_at_held(x, given, k)
-    chosen = positions(given, x.shape[k], "take_along_axis")
-    if chosen.ndim != x.ndim:
+    handle: Any = indices
+    if isinstance(handle, Wrapper):
+        return _take_at_held(x, handle, k)
+    along = positions(handle, x.shape[k], "take_along_axis")
+    if along.ndim != x.ndim:
         raise ShapeError(
             "take_along_axis",
             "indices",
-            got=f"shape {chosen.shape} for an array of shape {x.shape}",
+            got=f"shape {along.shape} for an array of shape {x.shape}",
             expected=f"{x.ndim} axes",
         )
-    others = tuple(1 if j == k else n for j, n in enumerate(x.shape))
-    shape = broadcast_shapes("take_along_axis", chosen.shape, others)
-    whole = tuple(n if j == k else shape[j] for j, n in enumerate(x.shape))
-    if whole != x.shape:
-        x = F.broadcast_to(x, shape=whole)
-    return F.take_along(x, chosen, k)
+    lengths = tuple(1 if j == k else n for j, n in enumerate(x.shape))
+    shape = broadcast_shapes("take_along_axis", along.shape, lengths)
+    full_shape = tuple(n if j == k else shape[j] for j, n in enumerate(x.shape))
+    if full_shape != x.shape:
+        x = F.broadcast_to(x, shape=full_shape)
+    return F.take_along(x, along, k)
 
 
 def _take_at_held(x: Any, indices: Any, k: int) -> Any:
     """x at the positions that exist, masked as the indices are."""
-    given = unwrap(indices)
-    if not has_entries(given) and given.shape == (indices.size,):  # it may not be known which exist
-        given = F.reshape(zero_filled(indices), shape=given.shape)
-    chosen = positions(given, x.shape[k], "take_along_axis")
-    others = tuple(1 if j == k else n for j, n in enumerate(indices.shape))
-    if indices.ndim != x.ndim or broadcast_shapes("take_along_axis", x.shape, others) != x.shape:
+    entries = unwrap(indices)
+    if not has_entries(entries) and entries.shape == (indices.size,):  # it may not be known which exist
+        entries = F.reshape(zero_filled(indices), shape=entries.shape)
+    along = positions(entries, x.shape[k], "take_along_axis")
+    lengths = tuple(1 if j == k else n for j, n in enumerate(indices.shape))
+    if indices.ndim != x.ndim or broadcast_shapes("take_along_axis", x.shape, lengths) != x.shape:
         raise ShapeError(
             "take_along_axis",
             "indices",
@@ -122,7 +122,7 @@ def _take_at_held(x: Any, indices: Any, k: int) -> Any:
             expected="the same extents on the other axes, as some do not exist",
         )
     at = list(np.unravel_index(addresses_of(indices), indices.shape))
-    at[k] = chosen
+    at[k] = along
     return rewrap(indices, F.gather(x, *at, axes=tuple(range(x.ndim))))
 
 
@@ -146,12 +146,12 @@ def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
         remedy="keep the shape: where(x, y, 0) or masked_tensor(y, x != 0) in place of y[nonzero(x)]",
     )
     plain: Any = zero_filled(x)
-    return tuple(as_operand(found, "nonzero") for found in nonzero_indices(value_of(plain)))
+    return tuple(as_operand(axis_positions, "nonzero") for axis_positions in nonzero_indices(value_of(plain)))
 
 
-def flat_take(x: Any, chosen: np.ndarray[Any, Any], operation: str) -> Any:
+def flat_take(x: Any, addresses: np.ndarray[Any, Any], operation: str) -> Any:
     """Entries of the flattened array at checked positions."""
-    return F.gather(as_vector(x, operation), chosen, axes=(0,))
+    return F.gather(as_vector(x, operation), addresses, axes=(0,))
 
 
 __all__ = ["nonzero", "take", "take_along_axis"]

@@ -69,8 +69,8 @@ def unstack(x: A | ArrayLike, /, *, axis: Axis = 0) -> tuple[A, ...]:
     """
     x = as_operand(x, "unstack")
     k = normalize_axis(axis, x.ndim, "unstack")
-    whole = tuple(slice(0, n, 1) for n in x.shape)
-    keys = ((*whole[:k], i, *whole[k + 1 :]) for i in range(x.shape[k]))
+    full_key = tuple(slice(0, n, 1) for n in x.shape)
+    keys = ((*full_key[:k], i, *full_key[k + 1 :]) for i in range(x.shape[k]))
     return tuple(_parts(x, keys))
 
 
@@ -149,10 +149,10 @@ def tile(x: A | ArrayLike, repetitions: ShapeLike, /) -> A:
     x = as_operand(x, "tile")
     times = as_shape(repetitions, "tile")
     times = (1,) * (x.ndim - len(times)) + times
-    own = (1,) * (len(times) - x.ndim) + x.shape
-    spread = tuple(m for n in own for m in (1, n))
-    wide = tuple(m for r, n in zip(times, own, strict=True) for m in (r, n))
-    folded = tuple(r * n for r, n in zip(times, own, strict=True))
+    padded_shape = (1,) * (len(times) - x.ndim) + x.shape
+    spread = tuple(m for n in padded_shape for m in (1, n))
+    wide = tuple(m for r, n in zip(times, padded_shape, strict=True) for m in (r, n))
+    folded = tuple(r * n for r, n in zip(times, padded_shape, strict=True))
     _check_spread(x, times, folded, "tile", "repetitions")
     return _spread(x, spread, wide, folded)
 
@@ -182,10 +182,10 @@ def repeat(x: A | ArrayLike, repeats: ArrayLike | Sequence[int], /, *, axis: Axi
     n = x.shape[k]
     counts = _counts(repeats, n)
     if counts.size == 1:
-        lead, rest, times = x.shape[: k + 1], x.shape[k + 1 :], int(counts.reshape(()))
-        folded = (*lead[:-1], n * times, *rest)
+        lead, trailing, times = x.shape[: k + 1], x.shape[k + 1 :], int(counts.reshape(()))
+        folded = (*lead[:-1], n * times, *trailing)
         _check_spread(x, (times,), folded, "repeat", "repeats")
-        return _spread(x, (*lead, 1, *rest), (*lead, times, *rest), folded)
+        return _spread(x, (*lead, 1, *trailing), (*lead, times, *trailing), folded)
     check_storable((sum(counts.tolist()),), x.dtype, "repeat", "repeats")
     return take_positions(x, np.repeat(np.arange(n), counts), k)
 
@@ -248,12 +248,16 @@ def diff(
     if times == 0:
         return x
     parts = [p for p in (prepend, x, append) if p is not None]
-    left: Any = concat(parts, axis=k) if len(parts) > 1 else x
-    for _ in range(min(times, left.shape[k])):  # after that nothing is left
-        m, shape = left.shape[k], left.shape
-        before, after = (F.index_basic(left, key=_cut(shape, k, a, b)) for a, b in ((0, m - 1), (1, m)))
-        left = F.not_equal(after, before) if left.dtype.kind == "b" else F.subtract(after, before)
-    return left
+    differences: Any = concat(parts, axis=k) if len(parts) > 1 else x
+    for _ in range(min(times, differences.shape[k])):  # after that nothing is left
+        m, shape = differences.shape[k], differences.shape
+        before, after = (
+            F.index_basic(differences, key=_cut(shape, k, a, b)) for a, b in ((0, m - 1), (1, m))
+        )
+        differences = (
+            F.not_equal(after, before) if differences.dtype.kind == "b" else F.subtract(after, before)
+        )
+    return differences
 
 
 __all__ = ["array_split", "concat", "diff", "repeat", "split", "stack", "tile", "unstack"]

@@ -44,17 +44,17 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
                     [2, 3]])
     """
     x = as_operand(x, "reshape")
-    wanted = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
-    wanted = infer_shape(wanted, x.size, "reshape")
-    held = value_of(x, None)
-    if copy is False and is_strided(held):
+    new_shape = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
+    new_shape = infer_shape(new_shape, x.size, "reshape")
+    value = value_of(x, None)
+    if copy is False and is_strided(value):
         try:
-            np.reshape(held, wanted, copy=False)
+            np.reshape(value, new_shape, copy=False)
         except ValueError:
             raise ArgumentError(
                 "reshape", "copy", got="False", expected="True or None: these strides must be copied"
             ) from None
-    return F.reshape(F.copy(x), shape=wanted) if copy else _reshaped(x, wanted)
+    return F.reshape(F.copy(x), shape=new_shape) if copy else _reshaped(x, new_shape)
 
 
 def _reshaped(x: Any, shape: Shape) -> Any:
@@ -154,20 +154,20 @@ def moveaxis(x: A | ArrayLike, source: ShapeLike, destination: ShapeLike, /) -> 
     (2, 3, 1)
     """
     x = as_operand(x, "moveaxis")
-    moved = {}
+    axes_of = {}
     for argument, axes in (("source", source), ("destination", destination)):
-        named = [normalize_axis(a, x.ndim, "moveaxis", argument) for a in as_tuple(axes)]
-        normalize_axes(named, x.ndim, "moveaxis", argument)
-        moved[argument] = named
-    if len(moved["source"]) != len(moved["destination"]):
+        numbers = [normalize_axis(a, x.ndim, "moveaxis", argument) for a in as_tuple(axes)]
+        normalize_axes(numbers, x.ndim, "moveaxis", argument)
+        axes_of[argument] = numbers
+    if len(axes_of["source"]) != len(axes_of["destination"]):
         raise ArgumentError(
             "moveaxis",
             "destination",
-            got=f"{len(moved['destination'])} axes",
-            expected=f"{len(moved['source'])}, one for each in source",
+            got=f"{len(axes_of['destination'])} axes",
+            expected=f"{len(axes_of['source'])}, one for each in source",
         )
-    order = [k for k in range(x.ndim) if k not in moved["source"]]
-    for target, axis in sorted(zip(moved["destination"], moved["source"], strict=True)):
+    order = [k for k in range(x.ndim) if k not in axes_of["source"]]
+    for target, axis in sorted(zip(axes_of["destination"], axes_of["source"], strict=True)):
         order.insert(target, axis)
     return moved_part(x, "permute_dims", {"axes": tuple(order)})
 
@@ -244,10 +244,10 @@ def broadcast_to(x: A | ArrayLike, /, shape: ShapeLike) -> A:
                     [0, 1]])
     """
     x = as_operand(x, "broadcast_to")
-    given = [as_int(n, "broadcast_to", "shape") for n in as_tuple(shape)]
-    new = len(given) - x.ndim  # axes that x has not
-    own = (x.shape[k - new] if k >= new and n == -1 else n for k, n in enumerate(given))
-    return F.broadcast_to(x, shape=as_shape(tuple(own), "broadcast_to"))
+    sizes = [as_int(n, "broadcast_to", "shape") for n in as_tuple(shape)]
+    new = len(sizes) - x.ndim  # axes that x has not
+    extents = (x.shape[k - new] if k >= new and n == -1 else n for k, n in enumerate(sizes))
+    return F.broadcast_to(x, shape=as_shape(tuple(extents), "broadcast_to"))
 
 
 def broadcast_arrays(*arrays: A | ArrayLike) -> tuple[A, ...]:
@@ -292,15 +292,15 @@ def roll(x: A | ArrayLike, /, shift: ShapeLike, *, axis: Axes = None) -> A:
         flat = F.roll(as_vector(x, "roll"), shift=(shifts,), axis=(0,))
         return F.reshape(flat, shape=x.shape)
     axes = tuple(normalize_axis(a, x.ndim, "roll") for a in as_tuple(axis))
-    given = tuple(as_int(s, "roll", "shift") for s in as_tuple(shift))
-    if len(given) == 1:
-        given *= len(axes)
-    if len(given) != len(axes):
+    shifts_by_axis = tuple(as_int(s, "roll", "shift") for s in as_tuple(shift))
+    if len(shifts_by_axis) == 1:
+        shifts_by_axis *= len(axes)
+    if len(shifts_by_axis) != len(axes):
         raise ArgumentError(
-            "roll", "shift", got=f"{len(given)} of them", expected=f"{len(axes)}, one for each axis"
+            "roll", "shift", got=f"{len(shifts_by_axis)} of them", expected=f"{len(axes)}, one for each axis"
         )
     total = dict.fromkeys(axes, 0)
-    for a, s in zip(axes, given, strict=True):
+    for a, s in zip(axes, shifts_by_axis, strict=True):
         total[a] += s
     return F.roll(x, shift=tuple(total.values()), axis=tuple(total))
 

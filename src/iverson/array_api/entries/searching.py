@@ -136,12 +136,12 @@ def _is_in(x1: Any, x2: Any, common: Any, invert: bool) -> Any:
     if there is None and line.size > FEW and common.kind in "biuf":
         line = F.sort(line, axis=0, descending=False)
         at = F.minimum(F.searchsorted(line, x, side="left"), line.size - 1)
-        found = F.equal(F.gather(line, at, axes=(0,)), x)
+        mask = F.equal(F.gather(line, at, axes=(0,)), x)
     else:
-        found = F.equal(F.expand_dims(x, axis=(x.ndim,)), line)
-        found = found if there is None else F.logical_and(found, there)
-        found = F.any(found, axis=(x.ndim,), keepdims=False)
-    return F.logical_not(found) if invert else found
+        mask = F.equal(F.expand_dims(x, axis=(x.ndim,)), line)
+        mask = mask if there is None else F.logical_and(mask, there)
+        mask = F.any(mask, axis=(x.ndim,), keepdims=False)
+    return F.logical_not(mask) if invert else mask
 
 
 def _dense(x: Any, common: Any) -> Any:
@@ -208,9 +208,11 @@ def _unique(x: Any, axis: Any, equal_nan: bool) -> UniqueAll:
     if addresses is None:
         return UniqueAll(values, Tensor(first), Tensor(inverse.reshape(x.shape)), Tensor(counts))
     numbers = np.argsort(addresses, kind="stable")  # the entries were taken in this order
-    found = np.empty_like(inverse)
-    found[numbers] = inverse
-    return UniqueAll(values, Tensor(addresses[numbers][first]), rewrap(x, Tensor(found)), Tensor(counts))
+    ordered_inverse = np.empty_like(inverse)
+    ordered_inverse[numbers] = inverse
+    return UniqueAll(
+        values, Tensor(addresses[numbers][first]), rewrap(x, Tensor(ordered_inverse)), Tensor(counts)
+    )
 
 
 def _check_known(x: Any, operation: str) -> None:
@@ -245,20 +247,20 @@ def unique(
     (iverson.Tensor([1, 2]), iverson.Tensor([1, 2]))
     """
     with speaking_as("unique"):
-        found = _unique(as_operand(x, "unique"), axis, equal_nan)
-    asked = zip((True, return_index, return_inverse, return_counts), found, strict=True)
-    parts = tuple(part for wanted, part in asked if wanted)
+        results = _unique(as_operand(x, "unique"), axis, equal_nan)
+    flagged = zip((True, return_index, return_inverse, return_counts), results, strict=True)
+    parts = tuple(part for is_requested, part in flagged if is_requested)
     return parts if len(parts) > 1 else parts[0]
 
 
-def _unique_slices(given: Any, axis: Any) -> UniqueAll:
-    x = as_plain(given, "unique_all")
+def _unique_slices(array: Any, axis: Any) -> UniqueAll:
+    x = as_plain(array, "unique_all")
     k = normalize_axis(axis, x.ndim, "unique_all")
     _, first, inverse, counts = np.unique(
         _explicit(x, "unique_all"), return_index=True, return_inverse=True, return_counts=True, axis=k
     )
-    found = (Tensor(part) for part in (first, inverse.reshape(-1), counts))
-    return UniqueAll(take_positions(x, first, k), *found)
+    fields = (Tensor(part) for part in (first, inverse.reshape(-1), counts))
+    return UniqueAll(take_positions(x, first, k), *fields)
 
 
 def _entries(x: Any, operation: str) -> tuple[Any, Any]:
@@ -281,8 +283,8 @@ def unique_counts(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> Uniqu
     iverson.Tensor([1, 2])
     """
     with speaking_as("unique_counts"):
-        found = unique_all(as_operand(x, "unique_counts"), axis=axis)
-    return UniqueCounts(found.values, found.counts)
+        result = unique_all(as_operand(x, "unique_counts"), axis=axis)
+    return UniqueCounts(result.values, result.counts)
 
 
 @method
@@ -296,8 +298,8 @@ def unique_inverse(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> Uniq
     iverson.Tensor([1, 0, 1])
     """
     with speaking_as("unique_inverse"):
-        found = unique_all(as_operand(x, "unique_inverse"), axis=axis)
-    return UniqueInverse(found.values, found.inverse_indices)
+        result = unique_all(as_operand(x, "unique_inverse"), axis=axis)
+    return UniqueInverse(result.values, result.inverse_indices)
 
 
 @method

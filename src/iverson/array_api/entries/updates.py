@@ -87,8 +87,8 @@ def scatter(x: A | ArrayLike, indices: Array | ArrayLike, values: A | ArrayLike,
     >>> scatter(asarray([1., 1., 1.]), asarray([2, 0]), asarray([3., 4.]))
     iverson.Tensor([4., 1., 3.])
     """
-    target, given, index = _along(x, indices, values, axis, "scatter")
-    return F.gather_put(target, given, *index, axes=tuple(range(target.ndim)))
+    target, entries, index = _along(x, indices, values, axis, "scatter")
+    return F.gather_put(target, entries, *index, axes=tuple(range(target.ndim)))
 
 
 @tensor_method
@@ -113,36 +113,36 @@ def scatter_add(
     >>> scatter_add(asarray([1., 1., 1.]), asarray([2, 2, 0]), asarray([1., 2., 4.]))
     iverson.Tensor([5., 1., 4.])
     """
-    target, given, index = _along(x, indices, values, axis, "scatter_add")
-    return target + F.scatter_add(given, *index, axes=tuple(range(target.ndim)), shape=target.shape)
+    target, entries, index = _along(x, indices, values, axis, "scatter_add")
+    return target + F.scatter_add(entries, *index, axes=tuple(range(target.ndim)), shape=target.shape)
 
 
 def _along(x: Any, indices: Any, values: Any, axis: Any, operation: str) -> tuple[Any, Any, Any]:
     """x, the values for positions along an axis, and the index of all axes that says where these are."""
     x = as_plain(x, operation)
     k = normalize_axis(axis, x.ndim, operation)
-    given: Any = _added(x, values, operation)
-    chosen = positions(indices, x.shape[k], operation)
-    if chosen.ndim != x.ndim or any(chosen.shape[j] > n for j, n in enumerate(x.shape) if j != k):
+    entries: Any = _added(x, values, operation)
+    along = positions(indices, x.shape[k], operation)
+    if along.ndim != x.ndim or any(along.shape[j] > n for j, n in enumerate(x.shape) if j != k):
         raise ShapeError(
             operation,
             "indices",
-            got=f"shape {chosen.shape} for an array of shape {x.shape}",
+            got=f"shape {along.shape} for an array of shape {x.shape}",
             expected=f"{x.ndim} axes, with at most x's extents but on axis {k}",
         )
-    if given.ndim == chosen.ndim:
-        given = _first(given, tuple(map(min, given.shape, chosen.shape)))
-    lead = chosen.ndim - given.ndim
-    if lead < 0 or any(e not in (1, n) for e, n in zip(given.shape, chosen.shape[lead:], strict=True)):
+    if entries.ndim == along.ndim:
+        entries = _first(entries, tuple(map(min, entries.shape, along.shape)))
+    lead = along.ndim - entries.ndim
+    if lead < 0 or any(e not in (1, n) for e, n in zip(entries.shape, along.shape[lead:], strict=True)):
         raise ShapeError(
             operation,
             "values",
-            got=f"shape {given.shape} for indices of shape {chosen.shape}",
+            got=f"shape {entries.shape} for indices of shape {along.shape}",
             expected="as many values as indices on each axis, or one for all",
         )
-    if given.shape != chosen.shape:
-        given = F.broadcast_to(given, shape=chosen.shape)
-    return x, given, index_along(chosen.shape, chosen, k)
+    if entries.shape != along.shape:
+        entries = F.broadcast_to(entries, shape=along.shape)
+    return x, entries, index_along(along.shape, along, k)
 
 
 @tensor_method
@@ -158,16 +158,16 @@ def index_add(x: A | ArrayLike, indices: Array | ArrayLike, values: A | ArrayLik
     """
     x = as_plain(x, "index_add")
     k = normalize_axis(axis, x.ndim, "index_add")
-    given: Any = _added(x, values, "index_add")
-    chosen = positions(indices, x.shape[k], "index_add")
-    if chosen.ndim != 1:
-        raise ShapeError("index_add", "indices", got=f"shape {chosen.shape}", expected="a vector")
-    shape = (*x.shape[:k], chosen.shape[0], *x.shape[k + 1 :])
-    if given.shape != shape:
-        given = F.broadcast_to(given, shape=shape)
+    slices: Any = _added(x, values, "index_add")
+    along = positions(indices, x.shape[k], "index_add")
+    if along.ndim != 1:
+        raise ShapeError("index_add", "indices", got=f"shape {along.shape}", expected="a vector")
+    shape = (*x.shape[:k], along.shape[0], *x.shape[k + 1 :])
+    if slices.shape != shape:
+        slices = F.broadcast_to(slices, shape=shape)
     if k:  # the places are the first axis of what is scattered
-        given = F.permute_dims(given, axes=(k, *range(k), *range(k + 1, x.ndim)))
-    return x + F.scatter_add(given, chosen, axes=(k,), shape=x.shape)
+        slices = F.permute_dims(slices, axes=(k, *range(k), *range(k + 1, x.ndim)))
+    return x + F.scatter_add(slices, along, axes=(k,), shape=x.shape)
 
 
 class At:
@@ -193,27 +193,27 @@ class Entries:
 
     def get(self) -> Tensor:
         """The entries: ``x[key]``."""
-        found: Tensor = self._x[self._key]
-        return found
+        entries: Tensor = self._x[self._key]
+        return entries
 
     def set(self, values: Array | ArrayLike, /) -> Tensor:
         """The array with these values in place of the entries; of values for one place the last counts."""
-        changed: Any = F.copy(self._x)
-        changed[self._key] = values
-        found: Tensor = changed
-        return found
+        copy: Any = F.copy(self._x)
+        copy[self._key] = values
+        result: Tensor = copy
+        return result
 
     def add(self, values: Array | ArrayLike, /) -> Tensor:
         """The array with values added to the entries; values for one place are summed."""
         x = self._x
-        given: Any = _added(x, values, "at.add")
+        terms: Any = _added(x, values, "at.add")
         addresses: Any = F.reshape(arange(x.size), shape=x.shape)[self._key]
-        if given.shape != addresses.shape:
-            given = F.broadcast_to(given, shape=addresses.shape)
-        chosen = positions(addresses, x.size, "at.add")
-        total = F.scatter_add(given, chosen, axes=(0,), shape=(x.size,))
-        found: Tensor = x + F.reshape(total, shape=x.shape)
-        return found
+        if terms.shape != addresses.shape:
+            terms = F.broadcast_to(terms, shape=addresses.shape)
+        flat_positions = positions(addresses, x.size, "at.add")
+        total = F.scatter_add(terms, flat_positions, axes=(0,), shape=(x.size,))
+        result: Tensor = x + F.reshape(total, shape=x.shape)
+        return result
 
 
 @tensor_property

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 Labels = tuple[Hashable, ...]
 
 
-def arrange(x: Any, own: Labels, wanted: Labels) -> Any:
+def arrange(x: Any, labels: Labels, target: Labels) -> Any:
     """x with its labelled axes in the wanted order, axes of extent 1 where it lacks a label."""
-    have = [label for label in wanted if label in own]
-    order = tuple(own.index(label) for label in have)
-    if order != tuple(range(len(own))):
+    have = [label for label in target if label in labels]
+    order = tuple(labels.index(label) for label in have)
+    if order != tuple(range(len(labels))):
         x = F.permute_dims(x, axes=order)
-    missing = tuple(k for k, label in enumerate(wanted) if label not in own)
+    missing = tuple(k for k, label in enumerate(target) if label not in labels)
     return F.expand_dims(x, axis=missing) if missing else x
 
 
-def _grouped(x: Any, own: Labels, groups: Sequence[Labels]) -> Any:
+def _grouped(x: Any, labels: Labels, groups: Sequence[Labels]) -> Any:
     """x with its axes in the order of the groups, each group after the first folded to one axis."""
-    x = arrange(x, own, tuple(label for group in groups for label in group))
+    x = arrange(x, labels, tuple(label for group in groups for label in group))
     lead = len(groups[0])
     shape, at = list(x.shape[:lead]), lead
     for group in groups[1:]:
@@ -58,14 +58,14 @@ def contract(a: Any, of_a: Labels, b: Any, of_b: Labels, keep: Labels) -> tuple[
     if not inner:
         return F.multiply(arrange(a, of_a, result), arrange(b, of_b, result)), result
     if batch and not rows and not columns:
-        whole = batch + inner
-        product = F.multiply(arrange(a, of_a, whole), arrange(b, of_b, whole))
-        axes = tuple(range(len(batch), len(whole)))
+        labels = batch + inner
+        product = F.multiply(arrange(a, of_a, labels), arrange(b, of_b, labels))
+        axes = tuple(range(len(batch), len(labels)))
         return F.sum(product, axis=axes, keepdims=False), result
     extents = {**dict(zip(of_a, a.shape, strict=True)), **dict(zip(of_b, b.shape, strict=True))}
-    left = _grouped(a, of_a, (batch, rows, inner))
-    right = _grouped(b, of_b, (batch, inner, columns))
-    out = F.matmul(left, right)
+    lhs = _grouped(a, of_a, (batch, rows, inner))
+    rhs = _grouped(b, of_b, (batch, inner, columns))
+    out = F.matmul(lhs, rhs)
     shape = tuple(extents[label] for label in result)
     return out if out.shape == shape else F.reshape(out, shape=shape), result
 

@@ -237,10 +237,10 @@ def svd(x: A | ArrayLike, /, *, full_matrices: bool = True) -> SVDResult:
     """
     x = as_inexact(x, "svd")
     if full_matrices and x.ndim > 1 and x.shape[-1] != x.shape[-2]:
-        u, s, vh, rest = F.svd_full(x)
+        u, s, vh, complement = F.svd_full(x)
         if x.shape[-2] > x.shape[-1]:
-            return SVDResult(_beside(u, rest, x.ndim - 1), s, vh)
-        return SVDResult(u, s, _beside(vh, rest, x.ndim - 2))
+            return SVDResult(_beside(u, complement, x.ndim - 1), s, vh)
+        return SVDResult(u, s, _beside(vh, complement, x.ndim - 2))
     return SVDResult(*F.svd(x))
 
 
@@ -268,9 +268,9 @@ def qr(x: A | ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced")
     check_choice(mode, ("reduced", "complete"), "qr", "mode")
     x = as_inexact(x, "qr")
     if mode == "complete" and x.ndim > 1 and x.shape[-2] > x.shape[-1]:
-        q, r, rest = F.qr_complete(x)
-        below = np.zeros((*x.shape[:-2], rest.shape[-1], x.shape[-1]), r.dtype)
-        return QRResult(_beside(q, rest, x.ndim - 1), _beside(r, below, x.ndim - 2))
+        q, r, complement = F.qr_complete(x)
+        below = np.zeros((*x.shape[:-2], complement.shape[-1], x.shape[-1]), r.dtype)
+        return QRResult(_beside(q, complement, x.ndim - 1), _beside(r, below, x.ndim - 2))
     return QRResult(*F.qr(x))
 
 

@@ -40,13 +40,15 @@ def parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], 
     if len(terms) != len(ranks):
         raise _invalid(f"{len(terms)} terms in {subscripts!r}", f"one for each of {len(ranks)} operands")
     inputs = tuple(_labels(t, n, subscripts) for t, n in zip(terms, ranks, strict=True))
-    used = [label for labels in inputs for label in labels]
-    hidden: Labels = tuple(sorted({label for label in used if isinstance(label, int)}))
+    occurrences = [label for labels in inputs for label in labels]
+    hidden: Labels = tuple(sorted({label for label in occurrences if isinstance(label, int)}))
     if not arrow:
-        once = sorted({label for label in used if used.count(label) == 1 and isinstance(label, str)})
+        once = sorted(
+            {label for label in occurrences if occurrences.count(label) == 1 and isinstance(label, str)}
+        )
         return inputs, hidden + tuple(once)
     output = _labels(after, len(after.replace("...", "")) + len(hidden) * ("..." in after), subscripts)
-    if len(set(output)) != len(output) or not set(output) <= set(used):
+    if len(set(output)) != len(output) or not set(output) <= set(occurrences):
         raise _invalid(f"result {after!r} in {subscripts!r}", "each label of the operands at most once")
     return inputs, output
 
@@ -87,13 +89,13 @@ def _contracted(xs: Sequence[Any], inputs: Sequence[Labels], output: Labels) -> 
     extents = _extents(xs, inputs)
     terms = [_simple(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]
     for positions in _path(terms, output, extents):
-        chosen = [terms[k] for k in positions]
+        operands = [terms[k] for k in positions]
         terms = [t for k, t in enumerate(terms) if k not in positions]
-        needed = {label for _, labels in terms for label in labels} | set(output)
-        while len(chosen) > 1:
-            rest = {label for _, labels in chosen[2:] for label in labels} | needed
-            chosen = [_pair(chosen[0], chosen[1], rest), *chosen[2:]]
-        terms.append(chosen[0])
+        later_labels = {label for _, labels in terms for label in labels} | set(output)
+        while len(operands) > 1:
+            labels_kept = {label for _, labels in operands[2:] for label in labels} | later_labels
+            operands = [_pair(operands[0], operands[1], labels_kept), *operands[2:]]
+        terms.append(operands[0])
     x, labels = _summed(terms[0], set(output))
     x = arrange(x, labels, output)
     shape = tuple(extents[label] for label in output)
@@ -102,17 +104,20 @@ def _contracted(xs: Sequence[Any], inputs: Sequence[Labels], output: Labels) -> 
 
 def _extents(xs: Sequence[Any], inputs: Sequence[Labels]) -> dict[Any, int]:
     """The extent of each label; extents of 1 stretch."""
-    found: dict[Any, int] = {}
+    by_label: dict[Any, int] = {}
     for k, (x, labels) in enumerate(zip(xs, inputs, strict=True)):
         for label, n in zip(labels, x.shape, strict=True):
-            if found.setdefault(label, n) == 1:
-                found[label] = n
-            elif n not in (1, found[label]):
+            if by_label.setdefault(label, n) == 1:
+                by_label[label] = n
+            elif n not in (1, by_label[label]):
                 name = f"'{label}'" if isinstance(label, str) else "an ellipsis"
                 raise ShapeError(
-                    "einsum", f"operands[{k}]", got=f"extent {n} for label {name}", expected=f"{found[label]}"
+                    "einsum",
+                    f"operands[{k}]",
+                    got=f"extent {n} for label {name}",
+                    expected=f"{by_label[label]}",
                 )
-    return found
+    return by_label
 
 
 def _simple(x: Any, labels: Labels, extents: dict[Any, int]) -> Term:
@@ -127,26 +132,26 @@ def _simple(x: Any, labels: Labels, extents: dict[Any, int]) -> Term:
         label = next(label for label in labels if labels.count(label) > 1)
         i = labels.index(label)
         j = labels.index(label, i + 1)
-        rest = tuple(k for k in range(x.ndim) if k not in (i, j))
-        x = F.diagonal(F.permute_dims(x, axes=(*rest, i, j)), offset=0)
-        labels = (*(labels[k] for k in rest), label)
+        other_axes = tuple(k for k in range(x.ndim) if k not in (i, j))
+        x = F.diagonal(F.permute_dims(x, axes=(*other_axes, i, j)), offset=0)
+        labels = (*(labels[k] for k in other_axes), label)
     return x, labels
 
 
-def _summed(term: Term, needed: set[Any]) -> Term:
+def _summed(term: Term, required: set[Any]) -> Term:
     """The operand summed over the labels that nothing else needs."""
     x, labels = term
-    axes = tuple(k for k, label in enumerate(labels) if label not in needed)
+    axes = tuple(k for k, label in enumerate(labels) if label not in required)
     if not axes:
         return term
-    kept = tuple(label for label in labels if label in needed)
-    return F.sum(x, axis=axes, keepdims=False), kept
+    remaining = tuple(label for label in labels if label in required)
+    return F.sum(x, axis=axes, keepdims=False), remaining
 
 
-def _pair(first: Term, second: Term, needed: set[Any]) -> Term:
-    a, of_a = _summed(first, needed | set(second[1]))
-    b, of_b = _summed(second, needed | set(of_a))
-    return contract(a, of_a, b, of_b, tuple(needed))
+def _pair(first: Term, second: Term, required: set[Any]) -> Term:
+    a, of_a = _summed(first, required | set(second[1]))
+    b, of_b = _summed(second, required | set(of_a))
+    return contract(a, of_a, b, of_b, tuple(required))
 
 
 def _path(terms: Sequence[Term], output: Labels, extents: dict[Any, int]) -> tuple[tuple[int, ...], ...]:
@@ -154,9 +159,9 @@ def _path(terms: Sequence[Term], output: Labels, extents: dict[Any, int]) -> tup
     if len(terms) < 3:
         return (tuple(range(len(terms))),)
     letters = {label: chr(ord("A") + k + (6 if k > 25 else 0)) for k, label in enumerate(extents)}
-    left = ",".join("".join(letters[label] for label in labels) for _, labels in terms)
-    right = "".join(letters[label] for label in output if any(label in labels for _, labels in terms))
-    return _greedy(f"{left}->{right}", tuple(x.shape for x, _ in terms))
+    inputs = ",".join("".join(letters[label] for label in labels) for _, labels in terms)
+    result = "".join(letters[label] for label in output if any(label in labels for _, labels in terms))
+    return _greedy(f"{inputs}->{result}", tuple(x.shape for x, _ in terms))
 
 
 @lru_cache(maxsize=1024)

@@ -38,13 +38,13 @@ def _tolerances(x: Any, rtol: Any, atol: Any, operation: str) -> tuple[Any, Any]
     """The tolerances given (one number, or one for each matrix), or max(m, n) * eps and 0."""
     if x.ndim < 2:
         raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="at least two axes")
-    found = [
-        np.asarray(0.0 if given is None else F.to_numpy(as_weak(given, operation, argument)))
-        for given, argument in ((rtol, "rtol"), (atol, "atol"))
+    tolerances = [
+        np.asarray(0.0 if tolerance is None else F.to_numpy(as_weak(tolerance, operation, argument)))
+        for tolerance, argument in ((rtol, "rtol"), (atol, "atol"))
     ]
     if rtol is None and atol is None:
-        found[0] = np.asarray(max(x.shape[-2:]) * finfo(x).eps)
-    return found[0], found[1]
+        tolerances[0] = np.asarray(max(x.shape[-2:]) * finfo(x).eps)
+    return tolerances[0], tolerances[1]
 
 
 def matrix_rank(

@@ -66,8 +66,8 @@ def lu(x: A | ArrayLike, /) -> LUResult:
     """
     lower, upper, rows = F.lu(as_inexact(x, "lu"))
     m = rows.shape[-1]
-    chosen = F.equal(F.expand_dims(rows, axis=(rows.ndim - 1,)), np.arange(m)[:, None])
-    return LUResult(F.astype(chosen, dtype=lower.dtype), lower, upper)
+    permutation = F.equal(F.expand_dims(rows, axis=(rows.ndim - 1,)), np.arange(m)[:, None])
+    return LUResult(F.astype(permutation, dtype=lower.dtype), lower, upper)
 
 
 def lu_factor(x: A | ArrayLike, /) -> LUFactorResult:
@@ -110,18 +110,18 @@ def lu_solve(
     >>> lu_solve(lu_factor(asarray([[1., 3.], [2., 4.]])), asarray([4., 6.]))
     iverson.Tensor([1., 1.])
     """
-    packed, rows = _of_square(factors)
+    lu_matrices, rows = _of_square(factors)
     right = as_inexact(b, "lu_solve", "b")
 
     def solved(b: Any) -> Any:
         if not adjoint:
-            y = solve_triangular(packed, _in_order(b, rows), unit_diagonal=True)
-            return solve_triangular(packed, y, lower=False)
-        y = solve_triangular(packed, b, lower=False, trans="C")
-        y = solve_triangular(packed, y, unit_diagonal=True, trans="C")
+            y = solve_triangular(lu_matrices, _in_order(b, rows), unit_diagonal=True)
+            return solve_triangular(lu_matrices, y, lower=False)
+        y = solve_triangular(lu_matrices, b, lower=False, trans="C")
+        y = solve_triangular(lu_matrices, y, unit_diagonal=True, trans="C")
         return _in_order(y, F.argsort(rows, axis=rows.ndim - 1, descending=False, stable=True))
 
-    _check_rows("lu_solve", right, packed.shape[-1], f"matrices of shape {packed.shape}")
+    _check_rows("lu_solve", right, lu_matrices.shape[-1], f"matrices of shape {lu_matrices.shape}")
     with speaking_as("lu_solve", a="factors"):
         return by_columns(solved, right)
 
@@ -135,23 +135,26 @@ def _of_square(factors: Any) -> tuple[Any, Any]:
             got=described(factors),
             expected="what lu_factor returns: (LU, permutation)",
         )
-    packed = as_inexact(factors[0], "lu_solve", "factors")
-    if packed.ndim < 2 or packed.shape[-1] != packed.shape[-2]:
-        raise ShapeError("lu_solve", "factors", got=f"shape {packed.shape}", expected="square matrices")
-    rows = positions(factors[1], packed.shape[-1], "lu_solve", "factors")
-    if rows.shape != packed.shape[:-1]:
+    lu_matrices = as_inexact(factors[0], "lu_solve", "factors")
+    if lu_matrices.ndim < 2 or lu_matrices.shape[-1] != lu_matrices.shape[-2]:
+        raise ShapeError("lu_solve", "factors", got=f"shape {lu_matrices.shape}", expected="square matrices")
+    rows = positions(factors[1], lu_matrices.shape[-1], "lu_solve", "factors")
+    if rows.shape != lu_matrices.shape[:-1]:
         raise ShapeError(
-            "lu_solve", "factors", got=f"a permutation of shape {rows.shape}", expected=f"{packed.shape[:-1]}"
+            "lu_solve",
+            "factors",
+            got=f"a permutation of shape {rows.shape}",
+            expected=f"{lu_matrices.shape[:-1]}",
         )
-    if has_entries(rows) and (np.sort(held := F.to_numpy(rows)) != np.arange(rows.shape[-1])).any():
+    if has_entries(rows) and (np.sort(numbers := F.to_numpy(rows)) != np.arange(rows.shape[-1])).any():
         raise ArgumentError(
             "lu_solve",
             "factors",
-            got=f"{held.tolist()} for the order of rows",
+            got=f"{numbers.tolist()} for the order of rows",
             expected="each number of a row once",
             remedy="take the factors of iverson.linalg.lu_factor: SciPy's have exchanges of rows instead",
         )
-    return packed, rows
+    return lu_matrices, rows
 
 
 def _in_order(b: Any, rows: Any) -> Any:
@@ -176,11 +179,11 @@ def cholesky_solve(b: A | ArrayLike, factor: A | ArrayLike, /, *, upper: bool = 
     iverson.Tensor([1., 2.])
     """
     right: Any = as_inexact(b, "cholesky_solve", "b")
-    held: Any = as_inexact(factor, "cholesky_solve", "factor")
+    triangle: Any = as_inexact(factor, "cholesky_solve", "factor")
 
     def solved(b: Any) -> Any:
-        y = solve_triangular(held, b, lower=not upper, trans="C" if upper else "N")
-        return solve_triangular(held, y, lower=not upper, trans="N" if upper else "C")
+        y = solve_triangular(triangle, b, lower=not upper, trans="C" if upper else "N")
+        return solve_triangular(triangle, y, lower=not upper, trans="N" if upper else "C")
 
     with speaking_as("cholesky_solve", a="factor"):
         return by_columns(solved, right)
@@ -216,9 +219,9 @@ def lstsq(
     >>> lstsq(asarray([[1., 0.], [1., 1.], [1., 2.]]), asarray([1., 3., 5.])).solution
     iverson.Tensor([1., 2.])
     """
-    left, right = as_inexact(a, "lstsq", "a"), as_inexact(b, "lstsq", "b")
-    common = dtypes.result_type(left, right)
-    matrix, columns = cast(left, common), cast(right, common)
+    lhs, rhs = as_inexact(a, "lstsq", "a"), as_inexact(b, "lstsq", "b")
+    common = dtypes.result_type(lhs, rhs)
+    matrix, columns = cast(lhs, common), cast(rhs, common)
     rtol = rcond if rtol is None else rtol
     if matrix.ndim < 2:
         raise ShapeError("lstsq", "a", got=f"shape {matrix.shape}", expected="at least two axes")
@@ -239,8 +242,8 @@ def lstsq(
         return x + F.matmul(inverse, b - F.matmul(matrix, x))
 
     x = by_columns(solved, columns)
-    rest = by_columns(lambda x: F.matmul(matrix, x), x) - columns
-    squares = _sum(F.square(F.abs(rest)), axis=-1 if columns.ndim == 1 else -2)
+    residuals = by_columns(lambda x: F.matmul(matrix, x), x) - columns
+    squares = _sum(F.square(F.abs(residuals)), axis=-1 if columns.ndim == 1 else -2)
     return LstsqResult(x, squares, rank, values)
 
 
@@ -304,8 +307,8 @@ def solve_circulant(c: A | ArrayLike, b: A | ArrayLike, /) -> Tensor:
 
     def solved(b: Any) -> Any:
         with speaking_as("solve_circulant"):
-            found = ifft(fft(b, axis=-2) / fft(eigenvalues, axis=-2), axis=-2)
-        return found if dtypes.kind_of(dtypes.result_type(c, b)) == "c" else F.real(found)
+            solution = ifft(fft(b, axis=-2) / fft(eigenvalues, axis=-2), axis=-2)
+        return solution if dtypes.kind_of(dtypes.result_type(c, b)) == "c" else F.real(solution)
 
     return by_columns(solved, b)
 

@@ -43,10 +43,10 @@ def nan_to_num(
     check_kind(x, "biuf", "nan_to_num")
     if not dtypes.is_floating(x.dtype):
         return F.positive(x) if x.dtype.kind != "b" else F.copy(x)
-    most = float(dtypes.finfo(x.dtype).max)
-    for found, number in ((most, posinf), (-most, neginf)):
-        at = F.equal(x, float("inf") if found > 0 else -float("inf"))
-        x = F.where(at, found if number is None else as_weak(number, "nan_to_num"), x)
+    largest = float(dtypes.finfo(x.dtype).max)
+    for default, number in ((largest, posinf), (-largest, neginf)):
+        at = F.equal(x, float("inf") if default > 0 else -float("inf"))
+        x = F.where(at, default if number is None else as_weak(number, "nan_to_num"), x)
     return F.where(F.isnan(x), as_weak(nan, "nan_to_num", "nan"), x)
 
 
@@ -121,17 +121,17 @@ def nancumprod(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLik
 
 
 def _running(scan: Any, x: Any, name: str, value: float, axis: Any, dtype: Any) -> Any:
-    filled, _ = _filled(x, name, value)
+    terms, _ = _filled(x, name, value)
     if axis is None:
-        filled, axis = F.reshape(filled, shape=(filled.size,)), 0
-    return scan(filled, axis=axis, dtype=dtype)
+        terms, axis = F.reshape(terms, shape=(terms.size,)), 0
+    return scan(terms, axis=axis, dtype=dtype)
 
 
 def _counted(x: Any, name: str, axis: Any, keepdims: bool) -> tuple[Any, Any, Any]:
     """x with nan replaced by 0, where it was, and how many entries over the axes were not nan."""
-    filled, absent = _filled(as_inexact(x, name), name, 0.0)
-    count = _sum(F.astype(F.logical_not(absent), dtype=filled.dtype), axis, keepdims=keepdims)
-    return filled, absent, count
+    entries, absent = _filled(as_inexact(x, name), name, 0.0)
+    count = _sum(F.astype(F.logical_not(absent), dtype=entries.dtype), axis, keepdims=keepdims)
+    return entries, absent, count
 
 
 def _of_dtype(x: Any, dtype: Any, name: str) -> Any:
@@ -158,8 +158,8 @@ def nanmean(
     >>> nanmean(asarray([1., float("nan"), 2.]))
     iverson.Tensor(1.5)
     """
-    filled, _, count = _counted(_of_dtype(x, dtype, "nanmean"), "nanmean", axis, keepdims)
-    return _over(_sum(filled, axis, keepdims=keepdims), count)
+    entries, _, count = _counted(_of_dtype(x, dtype, "nanmean"), "nanmean", axis, keepdims)
+    return _over(_sum(entries, axis, keepdims=keepdims), count)
 
 
 @method
@@ -183,17 +183,17 @@ def nanvar(
     >>> nanvar(asarray([1., float("nan"), 3.]))
     iverson.Tensor(1.)
     """
-    given = _of_dtype(x, dtype, "nanvar")
-    distances, count = _distances(given, "nanvar", axis, correction if ddof is None else ddof)
-    found = _over(_sum(F.square(distances), axis, keepdims=True), count)
-    return found if keepdims else squeeze(found, normalize_axes(axis, found.ndim, "nanvar"))
+    entries = _of_dtype(x, dtype, "nanvar")
+    distances, count = _distances(entries, "nanvar", axis, correction if ddof is None else ddof)
+    variance = _over(_sum(F.square(distances), axis, keepdims=True), count)
+    return variance if keepdims else squeeze(variance, normalize_axes(axis, variance.ndim, "nanvar"))
 
 
 def _distances(x: Any, name: str, axis: Any, correction: float) -> tuple[Any, Any]:
     """Distances from the mean over the axes, 0 of nan, and how many are not nan, less the correction."""
-    filled, absent, count = _counted(x, name, axis, True)
-    mean = _sum(filled, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
-    return F.where(absent, 0.0, filled - mean), count - correction
+    entries, absent, count = _counted(x, name, axis, True)
+    mean = _sum(entries, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
+    return F.where(absent, 0.0, entries - mean), count - correction
 
 
 @method
@@ -216,11 +216,11 @@ def nanstd(
     >>> nanstd(asarray([1., float("nan"), 3.]))
     iverson.Tensor(1.)
     """
-    given = _of_dtype(x, dtype, "nanstd")
-    distances, count = _distances(given, "nanstd", axis, correction if ddof is None else ddof)
+    entries = _of_dtype(x, dtype, "nanstd")
+    distances, count = _distances(entries, "nanstd", axis, correction if ddof is None else ddof)
     length = vector_norm(distances, axis=axis, keepdims=True)
-    found = _over(length, F.sqrt(F.maximum(count, 0.0)))
-    return found if keepdims else squeeze(found, normalize_axes(axis, found.ndim, "nanstd"))
+    deviation = _over(length, F.sqrt(F.maximum(count, 0.0)))
+    return deviation if keepdims else squeeze(deviation, normalize_axes(axis, deviation.ndim, "nanstd"))
 
 
 @method
@@ -285,12 +285,12 @@ def nanmedian(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False)
 
 def _extremum(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
     bound = -float("inf") if largest else float("inf")
-    filled, absent = _filled(x, name, bound)
-    found = (_max if largest else _min)(filled, axis, keepdims=keepdims)
+    entries, absent = _filled(x, name, bound)
+    extremum = (_max if largest else _min)(entries, axis, keepdims=keepdims)
     if absent is None:
-        return found
+        return extremum
     none = F.equal(_sum(F.astype(absent, dtype=dtypes.int64) - 1, axis, keepdims=keepdims), 0)
-    return F.where(none, float("nan"), found)
+    return F.where(none, float("nan"), extremum)
 
 
 @method
@@ -323,14 +323,14 @@ def nanmin(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) ->
 
 def _position(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
     bound = -float("inf") if largest else float("inf")
-    filled, absent = _filled(x, name, bound)
-    found = (_argmax if largest else _argmin)(filled, axis, keepdims=keepdims)
+    entries, absent = _filled(x, name, bound)
+    place = (_argmax if largest else _argmin)(entries, axis, keepdims=keepdims)
     if absent is None:
-        return found
+        return place
     # Where no entry is beyond what stands for nan, all others are equal to it.
-    extremum = (_max if largest else _min)(filled, axis, keepdims=keepdims)
+    extremum = (_max if largest else _min)(entries, axis, keepdims=keepdims)
     first = _argmax(F.astype(F.logical_not(absent), dtype=dtypes.int8), axis, keepdims=keepdims)
-    return F.where(F.equal(extremum, bound), first, found)
+    return F.where(F.equal(extremum, bound), first, place)
 
 
 @method

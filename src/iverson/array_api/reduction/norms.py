@@ -106,14 +106,14 @@ def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
         return _vector_norm(x, (rows, columns), keepdims, 2.0)
     if ord in ("nuc", 2, -2):
         with speaking_as("matrix_norm"):
-            found = F.svdvals(x)
+            sizes = F.svdvals(x)
     else:
-        found = F.sum(F.abs(x), axis=(rows if abs(ord) == 1 else columns,), keepdims=False)
-    axis = (found.ndim - 1,)
-    if ord != "nuc" and not found.shape[-1]:
+        sizes = F.sum(F.abs(x), axis=(rows if abs(ord) == 1 else columns,), keepdims=False)
+    axis = (sizes.ndim - 1,)
+    if ord != "nuc" and not sizes.shape[-1]:
         raise ArgumentError("matrix_norm", "x", got=f"shape {x.shape}", expected="matrices with entries")
     reduce = F.sum if ord == "nuc" else F.max if ord > 0 else F.min
-    out = reduce(found, axis=axis, keepdims=False)
+    out = reduce(sizes, axis=axis, keepdims=False)
     return F.expand_dims(out, axis=(rows, columns)) if keepdims else out
 
 
@@ -132,16 +132,16 @@ def norm(x: A | ArrayLike, /, *, ord: Order | None = None, axis: Axes = None, ke
     x = as_inexact(x, "norm")
     if ord is None:
         return vector_norm(x, axis=axis, keepdims=keepdims)
-    given = list(range(x.ndim)) if axis is None else each(axis)
-    axes = [normalize_axis(a, x.ndim, "norm") for a in given]
+    axis_numbers = list(range(x.ndim)) if axis is None else each(axis)
+    axes = [normalize_axis(a, x.ndim, "norm") for a in axis_numbers]
     if len(axes) == 1:
         return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=ord)
     if len(axes) != 2 or axes[0] == axes[1]:
         raise ShapeError(
             "norm", "axis", got=f"{axis} for shape {x.shape}", expected="one axis or two, with ord given"
         )
-    moved = matrix_norm(moveaxis(x, axes, (-2, -1)), keepdims=False, ord=ord)
-    return F.expand_dims(moved, axis=tuple(sorted(axes))) if keepdims else moved
+    result = matrix_norm(moveaxis(x, axes, (-2, -1)), keepdims=False, ord=ord)
+    return F.expand_dims(result, axis=tuple(sorted(axes))) if keepdims else result
 
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]

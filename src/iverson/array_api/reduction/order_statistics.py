@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 def _last(x: Any, axes: tuple[int, ...]) -> Any:
     """x with these axes as one, which is the last."""
-    kept = [k for k in range(x.ndim) if k not in axes]
-    turned = F.permute_dims(x, axes=(*kept, *axes))
-    shape = tuple(x.shape[k] for k in kept)
+    other_axes = [k for k in range(x.ndim) if k not in axes]
+    transposed = F.permute_dims(x, axes=(*other_axes, *axes))
+    shape = tuple(x.shape[k] for k in other_axes)
     extent = 1
     for k in axes:
         extent *= x.shape[k]
-    return F.reshape(turned, shape=(*shape, extent))
+    return F.reshape(transposed, shape=(*shape, extent))
 
 
 def _interpolated(place: Callable[[Any, Any], Any]) -> Any:
@@ -201,16 +201,18 @@ def quantiles(
         count = entry_count(lines, last, True)
         if pass_over_nan:
             count = count - F.sum(F.astype(absent, dtype=q.dtype), axis=last, keepdims=True)
-        found = _between(ordered, count, *_METHODS[method](count, share))
+        values = _between(ordered, count, *_METHODS[method](count, share))
     else:
         counts = _weights(weights, x, axes, method, name)
-        found = _weighted(lines, share, F.where(absent, 0.0, counts) if pass_over_nan else counts)
+        values = _weighted(lines, share, F.where(absent, 0.0, counts) if pass_over_nan else counts)
     absent = (F.all if pass_over_nan else F.any)(absent, axis=last, keepdims=True)
     outside = F.logical_not(F.logical_and(F.greater_equal(share, 0), F.less_equal(share, 1)))
-    found = F.where(F.logical_or(absent, outside), float("nan"), found)
-    kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape)) if keepdims else lines.shape[:-1]
-    moved = F.permute_dims(found, axes=(last[0], *range(last[0])))
-    return cast(F.reshape(moved, shape=q.shape + kept), dtype)
+    values = F.where(F.logical_or(absent, outside), float("nan"), values)
+    result_shape = (
+        tuple(1 if k in axes else n for k, n in enumerate(x.shape)) if keepdims else lines.shape[:-1]
+    )
+    leading = F.permute_dims(values, axes=(last[0], *range(last[0])))
+    return cast(F.reshape(leading, shape=q.shape + result_shape), dtype)
 
 
 def _between(ordered: Any, count: Any, low: Any, high: Any, part: Any) -> Any:
@@ -220,9 +222,9 @@ def _between(ordered: Any, count: Any, low: Any, high: Any, part: Any) -> Any:
         return below
     above = _at(ordered, F.clip(high, 0.0, count - 1))
     part = part if isinstance(part, float) else cast(part, ordered.dtype)
-    same = F.logical_or(F.equal(low, high), F.logical_and(F.isinf(below), F.equal(below, above)))
-    far = F.logical_and(F.logical_not(same), F.logical_or(F.isinf(below), F.isinf(above)))
-    near = F.logical_not(F.logical_or(same, far))
+    equal = F.logical_or(F.equal(low, high), F.logical_and(F.isinf(below), F.equal(below, above)))
+    far = F.logical_and(F.logical_not(equal), F.logical_or(F.isinf(below), F.isinf(above)))
+    near = F.logical_not(F.logical_or(equal, far))
     gap = F.where(near, above, 0.0) - F.where(near, below, 0.0)
     beyond = F.where(F.logical_and(far, part < 1.0), below, 0.0) * (1.0 - part)
     return F.where(far, beyond + F.where(far, above, 0.0) * part, below + gap * part)
@@ -235,14 +237,14 @@ def _weights(weights: Any, x: Any, axes: tuple[int, ...], method: str, name: str
             name, "weights", got=f"weights with method '{method}'", expected="method 'inverted_cdf'"
         )
     as_plain(x, name)
-    given: Any = as_real(weights, name, "weights")
+    numbers: Any = as_real(weights, name, "weights")
     extents = tuple(x.shape[k] for k in axes)
-    if given.shape not in (x.shape, extents):
+    if numbers.shape not in (x.shape, extents):
         raise ShapeError(
-            name, "weights", got=f"shape {given.shape}", expected=f"shape {x.shape} or {extents}"
+            name, "weights", got=f"shape {numbers.shape}", expected=f"shape {x.shape} or {extents}"
         )
-    given = cast(given.detach(), dtypes.float64)
-    lines = _last(given, axes) if given.shape == x.shape else F.reshape(given, shape=(given.size,))
+    numbers = cast(numbers.detach(), dtypes.float64)
+    lines = _last(numbers, axes) if numbers.shape == x.shape else F.reshape(numbers, shape=(numbers.size,))
     if has_entries(lines):
         entries = F.to_numpy(lines)
         if not ((entries >= 0) & np.isfinite(entries)).all() or not (entries.sum(axis=-1) > 0).all():
@@ -333,8 +335,8 @@ def kthvalue(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, keepdims
     along, place = normalize_axis(axis, x.ndim, "kthvalue"), as_int(k, "kthvalue", "k")
     if not 1 <= place <= x.shape[along]:
         raise ArgumentError("kthvalue", "k", got=str(place), expected=f"a number in [1, {x.shape[along]}]")
-    found = _chosen(x, slice(place - 1, place, 1), along, False)
-    return found if keepdims else TopK(*(F.squeeze(part, axis=(along,)) for part in found))
+    slices = _chosen(x, slice(place - 1, place, 1), along, False)
+    return slices if keepdims else TopK(*(F.squeeze(part, axis=(along,)) for part in slices))
 
 
 #: A part of an order, and how many times shorter than the axis it is, from which only that part is sorted.
@@ -365,14 +367,14 @@ def _first_of_order(x: Any, places: slice, axis: int, descending: bool) -> Any:
         lines = -lines if lines.dtype.kind == "f" else ~lines
     count = places.stop
     last = np.partition(lines, count - 1, axis=-1)[..., count - 1 : count]
-    chosen = lines <= last
-    if np.count_nonzero(chosen) > last.size * count:  # of equal entries the first
+    mask = lines <= last
+    if np.count_nonzero(mask) > last.size * count:  # of equal entries the first
         before, ties = lines < last, lines == last
         missing = count - np.count_nonzero(before, axis=-1, keepdims=True)
-        chosen = before | (ties & (np.cumsum(ties, axis=-1) <= missing))
+        mask = before | (ties & (np.cumsum(ties, axis=-1) <= missing))
     shape = (*lines.shape[:-1], count)
-    at = np.nonzero(chosen)[-1].reshape(shape)
-    order = np.argsort(lines[chosen].reshape(shape), axis=-1, stable=True)[..., places]
+    at = np.nonzero(mask)[-1].reshape(shape)
+    order = np.argsort(lines[mask].reshape(shape), axis=-1, stable=True)[..., places]
     return np.moveaxis(np.take_along_axis(at, order, axis=-1), -1, axis)
 
 
@@ -497,23 +499,23 @@ def _carried(name: str, x: Any, axis: Any, limit: Any, back: bool) -> Any:
     along = normalize_axis(axis, x.ndim, name)
     if limit is not None and as_int(limit, name, "limit") < 1:
         raise ArgumentError(name, "limit", got=str(limit), expected="at least 1, or None")
-    own = np.arange(x.shape[along]).reshape([-1 if k == along else 1 for k in range(x.ndim)])
+    numbers = np.arange(x.shape[along]).reshape([-1 if k == along else 1 for k in range(x.ndim)])
     if isinstance(x, Wrapper):
         missing = F.equal(F.to_dense(zero_filled(rewrap(x, np.ones(unwrap(x).shape, np.int8)))), 0)
     else:
         missing = F.isnan(F.to_dense(x))
     if back:
-        turned = F.flip(F.where(missing, x.shape[along], own), axis=(along,))
-        found = F.flip(cummin(turned, along), axis=(along,))
-        distance = found - own
-        kept = F.equal(found, x.shape[along])
+        reversed_sources = F.flip(F.where(missing, x.shape[along], numbers), axis=(along,))
+        sources = F.flip(cummin(reversed_sources, along), axis=(along,))
+        distance = sources - numbers
+        unfilled = F.equal(sources, x.shape[along])
     else:
-        found = cummax(F.where(missing, -1, own), along)
-        distance = own - found
-        kept = F.less(found, 0)
+        sources = cummax(F.where(missing, -1, numbers), along)
+        distance = numbers - sources
+        unfilled = F.less(sources, 0)
     if limit is not None:
-        kept = F.logical_or(kept, F.greater(distance, limit))
-    return take_along_axis(x, F.where(kept, own, found), axis=along)
+        unfilled = F.logical_or(unfilled, F.greater(distance, limit))
+    return take_along_axis(x, F.where(unfilled, numbers, sources), axis=along)
 
 
 __all__ = [

@@ -233,10 +233,10 @@ def mean(
     >>> mean(asarray([[1, 2], [3, 4]]), axis=0)
     iverson.Tensor([2., 3.])
     """
-    held = _floating(x, dtype, "mean")
-    axes = normalize_axes(axis, held.ndim, "mean")
-    count = entry_count(held, axes, builtins.bool(keepdims))
-    return _averaged(F.sum(held, axis=axes, keepdims=builtins.bool(keepdims)), count)
+    entries = _floating(x, dtype, "mean")
+    axes = normalize_axes(axis, entries.ndim, "mean")
+    count = entry_count(entries, axes, builtins.bool(keepdims))
+    return _averaged(F.sum(entries, axis=axes, keepdims=builtins.bool(keepdims)), count)
 
 
 @singledispatch

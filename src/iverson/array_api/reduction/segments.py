@@ -60,59 +60,63 @@ def embedding(
     >>> embedding(asarray([1]), asarray([[1.0, 2.0], [3.0, 4.0]]), max_norm=1.0)
     iverson.Tensor([[0.59999999, 0.79999998]])
     """
-    given: Any = table
-    if hasattr(type(given), "__iverson_embedding__"):  # its rows are elsewhere
+    source: Any = table
+    if hasattr(type(source), "__iverson_embedding__"):  # its rows are elsewhere
         if padding_idx is not None or max_norm is not None:
             raise ArgumentError(
                 "embedding",
                 "table",
-                got=f"a {type(given).__name__} with padding_idx or max_norm",
+                got=f"a {type(source).__name__} with padding_idx or max_norm",
                 expected="a Tensor",
                 remedy="choose and scale among the rows",
             )
-        return given.__iverson_embedding__(indices)
-    given = as_operand(given, "embedding", "table")
-    if not given.ndim:
+        return source.__iverson_embedding__(indices)
+    source = as_operand(source, "embedding", "table")
+    if not source.ndim:
         raise ShapeError("embedding", "table", got="rank 0", expected="at least one axis")
     at: Any = indices
     if isinstance(at, Wrapper):
-        rows: Any = embedding(F.to_dense(zero_filled(at)), given, padding_idx, max_norm, norm_type)
+        rows: Any = embedding(F.to_dense(zero_filled(at)), source, padding_idx, max_norm, norm_type)
         exists: Any = ones_like(indices, dtype="bool")
         return F.where(
-            F.reshape(exists, shape=exists.shape + (1,) * (given.ndim - 1)), rows, F.zero((), rows.dtype)
+            F.reshape(exists, shape=exists.shape + (1,) * (source.ndim - 1)),
+            rows,
+            F.zero((), rows.dtype),
         )
-    chosen = positions(indices, given.shape[0], "embedding")
+    row_numbers = positions(indices, source.shape[0], "embedding")
     constant = None
     if padding_idx is not None:
         constant = positions(
             np.asarray(as_int(padding_idx, "embedding", "padding_idx")),
-            given.shape[0],
+            source.shape[0],
             "embedding",
             "padding_idx",
         )
-    if has_entries(chosen):
-        rows = _rows_at(given, chosen.reshape(-1), constant)
-        rows = rows if chosen.ndim == 1 else F.reshape(rows, shape=chosen.shape + given.shape[1:])
+    if has_entries(row_numbers):
+        rows = _rows_at(source, row_numbers.reshape(-1), constant)
+        rows = rows if row_numbers.ndim == 1 else F.reshape(rows, shape=row_numbers.shape + source.shape[1:])
     else:
-        rows = F.gather(given, chosen, axes=(0,))
+        rows = F.gather(source, row_numbers, axes=(0,))
         if constant is not None:
-            fixed = F.equal(F.expand_dims(chosen, axis=tuple(range(chosen.ndim, rows.ndim))), constant)
+            fixed = F.equal(
+                F.expand_dims(row_numbers, axis=tuple(range(row_numbers.ndim, rows.ndim))), constant
+            )
             rows = F.where(fixed, rows.detach(), rows)
-    return rows if max_norm is None else _shortened(rows, given.ndim - 1, float(max_norm), norm_type)
+    return rows if max_norm is None else _shortened(rows, source.ndim - 1, float(max_norm), norm_type)
 
 
-def _rows_at(table: Any, chosen: Any, constant: Any) -> Any:
+def _rows_at(table: Any, row_numbers: Any, constant: Any) -> Any:
     """Rows at a vector of positions; of the table's gradient, one of them is no part."""
-    fixed = chosen == constant if constant is not None else np.zeros(chosen.shape, bool)
+    fixed = row_numbers == constant if constant is not None else np.zeros(row_numbers.shape, bool)
     if fixed.any():
         rows = F.concat(
-            _rows_at(table, chosen[~fixed], None),
+            _rows_at(table, row_numbers[~fixed], None),
             F.gather(table.detach(), constant.reshape(1), axes=(0,)),
             axis=0,
             offsets=(0, np.count_nonzero(~fixed)),
         )
         return F.gather(rows, np.where(fixed, rows.shape[0] - 1, np.cumsum(~fixed) - 1), axes=(0,))
-    pattern = CooPattern(table.shape[:1], chosen.reshape(1, -1).astype(index_dtype(table.shape[0])))
+    pattern = CooPattern(table.shape[:1], row_numbers.reshape(1, -1).astype(index_dtype(table.shape[0])))
     return F.values_at(table, pattern=pattern)
 
 
@@ -136,31 +140,31 @@ def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Any, i
     pattern = support_pattern(value_of(ids)) if isinstance(ids, Handle) else None
     if pattern is not None:
         return x, *_rows_of(ids, pattern, count, operation)
-    given = as_operand(_array(ids, operation), operation, "segment_ids")
-    if given.dtype.kind not in "iu":
-        raise DTypeError(operation, "segment_ids", got=f"dtype {given.dtype}", expected="integers")
-    known = has_entries(given)
-    given = F.to_numpy(given) if known else given
+    numbers = as_operand(_array(ids, operation), operation, "segment_ids")
+    if numbers.dtype.kind not in "iu":
+        raise DTypeError(operation, "segment_ids", got=f"dtype {numbers.dtype}", expected="integers")
+    readable = has_entries(numbers)
+    numbers = F.to_numpy(numbers) if readable else numbers
     if count is None:
-        if not known:
+        if not readable:
             raise ArgumentError(
                 operation,
                 "num_segments",
                 got="None, with segment_ids that are not known until the program runs",
                 expected="how many segments there are",
             )
-        count = int(given.max()) + 1 if given.size else 0
+        count = int(numbers.max()) + 1 if numbers.size else 0
     count = as_int(count, operation, "num_segments")
     if not 0 <= count < 2**60:
         raise ArgumentError(operation, "num_segments", got=str(count), expected="a number in [0, 2**60)")
-    if given.ndim != 1:
-        raise ShapeError(operation, "segment_ids", got=f"shape {given.shape}", expected="one axis")
-    if not known:
-        said = {"operation": operation, "argument": "segment_ids"}
-        return x, F.checked_index(given, least=0, extent=count, **said), count
-    if given.size and given.min() < 0:
-        raise ArgumentError(operation, "segment_ids", got=f"segment {given.min()}", expected="none below 0")
-    return x, frozen(positions(given, count, operation, "segment_ids")), count
+    if numbers.ndim != 1:
+        raise ShapeError(operation, "segment_ids", got=f"shape {numbers.shape}", expected="one axis")
+    if not readable:
+        context = {"operation": operation, "argument": "segment_ids"}
+        return x, F.checked_index(numbers, least=0, extent=count, **context), count
+    if numbers.size and numbers.min() < 0:
+        raise ArgumentError(operation, "segment_ids", got=f"segment {numbers.min()}", expected="none below 0")
+    return x, frozen(positions(numbers, count, operation, "segment_ids")), count
 
 
 def _rows_of(x: Any, pattern: Pattern, count: Any, operation: str) -> tuple[Any, int]:
@@ -251,8 +255,12 @@ def segment_mean(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Supp
     TABLE["segment_max"].abstract(slices, ids, count=count)
     total = F.scatter_add(slices, ids, axes=(0,), shape=(count, *slices.shape[1:]))
     # Of a masked tensor, True where an entry exists.
-    one = F.logical_or(F.isnan(slices), True) if isinstance(slices, Wrapper) else np.ones(ids.shape, bool)
-    number = F.scatter_add(F.astype(one, dtype=slices.dtype), ids, axes=(0,), shape=(count, *one.shape[1:]))
+    presence = (
+        F.logical_or(F.isnan(slices), True) if isinstance(slices, Wrapper) else np.ones(ids.shape, bool)
+    )
+    number = F.scatter_add(
+        F.astype(presence, dtype=slices.dtype), ids, axes=(0,), shape=(count, *presence.shape[1:])
+    )
     stretched = F.reshape(number, shape=number.shape + (1,) * (slices.ndim - number.ndim))
     return total / F.where(F.equal(stretched, 0), 1.0, stretched)
 
@@ -279,9 +287,9 @@ def segment_prod(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Supp
     if not slices.shape[0]:
         return F.broadcast_to(np.ones((), slices.dtype), shape=(count, *slices.shape[1:]))
     order = F.argsort(ids, axis=0, descending=False, stable=True)
-    ordered, own = F.gather(slices, order, axes=(0,)), F.gather(ids, order, axes=(0,))
+    ordered, ordered_ids = F.gather(slices, order, axes=(0,)), F.gather(ids, order, axes=(0,))
     before, behind = ((slice(k, k + slices.shape[0] - 1, 1),) for k in (0, 1))
-    changes = F.not_equal(F.index_basic(own, key=behind), F.index_basic(own, key=before))
+    changes = F.not_equal(F.index_basic(ordered_ids, key=behind), F.index_basic(ordered_ids, key=before))
     starts: Any = concat([np.ones(1, bool), changes], axis=0)
     lines = F.reshape(ordered, shape=(slices.shape[0], prod(slices.shape[1:])))
     running = F.reshape(_running_products()(lines, starts), shape=slices.shape)

@@ -58,8 +58,8 @@ def pad(
     (iverson.Tensor([0., 2., 4., 2., 0.]), iverson.Tensor([3., 4., 2., 3.]))
     """
     x = as_operand(x, "pad")
-    wanted = _pad_widths(pad_width, x.ndim)
-    widths = [(max(a, 0), max(b, 0)) for a, b in wanted]
+    signed_widths = _pad_widths(pad_width, x.ndim)
+    widths = [(max(a, 0), max(b, 0)) for a, b in signed_widths]
     shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
     check_storable(shape, np.dtype(np.complex128), "pad", "pad_width")
     check_choice(mode, _PAD_MODES, "pad", "mode")
@@ -72,7 +72,7 @@ def pad(
         if length is not None and length < 1:
             raise ArgumentError("pad", "stat_length", got=str(length), expected="at least 1")
         padded = _with_computed(x, widths, mode, end_values, length)
-    return _without_ends(padded, wanted)
+    return _without_ends(padded, signed_widths)
 
 
 def _without_ends(x: Any, widths: list[tuple[int, int]]) -> Any:
@@ -132,20 +132,20 @@ def _part(x: Any, axis: int, start: int, stop: int) -> Any:
 
 def _alike(statistic: Any, x: Any, axis: int, count: int) -> Any:
     """So many times a statistic of x along an axis."""
-    found = statistic(x, axis=axis, keepdims=True)
-    if found.dtype != x.dtype:
-        found = F.astype(F.round(found), dtype=x.dtype)
-    return F.broadcast_to(found, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    summary = statistic(x, axis=axis, keepdims=True)
+    if summary.dtype != x.dtype:
+        summary = F.astype(F.round(summary), dtype=x.dtype)
+    return F.broadcast_to(summary, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
 def _ramp(edge: Any, axis: int, width: int, end: Any) -> Any:
     """A line of ``width`` entries from ``end`` to before the edge; of integers the largest below it."""
-    whole = edge.dtype.kind in "iu"
-    y = F.astype(edge, dtype=np.dtype("float64")) if whole else edge
+    is_integer = edge.dtype.kind in "iu"
+    y = F.astype(edge, dtype=np.dtype("float64")) if is_integer else edge
     dtype = np.dtype(y.dtype.type(0).real.dtype)
     steps = np.arange(width, dtype=dtype).reshape(-1, *[1] * (y.ndim - axis - 1))
     line = (y - end) / float(max(width, 1)) * steps + end
-    return F.astype(F.floor(line), dtype=edge.dtype) if whole else line
+    return F.astype(F.floor(line), dtype=edge.dtype) if is_integer else line
 
 
 def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
@@ -174,8 +174,8 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
             "pad", "constant_values", got=f"a {type(value).__name__}", expected="a Python scalar"
         )
     if value == 0:
-        placed = F.embed(x, key=key, shape=shape)
-        return placed if is_sparse(x) else F.to_dense(placed)
+        embedded = F.embed(x, key=key, shape=shape)
+        return embedded if is_sparse(x) else F.to_dense(embedded)
     around = np.asarray(value)
     if not dtypes.can_cast(around.dtype, x.dtype, "same_kind") and around.dtype.kind not in "bi":
         raise ArgumentError(

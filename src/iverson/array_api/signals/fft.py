@@ -38,12 +38,12 @@ _SWAPPED: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward"
 
 def _resized(x: Any, axis: int, n: int) -> Any:
     """x with extent n on an axis: cut, or filled up with zeros at the end."""
-    kept = min(n, x.shape[axis])
-    if kept == n == x.shape[axis]:
+    common = min(n, x.shape[axis])
+    if common == n == x.shape[axis]:
         return x
-    key = tuple(slice(0, kept if k == axis else m, 1) for k, m in enumerate(x.shape))
-    x = F.index_basic(x, key=key) if kept < x.shape[axis] else x
-    if kept == n:
+    key = tuple(slice(0, common if k == axis else m, 1) for k, m in enumerate(x.shape))
+    x = F.index_basic(x, key=key) if common < x.shape[axis] else x
+    if common == n:
         return x
     shape = tuple(n if k == axis else m for k, m in enumerate(x.shape))
     return F.to_dense(F.embed(x, key=key, shape=shape))
@@ -61,8 +61,8 @@ def _axes(x: Any, s: Any, axes: Any, operation: str) -> tuple[list[int], list[in
     """The axes to transform, as given, and the lengths asked for (None: as they are)."""
     if s is not None and axes is None:
         raise ArgumentError(operation, "axes", got="None with s given", expected="one axis for each in s")
-    found = range(x.ndim) if axes is None else as_tuple(axes)
-    numbers = [normalize_axis(a, x.ndim, operation, "axes") for a in found]
+    axis_numbers = range(x.ndim) if axes is None else as_tuple(axes)
+    numbers = [normalize_axis(a, x.ndim, operation, "axes") for a in axis_numbers]
     if len(set(numbers)) != len(numbers):
         raise AxisError(operation, "axes", got=str(axes), expected="each axis once")
     lengths: list[int | None] = [None] * len(numbers) if s is None else list(as_tuple(s))
@@ -261,10 +261,10 @@ def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Tensor
     if not d:
         raise ArgumentError(name, "d", got=str(d), expected="a distance other than 0")
     check_device(device, name)
-    wanted = given_dtype(dtype, dtypes.default_float, name)
-    if not dtypes.is_floating(wanted):
-        raise DTypeError(name, "dtype", got=str(wanted), expected="a real floating dtype")
-    return created(Tensor(cast(_BODIES[name](_length(n, 1, name), d), wanted)))
+    entry_dtype = given_dtype(dtype, dtypes.default_float, name)
+    if not dtypes.is_floating(entry_dtype):
+        raise DTypeError(name, "dtype", got=str(entry_dtype), expected="a real floating dtype")
+    return created(Tensor(cast(_BODIES[name](_length(n, 1, name), d), entry_dtype)))
 
 
 _BODIES = {name: at_user_line(getattr(np.fft, name)) for name in ("fftfreq", "rfftfreq")}

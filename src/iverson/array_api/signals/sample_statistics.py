@@ -140,19 +140,19 @@ def bincount(
             "bincount", x, decides="how long the result is", remedy="say minlength, which is the length"
         )
     numbers: Any = F.to_numpy(x) if has_entries(x) else x
-    known = has_entries(x) and numbers.size
-    if known and numbers.min() < 0:
+    readable = has_entries(x) and numbers.size
+    if readable and numbers.min() < 0:
         raise ArgumentError("bincount", "x", got=str(numbers.min()), expected="no number below 0")
-    count = max(least, int(numbers.max()) + 1 if known else 0)
-    given = (
+    count = max(least, int(numbers.max()) + 1 if readable else 0)
+    terms = (
         F.astype(x * 0 + 1, dtype=dtypes.int64)
         if weights is None
         else as_plain(weights, "bincount", "weights")
     )
-    if given.shape != x.shape:
-        raise ShapeError("bincount", "weights", got=f"shape {given.shape}", expected=f"shape {x.shape}")
+    if terms.shape != x.shape:
+        raise ShapeError("bincount", "weights", got=f"shape {terms.shape}", expected=f"shape {x.shape}")
     with speaking_as("bincount", segment_ids="x"):
-        return segment_sum(_in_widest(given), numbers, count)
+        return segment_sum(_in_widest(terms), numbers, count)
 
 
 class HistogramResult(NamedTuple):
@@ -191,9 +191,9 @@ def histogram(
     >>> histogram(asarray([1., 2., 2., 4.]), 3)
     HistogramResult(hist=iverson.Tensor([1, 2, 1]), bin_edges=iverson.Tensor([1., 2., 3., 4.]))
     """
-    given = as_plain(x, "histogram")
-    check_kind(given, "biuf", "histogram")
-    entries = F.reshape(as_inexact(given, "histogram"), shape=(given.size,))
+    array = as_plain(x, "histogram")
+    check_kind(array, "biuf", "histogram")
+    entries = F.reshape(as_inexact(array, "histogram"), shape=(array.size,))
     edges = _edges(entries, bins, range)
     count = edges.shape[0] - 1
     after = F.searchsorted(edges, entries, side="right")
@@ -201,16 +201,16 @@ def histogram(
     inside = F.logical_and(F.greater(after, 0), F.less_equal(after, count))
     amounts: Any = F.astype(inside, dtype=dtypes.int64)
     if weights is not None:
-        held = as_plain(weights, "histogram", "weights")
-        if held.shape != given.shape:
+        entry_weights = as_plain(weights, "histogram", "weights")
+        if entry_weights.shape != array.shape:
             raise ShapeError(
-                "histogram", "weights", got=f"shape {held.shape}", expected=f"shape {given.shape}"
+                "histogram", "weights", got=f"shape {entry_weights.shape}", expected=f"shape {array.shape}"
             )
-        amounts = _in_widest(F.where(inside, F.reshape(held, shape=(held.size,)), 0))
-    found = F.scatter_add(amounts, F.clip(after - 1, 0, count - 1), axes=(0,), shape=(count,))
+        amounts = _in_widest(F.where(inside, F.reshape(entry_weights, shape=(entry_weights.size,)), 0))
+    heights = F.scatter_add(amounts, F.clip(after - 1, 0, count - 1), axes=(0,), shape=(count,))
     if density:
-        found = found / diff(edges) / _sum(found)
-    return HistogramResult(found, edges)
+        heights = heights / diff(edges) / _sum(heights)
+    return HistogramResult(heights, edges)
 
 
 def _in_widest(terms: Any) -> Any:
@@ -242,8 +242,8 @@ def _edges(x: Any, bins: Any, limits: Any) -> Any:
         low, high = F.min(x, axis=(0,), keepdims=False), F.max(x, axis=(0,), keepdims=False)
     else:
         low, high = np.zeros((), x.dtype), np.ones((), x.dtype)
-    one = F.equal(low, high)
-    return linspace(F.where(one, low - 0.5, low), F.where(one, high + 0.5, high), count + 1)
+    is_point = F.equal(low, high)
+    return linspace(F.where(is_point, low - 0.5, low), F.where(is_point, high + 0.5, high), count + 1)
 
 
 @method
@@ -290,12 +290,12 @@ def cov(
     """
     rows = _variables(x, rowvar, "x")
     if y is not None:
-        more = _variables(y, rowvar, "y")
-        if more.shape[1] != rows.shape[1]:
+        second_rows = _variables(y, rowvar, "y")
+        if second_rows.shape[1] != rows.shape[1]:
             raise ShapeError(
-                "cov", "y", got=f"{more.shape[1]} observations", expected=f"{rows.shape[1]}, as x has"
+                "cov", "y", got=f"{second_rows.shape[1]} observations", expected=f"{rows.shape[1]}, as x has"
             )
-        rows = concat([rows, more], axis=0)
+        rows = concat([rows, second_rows], axis=0)
     correction = (0.0 if bias else correction) if ddof is None else ddof
     real = dtypes.real_of(rows.dtype)
     f, a = (
@@ -303,10 +303,10 @@ def cov(
         for w, argument in ((fweights, "fweights"), (aweights, "aweights"))
     )
     w = a if f is None else f if a is None else f * a
-    held = rows if w is None else rows * w
-    centred = rows - _centre(rows, held, w)
-    turned = F.conj(permute_dims(centred, (1, 0)))
-    product = F.matmul(centred if w is None else centred * w, turned) / _divisor(rows, w, a, correction)
+    weighted = rows if w is None else rows * w
+    centred = rows - _centre(rows, weighted, w)
+    transposed = F.conj(permute_dims(centred, (1, 0)))
+    product = F.matmul(centred if w is None else centred * w, transposed) / _divisor(rows, w, a, correction)
     return product if rows.shape[0] != 1 else F.reshape(product, shape=())
 
 
@@ -330,11 +330,11 @@ def _observations(weights: Any, rows: Any, argument: str) -> Any:
     return w
 
 
-def _centre(rows: Any, held: Any, w: Any) -> Any:
+def _centre(rows: Any, weighted: Any, w: Any) -> Any:
     """The mean of each variable."""
     if w is None:
         return mean(rows, axis=1, keepdims=True)
-    return _sum(held, axis=1, keepdims=True) / _sum(_present(rows) * w, axis=1, keepdims=True)
+    return _sum(weighted, axis=1, keepdims=True) / _sum(_present(rows) * w, axis=1, keepdims=True)
 
 
 def _present(rows: Any) -> Any:
@@ -350,10 +350,10 @@ def _divisor(rows: Any, w: Any, a: Any, correction: float) -> Any:
         total = _sum(w)
         return F.maximum(total - correction * (1.0 if a is None else _sum(w * a) / total), 0.0)
     there = _present(rows)
-    turned = permute_dims(there, (1, 0))
-    total = F.matmul(there if w is None else there * w, turned)
-    left = total - correction * (1.0 if a is None else F.matmul(there * (w * a), turned) / total)
-    return F.where(F.greater(left, 0), left, float("nan"))
+    transposed = permute_dims(there, (1, 0))
+    total = F.matmul(there if w is None else there * w, transposed)
+    difference = total - correction * (1.0 if a is None else F.matmul(there * (w * a), transposed) / total)
+    return F.where(F.greater(difference, 0), difference, float("nan"))
 
 
 @method
@@ -412,9 +412,9 @@ def interp(x: A | ArrayLike, xp: A | ArrayLike, fp: A | ArrayLike, /) -> A:
     n = xp.shape[0]
     after = F.searchsorted(xp, x, side="right")
     low, high = F.clip(after - 1, 0, n - 1), F.clip(after, 0, n - 1)
-    left, right, below, above = (F.gather(v, k, axes=(0,)) for v in (xp, fp) for k in (low, high))
+    start, stop, below, above = (F.gather(v, k, axes=(0,)) for v in (xp, fp) for k in (low, high))
     inside = F.not_equal(low, high)
-    part = F.where(inside, x - left, 0.0) / F.where(inside, right - left, 1.0)
+    part = F.where(inside, x - start, 0.0) / F.where(inside, stop - start, 1.0)
     return F.where(F.isnan(x), x, below + part * (above - below))
 
 
@@ -441,14 +441,14 @@ def trapezoid(y: A | ArrayLike, /, x: A | ArrayLike | None = None, *, dx: float 
     k = normalize_axis(axis, y.ndim, "trapezoid")
     step: Any = dx
     if x is not None:
-        given = as_inexact(x, "trapezoid", "x")
+        points = as_inexact(x, "trapezoid", "x")
         along = tuple(n if j == k else 1 for j, n in enumerate(y.shape))
-        if given.shape not in (y.shape, (y.shape[k],)):
+        if points.shape not in (y.shape, (y.shape[k],)):
             raise ShapeError(
-                "trapezoid", "x", got=f"shape {given.shape}", expected=f"shape {y.shape} or ({y.shape[k]},)"
+                "trapezoid", "x", got=f"shape {points.shape}", expected=f"shape {y.shape} or ({y.shape[k]},)"
             )
-        given = given if given.shape == y.shape else F.reshape(given, shape=along)
-        step = _ends(given, k, 1) - _ends(given, k, 0)
+        points = points if points.shape == y.shape else F.reshape(points, shape=along)
+        step = _ends(points, k, 1) - _ends(points, k, 0)
     return _sum(step * (_ends(y, k, 1) + _ends(y, k, 0)) * 0.5, axis=k)
 
 
@@ -510,8 +510,8 @@ def rot90(x: A | ArrayLike, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = 
         return flip(x, axis=(first, second)) if turns else F.positive(x) if x.dtype.kind != "b" else F.copy(x)
     order = list(range(x.ndim))
     order[first], order[second] = second, first
-    turned = permute_dims(flip(x, axis=second) if turns == 1 else x, tuple(order))
-    return turned if turns == 1 else flip(turned, axis=second)
+    transposed = permute_dims(flip(x, axis=second) if turns == 1 else x, tuple(order))
+    return transposed if turns == 1 else flip(transposed, axis=second)
 
 
 __all__ = [

@@ -47,34 +47,34 @@ def coo_pattern(
     indices: Any, values_shape: Shape, shape: Any, check: bool, operation: str = "sparse_coo_tensor"
 ) -> CooPattern:
     """The pattern of `sparse_coo_tensor`'s arguments."""
-    found = _ranked(_integers(indices, operation, "indices"), operation, "indices", 2)
-    if not values_shape or values_shape[0] != found.shape[1]:
+    coordinates = _ranked(_integers(indices, operation, "indices"), operation, "indices", 2)
+    if not values_shape or values_shape[0] != coordinates.shape[1]:
         raise ShapeError(
             operation,
             "values",
             got=f"shape {values_shape}",
-            expected=f"{found.shape[1]} along the first axis, one per column of indices",
+            expected=f"{coordinates.shape[1]} along the first axis, one per column of indices",
         )
-    axes, dense = found.shape[0], values_shape[1:]
+    axes, dense = coordinates.shape[0], values_shape[1:]
     if not axes and dense:
         raise ShapeError(
             operation, "indices", got="no rows", expected="at least one, as the values have dense axes"
         )
     if shape is None:
-        whole = tuple(_extent(row) for row in found) + dense
+        extents = tuple(_extent(row) for row in coordinates) + dense
     else:
-        whole = as_shape(shape, operation)
-        if len(whole) != axes + len(dense) or whole[axes:] != dense:
+        extents = as_shape(shape, operation)
+        if len(extents) != axes + len(dense) or extents[axes:] != dense:
             raise ShapeError(
                 operation,
                 "shape",
-                got=str(whole),
+                got=str(extents),
                 expected=f"{axes} sparse axes, then {dense}, the dense axes of values",
             )
     if check:
-        for axis, row in enumerate(found):
-            _inside(row, whole[axis], operation, "indices", axis)
-    return CooPattern(whole[:axes], _wide_enough(found, *whole[:axes]))
+        for axis, row in enumerate(coordinates):
+            _inside(row, extents[axis], operation, "indices", axis)
+    return CooPattern(extents[:axes], _wide_enough(coordinates, *extents[:axes]))
 
 
 def _extent(indices: Array) -> int:
@@ -117,12 +117,12 @@ def compressed_pattern(
         or values_shape[: starts.ndim] != inner.shape
         or 0 in values_shape[starts.ndim : rank]
     ):
-        what = "(blocks, rows, columns, *dense)" if blocks else "(entries, *dense)"
+        form = "(blocks, rows, columns, *dense)" if blocks else "(entries, *dense)"
         raise ShapeError(
             operation,
             "values",
             got=f"shape {values_shape}",
-            expected=f"shape {what} with {inner.shape} first, one per index",
+            expected=f"shape {form} with {inner.shape} first, one per index",
         )
     if not starts.shape[-1]:
         raise ShapeError(operation, "indptr", got="no entries", expected="one more than there are lines")
@@ -131,9 +131,9 @@ def compressed_pattern(
     block = (values_shape[rank - 2], values_shape[rank - 1]) if blocks else (1, 1)
     if shape is not None:
         shape = _sparse_part(operation, shape, dense)
-    whole = _compressed_shape(operation, starts, inner, shape, axis, block)
-    grid = (whole[-2] // block[0], whole[-1] // block[1])
-    dtype = np.result_type(dtype, index_dtype(*whole[-2:], inner.size))
+    extents = _compressed_shape(operation, starts, inner, shape, axis, block)
+    grid = (extents[-2] // block[0], extents[-1] // block[1])
+    dtype = np.result_type(dtype, index_dtype(*extents[-2:], inner.size))
     if batch:
         before = np.arange(prod(batch), dtype=dtype)[:, None] * inner.shape[-1]
         later = starts.reshape(-1, starts.shape[-1])[:, 1:] + before
@@ -141,22 +141,22 @@ def compressed_pattern(
         inner = inner.reshape(-1)
     starts, inner = starts.astype(dtype, copy=False), inner.astype(dtype, copy=False)
     if check:
-        _check_lines(operation, starts, inner, grid[1 - axis], len(whole) - 1 - axis)
-    return CompressedPattern(whole, starts, inner, axis, block if blocks else None), dense
+        _check_lines(operation, starts, inner, grid[1 - axis], len(extents) - 1 - axis)
+    return CompressedPattern(extents, starts, inner, axis, block if blocks else None), dense
 
 
 def _sparse_part(operation: str, shape: Any, dense: Shape) -> Shape:
     """The extents of sparse axes in a shape that ends with those of the dense axes of values."""
-    whole = as_shape(shape, operation)
-    lead = len(whole) - len(dense)
-    if dense and (lead < 2 or whole[lead:] != dense):
+    extents = as_shape(shape, operation)
+    lead = len(extents) - len(dense)
+    if dense and (lead < 2 or extents[lead:] != dense):
         raise ShapeError(
             operation,
             "shape",
-            got=str(whole),
+            got=str(extents),
             expected=f"two extents, a batch before them or none, then {dense}, the dense axes of values",
         )
-    return whole[:lead]
+    return extents[:lead]
 
 
 def _compressed_shape(
@@ -168,20 +168,23 @@ def _compressed_shape(
         across = _extent(inner)
         grid = (lines, across) if axis == 0 else (across, lines)
         return (*batch, grid[0] * block[0], grid[1] * block[1])
-    whole = as_shape(shape, operation)
-    if len(whole) < 2 or whole[-2] % block[0] or whole[-1] % block[1]:
+    extents = as_shape(shape, operation)
+    if len(extents) < 2 or extents[-2] % block[0] or extents[-1] % block[1]:
         blocked = f" that blocks {block} divide" if block != (1, 1) else ""
         raise ShapeError(
-            operation, "shape", got=str(whole), expected=f"two extents{blocked}, a batch before them or none"
+            operation,
+            "shape",
+            got=str(extents),
+            expected=f"two extents{blocked}, a batch before them or none",
         )
-    if batch and whole[:-2] != batch:
-        raise ShapeError(operation, "shape", got=str(whole), expected=f"{batch} first, the batch of indptr")
-    wanted = whole[-2 + axis] // block[axis] * (1 if batch else prod(whole[:-2]))
-    if lines != wanted:
+    if batch and extents[:-2] != batch:
+        raise ShapeError(operation, "shape", got=str(extents), expected=f"{batch} first, the batch of indptr")
+    line_count = extents[-2 + axis] // block[axis] * (1 if batch else prod(extents[:-2]))
+    if lines != line_count:
         raise ShapeError(
-            operation, "indptr", got=f"{lines + 1} entries", expected=f"{wanted + 1} for shape {whole}"
+            operation, "indptr", got=f"{lines + 1} entries", expected=f"{line_count + 1} for shape {extents}"
         )
-    return whole
+    return extents
 
 
 def _check_starts(operation: str, indptr: Array, count: int) -> None:

@@ -44,9 +44,9 @@ def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Tensor:
         starts, indices, ordered = scipy_structure(matrix, "from_scipy")
         data = matrix.data[: indices.size]
         if not ordered:
-            made = type(matrix)((data.copy(), indices.copy(), starts.copy()), shape=matrix.shape)
-            made.sum_duplicates()
-            starts, indices, data = made.indptr, made.indices, made.data
+            ordered_matrix = type(matrix)((data.copy(), indices.copy(), starts.copy()), shape=matrix.shape)
+            ordered_matrix.sum_duplicates()
+            starts, indices, data = ordered_matrix.indptr, ordered_matrix.indices, ordered_matrix.data
         blocks = matrix.blocksize if matrix.format == "bsr" else None
         pattern = CompressedPattern(matrix.shape, starts, indices, 1 if matrix.format == "csc" else 0, blocks)
     return made_on(as_operand(np.asarray(data), "from_scipy"), pattern, None, requires_grad, "from_scipy")
@@ -70,17 +70,17 @@ def to_scipy(x: Tensor, /) -> Any:
     """
     import scipy.sparse
 
-    held = sparse_value(x, "to_scipy")
+    value = sparse_value(x, "to_scipy")
     if is_tracked(x):
         raise GradientError(
             "to_scipy", "x", got="a tensor that tracks gradients", remedy="call x.detach() first"
         )
-    if held.dense_shape or not x.shape:
-        got = f"dense axes {held.dense_shape}" if x.shape else "rank 0"
+    if value.dense_shape or not x.shape:
+        got = f"dense axes {value.dense_shape}" if x.shape else "rank 0"
         raise ShapeError("to_scipy", "x", got=got, expected="sparse axes alone", remedy="call to_dense")
     x._note_left()
-    pattern = held.pattern
-    if pattern.ndim > 2 and not isinstance(held, Coo):
+    pattern = value.pattern
+    if pattern.ndim > 2 and not isinstance(value, Coo):
         raise ShapeError(
             "to_scipy",
             "x",
@@ -88,14 +88,14 @@ def to_scipy(x: Tensor, /) -> Any:
             expected="a matrix",
             remedy='index one of the batch, or call to_layout("coo")',
         )
-    if isinstance(held, Coo):
+    if isinstance(value, Coo):
         return scipy.sparse.coo_array(
-            (read_only(held.values), tuple(map(read_only, pattern.indices))), shape=x.shape
+            (read_only(value.values), tuple(map(read_only, pattern.indices))), shape=x.shape
         )
     make = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
     if pattern.layout not in make:
-        pattern = (held := value_of(to_layout(x, "csc"))).pattern
-    buffers = tuple(map(read_only, (held.values, pattern.indices, pattern.indptr)))
+        pattern = (value := value_of(to_layout(x, "csc"))).pattern
+    buffers = tuple(map(read_only, (value.values, pattern.indices, pattern.indptr)))
     return make[pattern.layout](buffers, shape=x.shape)
 
 

@@ -61,8 +61,8 @@ def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, oper
     ):  # known when the trace runs, so that the result is of the trace
         for level in levels():
             values = level.variable_of(values)
-    made = F.from_values(values, pattern=pattern)
-    return made.detach().requires_grad_() if requires_grad else made
+    result = F.from_values(values, pattern=pattern)
+    return result.detach().requires_grad_() if requires_grad else result
 
 
 def _as_values(values: Any, operation: str) -> Any:
@@ -95,9 +95,9 @@ def sparse_coo_tensor(
     iverson.Tensor([[0., 0., 3.],
                     [4., 0., 0.]], layout='coo')
     """
-    held = _as_values(values, "sparse_coo_tensor")
-    pattern = coo_pattern(indices, held.shape, shape, check)
-    return made_on(held, pattern, dtype, requires_grad, "sparse_coo_tensor")
+    entries = _as_values(values, "sparse_coo_tensor")
+    pattern = coo_pattern(indices, entries.shape, shape, check)
+    return made_on(entries, pattern, dtype, requires_grad, "sparse_coo_tensor")
 
 
 def _compressed(
@@ -113,11 +113,11 @@ def _compressed(
     check: bool,
 ) -> Any:
     """A matrix, or a batch, whose lines are along an axis (0: rows) and hold entries or blocks."""
-    held = _as_values(values, operation)
-    pattern, dense = compressed_pattern(operation, indptr, indices, held.shape, shape, axis, blocks, check)
-    if held.shape != pattern.stored_shape + dense:  # one list of entries per matrix of a batch
-        held = F.reshape(held, shape=pattern.stored_shape + dense)
-    return made_on(held, pattern, dtype, requires_grad, operation)
+    entries = _as_values(values, operation)
+    pattern, dense = compressed_pattern(operation, indptr, indices, entries.shape, shape, axis, blocks, check)
+    if entries.shape != pattern.stored_shape + dense:  # one list of entries per matrix of a batch
+        entries = F.reshape(entries, shape=pattern.stored_shape + dense)
+    return made_on(entries, pattern, dtype, requires_grad, operation)
 
 
 @checked
@@ -153,8 +153,8 @@ def sparse_csr_tensor(
     >>> sparse_csr_tensor([0, 1, 2], [2, 0], [[3.0, 4.0], [5.0, 6.0]]).shape
     (2, 3, 2)
     """
-    given = (indptr, indices, values, shape, dtype, requires_grad, check)
-    return _compressed("sparse_csr_tensor", 0, False, *given)
+    arguments = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_csr_tensor", 0, False, *arguments)
 
 
 @checked
@@ -173,8 +173,8 @@ def sparse_csc_tensor(
     >>> sparse_csc_tensor([0, 1, 1, 2], [1, 0], [4.0, 3.0]).layout
     'csc'
     """
-    given = (indptr, indices, values, shape, dtype, requires_grad, check)
-    return _compressed("sparse_csc_tensor", 1, False, *given)
+    arguments = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_csc_tensor", 1, False, *arguments)
 
 
 @checked
@@ -195,8 +195,8 @@ def sparse_bsr_tensor(
     >>> sparse_bsr_tensor([0, 1], [1], [[[1.0, 2.0]]])
     iverson.Tensor([[0., 0., 1., 2.]], layout='bsr')
     """
-    given = (indptr, indices, values, shape, dtype, requires_grad, check)
-    return _compressed("sparse_bsr_tensor", 0, True, *given)
+    arguments = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_bsr_tensor", 0, True, *arguments)
 
 
 @checked
@@ -215,8 +215,8 @@ def sparse_bsc_tensor(
     >>> sparse_bsc_tensor([0, 0, 1], [0], [[[1.0, 2.0]]])
     iverson.Tensor([[0., 0., 1., 2.]], layout='bsc')
     """
-    given = (indptr, indices, values, shape, dtype, requires_grad, check)
-    return _compressed("sparse_bsc_tensor", 1, True, *given)
+    arguments = (indptr, indices, values, shape, dtype, requires_grad, check)
+    return _compressed("sparse_bsc_tensor", 1, True, *arguments)
 
 
 @method
@@ -250,9 +250,9 @@ def to_layout(
     dense = _dense_axes(x, layout, dense_dim)
     blocks = None
     if layout_named(layout).blocked:
-        held = getattr(stored_by(x), "blocksize", None)
-        given = held if blocksize is None else blocksize
-        if given is None:
+        stored_blocksize = getattr(stored_by(x), "blocksize", None)
+        extents = stored_blocksize if blocksize is None else blocksize
+        if extents is None:
             raise ArgumentError(
                 "to_layout",
                 "blocksize",
@@ -260,7 +260,7 @@ def to_layout(
                 expected="two positive integers: the rows and columns of a block",
                 remedy=f'call to_layout("{layout}", blocksize=(rows, columns))',
             )
-        sizes = [as_int(n, "to_layout", "blocksize") for n in as_tuple(given)]
+        sizes = [as_int(n, "to_layout", "blocksize") for n in as_tuple(extents)]
         if len(sizes) != 2 or min(sizes) < 1:
             raise ArgumentError("to_layout", "blocksize", got=str(sizes), expected="two positive integers")
         blocks = (sizes[0], sizes[1])
@@ -271,17 +271,17 @@ def to_layout(
     return F.to_layout(x, layout=layout, blocksize=blocks, dense_dim=dense)
 
 
-def _dense_axes(x: Any, layout: str, given: Any) -> int:
+def _dense_axes(x: Any, layout: str, requested: Any) -> int:
     """Number of trailing axes of x that are dense in a layout: as requested, or by default as in x."""
-    if given is None:
+    if requested is None:
         pattern = stored_by(zero_filled(x))
         return dense_axes(pattern, x.shape, layout) if isinstance(pattern, Pattern) else 0
-    found = as_int(given, "to_layout", "dense_dim")
-    most = x.ndim if layout_named(layout).dense_axes else 0
-    if not 0 <= found <= most:
-        expected = f"one in [0, {most}], for shape {x.shape} in layout {layout!r}"
-        raise ArgumentError("to_layout", "dense_dim", got=str(found), expected=expected)
-    return found
+    count = as_int(requested, "to_layout", "dense_dim")
+    largest = x.ndim if layout_named(layout).dense_axes else 0
+    if not 0 <= count <= largest:
+        expected = f"one in [0, {largest}], for shape {x.shape} in layout {layout!r}"
+        raise ArgumentError("to_layout", "dense_dim", got=str(count), expected=expected)
+    return count
 
 
 @method
@@ -293,8 +293,8 @@ def to_sparse(x: A | ArrayLike, /) -> A:
     1
     """
     x = as_operand(x, "to_sparse")
-    held = layout_in_level(value_of(x, None)) or getattr(x, "layout", "")
-    return x if any(held == own.name for own in sparse_layouts()) else to_layout(x, "coo")
+    name = layout_in_level(value_of(x, None)) or getattr(x, "layout", "")
+    return x if any(name == layout.name for layout in sparse_layouts()) else to_layout(x, "coo")
 
 
 def with_numbers(x: Any) -> Any:
@@ -315,11 +315,11 @@ def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
         )
     x = with_numbers(x)
     if not isinstance(value_of(x, None), Sparse):
-        held = layout_of(value_of(x)).name if isinstance(x, Handle) else type(x).__name__
+        kind = layout_of(value_of(x)).name if isinstance(x, Handle) else type(x).__name__
         raise ArgumentTypeError(
             operation,
             argument,
-            got=f"layout '{held}'" if isinstance(x, Handle) else f"a {held}",
+            got=f"layout '{kind}'" if isinstance(x, Handle) else f"a {kind}",
             expected="a tensor in a sparse layout",
             remedy="call to_tensor(fill) first" if isinstance(x, Wrapper) else "call to_sparse() first",
         )
@@ -331,11 +331,11 @@ def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
 
     Raises ArgumentTypeError where there is none, ArgumentError where examples are stored on different ones.
     """
-    held = value_of(x, None)
-    if not isinstance(held, LevelValue | Zero) or (type(held) is Zero and held.stored is None):
+    value = value_of(x, None)
+    if not isinstance(value, LevelValue | Zero) or (type(value) is Zero and value.stored is None):
         return sparse_value(x, operation, argument).pattern
-    found = stored_by(x)
-    if found is UNKNOWN:
+    pattern = stored_by(x)
+    if pattern is UNKNOWN:
         raise ArgumentError(
             operation,
             argument,
@@ -343,7 +343,7 @@ def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
             expected="one that is sparse, and of a batch one whose examples are stored on the same entries",
             remedy="read it through sparse_mask first, or call this outside of the transform",
         )
-    if found is None:
+    if pattern is None:
         raise ArgumentTypeError(
             operation,
             argument,
@@ -351,7 +351,7 @@ def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
             expected="a tensor in a sparse layout",
             remedy="read it at the entries of one by sparse_mask first",
         )
-    return found
+    return pattern
 
 
 @tensor_method
@@ -461,8 +461,8 @@ def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
     """The pattern, each entry once, that a user names by a sparse tensor, plain or masked, or by itself."""
     plain = zero_filled(x)
     x = plain if isinstance(value_of(plain, None), Sparse | LevelValue) else x
-    found: Pattern = distinct(x if isinstance(x, Pattern) else pattern_held(x, operation, argument))
-    return found
+    result: Pattern = distinct(x if isinstance(x, Pattern) else pattern_held(x, operation, argument))
+    return result
 
 
 @tensor_method
@@ -492,9 +492,9 @@ def sampled_matmul(a: ArrayLike, b: ArrayLike, pattern: Array, /) -> Tensor:
                     [0., 0.]], layout='coo')
     """
     a, b = as_operand(a, "sampled_matmul", "a"), as_operand(b, "sampled_matmul", "b")
-    chosen = as_pattern(pattern, "sampled_matmul")
+    target = as_pattern(pattern, "sampled_matmul")
     with speaking_as("sampled_matmul"):
-        return F.from_values(F.sampled_product(a, b, pattern=chosen), pattern=chosen)
+        return F.from_values(F.sampled_product(a, b, pattern=target), pattern=target)
 
 
 def spsolve(a: ArrayLike, b: ArrayLike, /) -> Tensor:
