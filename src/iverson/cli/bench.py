@@ -39,7 +39,7 @@ def workloads() -> list[tuple[str, Call, Call | None]]:
     rng = np.random.default_rng(0)
     a, small = rng.standard_normal((512, 512)), rng.standard_normal(8)
     x, s = iv.asarray(a), iv.asarray(small)
-    tracked = iv.asarray(a, requires_grad=True)
+    variable = iv.asarray(a, requires_grad=True)
 
     def chain(x: iv.Tensor) -> iv.Tensor:
         return (iv.tanh(x) * iv.exp(-x * x) + x).sum()
@@ -53,16 +53,16 @@ def workloads() -> list[tuple[str, Call, Call | None]]:
         return (np.tanh(a) * np.exp(-a * a) + a).sum()
 
     compiled, gradient = iv.jit(chain), iv.jit(iv.grad(chain))
-    long, few = iv.asarray(a.reshape(-1)), iv.asarray(rng.standard_normal(9))
+    long, weights = iv.asarray(a.reshape(-1)), iv.asarray(rng.standard_normal(9))
     calls: list[tuple[str, Call, Call | None]] = [
         ("x + x, 8 entries", lambda: s + s, lambda: small + small),
         ("x @ x, 512 x 512", lambda: x @ x, lambda: a @ a),
-        ("x @ x and its gradient", lambda: iv.autograd.grad((tracked @ tracked).sum(), tracked), None),
+        ("x @ x and its gradient", lambda: iv.autograd.grad((variable @ variable).sum(), variable), None),
         ("tanh(x) exp(-x x) + x, summed", lambda: chain(x), numpys_chain),
         ("... compiled", lambda: compiled(x), None),
         ("... its gradient, compiled", lambda: gradient(x), None),
-        ("correlation with 9 weights in index notation", lambda: correlate(long, few),
-         lambda: np.correlate(a.reshape(-1), few.numpy(), "valid")),
+        ("correlation with 9 weights in index notation", lambda: correlate(long, weights),
+         lambda: np.correlate(a.reshape(-1), weights.numpy(), "valid")),
     ]  # fmt: skip
     for _, ours, _ in calls:
         ours()

@@ -44,23 +44,23 @@ def _described(x: Any) -> str:
     if shape is None:
         return repr(x)
     layout = getattr(x, "layout", "strided")
-    tracked = "" if getattr(x, "requires_grad", False) else ", constant"
-    return f"{x.dtype} {shape}{'' if layout == 'strided' else ' ' + layout}{tracked}"
+    suffix = "" if getattr(x, "requires_grad", False) else ", constant"
+    return f"{x.dtype} {shape}{'' if layout == 'strided' else ' ' + layout}{suffix}"
 
 
 def _report(error: GradcheckError) -> str:
     """The finding, a fact a line."""
-    found = error.finding
+    finding = error.finding
     facts = {
-        "mode": found.mode,
-        "input": found.input and f"{found.input} at {found.input_index}",
-        "output": found.output and f"{found.output} at {found.output_index}",
-        "analytic": found.analytic,
-        "numerical": found.numerical,
-        "relative error": found.relative_error,
-        "contract": found.contract,
-        "diagnosis": found.diagnosis,
-        "": found.explanation or str(error),
+        "mode": finding.mode,
+        "input": finding.input and f"{finding.input} at {finding.input_index}",
+        "output": finding.output and f"{finding.output} at {finding.output_index}",
+        "analytic": finding.analytic,
+        "numerical": finding.numerical,
+        "relative error": finding.relative_error,
+        "contract": finding.contract,
+        "diagnosis": finding.diagnosis,
+        "": finding.explanation or str(error),
     }
     lines = [f"  {name:<15}{value}" for name, value in facts.items() if value not in (None, "")]
     return "\n".join(lines)

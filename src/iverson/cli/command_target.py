@@ -87,9 +87,9 @@ def arguments(module: ModuleType, options: argparse.Namespace) -> tuple[Any, ...
     if options.inputs is not None:
         if options.shapes:
             raise UsageError("got shapes and --inputs; expected one of them")
-        made = member(module, options.inputs)
-        made = made() if callable(made) else made
-        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        value = member(module, options.inputs)
+        value = value() if callable(value) else value
+        return tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not options.shapes:
         raise UsageError("got no arguments; expected a shape for each, such as 3x4, or --inputs NAME")
     return drawn(options.shapes, options.seed)
@@ -100,7 +100,7 @@ def drawn(shapes: Sequence[str], seed: int) -> tuple[Any, ...]:
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    found = []
+    tensors = []
     for text in shapes:
         match = SHAPE.fullmatch(text)
         if match is None:
@@ -108,5 +108,5 @@ def drawn(shapes: Sequence[str], seed: int) -> tuple[Any, ...]:
         shape = () if match[1] == "scalar" else tuple(map(int, match[1].split("x")))
         dtype = np.dtype(match[2] or dtypes.float64)
         numbers = rng.standard_normal((math.prod(shape), 2)) @ ([1, 1j] if dtype.kind == "c" else [1, 0])
-        found.append(iv.asarray(numbers.reshape(shape).astype(dtype), requires_grad=True))
-    return tuple(found)
+        tensors.append(iv.asarray(numbers.reshape(shape).astype(dtype), requires_grad=True))
+    return tuple(tensors)

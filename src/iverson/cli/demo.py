@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
             if isinstance(example, str):
                 print(f"\n{example.strip()}\n" if example.strip() else "", end="")
                 continue
-            first, *more = example.source.rstrip().split("\n")
-            print("\n".join([f">>> {first}", *(f"... {line}" for line in more)]))
+            first, *continuations = example.source.rstrip().split("\n")
+            print("\n".join([f">>> {first}", *(f"... {line}" for line in continuations)]))
             exec(compile(example.source, "<demo>", "single"), session)
     finally:
         sys.displayhook = hook

@@ -27,10 +27,10 @@ def run(options: argparse.Namespace) -> int:
     """Explain; the exit status."""
     function, inputs = target_of(options)
     explained = grad(lambda *args: _total(function(*args))) if options.grad else function
-    found = report(explained, time=options.time)(*inputs)
-    print(found)
+    account = report(explained, time=options.time)(*inputs)
+    print(account)
     if options.html is not None:
-        print(f"\nPage: {found.save(options.html)}")
+        print(f"\nPage: {account.save(options.html)}")
     return 0
 
 

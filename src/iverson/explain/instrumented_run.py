@@ -46,14 +46,14 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
     jitted = function if isinstance(function, Jitted) else jit(function)
     with counting(notes=True) as work:
         traced, handles = jitted.traced(*args, **kwargs)
-    graph, gone, between = simplified(traced)
-    names = _names(graph, traced, [e for e, _ in gone])
+    graph, removals, between = simplified(traced)
+    names = _names(graph, traced, [e for e, _ in removals])
     values = [make_handle(value_of(h)) for h in handles]
     with recording(False):
         steps = _run(graph, values, names, timed=timed)
     pieces = [
         *_from_notes(work, traced),
-        *(Piece(reason, _described(e), of_equation(e), _line(e.where), e) for e, reason in gone),
+        *(Piece(reason, _described(e), of_equation(e), _line(e.where), e) for e, reason in removals),
         *between,
         *(
             Piece(s.reason, f"part of {_described(s.equation)}", s.avoided, s.line, s.equation)
@@ -70,7 +70,7 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
         names,
         tuple(steps),
         tuple(p for p in pieces if p.cost),
-        tuple(gone),
+        tuple(removals),
         program=steps_of(graph) if is_compiled else called_programs(calls),
         seconds=_call_time(function, args, kwargs) if timed else None,
         done=sum((s.done for s in steps), Cost()),
@@ -84,14 +84,14 @@ def _arguments(function: Any, args: Any, kwargs: Any, inputs: dict[Value, Any]) 
     from optree import tree_accessors, tree_leaves
 
     try:
-        given = signature(_innermost(unwrap(function))).bind(*args, **kwargs).arguments
+        bound = signature(_innermost(unwrap(function))).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):  # a callable without a signature
         return {}
-    known = {}
-    for name, tree in given.items():
+    texts = {}
+    for name, tree in bound.items():
         for accessor, leaf in zip(tree_accessors(tree), tree_leaves(tree), strict=True):
-            known[id(value_of(leaf, leaf))] = accessor.codify(name)
-    return {v: known[id(at)] for v, x in inputs.items() if id(at := value_of(x)) in known}
+            texts[id(value_of(leaf, leaf))] = accessor.codify(name)
+    return {v: texts[id(at)] for v, x in inputs.items() if id(at := value_of(x)) in texts}
 
 
 def _call_time(function: Any, args: Any, kwargs: Any) -> float:
@@ -110,8 +110,8 @@ def _name(function: Any) -> str:
     if isinstance(function, Jitted):
         return f"jit({_name(unwrap(function))})"
     # What a transform makes has the name of the function that it is of; its code has its own.
-    own = getattr(function, "__code__", None) if _is_ours(function) else None
-    name = own.co_qualname if own else getattr(function, "__qualname__", type(function).__name__)
+    code = getattr(function, "__code__", None) if _is_ours(function) else None
+    name = code.co_qualname if code else getattr(function, "__qualname__", type(function).__name__)
     maker, inside, _ = name.partition(".<locals>.")
     if not inside or not _is_ours(function):
         return name.rpartition(".")[2]
@@ -142,25 +142,27 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
     that write others in their place saved."""
     run_by: Sequence[Any] = passes.PASSES
     graph = traced
-    gone: list[tuple[Equation, str]] = []
+    removals: list[tuple[Equation, str]] = []
     pieces: list[Piece] = []
     for run in run_by:
         after = run(graph)
         before = {v for e in graph.equations for v in e.results}
-        kept = {v for e in after.equations for v in e.results}
-        lost = [e for e in graph.equations if kept.isdisjoint(e.results)]
-        made = [e for e in after.equations if before.isdisjoint(e.results)]
+        remaining_values = {v for e in after.equations for v in e.results}
+        old_equations = [e for e in graph.equations if remaining_values.isdisjoint(e.results)]
+        new_equations = [e for e in after.equations if before.isdisjoint(e.results)]
         reason = _PASSES.get(run.__name__, "algebra")
         pieces += _shorter(graph, after)
-        if not made:  # what a pass wrote is no line's, and was not to be done
-            gone += [(e, reason) for e in lost if e.where is not None]
+        if not new_equations:  # what a pass wrote is no line's, and was not to be done
+            removals += [(e, reason) for e in old_equations if e.where is not None]
         else:
             dense = run.__name__ == "entries"  # a selection in itself is made of its values later
-            saved = _total(lost, dense).beyond(_total(made, dense))
+            saved = _total(old_equations, dense).beyond(_total(new_equations, dense))
             if saved and run.__name__ != "inline":
-                pieces.append(Piece(reason, f"{len(lost)} equations became {len(made)}", saved))
+                pieces.append(
+                    Piece(reason, f"{len(old_equations)} equations became {len(new_equations)}", saved)
+                )
         graph = after
-    return graph, gone, pieces
+    return graph, removals, pieces
 
 
 def _shorter(before: Graph, after: Graph) -> list[Piece]:
@@ -185,33 +187,33 @@ def _total(equations: Iterable[Equation], dense: bool) -> Cost:
 
 def _run(graph: Graph, values: Sequence[Any], names: dict[Any, str], *, timed: bool) -> list[Step]:
     """Each equation, carried out by the interpreter."""
-    made: list[tuple[Equation, Work, list[Any], list[Any]]] = []
+    runs: list[tuple[Equation, Work, list[Any], list[Any]]] = []
 
-    def counted(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+    def counted(equation: Equation, environment: dict[Value, Any]) -> Sequence[Any]:
         with counting() as work:
-            results = evaluated(equation, known)
-        operands = [value_of(known[x]) for x in values_of(equation.operands)]
-        made.append((equation, work, operands, [value_of(x, x) for x in results]))
+            results = evaluated(equation, environment)
+        operands = [value_of(environment[x]) for x in values_of(equation.operands)]
+        runs.append((equation, work, operands, [value_of(x, x) for x in results]))
         return results
 
     interpret(graph, values, counted)
-    seconds = _timed(graph, values) if timed else [None] * len(made)
-    return [_step(*entry, names, t) for entry, t in zip(made, seconds, strict=True)]
+    seconds = _timed(graph, values) if timed else [None] * len(runs)
+    return [_step(*entry, names, t) for entry, t in zip(runs, seconds, strict=True)]
 
 
 def _timed(graph: Graph, values: Sequence[Any]) -> list[float]:
-    found: list[list[float]] = []
+    durations: list[list[float]] = []
 
-    def clocked(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+    def clocked(equation: Equation, environment: dict[Value, Any]) -> Sequence[Any]:
         started = time.perf_counter()
-        results = evaluated(equation, known)
-        found[-1].append(time.perf_counter() - started)
+        results = evaluated(equation, environment)
+        durations[-1].append(time.perf_counter() - started)
         return results
 
     for _ in range(_RUNS):
-        found.append([])
+        durations.append([])
         interpret(graph, values, clocked)
-    return [min(times) for times in zip(*found, strict=True)]
+    return [min(times) for times in zip(*durations, strict=True)]
 
 
 def _step(
@@ -222,7 +224,7 @@ def _step(
     names: dict[Any, str],
     seconds: float | None,
 ) -> Step:
-    done = _of_work(work)
+    cost = _of_work(work)
     reason = _reason([*operands, *results])
     dense = of_equation(equation, dense=True) if reason and type(equation.op).__name__ == "Op" else Cost()
     return Step(
@@ -230,8 +232,8 @@ def _step(
         _text(equation, names),
         tuple(type_text(Aval(v.shape, v.dtype)) for v in equation.results),
         tuple(map(_layout, results)),
-        done,
-        dense.beyond(done),
+        cost,
+        dense.beyond(cost),
         reason,
         _line(equation.where),
         seconds,
@@ -241,15 +243,15 @@ def _step(
 
 def _bodies(equation: Equation) -> tuple[Body, ...]:
     """The graphs that an equation runs, as they run."""
-    found = []
+    bodies = []
     for key, body in sorted(equation.params.items()):
         if isinstance(body, Graph):
             graph = passes.simplified(body) if compiled(body).native else body
             names = _names(graph, graph, ())
             inputs = ", ".join(names[v] for v in graph.inputs)
             steps = tuple(_by_types(e, names) for e in graph.equations)
-            found.append(Body(f"{key}({inputs})", steps))
-    return tuple(found)
+            bodies.append(Body(f"{key}({inputs})", steps))
+    return tuple(bodies)
 
 
 def _by_types(equation: Equation, names: dict[Any, str]) -> Step:
@@ -281,12 +283,12 @@ def _from_notes(work: Work, traced: Graph) -> list[Piece]:
     pieces = []
     for note in notes:
         if isinstance(note, Skip):
-            whole = costs.of(note.node, note.position, beside=note.beside)
-            saved = whole.beyond(costs.of(note.node, note.position, note.part))
-            which = "" if note.part is NOTHING else "part of "
-            what = f"{which}the cotangent of input {note.position} of {note.node.op.name}"
+            full_cost = costs.of(note.node, note.position, beside=note.beside)
+            saved = full_cost.beyond(costs.of(note.node, note.position, note.part))
+            prefix = "" if note.part is NOTHING else "part of "
+            text = f"{prefix}the cotangent of input {note.position} of {note.node.op.name}"
             of = equations.of(note.node)
-            pieces.append(Piece(note.reason, what, saved, _line(note.node.where), of, of_cotangent=True))
+            pieces.append(Piece(note.reason, text, saved, _line(note.node.where), of, of_cotangent=True))
         elif isinstance(note, Annihilated):
             pieces.append(_annihilated(note))
         elif isinstance(note, Unspecified) and note.name not in PRODUCTS:
@@ -298,8 +300,8 @@ def _from_notes(work: Work, traced: Graph) -> list[Piece]:
 
 def _annihilated(note: Annihilated) -> Piece:
     operands = [Aval(x.shape, x.dtype) if isinstance(x, Aval) else x for x in note.operands]
-    found = note.op.infer(*operands, **note.params)
-    results = tuple([Value(a) for a in (found if note.op.multiple else (found,))])
+    avals = note.op.infer(*operands, **note.params)
+    results = tuple([Value(a) for a in (avals if note.op.multiple else (avals,))])
     values = tuple([Value(x) if isinstance(x, Aval) else x for x in operands])
     saved = of_equation(Equation(note.op, values, note.params, results))
     return Piece("undefined", f"{note.op.name} of zeros", saved, _line(note.where))
@@ -332,19 +334,19 @@ class _Equations:
         if not alike:
             return None
         outs = node.out if node.multiple else (node.out,)
-        held = {x.value for x in (*node.args, *outs) if isinstance(x, Traced)}
-        shared = [len(held.intersection((*values_of(e.operands), *e.results))) for e in alike]
-        if max(shared):
-            return alike[shared.index(max(shared))]
+        values = {x.value for x in (*node.args, *outs) if isinstance(x, Traced)}
+        overlaps = [len(values.intersection((*values_of(e.operands), *e.results))) for e in alike]
+        if max(overlaps):
+            return alike[overlaps.index(max(overlaps))]
         return alike[min(nodes.index(node), len(alike) - 1)]
 
 
 # -- words ---------------------------------------------------------------------------------------------
 
 
-def _names(graph: Graph, traced: Graph, others: Sequence[Equation]) -> dict[Any, str]:
+def _names(graph: Graph, traced: Graph, extra: Sequence[Equation]) -> dict[Any, str]:
     values = [v for g in (graph, traced) for v in (*g.inputs, *(c for c, _ in g.constants))]
-    values += [v for e in (*graph.equations, *others) for v in e.results]
+    values += [v for e in (*graph.equations, *extra) for v in e.results]
     return {v: f"%{k}" for k, v in enumerate(dict.fromkeys(values))}
 
 
@@ -354,8 +356,8 @@ def _text(equation: Equation, names: dict[Any, str]) -> str:
     printer.names.update(names)
     parts = []
     for key, value in sorted(equation.params.items()):
-        shown = "..." if isinstance(value, Graph) else printer.param(value, "")
-        parts.append(f"{key}={shown if len(shown) <= _LONG else shown[:_LONG] + '...'}")
+        text = "..." if isinstance(value, Graph) else printer.param(value, "")
+        parts.append(f"{key}={text if len(text) <= _LONG else text[:_LONG] + '...'}")
     operands = ", ".join(
         names.get(x, "%?") if type(x) is Value else printer.operand(x) for x in equation.operands
     )
@@ -375,8 +377,8 @@ def _layout(value: Any) -> str:
     """The layout of a value, with how many entries it stores if not all."""
     if value is UNDEFINED:
         return "undefined"
-    name, held = layout_of(value).name, entries(value)
-    return name if held >= prod(value.shape) else f"{name} with {held} entries"
+    name, count = layout_of(value).name, entries(value)
+    return name if count >= prod(value.shape) else f"{name} with {count} entries"
 
 
 def _line(where: Any) -> Line | None:

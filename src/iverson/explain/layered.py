@@ -46,8 +46,8 @@ def drawing(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge]) -> Draw
     order = _ordered(layer, above, below)
     x = _across(order, widths, above, below)
     tops, heights = _down(order, sizes)
-    left = min((x[k] - widths[k] / 2 for k in range(len(layer))), default=0.0) - GAP
-    centres = tuple((x[k] - left, tops[layer[k]] + heights[layer[k]] / 2) for k in range(len(layer)))
+    origin = min((x[k] - widths[k] / 2 for k in range(len(layer))), default=0.0) - GAP
+    centres = tuple((x[k] - origin, tops[layer[k]] + heights[layer[k]] / 2) for k in range(len(layer)))
     routes = {edge: _route(chain, centres, tops, heights, layer, sizes) for edge, chain in chains.items()}
     width = max((c[0] + w / 2 for c, w in zip(centres, widths, strict=True)), default=0.0) + GAP
     return Drawing(centres[: len(sizes)], routes, width, (tops[-1] + heights[-1] if tops else 0.0) + GAP)
@@ -76,12 +76,12 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
 def _chains(layer: list[int], edges: Sequence[Edge], count: int) -> dict[Edge, list[int]]:
     """Each edge as a chain of nodes with one in each layer; those in between are new, numbered from ``count``
     on, and their layers are added."""
-    found = {}
+    chains = {}
     for a, b in edges:
         between = range(layer[a] + 1, layer[b])
-        found[a, b] = [a, *range(len(layer), len(layer) + len(between)), b]
+        chains[a, b] = [a, *range(len(layer), len(layer) + len(between)), b]
         layer.extend(between)
-    return found
+    return chains
 
 
 def _neighbours(count: int, links: Iterable[Edge]) -> tuple[list[list[int]], list[list[int]]]:
@@ -105,11 +105,11 @@ def _ordered(layer: Sequence[int], above: list[list[int]], below: list[list[int]
         place = {k: n for row in rows for n, k in enumerate(row)}
         for row in rows[:: 1 if downwards else -1]:
             beside = above if downwards else below
-            wanted = {k: median(place[j] for j in beside[k]) if beside[k] else place[k] for k in row}
-            row.sort(key=wanted.__getitem__)
+            medians = {k: median(place[j] for j in beside[k]) if beside[k] else place[k] for k in row}
+            row.sort(key=medians.__getitem__)
             place.update((k, n) for n, k in enumerate(row))
-        if (found := _crossings(rows, below)) < fewest:
-            best, fewest = rows, found
+        if (crossings := _crossings(rows, below)) < fewest:
+            best, fewest = rows, crossings
     return best
 
 
@@ -119,7 +119,7 @@ def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
     for row, under in pairwise(rows):
         place = {k: n for n, k in enumerate(under)}
         tree = [0] * (len(under) + 1)  # of counts, after Fenwick
-        seen = 0
+        count = 0
         for k in row:
             ends = sorted(place[j] for j in below[k])
             for end in ends:
@@ -127,13 +127,13 @@ def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
                 while at:
                     before += tree[at]
                     at -= at & -at
-                total += seen - before
+                total += count - before
             for end in ends:
                 at = end + 1
                 while at <= len(under):
                     tree[at] += 1
                     at += at & -at
-            seen += len(ends)
+            count += len(ends)
     return total
 
 
@@ -148,12 +148,12 @@ def _across(
     x = [0.0] * len(widths)
     pulling = [[j for j in beside if above[j]] or beside for beside in above]
     sides = [_weighed(beside, widths) for beside in (pulling, below)]
-    both = [up + down for up, down in zip(*sides, strict=True)]
+    combined = [up + down for up, down in zip(*sides, strict=True)]
     for row in order:
         _settle(row, widths, x, [0.0] * len(row))
     for sweep in range(2 * _SWEEPS):
         step = 1 if sweep % 2 == 0 else -1
-        links = both if sweep >= _SWEEPS else sides[sweep % 2]
+        links = combined if sweep >= _SWEEPS else sides[sweep % 2]
         for row in order[::step]:
             _settle(row, widths, x, [_pulled(x, links[k], x[k]) for k in row])
     return x
@@ -162,17 +162,17 @@ def _across(
 def _weighed(beside: list[list[int]], widths: Sequence[float]) -> list[list[tuple[int, float]]]:
     """Neighbours with the weights of the links to them."""
     return [
-        [(j, 4.0 if widths[j] <= _POINT >= widths[k] else 1.0) for j in others]
-        for k, others in enumerate(beside)
+        [(j, 4.0 if widths[j] <= _POINT >= widths[k] else 1.0) for j in neighbours]
+        for k, neighbours in enumerate(beside)
     ]
 
 
-def _pulled(x: Sequence[float], links: Sequence[tuple[int, float]], own: float) -> float:
+def _pulled(x: Sequence[float], links: Sequence[tuple[int, float]], default: float) -> float:
     total = sum(weight for _, weight in links)
-    return sum(x[j] * weight for j, weight in links) / total if links else own
+    return sum(x[j] * weight for j, weight in links) / total if links else default
 
 
-def _settle(row: Sequence[int], widths: Sequence[float], x: list[float], wanted: Sequence[float]) -> None:
+def _settle(row: Sequence[int], widths: Sequence[float], x: list[float], targets: Sequence[float]) -> None:
     """Places in a layer, with the least squares to those wanted, that keep order and distance.
 
     Less the distances, they may only increase: neighbours that would not are pooled at their mean.
@@ -181,7 +181,7 @@ def _settle(row: Sequence[int], widths: Sequence[float], x: list[float], wanted:
     for a, b in pairwise(row):
         offsets.append(offsets[-1] + (widths[a] + widths[b]) / 2 + GAP)
     pools: list[tuple[float, int]] = []
-    for want, offset in zip(wanted, offsets, strict=True):
+    for want, offset in zip(targets, offsets, strict=True):
         pool = (want - offset, 1)
         while pools and pools[-1][0] >= pool[0]:
             value, n = pools.pop()

@@ -133,7 +133,7 @@ class Found:
 
     def avoided(self) -> dict[str, Cost]:
         """By reason, in the order of `REASONS`."""
-        found: dict[str, Cost] = {}
+        costs: dict[str, Cost] = {}
         for piece in self.pieces:
-            found[piece.reason] = found.get(piece.reason, Cost()) + piece.cost
-        return {reason: found[reason] for reason in (*REASONS, *found) if reason in found}
+            costs[piece.reason] = costs.get(piece.reason, Cost()) + piece.cost
+        return {reason: costs[reason] for reason in (*REASONS, *costs) if reason in costs}

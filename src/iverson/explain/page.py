@@ -60,41 +60,41 @@ _LEGEND = (
 )
 
 
-def as_page(found: Found) -> str:
+def as_page(account: Found) -> str:
     """The whole page."""
-    title = escape(f"What {found.name} does and avoids")
-    took = "" if found.seconds is None else f" A call takes {found.seconds * 1e6:,.0f} us."
+    title = escape(f"What {account.name} does and avoids")
+    took = "" if account.seconds is None else f" A call takes {account.seconds * 1e6:,.0f} us."
     parts = [
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{title}</title>',
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>",
-        f"<p>{len(found.steps)} steps, {brief(found.done)}.{took}</p>",
-        _sums(found),
+        f"<p>{len(account.steps)} steps, {brief(account.done)}.{took}</p>",
+        _sums(account),
         "<h2>Graph</h2>",
         _LEGEND,
         '<input type="checkbox" id="plain"/><label for="plain"> hide what was avoided</label>',
         '<input type="checkbox" id="large"/><label for="large"> full size</label>',
-        f'<div class="frame">\n{picture(found)}\n</div>',
-        _steps(found),
-        _pieces(found),
-        _program(found),
+        f'<div class="frame">\n{picture(account)}\n</div>',
+        _steps(account),
+        _pieces(account),
+        _program(account),
         "</body>\n</html>\n",
     ]
     return "\n".join(p for p in parts if p)
 
 
-def _sums(found: Found) -> str:
-    avoided = found.avoided()
-    rows = [("done", found.done, "", "")]
-    if found.compiling:
-        rows.append(("while compiling", found.compiling, "", "once: what depends on no input"))
+def _sums(account: Found) -> str:
+    avoided = account.avoided()
+    rows = [("done", account.done, "", "")]
+    if account.compiling:
+        rows.append(("while compiling", account.compiling, "", "once: what depends on no input"))
     rows.append(("avoided", sum(avoided.values(), Cost()), "", ""))
     rows += [(reason, cost, "part", REASONS.get(reason, "")) for reason, cost in avoided.items()]
     weighs = "multiply_adds" if any(c.multiply_adds for _, c, _, _ in rows) else "entries"
-    most = max(getattr(c, weighs) for _, c, _, _ in rows)
+    largest = max(getattr(c, weighs) for _, c, _, _ in rows)
     lines = []
     for name, cost, kind, why in rows:
         grey = " grey" if kind or name == "avoided" else ""
-        width = 160 * getattr(cost, weighs) / most if most else 0
+        width = 160 * getattr(cost, weighs) / largest if largest else 0
         cells = f"<td>{escape(name)}</td>{_numbers(cost)}"
         cells += f'<td><span class="bar{grey}" style="width:{width:.0f}px"></span></td>'
         cells += f'<td class="why">{escape(why)}</td>'
@@ -125,17 +125,17 @@ def _source(line: Line | None) -> str:
     return f'<td class="code" title="{escape(line.file)}">{escape(line.address)}  {escape(line.text)}</td>'
 
 
-def _steps(found: Found) -> str:
-    timed = any(s.seconds is not None for s in found.steps)
-    rows = [row for s in found.steps for row in _rows(s, timed)]
+def _steps(account: Found) -> str:
+    timed = any(s.seconds is not None for s in account.steps)
+    rows = [row for s in account.steps for row in _rows(s, timed)]
     heads = ("step", "type and layout", *_COLUMNS, *(("us",) if timed else ()), "avoided", "source")
     return "<h2>Steps</h2>\n" + _table(heads, rows) if rows else "<h2>Steps</h2>\n<p>Nothing runs.</p>"
 
 
 def _rows(step: Step, timed: bool, depth: int = 0) -> Iterator[str]:
     """A row for a step, followed by those of the graphs that it runs."""
-    shown = "" if step.seconds is None else f"{step.seconds * 1e6:,.1f}"
-    took = f'<td class="n">{shown}</td>' if timed else ""
+    duration = "" if step.seconds is None else f"{step.seconds * 1e6:,.1f}"
+    took = f'<td class="n">{duration}</td>' if timed else ""
     less = f"{escape(step.reason)}: {escape(brief(step.avoided))}" if step.avoided else ""
     kinds = "<br/>".join(map(escape, typed(step)))
     yield (
@@ -144,8 +144,8 @@ def _rows(step: Step, timed: bool, depth: int = 0) -> Iterator[str]:
         f"{_numbers(step.done)}{took}<td>{less}</td>{_source(step.line)}</tr>"
     )
     for body in step.bodies:
-        what = f"one run of {escape(body.text)}:"
-        yield f'<tr class="part"><td class="code" colspan="{8 + timed}">{_margin(depth)}{what}</td></tr>'
+        title = f"one run of {escape(body.text)}:"
+        yield f'<tr class="part"><td class="code" colspan="{8 + timed}">{_margin(depth)}{title}</td></tr>'
         for inner in body.steps:
             yield from _rows(inner, timed, depth + 1)
 
@@ -158,18 +158,18 @@ def _margin(depth: int) -> str:
     return "&#160;&#160;" * max(depth - 1, 0)
 
 
-def _pieces(found: Found) -> str:
+def _pieces(account: Found) -> str:
     rows = [
         f"<tr><td>{escape(p.reason)}</td><td>{escape(p.what)}</td>{_numbers(p.cost)}{_source(p.line)}</tr>"
-        for p in found.pieces
+        for p in account.pieces
     ]
     return "<h2>Avoided</h2>\n" + _table(("reason", "what", *_COLUMNS, "source"), rows) if rows else ""
 
 
-def _program(found: Found) -> str:
+def _program(account: Found) -> str:
     rows = [
         f"<tr{_inside(s.depth)}><td>{_margin(s.depth)}{escape(s.kind)}</td><td>{escape(s.what)}</td></tr>"
-        for s in found.program
+        for s in account.program
     ]
-    title = "Programs called" if any(s.kind == "program" for s in found.program) else "Program"
+    title = "Programs called" if any(s.kind == "program" for s in account.program) else "Program"
     return f"<h2>{title}</h2>\n" + _table(("step", "what it holds"), rows) if rows else ""

@@ -40,71 +40,75 @@ class Node:
         return longest * _CHAR + 2 * _PAD, len(self.lines) * _LINE + 1.2 * _PAD
 
 
-def picture(found: Found) -> str:
+def picture(account: Found) -> str:
     """The graph as one ``svg`` element."""
-    nodes, edges = _nodes(found)
-    placed = drawing([n.size for n in nodes], edges)
-    width, height = f"{placed.width:.0f}", f"{placed.height:.0f}"
-    least = f"min-width:{_SMALLEST * placed.width:.0f}px"
+    nodes, edges = _nodes(account)
+    layout = drawing([n.size for n in nodes], edges)
+    width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
+    least = f"min-width:{_SMALLEST * layout.width:.0f}px"
     parts = [
         f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" style="{least}" role="img">',
-        f"<title>graph of {escape(found.name)}</title>",
+        f"<title>graph of {escape(account.name)}</title>",
         _TIP,
     ]
     is_grey = {k: n.kind.startswith("avoided") for k, n in enumerate(nodes)}
-    for (a, b), route in placed.routes.items():
+    for (a, b), route in layout.routes.items():
         kind = "edge avoided" if is_grey[a] or is_grey[b] else "edge"
         parts.append(f'<path class="{kind}" d="{_curve(route)}" marker-end="url(#tip)"/>')
-    parts += [_box(n, c) for n, c in zip(nodes, placed.centres, strict=True)]
+    parts += [_box(n, c) for n, c in zip(nodes, layout.centres, strict=True)]
     return "\n".join([*parts, "</svg>"])
 
 
-def _nodes(found: Found) -> tuple[list[Node], list[tuple[int, int]]]:
+def _nodes(account: Found) -> tuple[list[Node], list[tuple[int, int]]]:
     """Inputs, constants, steps, equations that do not run, cotangents that are not computed, and outputs."""
     nodes: list[Node] = []
     edges: list[tuple[int, int]] = []
-    made: dict[Value, int] = {}
+    node_of: dict[Value, int] = {}
     at: dict[Value, int] = {}
-    of_steps = {s.equation: s for s in found.steps}
-    equations = [*(s.equation for s in found.steps), *(e for e, _ in found.gone)]
-    read = {v for e in equations for v in values_of(e.operands)}.union(values_of(found.graph.outputs))
-    for v in (*found.traced.inputs, *found.graph.inputs):
-        if v not in made:
-            made[v] = len(nodes)
-            head = f"{found.names.get(v, '')} input {found.arguments.get(v, '')}".rstrip()
+    of_steps = {s.equation: s for s in account.steps}
+    equations = [*(s.equation for s in account.steps), *(e for e, _ in account.gone)]
+    operand_values = {v for e in equations for v in values_of(e.operands)}.union(
+        values_of(account.graph.outputs)
+    )
+    for v in (*account.traced.inputs, *account.graph.inputs):
+        if v not in node_of:
+            node_of[v] = len(nodes)
+            head = f"{account.names.get(v, '')} input {account.arguments.get(v, '')}".rstrip()
             nodes.append(Node("input", _cut([head, type_text(v.aval, _pattern)]), "an input"))
-    constants = dict.fromkeys(v for g in (found.graph, found.traced) for v, _ in g.constants)
+    constants = dict.fromkeys(v for g in (account.graph, account.traced) for v, _ in g.constants)
     for v in constants:
-        if v in read and v not in made:
-            made[v] = len(nodes)
-            name = found.names.get(v, "")
+        if v in operand_values and v not in node_of:
+            node_of[v] = len(nodes)
+            name = account.names.get(v, "")
             nodes.append(Node("constant", (f"{name} constant", type_text(v.aval, _pattern)), "a constant"))
-    reasons = dict(found.gone)
+    reasons = dict(account.gone)
     for e in equations:
         at[e.results[0]] = len(nodes)
-        made.update(dict.fromkeys(e.results, len(nodes)))
+        node_of.update(dict.fromkeys(e.results, len(nodes)))
         step = of_steps.get(e)
-        nodes.append(_of_step(step) if step else _of_gone(found, e, reasons[e]))
+        nodes.append(_of_step(step) if step else _of_gone(account, e, reasons[e]))
     for e in equations:
         k = at[e.results[0]]
-        edges += [(made[v], k) for v in dict.fromkeys(values_of(e.operands)) if v in made and made[v] != k]
-    for place, pieces in _ghosts(found, at).items():
+        edges += [
+            (node_of[v], k) for v in dict.fromkeys(values_of(e.operands)) if v in node_of and node_of[v] != k
+        ]
+    for place, pieces in _ghosts(account, at).items():
         if place is not None:
             edges.append((place, len(nodes)))
         nodes.append(_of_pieces(pieces))
-    outputs = [made[v] for v in values_of(found.graph.outputs) if v in made]
+    outputs = [node_of[v] for v in values_of(account.graph.outputs) if v in node_of]
     edges += [(k, len(nodes)) for k in dict.fromkeys(outputs)]
-    names = ", ".join(found.names.get(x, "undefined") for x in found.graph.outputs)
+    names = ", ".join(account.names.get(x, "undefined") for x in account.graph.outputs)
     nodes.append(Node("output", (f"return {names}"[:_LONGEST],), "what is returned"))
     return nodes, edges
 
 
-def _ghosts(found: Found, at: dict[Value, int]) -> dict[int | None, list[Piece]]:
+def _ghosts(account: Found, at: dict[Value, int]) -> dict[int | None, list[Piece]]:
     """Pieces of avoided work that no drawn equation contains, by the node that each of them belongs to."""
-    drawn = {s.equation for s in found.steps}.union(e for e, _ in found.gone)
+    visible = {s.equation for s in account.steps}.union(e for e, _ in account.gone)
     result: dict[int | None, list[Piece]] = {}
-    for p in found.pieces:
-        if p.equation is None or p.of_cotangent or p.equation not in drawn:
+    for p in account.pieces:
+        if p.equation is None or p.of_cotangent or p.equation not in visible:
             place = None if p.equation is None else at.get(p.equation.results[0])
             result.setdefault(place, []).append(p)
     return result
@@ -128,10 +132,10 @@ def _typed(step: Step) -> list[str]:
     return [f"{name}: {kind}" for name, kind in zip(results, typed(step), strict=True)]
 
 
-def _of_gone(found: Found, equation: Equation, reason: str) -> Node:
-    piece = next((p for p in found.pieces if p.equation is equation), None)
-    names = ", ".join(found.names.get(v, "") for v in equation.results)
-    operands = (found.names.get(x, "%?") if type(x) is Value else repr(x) for x in equation.operands)
+def _of_gone(account: Found, equation: Equation, reason: str) -> Node:
+    piece = next((p for p in account.pieces if p.equation is equation), None)
+    names = ", ".join(account.names.get(v, "") for v in equation.results)
+    operands = (account.names.get(x, "%?") if type(x) is Value else repr(x) for x in equation.operands)
     lines = [
         f"{equation.op.name}({', '.join(operands)})",
         f"{names}: {', '.join(type_text(v.aval, _pattern) for v in equation.results)}",
@@ -160,9 +164,9 @@ def _cut(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…" for text in lines)
 
 
-def _share(done: Cost, avoided: Cost) -> float:
+def _share(work: Cost, avoided: Cost) -> float:
     """Share of the work that was avoided: of multiply-adds if there are any, else of entries, else bytes."""
-    pairs = ((getattr(c, name) for c in (done, avoided)) for name in ("multiply_adds", "entries", "bytes"))
+    pairs = ((getattr(c, name) for c in (work, avoided)) for name in ("multiply_adds", "entries", "bytes"))
     for d, a in pairs:
         if d or a:
             return float(a / (d + a))
@@ -177,9 +181,9 @@ def _pattern(pattern: object) -> str:
 
 
 def _curve(route: Sequence[Point]) -> str:
-    (x, y), *rest = route
+    (x, y), *points = route
     parts = [f"M{x:.1f},{y:.1f}"]
-    for u, v in rest:
+    for u, v in points:
         half = (y + v) / 2
         parts.append(f"C{x:.1f},{half:.1f} {u:.1f},{half:.1f} {u:.1f},{v:.1f}")
         x, y = u, v
@@ -188,17 +192,17 @@ def _curve(route: Sequence[Point]) -> str:
 
 def _box(node: Node, centre: Point) -> str:
     width, height = node.size
-    left, top = centre[0] - width / 2, centre[1] - height / 2
-    rect = f'<rect x="{left:.1f}" y="{top:.1f}" width="{{:.1f}}" height="{height:.1f}" rx="5"{{}}/>'
+    left_edge, top = centre[0] - width / 2, centre[1] - height / 2
+    rect = f'<rect x="{left_edge:.1f}" y="{top:.1f}" width="{{:.1f}}" height="{height:.1f}" rx="5"{{}}/>'
     parts = [f'<g class="{node.kind}"><title>{escape(node.title)}</title>', rect.format(width, "")]
     if node.avoided:
         part = width * node.avoided
         parts.append(
-            f'<rect class="part" x="{left + width - part:.1f}" y="{top:.1f}" width="{part:.1f}" '
+            f'<rect class="part" x="{left_edge + width - part:.1f}" y="{top:.1f}" width="{part:.1f}" '
             f'height="{height:.1f}" rx="5"/>'
         )
     for k, text in enumerate(node.lines):
         head = ' class="head"' if k == 0 else ""
         y = top + 0.6 * _PAD + (k + 0.78) * _LINE
-        parts.append(f'<text x="{left + _PAD:.1f}" y="{y:.1f}"{head}>{escape(text)}</text>')
+        parts.append(f'<text x="{left_edge + _PAD:.1f}" y="{y:.1f}"{head}>{escape(text)}</text>')
     return "".join([*parts, "</g>"])

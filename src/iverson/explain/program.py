@@ -26,33 +26,33 @@ _WORDS = {Nest: "nests", Product: "products", Repeat: "loops", Branch: "branches
 def steps_of(graph: Graph, depth: int = 0) -> tuple[ProgramStep, ...]:
     """Native segments, with how many loop nests, products, loops and branches each has, and library steps,
     each followed by the steps of graphs that it runs."""
-    found = []
+    steps = []
     for step in executable(graph).steps:
         if isinstance(step, Native):
-            found.append(ProgramStep("native", _contents(step), depth))
+            steps.append(ProgramStep("native", _contents(step), depth))
             continue
-        found.append(ProgramStep("library", step.equation.op.name, depth))
+        steps.append(ProgramStep("library", step.equation.op.name, depth))
         for body in step.equation.params.values():
             if isinstance(body, Graph):
-                found += steps_of(simplified(body), depth + 1)
-    return tuple(found)
+                steps += steps_of(simplified(body), depth + 1)
+    return tuple(steps)
 
 
 def called_programs(calls: Iterable[Called]) -> tuple[ProgramStep, ...]:
     """The programs of compiled functions that a function calls, forward and back where it differentiates."""
-    found: dict[tuple[ProgramStep, ...], int] = {}
+    counts: dict[tuple[ProgramStep, ...], int] = {}
     for call in calls:
         traced, handles = call.function.traced_for_kind(*call.args, **call.kwargs)
-        tracked = (*call.tracked, *map(is_tracked, handles[len(call.tracked) :]))
+        flags = (*call.tracked, *map(is_tracked, handles[len(call.tracked) :]))
         name = getattr(call.function, "__name__", "a function")
-        for what, graph in _graphs(Compiled(traced, name), tracked):
+        for title, graph in _graphs(Compiled(traced, name), flags):
             if any(_is_on_pattern(v) for v in traced.inputs[: len(call.tracked)]):
-                what = f"{what}, traced for each pattern of its sparse arguments"
-            program = ProgramStep("program", what), *steps_of(simplified(graph), 1)
-            found[program] = found.get(program, 0) + 1
+                title = f"{title}, traced for each pattern of its sparse arguments"
+            program = ProgramStep("program", title), *steps_of(simplified(graph), 1)
+            counts[program] = counts.get(program, 0) + 1
     return tuple(
         step if step.depth or times == 1 else replace(step, what=f"{step.what}, {times} calls")
-        for program, times in found.items()
+        for program, times in counts.items()
         for step in program
     )
 
@@ -62,16 +62,16 @@ def _is_on_pattern(v: Value) -> bool:
     return isinstance(v.aval.support, Stored) and symbol_of(v) is None
 
 
-def _graphs(compiled: Compiled, tracked: tuple[bool, ...]) -> Iterable[tuple[str, Graph]]:
-    if True not in tracked:
+def _graphs(compiled: Compiled, flags: tuple[bool, ...]) -> Iterable[tuple[str, Graph]]:
+    if True not in flags:
         return [(compiled.name, compiled.graph)]
-    made = compiled.differentiable(tracked)
-    avals = [None if x is UNDEFINED else x.aval for x in made.graph.outputs]
-    given = [a if k < made.real else None for k, a in enumerate(avals)]
-    given = [a if a is not None and is_inexact(a.dtype) else None for a in given]
-    wanted = [k for k, has in enumerate(tracked) if has]
-    back, *_ = made.recorded.pullback(given, wanted, recording=False)
-    return [(f"{compiled.name}, forward", made.graph), (f"{compiled.name}, backward", back)]
+    forward = compiled.differentiable(flags)
+    avals = [None if x is UNDEFINED else x.aval for x in forward.graph.outputs]
+    cotangents = [a if k < forward.real else None for k, a in enumerate(avals)]
+    cotangents = [a if a is not None and is_inexact(a.dtype) else None for a in cotangents]
+    positions = [k for k, has in enumerate(flags) if has]
+    back, *_ = forward.recorded.pullback(cotangents, positions, recording=False)
+    return [(f"{compiled.name}, forward", forward.graph), (f"{compiled.name}, backward", back)]
 
 
 def _contents(step: Native) -> str:
@@ -82,12 +82,12 @@ def _contents(step: Native) -> str:
 
 def _recomputed(step: Native) -> list[str]:
     """Line about the values that are recomputed at each read, which moves fewer bytes than to store them."""
-    again = [e for e, _ in step.again()]
-    if not again:
+    equations = [e for e, _ in step.again()]
+    if not equations:
         return []
-    entries = sum(prod(v.shape) for e in again for v in e.results)
-    ops = ", ".join(dict.fromkeys(e.op.name for e in again))
-    return [f"recomputed: {len(again)} values, {entries:,} entries ({ops})"]
+    entries = sum(prod(v.shape) for e in equations for v in e.results)
+    ops = ", ".join(dict.fromkeys(e.op.name for e in equations))
+    return [f"recomputed: {len(equations)} values, {entries:,} entries ({ops})"]
 
 
 def _kinds(steps: Iterable[Step]) -> Iterable[str]:

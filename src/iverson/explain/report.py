@@ -27,10 +27,10 @@ class Report:
     avoided : the work avoided, by reason.
     """
 
-    def __init__(self, found: Found) -> None:
-        self._found = found
-        self.done: Cost = found.done
-        self.avoided: dict[str, Cost] = found.avoided()
+    def __init__(self, account: Found) -> None:
+        self._found = account
+        self.done: Cost = account.done
+        self.avoided: dict[str, Cost] = account.avoided()
 
     def __str__(self) -> str:
         return as_text(self._found)

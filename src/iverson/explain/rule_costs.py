@@ -36,23 +36,23 @@ class RuleCosts:
         """
         if part is NOTHING:
             return Cost()
-        others: dict[int, Entries] = dict.fromkeys(beside, FULL)
-        own = self._of_all(node, {**others, k: part})
-        return own.beyond(self._of_all(node, others)) if beside else own
+        demands: dict[int, Entries] = dict.fromkeys(beside, FULL)
+        total = self._of_all(node, {**demands, k: part})
+        return total.beyond(self._of_all(node, demands)) if beside else total
 
-    def _of_all(self, node: Node, wanted: dict[int, Entries]) -> Cost:
-        key = node.op, frozenset(wanted.items()), tuple(map(_known, node.args)), frozen(node.params)
+    def _of_all(self, node: Node, demands: dict[int, Entries]) -> Cost:
+        key = node.op, frozenset(demands.items()), tuple(map(_known, node.args)), frozen(node.params)
         try:
-            found = self._known.get(key)
+            result = self._known.get(key)
         except TypeError:  # a parameter without a hash
-            return _cost(node, wanted)
-        if found is None:
-            found = self._known[key] = _cost(node, wanted)
-        return found
+            return _cost(node, demands)
+        if result is None:
+            result = self._known[key] = _cost(node, demands)
+        return result
 
 
-def _cost(node: Node, wanted: dict[int, Entries]) -> Cost:
-    demands = tuple(wanted.get(i, NOTHING) for i in range(len(node.args)))
+def _cost(node: Node, demand_of: dict[int, Entries]) -> Cost:
+    demands = tuple(demand_of.get(i, NOTHING) for i in range(len(node.args)))
     level = Trace("rule")
     try:
         with recording(False), level:
@@ -78,13 +78,13 @@ def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
     return cost.of(equation.op, operands, results, equation.params, dense=dense)
 
 
-def _known(held: Any) -> Any:
+def _known(operand: Any) -> Any:
     """Properties of a node's argument that the cost depends on: shape, dtype and support, or its type."""
-    if isinstance(held, Aval):
-        return held.shape, held.dtype, _lasting(held.support)
-    if type(held) in layouts_by_type:
-        return held.shape, held.dtype, _lasting(support_of(held))
-    return type(held)
+    if isinstance(operand, Aval):
+        return operand.shape, operand.dtype, _lasting(operand.support)
+    if type(operand) in layouts_by_type:
+        return operand.shape, operand.dtype, _lasting(support_of(operand))
+    return type(operand)
 
 
 def _lasting(support: Entries) -> Entries:
@@ -94,11 +94,11 @@ def _lasting(support: Entries) -> Entries:
 def _in(level: Trace, node: Node) -> Node:
     """The call with values of a trace in place of those that it holds."""
 
-    def traced(held: Any) -> Any:
-        if not hasattr(held, "dtype") or not is_inexact(held.dtype):
-            return held
-        support = held.support if isinstance(held, Aval) else support_of(held)
-        return value_of(level.input(Aval(held.shape, held.dtype, _lasting(support))))
+    def traced(operand: Any) -> Any:
+        if not hasattr(operand, "dtype") or not is_inexact(operand.dtype):
+            return operand
+        support = operand.support if isinstance(operand, Aval) else support_of(operand)
+        return value_of(level.input(Aval(operand.shape, operand.dtype, _lasting(support))))
 
     args = tuple(map(traced, node.args))
     parents = tuple([leaf(a.shape, a.dtype) if hasattr(a, "dtype") else None for a in args])
@@ -108,5 +108,5 @@ def _in(level: Trace, node: Node) -> Node:
 
 def _cotangent(level: Trace, node: Node) -> Any:
     count = len(node.out) if node.multiple else 1
-    made = tuple([level.input(node.result(k)) for k in range(count)])
-    return made if node.multiple else made[0]
+    values = tuple([level.input(node.result(k)) for k in range(count)])
+    return values if node.multiple else values[0]

@@ -69,10 +69,10 @@ def sparsity(function: Callable[..., Any], argnums: Argnums = 0) -> Callable[...
     as_function(function, "sparsity", "function")
 
     def account(*args: Any, **kwargs: Any) -> Sparsity:
-        partial, chosen, _ = with_argnums(function, args, kwargs, argnums, "sparsity")
-        line = Linearization(partial, chosen, "sparsity")
-        lost: list[str] = []
-        dependence_of = dependences(line.variables, line.outputs, line.outer, lost)
+        partial, variables, _ = with_argnums(function, args, kwargs, argnums, "sparsity")
+        line = Linearization(partial, variables, "sparsity")
+        calls: list[str] = []
+        dependence_of = dependences(line.variables, line.outputs, line.outer, calls)
         passes = plan(line, "auto")
         m, n = (sum(x.size for x in handles) for handles in (line.outputs, line.inputs))
         if passes is None:
@@ -80,7 +80,7 @@ def sparsity(function: Callable[..., Any], argnums: Argnums = 0) -> Callable[...
         else:
             pushforwards = passes.count if passes.forward else 0
             pullbacks = passes.alone.size + (0 if passes.forward else passes.count)
-        return Sparsity(_pattern(dependence_of, n), pushforwards, int(pullbacks), tuple(lost))
+        return Sparsity(_pattern(dependence_of, n), pushforwards, int(pullbacks), tuple(calls))
 
     return account
 

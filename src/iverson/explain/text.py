@@ -11,26 +11,26 @@ from iverson.explain.model import Found, Piece, Step
 _HEAD = f"{'products':>10}{'multiply-adds':>16}{'entries':>14}{'bytes':>14}"
 
 
-def as_text(found: Found) -> str:
+def as_text(account: Found) -> str:
     """The sums, the steps that were carried out, and what was avoided."""
-    took = "" if found.seconds is None else f", a call takes {found.seconds * 1e6:,.0f} us"
-    lines = [f"{found.name}: {_counted(len(found.steps), 'step')}{took}", f"{'':<14}{_HEAD}"]
-    lines.append(f"{'done':<14}{_numbers(found.done)}")
-    if found.compiling:
-        lines.append(f"{'compiling':<14}{_numbers(found.compiling)}")
-    avoided = found.avoided()
+    took = "" if account.seconds is None else f", a call takes {account.seconds * 1e6:,.0f} us"
+    lines = [f"{account.name}: {_counted(len(account.steps), 'step')}{took}", f"{'':<14}{_HEAD}"]
+    lines.append(f"{'done':<14}{_numbers(account.done)}")
+    if account.compiling:
+        lines.append(f"{'compiling':<14}{_numbers(account.compiling)}")
+    avoided = account.avoided()
     lines.append(f"{'avoided':<14}{_numbers(sum(avoided.values(), Cost()))}")
     lines += [f"  {reason:<12}{_numbers(cost)}" for reason, cost in avoided.items()]
     lines += ["", "steps"]
-    lines += _steps(found.steps)
-    if pieces := _pieces(found.pieces):
+    lines += _steps(account.steps)
+    if pieces := _pieces(account.pieces):
         lines += ["", "avoided"]
         lines += [f"  {line}" for line in pieces]
-    if found.program:
-        own = [s for s in found.program if not s.depth]
-        called = own[0].kind == "program"
-        lines += ["", "programs called" if called else f"program: {_counted(len(own), 'step')}"]
-        lines += [f"  {'  ' * step.depth}{step.kind:<8} {step.what}" for step in found.program]
+    if account.program:
+        top_steps = [s for s in account.program if not s.depth]
+        has_programs = top_steps[0].kind == "program"
+        lines += ["", "programs called" if has_programs else f"program: {_counted(len(top_steps), 'step')}"]
+        lines += [f"  {'  ' * step.depth}{step.kind:<8} {step.what}" for step in account.program]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -41,7 +41,7 @@ def brief(cost: Cost) -> str:
     '1 product, 24 multiply-adds, 8 bytes'
     """
     words = zip(astuple(cost), ("product", "multiply-add", "entry", "byte"), strict=True)
-    return ", ".join(_counted(n, what) for n, what in words if n) or "no work"
+    return ", ".join(_counted(n, noun) for n, noun in words if n) or "no work"
 
 
 def typed(step: Step) -> list[str]:
@@ -50,9 +50,9 @@ def typed(step: Step) -> list[str]:
     return [kind if layout == "strided" else f"{kind} {layout}" for kind, layout in of_all]
 
 
-def _counted(n: int, what: str) -> str:
-    several = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
-    return f"{n:,} {what if n == 1 else several}"
+def _counted(n: int, noun: str) -> str:
+    plural = f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else plural}"
 
 
 def _numbers(cost: Cost) -> str:
@@ -84,7 +84,7 @@ def _pieces(pieces: tuple[Piece, ...]) -> list[str]:
     for p in pieces:
         alike.setdefault((p.reason, p.what, p.line.address if p.line else ""), []).append(p)
     return [
-        f"{reason:<12}{what}{f', {len(found)} times' if len(found) > 1 else ''}: "
-        f"{brief(sum((p.cost for p in found), Cost()))}{f'  # {place}' if place else ''}"
-        for (reason, what, place), found in alike.items()
+        f"{reason:<12}{text}{f', {len(group)} times' if len(group) > 1 else ''}: "
+        f"{brief(sum((p.cost for p in group), Cost()))}{f'  # {place}' if place else ''}"
+        for (reason, text, place), group in alike.items()
     ]

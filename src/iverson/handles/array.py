@@ -165,8 +165,8 @@ class _Written:
         """Number of references to a temporary; 0 where the interpreter counts as many with a name."""
         references: list[int] = []
         cls()[references] = None
-        named = cls()
-        named[references] = None
+        instance = cls()
+        instance[references] = None
         return references[0] if references[0] < references[1] else 0
 
 
@@ -350,8 +350,8 @@ class Array(Operand, Methods):
 
     def _equal(self, value: Any) -> Any:
         """Mask of the entries that equal a value; raises ArgumentTypeError if it cannot be compared."""
-        found = self == value
-        if not isinstance(found, Operand):
+        mask = self == value
+        if not isinstance(mask, Operand):
             raise ArgumentTypeError(
                 "in",
                 "value",
@@ -359,7 +359,7 @@ class Array(Operand, Methods):
                 expected="a number or an array",
                 remedy=way_in(value),
             )
-        return found
+        return mask
 
     # -- Python ---------------------------------------------------------------------------------------
 

@@ -64,26 +64,26 @@ def asarray(
     iverson.Tensor([1. , 2.5])
     """
     check_choice(device, (None, "cpu"), "asarray", "device")
-    wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
+    target = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     if isinstance(obj, Handle):
-        return _from_handle(obj, wanted, copy, requires_grad)
+        return _from_handle(obj, target, copy, requires_grad)
     if isinstance(obj, (list, tuple)) and _holds_tracked(obj):
         if copy is False:
             raise ArgumentError("asarray", "copy", got="False", expected="True or None: a sequence is copied")
-        return _from_handle(_stacked(obj, dtypes.result_type(*leaves(obj))), wanted, None, requires_grad)
-    array = _to_numpy(obj, wanted, copy)
+        return _from_handle(_stacked(obj, dtypes.result_type(*leaves(obj))), target, None, requires_grad)
+    array = _to_numpy(obj, target, copy)
     if not array.flags.aligned and copy is not False:  # NumPy adds such entries in another order
         array = np.require(array, requirements="A")
     return Tensor(array).requires_grad_(requires_grad) if requires_grad else Tensor(array)
 
 
-def _from_handle(obj: Any, wanted: Any, copy: bool | None, requires_grad: bool) -> Any:
+def _from_handle(obj: Any, dtype: Any, copy: bool | None, requires_grad: bool) -> Any:
     result = obj
-    if wanted is not None and wanted != obj.dtype:
+    if dtype is not None and dtype != obj.dtype:
         if copy is False:
             raise ArgumentError("asarray", "copy", got="False with another dtype", expected="True or None")
-        _check_not_cut(obj.dtype, wanted)
-        result = bind(TABLE["astype"], (obj,), {"dtype": wanted})
+        _check_not_cut(obj.dtype, dtype)
+        result = bind(TABLE["astype"], (obj,), {"dtype": dtype})
     elif copy:
         result = bind(TABLE["copy"], (obj,))
     if requires_grad and not result.requires_grad:
@@ -94,7 +94,7 @@ def _from_handle(obj: Any, wanted: Any, copy: bool | None, requires_grad: bool) 
 _array_of_dtype: Any = at_user_line(np.array)
 
 
-def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
+def _to_numpy(obj: Any, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
     if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         obj = np.from_dlpack(obj)
     if isinstance(obj, (list, tuple)):
@@ -103,11 +103,11 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         obj = plain(obj, "asarray", "obj")
     else:
         check_none_missing(obj, "asarray", "obj")
-    if wanted is not None and hasattr(obj, "dtype"):
-        _check_not_cut(obj.dtype, wanted)
+    if dtype is not None and hasattr(obj, "dtype"):
+        _check_not_cut(obj.dtype, dtype)
     try:
-        make = np.array if wanted is None else _array_of_dtype
-        array = make(obj, dtype=wanted, copy=copy, subok=False)
+        make = np.array if dtype is None else _array_of_dtype
+        array = make(obj, dtype=dtype, copy=copy, subok=False)
     except (IversonError, MemoryError, Warning, FloatingPointError):
         raise
     except TypeError as error:
@@ -138,11 +138,11 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
         array = array.view(np.uint8) != 0  # bytes taken for bools (a mask of 255, say): kernels want 0 and 1
     for entry in array.flat if array.dtype == object and array is not obj else ():
         if not isinstance(entry, Number):
-            what = described(entry)
+            text = described(entry)
             raise ArgumentTypeError(
                 "asarray",
                 "obj",
-                got=what if entry is obj else f"{described(obj)} with an entry that is {what}",
+                got=text if entry is obj else f"{described(obj)} with an entry that is {text}",
                 expected="numbers, an array, or nested sequences of one length on each axis",
                 remedy=way_in(entry, "use iverson.masked_tensor" if is_missing(entry) else ""),
             )
@@ -157,12 +157,12 @@ def _to_numpy(obj: Any, wanted: Any, copy: bool | None) -> np.ndarray[Any, Any]:
     return array
 
 
-def _check_not_cut(own: Any, wanted: Any) -> None:
-    if getattr(own, "kind", "") == "c" and wanted.kind not in "cb":
+def _check_not_cut(source: Any, target: Any) -> None:
+    if getattr(source, "kind", "") == "c" and target.kind not in "cb":
         raise DTypeError(
             "asarray",
             "dtype",
-            got=f"{wanted} for entries of {own}",
+            got=f"{target} for entries of {source}",
             expected="a complex dtype",
             remedy="take real, imag or abs first",
         )

@@ -17,8 +17,8 @@ def show(x: Any) -> str:
     picture, facts = None, []
     if has_entries(x) and support_of(x._value) is not FULL:
         picture = of_entries(support_of(x._value), x.shape)
-        held = entries(x._value)
-        facts = [f"{held:,} stored of {x.size:,}" + (f" ({held / x.size:.2g})" if x.size else "")]
+        count = entries(x._value)
+        facts = [f"{count:,} stored of {x.size:,}" + (f" ({count / x.size:.2g})" if x.size else "")]
     return page("Tensor", layout, x, facts, picture)
 
 
@@ -28,11 +28,11 @@ def page(kind: str, layout: str, x: Any, facts: list[str], picture: Picture | No
 
     extents = [f"{n:,}" for n in x.shape]
     shape = " × ".join(extents) if len(extents) > 1 else f"length {extents[0]}" if extents else "rank 0"
-    tracked = ["requires grad"] if x.requires_grad else []
-    line = ", ".join([shape, str(x.dtype), layout, *facts, *tracked])
+    gradient_facts = ["requires grad"] if x.requires_grad else []
+    line = ", ".join([shape, str(x.dtype), layout, *facts, *gradient_facts])
     text = f'<pre style="margin:0">{escape(repr(x))}</pre>'
-    drawn = f'<div style="flex:none">{picture.svg}</div>' if picture else ""
+    drawing = f'<div style="flex:none">{picture.svg}</div>' if picture else ""
     return (
         f"<div><div><b>{kind}</b> {escape(line)}</div>"
-        f'<div style="display:flex;gap:1em;align-items:flex-start;margin-top:4px">{drawn}{text}</div></div>'
+        f'<div style="display:flex;gap:1em;align-items:flex-start;margin-top:4px">{drawing}{text}</div></div>'
     )

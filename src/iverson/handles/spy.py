@@ -76,8 +76,8 @@ class Picture:
 
     def _shades(self) -> Array:
         """0 for nothing, else 1 to 4: a cell that is not empty is seen, one that is full is darkest."""
-        found: Array = np.ceil(np.clip(self.cells, 0, 1) * (len(_OPACITIES) - 1)).astype(int)
-        return found
+        shades: Array = np.ceil(np.clip(self.cells, 0, 1) * (len(_OPACITIES) - 1)).astype(int)
+        return shades
 
     def _repr_html_(self) -> str:
         return self.svg
@@ -90,15 +90,15 @@ class Picture:
 
 def _runs(where: Array) -> list[str]:
     """The path of the cells that are True, a rectangle for each run in a row."""
-    found = []
+    rectangles = []
     for y, row in enumerate(where.tolist()):
         x = 0
-        for filled, run in groupby(row):
+        for is_filled, run in groupby(row):
             length = len(list(run))
-            if filled:
-                found.append(f"M{x},{y}h{length}v1h-{length}z")
+            if is_filled:
+                rectangles.append(f"M{x},{y}h{length}v1h-{length}z")
             x += length
-    return found
+    return rectangles
 
 
 def of_entries(entries: Entries, shape: Shape) -> Picture | None:
@@ -117,15 +117,15 @@ def of_entries(entries: Entries, shape: Shape) -> Picture | None:
 def of_pattern(pattern: Any) -> Picture:
     """A picture of what a pattern stores; of dense trailing axes there is nothing to see."""
     every = -(-pattern.count // MOST)
-    drawn = pattern
+    sample = pattern
     if every > 1:  # at random within its stretch: equal distances would meet a regular pattern in its rhythm
         first = np.arange(0, pattern.stored_shape[0] - every + 1, every)
-        drawn = pattern.subset(first + np.random.default_rng(0).integers(0, every, first.size))
+        sample = pattern.subset(first + np.random.default_rng(0).integers(0, every, first.size))
     shape = pattern.shape
-    coordinates = drawn.coordinates
+    coordinates = sample.coordinates
     columns = coordinates[-1] if shape else np.zeros(coordinates.shape[1], np.int64)
     rows = addresses(coordinates[:-1], shape[:-1]) if len(shape) > 1 else np.zeros(columns.size, np.int64)
-    weight = pattern.count / drawn.count if drawn.count else 1.0
+    weight = pattern.count / sample.count if sample.count else 1.0
     return Picture(shape, _binned(rows, columns, _matrix(shape), weight))
 
 
@@ -133,10 +133,10 @@ def of_array(there: Array) -> Picture:
     """A picture of where a boolean array is True: rows and columns at equal distances, if it is large."""
     rows, columns = _matrix(there.shape)
     every = [max(1, _step(n) * SIDE**2 // MOST) for n in (rows, columns)]
-    seen = there.reshape(rows, columns)[:: every[0], :: every[1]]
-    at = np.nonzero(seen)
-    found = _binned(at[0] * every[0], at[1] * every[1], (rows, columns), float(prod(every)))
-    return Picture(there.shape, found)
+    sample = there.reshape(rows, columns)[:: every[0], :: every[1]]
+    at = np.nonzero(sample)
+    shares = _binned(at[0] * every[0], at[1] * every[1], (rows, columns), float(prod(every)))
+    return Picture(there.shape, shares)
 
 
 def _of_box(start: Sequence[int], stop: Sequence[int], shape: Shape) -> Picture:
@@ -176,5 +176,5 @@ def _binned(rows: Array, columns: Array, extents: tuple[int, int], weight: float
     cells = rows // steps[0] * width + columns // steps[1]
     counts = np.bincount(cells, minlength=height * width).reshape(height, width)
     sides = zip(extents, steps, (height, width), strict=True)
-    whole = np.outer(*(np.minimum(step, n - step * np.arange(k)) for n, step, k in sides))
-    return np.minimum(counts * weight / whole, 1.0)
+    sizes = np.outer(*(np.minimum(step, n - step * np.arange(k)) for n, step, k in sides))
+    return np.minimum(counts * weight / sizes, 1.0)

@@ -61,30 +61,30 @@ def _open_mesh(arrays: list[np.ndarray[Any, Any]]) -> list[int | None]:
     if len(arrays) < 2 or not all(isinstance(array, np.ndarray) for array in arrays):
         return []
     for array in arrays:
-        own = [
+        varying = [
             d for d, (n, step) in enumerate(zip(array.shape, array.strides, strict=True)) if n > 1 and step
         ]
-        if len(own) > 1:
+        if len(varying) > 1:
             return []
-        along.append(own[0] if own else None)
-    used = [d for d in along if d is not None]
-    return along if len(used) == len(set(used)) > 1 and 0 not in arrays[0].shape else []
+        along.append(varying[0] if varying else None)
+    distinct = [d for d in along if d is not None]
+    return along if len(distinct) == len(set(distinct)) > 1 and 0 not in arrays[0].shape else []
 
 
 def _at_mesh(
     x: Any, arrays: list[np.ndarray[Any, Any]], axes: Shape, mesh: list[int | None], target: int
 ) -> Any:
     """Slices along one axis after the other, which stay sparse; then as if the arrays had been broadcast."""
-    whole = arrays[0].shape
+    mesh_shape = arrays[0].shape
     for array, axis, d in zip(arrays, axes, mesh, strict=True):
         at = array[tuple(slice(None) if k == d else 0 for k in range(array.ndim))]
-        taken = F.gather(x, np.ravel(at), axes=(axis,))
-        x = _lead_to(taken, 1, axis)
-    kept = [k for k in range(x.ndim) if k not in axes]
+        slices = F.gather(x, np.ravel(at), axes=(axis,))
+        x = _lead_to(slices, 1, axis)
+    other_axes = [k for k in range(x.ndim) if k not in axes]
     by_d = [axis for _, axis in sorted(zip([-1 if d is None else d for d in mesh], axes, strict=True))]
-    x = F.permute_dims(x, axes=(*kept[:target], *by_d, *kept[target:]))
-    rest = tuple(n for k, n in enumerate(x.shape) if k < target or k >= target + len(axes))
-    return F.reshape(x, shape=(*rest[:target], *whole, *rest[target:]))
+    x = F.permute_dims(x, axes=(*other_axes[:target], *by_d, *other_axes[target:]))
+    extents = tuple(n for k, n in enumerate(x.shape) if k < target or k >= target + len(axes))
+    return F.reshape(x, shape=(*extents[:target], *mesh_shape, *extents[target:]))
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
@@ -114,8 +114,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x
     lead = arrays[0].ndim
-    rest = tuple(n for k, n in enumerate(part.shape) if k not in axes)
-    shape = (*rest[:target], *arrays[0].shape, *rest[target:])
+    other_extents = tuple(n for k, n in enumerate(part.shape) if k not in axes)
+    shape = (*other_extents[:target], *arrays[0].shape, *other_extents[target:])
     _check_fits(value, shape)
     if getattr(value, "ndim", 0) and target:
         value = F.broadcast_to(value, shape=shape)
@@ -144,8 +144,8 @@ def _chooses(x: Any, key: Any, value: Any) -> bool:
 def _assign_chosen(x: Any, mask: Any, value: Any) -> None:
     _check_fits(value, x.shape[mask.ndim :])
     missing = tuple(range(mask.ndim, x.ndim))
-    chosen = F.where(F.expand_dims(mask, axis=missing) if missing else mask, value, x)
-    x._become(chosen if chosen.dtype == x.dtype else F.astype(chosen, dtype=x.dtype))
+    result = F.where(F.expand_dims(mask, axis=missing) if missing else mask, value, x)
+    x._become(result if result.dtype == x.dtype else F.astype(result, dtype=x.dtype))
 
 
 _write = at_user_line(_set)
@@ -154,18 +154,18 @@ _write = at_user_line(_set)
 def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
     """In place where this handle alone holds the buffer."""
     sole = holds_alone(x) and has_entries(value) and cells() is None
-    held: Any = getattr(x, "_value", None)
-    if sole and not _same_buffer(held, value):
+    buffer: Any = getattr(x, "_value", None)
+    if sole and not _same_buffer(buffer, value):
         raw = to_strided(value._value) if isinstance(value, Handle) else value
-        _write(held, key, raw)
+        _write(buffer, key, raw)
         x._become(record_assignment(_PUT, x, value, {"key": key}))
         return
     x._become(bind(_PUT, (x, value), {"key": key}))
 
 
-def _same_buffer(held: np.ndarray[Any, Any], value: Any) -> bool:
+def _same_buffer(buffer: np.ndarray[Any, Any], value: Any) -> bool:
     other = value._value if isinstance(value, Handle) else value
-    return isinstance(other, np.ndarray) and np.may_share_memory(held, other)
+    return isinstance(other, np.ndarray) and np.may_share_memory(buffer, other)
 
 
 def _check_value_dtype(x: Any, value: Any) -> None:
@@ -190,12 +190,12 @@ def _check_value_dtype(x: Any, value: Any) -> None:
 
 
 def _check_fits(value: Any, shape: Shape) -> None:
-    own = getattr(value, "shape", ())
-    if len(own) > len(shape) or broadcast_shapes("assignment", own, shape) != shape:
+    value_shape = getattr(value, "shape", ())
+    if len(value_shape) > len(shape) or broadcast_shapes("assignment", value_shape, shape) != shape:
         raise ShapeError(
             "assignment",
             "value",
-            got=f"shape {own}",
+            got=f"shape {value_shape}",
             expected=f"a shape that broadcasts to {shape}",
         )
 
@@ -206,7 +206,7 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
     Then before which item an ellipsis stood: it keeps index arrays apart also where it stands for no axis.
     """
     items: list[Any] = []
-    used, at = 0, -1
+    axis_count, at = 0, -1
     ellipses = 0
     for item in key if isinstance(key, tuple) else (key,):
         if type(item) not in _BASIC and not (type(item) is np.ndarray and item.dtype.kind in "iu"):
@@ -214,18 +214,18 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
         if item is Ellipsis:
             ellipses, at = ellipses + 1, len(items)
         elif item is not None:
-            used += len(item.shape) if type(item) not in _BASIC and item.dtype.kind == "b" else 1
+            axis_count += len(item.shape) if type(item) not in _BASIC and item.dtype.kind == "b" else 1
         items.append(item)
     if ellipses > 1:
         raise IndexingError("index", "key", got="several ellipses", expected="at most one")
-    if used > len(shape):
+    if axis_count > len(shape):
         raise IndexingError(
             "index",
             "key",
-            got=f"{used} indices",
+            got=f"{axis_count} indices",
             expected=f"at most {len(shape)} for shape {shape}",
         )
-    fill = [slice(None)] * (len(shape) - used)
+    fill = [slice(None)] * (len(shape) - axis_count)
     at = at if ellipses else len(items)
     items = [*items[:at], *fill, *items[at + 1 :]]
     result: list[Any] = []
@@ -358,17 +358,17 @@ def _split(
     advanced = [k for k, i in enumerate(items) if isinstance(i, (*_ARRAYS, int))]
     neighbours = advanced == list(range(advanced[0], advanced[-1] + 1))
     neighbours = neighbours and not advanced[0] < gap <= advanced[-1]
-    read = [slice(None) if k in advanced else i for k, i in enumerate(items)]
-    read = [None if isinstance(i, _OnNewAxis) else r for r, i in zip(read, items, strict=True)]
-    basic = _canonical(read, shape)
+    basic_items = [slice(None) if k in advanced else i for k, i in enumerate(items)]
+    basic_items = [None if isinstance(i, _OnNewAxis) else r for r, i in zip(basic_items, items, strict=True)]
+    basic = _canonical(basic_items, shape)
     try:
         arrays = _broadcast([items[k] for k in advanced])
     except ValueError:
-        got = ", ".join(str(getattr(items[k], "shape", ())) for k in advanced)
+        shapes = ", ".join(str(getattr(items[k], "shape", ())) for k in advanced)
         raise IndexingError(
             "index",
             "key",
-            got=f"index arrays of shapes {got}",
+            got=f"index arrays of shapes {shapes}",
             expected="shapes that broadcast together",
         ) from None
     return basic, arrays, tuple(advanced), advanced[0] if neighbours else 0

@@ -100,9 +100,9 @@ class Tensor(Handle, Array, TensorMethods):
             return self
         if (paused := self._paused()) is not None:
             self._node, self._index = paused.node, 0
-            known = grad_slot(self._node, 0)
+            gradient_slot = grad_slot(self._node, 0)
             place = hold_gradient(self)
-            if known is None:
+            if gradient_slot is None:
                 place.gradient = paused.gradient
             return self
         if not dtypes.is_inexact(self.dtype):
@@ -154,10 +154,10 @@ class Tensor(Handle, Array, TensorMethods):
         """The same entries, not tracked. Shares memory."""
         if self._node is not None and dispatch.cells() is not None:  # a later run may have others
             return bind(TABLE["detached"], (self,))
-        own: Tensor = unrecorded_values.untracked(self)
-        if dispatch.has_entries(own) or not dtypes.is_inexact(self.dtype):
-            return own
-        return bind(TABLE["detached"], (own,))
+        result: Tensor = unrecorded_values.untracked(self)
+        if dispatch.has_entries(result) or not dtypes.is_inexact(self.dtype):
+            return result
+        return bind(TABLE["detached"], (result,))
 
     def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor."""
@@ -180,9 +180,9 @@ class Tensor(Handle, Array, TensorMethods):
     def _become(self, result: Any) -> None:
         if (cells := dispatch.cells()) is not None:
             cells.rebinding(self)
-        if isinstance(held := result._value, dispatch.LevelValue):
-            held._level.writing(self)
-        self._value = held
+        if isinstance(value := result._value, dispatch.LevelValue):
+            value._level.writing(self)
+        self._value = value
         if is_grad_enabled() or not self.is_leaf:
             self._node, self._index = result._node, result._index
             if self._node is not None:
@@ -249,16 +249,16 @@ class Tensor(Handle, Array, TensorMethods):
                 remedy="convert it with astype(iverson.float32), or use iverson.interop.torch.to_torch",
             )
         # Not every consumer heeds the flag for read-only memory, and old ones have none.
-        shared = copy is False
+        zero_copy = copy is False
         flagged = (max_version or (0,))[0] >= 1 and holds_alone(self)
         array = self.__array__()
         backwards = any(s < 0 for s in array.strides)
-        if shared and (backwards or type(self._value) is not Strided):
-            what = "negative strides" if backwards else f"layout '{self.layout}'"
-            raise BufferExportError("dlpack", "copy", got=f"False for {what}", expected="True or None")
+        if zero_copy and (backwards or type(self._value) is not Strided):
+            obstacle = "negative strides" if backwards else f"layout '{self.layout}'"
+            raise BufferExportError("dlpack", "copy", got=f"False for {obstacle}", expected="True or None")
         if backwards:
             array = np.ascontiguousarray(array)
-        elif not shared and not flagged:
+        elif not zero_copy and not flagged:
             array = array.copy()
         return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
@@ -331,14 +331,14 @@ class Tensor(Handle, Array, TensorMethods):
         from iverson.handles import spy
 
         value = self._value
-        known = None if type(value) is np.ndarray else spy.of_entries(support_of(value), self.shape)
-        return known or spy.of_array(to_strided(value) != 0)
+        picture = None if type(value) is np.ndarray else spy.of_entries(support_of(value), self.shape)
+        return picture or spy.of_array(to_strided(value) != 0)
 
     def __copy__(self) -> Tensor:
-        own: Tensor = dispatch.alias(self)
-        if grad_slot(own._node, own._index) is not None:
-            hold_gradient(own)
-        return own
+        handle: Tensor = dispatch.alias(self)
+        if grad_slot(handle._node, handle._index) is not None:
+            hold_gradient(handle)
+        return handle
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         self._check_own_leaf("deepcopy")

@@ -59,14 +59,14 @@ def as_part(part: Any, base: Any, key: Key) -> Any:
     if not part.shape or type(part) is not type(base):
         return part
     try:
-        own = type(base)._link.__get__(base)  # not by getattr, which explains what is missing
+        link = type(base)._link.__get__(base)  # not by getattr, which explains what is missing
     except AttributeError:
-        own = base._link = Link()
-    parts = own.parts
+        link = base._link = Link()
+    parts = link.parts
     if len(parts) > 7 and len(parts) & (len(parts) - 1) == 0:  # at each doubling
         parts[:] = [where for where in parts if where() is not None]
     parts.append(ref(part))
-    part._link = Link(ref(base) if own.base is None else partial(_itself, base), key)
+    part._link = Link(ref(base) if link.base is None else partial(_itself, base), key)
     return part
 
 
@@ -120,23 +120,23 @@ def base_of(x: Any) -> Base | None:
 def write_back(x: Any, base: Base | None) -> None:
     """After a write into a handle: the same in the base that `base_of` gave before."""
     if base is not None:
-        whole, key = base
+        target, key = base
         link = x._link
         where, link.base = link.base, None  # it has what is written
         try:
             if _is_moved(key):
-                back, params = _UNDONE[key[0].name](whole, key[1])
-                whole[...] = bind(TABLE[back], (x,), params)
+                back, params = _UNDONE[key[0].name](target, key[1])
+                target[...] = bind(TABLE[back], (x,), params)
             else:
-                whole[key] = x
+                target[key] = x
         finally:
             link.base = where
 
 
 def read_again(x: Any) -> None:
     """After a handle was made to stand for another value: its parts are of that."""
-    own = _link_of(x)
-    for where in tuple(own.parts) if own is not None else ():
+    base_link = _link_of(x)
+    for where in tuple(base_link.parts) if base_link is not None else ():
         part = where()
         link = None if part is None else _link_of(part)
         if link is not None and link.base is not None and link.base() is x:

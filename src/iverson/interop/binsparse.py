@@ -78,15 +78,15 @@ def write(where: Any, x: iv.Tensor, /) -> None:
     >>> held["indices_0"].tolist(), held["values"].tolist()
     ([1, 3], [2.0, 1.0])
     """
-    made = _described(leaving(x, "write"))
+    description = _described(leaving(x, "write"))
     if isinstance(where, (str, os.PathLike)):
         with replacing(Path(os.fsdecode(where))) as new:
             try:
-                binsparse.save_binsparse(made, new)
+                binsparse.save_binsparse(description, new)
             except ValueError as error:
                 raise _unsuited("write", str(error)) from None
     else:
-        made.serialize(_container(where, "write"))
+        description.serialize(_container(where, "write"))
 
 
 def read(where: Any, /, *, requires_grad: bool = False) -> iv.Tensor:
@@ -113,23 +113,23 @@ def read(where: Any, /, *, requires_grad: bool = False) -> iv.Tensor:
     """
     with _opened(where) as container:
         try:
-            held = binsparse.BinsparseTensor.parse(container, alias=False, copy=True)
+            parsed = binsparse.BinsparseTensor.parse(container, alias=False, copy=True)
             structure = container.read_header().get("structure")
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            said = error.args[0] if isinstance(error, KeyError) and error.args else error
+            reason = error.args[0] if isinstance(error, KeyError) and error.args else error
             raise ArgumentError(
                 "read",
                 "where",
-                got=str(said),
+                got=str(reason),
                 expected="a tensor as the binsparse specification describes one",
             ) from None
     with speaking_as("read"):
-        if held.fill and (held.fill_value != 0):
-            raise _wrong(f"fill value {held.fill_value}", "0: entries that are not stored are 0")
-        found = _tensor(held)
+        if parsed.fill and (parsed.fill_value != 0):
+            raise _wrong(f"fill value {parsed.fill_value}", "0: entries that are not stored are 0")
+        tensor = _tensor(parsed)
         if structure is not None:
-            found = _whole(found, structure)
-        return found.detach().requires_grad_() if requires_grad else found
+            tensor = _whole(tensor, structure)
+        return tensor.detach().requires_grad_() if requires_grad else tensor
 
 
 # --- what a tensor is in the format -----------------------------------------------------------------
@@ -148,8 +148,8 @@ def _described(x: iv.Tensor) -> Any:
             return kind(x.shape, values.size, values=values)
         return _custom(x.shape, _levels(("dense", x.ndim, ()), values))
     if x.layout == "coo" and sparse_value(x, "write").pattern.ndim:
-        held = sparse_value(x.coalesce(), "write")
-        indices, values = tuple(map(np.ascontiguousarray, held.pattern.indices)), held.values
+        value = sparse_value(x.coalesce(), "write")
+        indices, values = tuple(map(np.ascontiguousarray, value.pattern.indices)), value.values
         if x.ndim == 1:
             return binsparse.CVECVector(x.shape, len(values), indices_0=indices[0], values=values)
         if x.ndim == len(indices) == 2:
@@ -165,8 +165,13 @@ def _described(x: iv.Tensor) -> Any:
             expected="strided, COO of rank 1 or more, CSR or CSC: the format has no other",
             remedy=f'call x.to_layout("{"csr" if x.ndim > 1 else "strided"}")',
         )
-    held = sparse_value(x, "write")
-    starts, indices, values, rank = held.pattern.indptr, held.pattern.indices, held.values, held.pattern.ndim
+    value = sparse_value(x, "write")
+    starts, indices, values, rank = (
+        value.pattern.indptr,
+        value.pattern.indices,
+        value.values,
+        value.pattern.ndim,
+    )
     if x.ndim == 2:
         return _LINES[x.layout](x.shape, len(values), None, None, starts, indices, values)
     axes = [*range(rank - 2), rank - 1, rank - 2, *range(rank, x.ndim)] if x.layout == "csc" else None
@@ -202,19 +207,21 @@ def _walk(level: Any) -> Iterator[Any]:
 # --- what is read -----------------------------------------------------------------------------------
 
 
-def _tensor(held: Any) -> iv.Tensor:
+def _tensor(parsed: Any) -> iv.Tensor:
     """A tensor of levels: what is on disk has been decoded, and nothing of it checked."""
-    shape = as_shape(held.shape, "read")
-    *levels, element = _walk(held.level)
-    axes = held.transpose or tuple(range(len(shape)))
-    stored = tuple(shape[axis] for axis in axes)  # the extents in the order of levels
+    shape = as_shape(parsed.shape, "read")
+    *levels, element = _walk(parsed.level)
+    axes = parsed.transpose or tuple(range(len(shape)))
+    level_shape = tuple(shape[axis] for axis in axes)  # the extents in the order of levels
     values, dense = element.values, 0
     while levels and isinstance(levels[-1], binsparse.DenseLevel):
         dense += levels.pop().rank
-    lead = len(stored) - dense
+    lead = len(level_shape) - dense
     back = tuple(int(k) for k in np.argsort(axes))
     if not levels:
-        return iv.permute_dims(iv.asarray(_sized(values, "values", prod(stored)).reshape(stored)), back)
+        return iv.permute_dims(
+            iv.asarray(_sized(values, "values", prod(level_shape)).reshape(level_shape)), back
+        )
     kinds = [type(level) for level in levels]
     lines = kinds[-1:] == [binsparse.SparseLevel] and kinds[:-1] and set(kinds[:-1]) == {binsparse.DenseLevel}
     if lines and levels[-1].rank == 1 and axes[lead:] == tuple(range(lead, len(axes))):
@@ -224,23 +231,25 @@ def _tensor(held: Any) -> iv.Tensor:
         ):
             if axes[:lead] == order:
                 (indices,) = levels[-1].indices
-                starts = _sized(levels[-1].pointers_to_next, "pointers", prod(stored[: lead - 1]) + 1)
-                values = _sized(values, "values", indices.size * prod(stored[lead:]))
-                return make(_index(starts), _index(indices), values.reshape(-1, *stored[lead:]), shape)
-    rows = _coordinates(levels, stored)
-    values = _sized(values, "values", rows.shape[1] * prod(stored[lead:])).reshape(-1, *stored[lead:])
-    found = iv.sparse_coo_tensor(rows, values, stored)
-    return found if axes == tuple(range(len(axes))) else iv.permute_dims(found, back)
+                starts = _sized(levels[-1].pointers_to_next, "pointers", prod(level_shape[: lead - 1]) + 1)
+                values = _sized(values, "values", indices.size * prod(level_shape[lead:]))
+                return make(_index(starts), _index(indices), values.reshape(-1, *level_shape[lead:]), shape)
+    rows = _coordinates(levels, level_shape)
+    values = _sized(values, "values", rows.shape[1] * prod(level_shape[lead:])).reshape(
+        -1, *level_shape[lead:]
+    )
+    tensor = iv.sparse_coo_tensor(rows, values, level_shape)
+    return tensor if axes == tuple(range(len(axes))) else iv.permute_dims(tensor, back)
 
 
-def _coordinates(levels: list[Any], stored: tuple[int, ...]) -> Array:
+def _coordinates(levels: list[Any], level_shape: tuple[int, ...]) -> Array:
     """Coordinates of the entries of the last level: a row of indices for each axis of the levels."""
     rows, count, depth = np.zeros((0, 1), np.int64), 1, 0
     for k, level in enumerate(levels):
-        extents = stored[depth : depth + level.rank]
+        extents = level_shape[depth : depth + level.rank]
         if isinstance(level, binsparse.DenseLevel):
             size = prod(extents)
-            if 0 not in stored:  # a shape must not ask for memory that no array in the file bears out
+            if 0 not in level_shape:  # a shape must not ask for memory that no array in the file bears out
                 _bounded(levels[k:], count * size)
             inner = np.indices(extents).reshape(level.rank, size)
             rows = np.concatenate([np.repeat(rows, size, axis=1), np.tile(inner, count)])
@@ -249,7 +258,7 @@ def _coordinates(levels: list[Any], stored: tuple[int, ...]) -> Array:
             indices = [_index(row) for row in level.indices]
             total = indices[0].size
             for axis, row in enumerate(indices, depth):
-                _in_range(_sized(row, f"indices_{axis}", total), stored[axis], axis)
+                _in_range(_sized(row, f"indices_{axis}", total), level_shape[axis], axis)
             starts = np.asarray([0, total])
             if depth:
                 starts = _index(_sized(level.pointers_to_next, f"pointers_to_{depth}", count + 1))
@@ -307,14 +316,14 @@ def _whole(x: iv.Tensor, structure: Any) -> iv.Tensor:
         raise _wrong(
             f"structure {structure!r} of shape {x.shape} in layout {x.layout!r}", "a sparse square matrix"
         )
-    held = sparse_value(x.to_layout("coo"), "read")
-    (rows, columns), values = held.pattern.indices, held.values
+    value = sparse_value(x.to_layout("coo"), "read")
+    (rows, columns), values = value.pattern.indices, value.values
     if (rows < columns if side == "lower" else rows > columns).any():
         raise _wrong(f"entries outside of the {side} triangle", f"none: the structure is {structure!r}")
     off = rows != columns
     all_rows, all_columns = np.append(rows, columns[off]), np.append(columns, rows[off])
-    both = np.append(values, _MIRRORED[kind](values[off]))
-    return iv.sparse_coo_tensor([all_rows, all_columns], both, x.shape).coalesce().to_layout(x.layout)
+    all_values = np.append(values, _MIRRORED[kind](values[off]))
+    return iv.sparse_coo_tensor([all_rows, all_columns], all_values, x.shape).coalesce().to_layout(x.layout)
 
 
 def _index(array: Array) -> Array:
@@ -331,8 +340,8 @@ def _sized(array: Array, name: str, size: int) -> Array:
     return array
 
 
-def _wrong(got: str, expected: str) -> ArgumentError:
-    return ArgumentError("read", "where", got=got, expected=expected)
+def _wrong(content: str, expected: str) -> ArgumentError:
+    return ArgumentError("read", "where", got=content, expected=expected)
 
 
 # --- places -----------------------------------------------------------------------------------------
@@ -352,14 +361,14 @@ class _Checked(binsparse.BinsparseContainer):  # type: ignore[misc, unused-ignor
         return header
 
     def _read_buffer(self, key: str) -> Array:
-        found: Array = self._container._read_buffer(key)
+        buffer: Array = self._container._read_buffer(key)
         declared = self._read_header()["data_types"][key].rpartition("[")[2].rstrip("]")
-        wanted = {"bint8": ("uint8", "int8", "bool")}.get(declared, (declared,))
-        if found.ndim != 1 or found.dtype.name not in wanted:
+        names = {"bint8": ("uint8", "int8", "bool")}.get(declared, (declared,))
+        if buffer.ndim != 1 or buffer.dtype.name not in names:
             raise ValueError(
-                f"{key!r} has dtype {found.dtype} and {found.ndim} axes, declared as one of {declared}"
+                f"{key!r} has dtype {buffer.dtype} and {buffer.ndim} axes, declared as one of {declared}"
             )
-        return found
+        return buffer
 
     def _write_header(self, value: dict[str, Any]) -> None:
         self._container._write_header(value)
@@ -378,11 +387,11 @@ def _container(where: Any, operation: str) -> Any:
     raise _unsuited(operation, f"a {type(where).__name__}")
 
 
-def _unsuited(operation: str, got: str) -> ArgumentTypeError:
+def _unsuited(operation: str, description: str) -> ArgumentTypeError:
     return ArgumentTypeError(
         operation,
         "where",
-        got=got,
+        got=description,
         expected="a path that ends in .h5, .hdf5, .zarr or .npz, a group of h5py or zarr, or a dict",
     )
 

@@ -69,11 +69,11 @@ class Joint:
         """Layout of the arrays at some places."""
         if len(places) == len(self._kinds):
             return self
-        known, found = self._last
-        if known != places:
-            found = Joint([self._kinds[k] for k in places], self._small)
-            self._last = places, found
-        return found
+        last_places, joint = self._last
+        if last_places != places:
+            joint = Joint([self._kinds[k] for k in places], self._small)
+            self._last = places, joint
+        return joint
 
     def join(self, arrays: Sequence[Array]) -> list[Array]:
         """New buffers with the small arrays, then the others themselves."""
@@ -89,13 +89,13 @@ class Joint:
 
     def split(self, parts: Sequence[Array]) -> list[Array]:
         """The arrays of what `join` gave: views of it."""
-        found: list[Any] = [None] * len(self._kinds)
+        arrays: list[Any] = [None] * len(self._kinds)
         for buffer, entries in zip(parts, self._buffers.values(), strict=False):
             for k, shape, at, _ in entries:
-                found[k] = buffer[at] if len(shape) == 1 else buffer[at].reshape(shape)
+                arrays[k] = buffer[at] if len(shape) == 1 else buffer[at].reshape(shape)
         for k, array in zip(self._alone, parts[self.shared :], strict=True):
-            found[k] = array
-        return found
+            arrays[k] = array
+        return arrays
 
 
 def opened(leaves: Iterable[Any]) -> tuple[list[Array], list[Any]]:

@@ -116,17 +116,17 @@ def wrap(function: Callable[..., Any], /, *, mode: str = "reverse", result: Any 
         forms: list[Any] = []
 
         def flat(*tensors: Any) -> list[Any]:
-            filled = list(leaves)
+            arguments = list(leaves)
             for k, x in zip(at, tensors, strict=True):
-                filled[k] = x
-            of_args, of_kwargs = unflatten(structure, filled)
-            made, form = flatten(function(*of_args, **of_kwargs))
+                arguments[k] = x
+            of_args, of_kwargs = unflatten(structure, arguments)
+            outputs, form = flatten(function(*of_args, **of_kwargs))
             forms[:] = [form]
-            return [returned(x) for x in made]
+            return [returned(x) for x in outputs]
 
         avals, form = (_traced(flat, arrays), None) if result is None else flatten(result)
-        found = differentiable(flat, tuple(avals))(*arrays)
-        return unflatten(forms[0] if form is None else form, found)
+        results = differentiable(flat, tuple(avals))(*arrays)
+        return unflatten(forms[0] if form is None else form, results)
 
     return update_wrapper(call, function)
 
@@ -135,12 +135,12 @@ def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
     """The shapes and dtypes of what a function returns."""
 
     def outputs(*tensors: Any) -> Any:
-        made = flat(*tensors)
-        return made, [jax.ShapeDtypeStruct(x.shape, _narrowed(x.dtype)) for x in made]
+        results = flat(*tensors)
+        return results, [jax.ShapeDtypeStruct(x.shape, _narrowed(x.dtype)) for x in results]
 
     try:
         avals = [Aval(x.shape, np.dtype(x.dtype)) for x in arrays]
-        _, captured, found = trace_flat(outputs, avals, "wrap")
+        _, captured, specs = trace_flat(outputs, avals, "wrap")
     except GraphError as error:
         raise ArgumentError(
             "wrap",
@@ -151,7 +151,7 @@ def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
         ) from error
     if captured:
         raise closed_over()
-    return list(found)
+    return list(specs)
 
 
 def _narrowed(dtype: Any) -> Any:
@@ -166,16 +166,16 @@ def _called(flat: Flat, avals: Sequence[Any], arrays: Sequence[Any]) -> list[Any
     """The function, run on the host at each execution."""
     ranks = [np.ndim(x) for x in arrays]
 
-    def on_host(*given: Any) -> list[Any]:
-        held = list(map(np.asarray, given))
-        extra = {x.ndim - rank for x, rank in zip(held, ranks, strict=True)}
-        made = _mapped(flat, extra.pop() if extra else 0)(*map(iv.asarray, held))
-        if any(map(is_tracked, made)):
+    def on_host(*buffers: Any) -> list[Any]:
+        operands = list(map(np.asarray, buffers))
+        extra = {x.ndim - rank for x, rank in zip(operands, ranks, strict=True)}
+        outputs = _mapped(flat, extra.pop() if extra else 0)(*map(iv.asarray, operands))
+        if any(map(is_tracked, outputs)):
             raise closed_over()
-        return [_checked(x.detach().numpy(), aval) for x, aval in zip(made, avals, strict=True)]
+        return [_checked(x.detach().numpy(), aval) for x, aval in zip(outputs, avals, strict=True)]
 
-    found: list[Any] = jax.pure_callback(on_host, list(avals), *arrays, vmap_method="expand_dims")
-    return found
+    results: list[Any] = jax.pure_callback(on_host, list(avals), *arrays, vmap_method="expand_dims")
+    return results
 
 
 def _mapped(flat: Flat, axes: int) -> Flat:
@@ -188,8 +188,8 @@ def _mapped(flat: Flat, axes: int) -> Flat:
         if size == 1:
             return [iv.expand_dims(x, axis=0) for x in _mapped(flat, axes - 1)(*(x[0] for x in tensors))]
         in_axes = tuple(0 if x.shape[0] == size else None for x in tensors)
-        given = [x if axis == 0 else x[0] for x, axis in zip(tensors, in_axes, strict=True)]
-        return list(iv.vmap(_mapped(flat, axes - 1), in_axes=in_axes)(*given))
+        slices = [x if axis == 0 else x[0] for x, axis in zip(tensors, in_axes, strict=True)]
+        return list(iv.vmap(_mapped(flat, axes - 1), in_axes=in_axes)(*slices))
 
     return over
 
@@ -214,62 +214,67 @@ def _with_pullback(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any
 
     def forward(*primals: Any) -> Any:
         arrays = tuple(p.value for p in primals)
-        wanted = _Which(k for k, p in enumerate(primals) if p.perturbed and _is_floating(p.value))
-        return step(*arrays), (arrays, wanted)
+        positions = _Which(k for k, p in enumerate(primals) if p.perturbed and _is_floating(p.value))
+        return step(*arrays), (arrays, positions)
 
-    def backward(kept: Any, cotangents: Any) -> tuple[Any, ...]:
-        arrays, wanted = kept
-        given = _given(cotangents)
-        if not wanted or not given:
+    def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
+        arrays, positions = residuals
+        nonzero = _given(cotangents)
+        if not positions or not nonzero:
             return (None,) * len(arrays)
 
-        def pulled(*both: Any) -> list[Any]:
-            tensors, seeds = both[: len(arrays)], both[len(arrays) :]
+        def pulled(*operands: Any) -> list[Any]:
+            tensors, seeds = operands[: len(arrays)], operands[len(arrays) :]
 
-            def of_wanted(*some: Any) -> list[Any]:
-                made = flat(*_with(tensors, wanted, some))
-                return [made[k] for k in given]
+            def of_variables(*variables: Any) -> list[Any]:
+                outputs = flat(*_with(tensors, positions, variables))
+                return [outputs[k] for k in nonzero]
 
             # JAX transposes; a cotangent here is the conjugate of one of JAX's.
-            pulled_back = iv.vjp(of_wanted, *(tensors[k] for k in wanted))[1]
+            pulled_back = iv.vjp(of_variables, *(tensors[k] for k in positions))[1]
             return list(map(_conjugate, pulled_back(list(map(_conjugate, seeds)))))
 
-        of = tuple(jax.ShapeDtypeStruct(arrays[k].shape, arrays[k].dtype) for k in wanted)
-        found = _with_pullback(pulled, of)(*arrays, *given.values())
-        grads = dict(zip(wanted, found, strict=True))
+        of = tuple(jax.ShapeDtypeStruct(arrays[k].shape, arrays[k].dtype) for k in positions)
+        gradients = _with_pullback(pulled, of)(*arrays, *nonzero.values())
+        grads = dict(zip(positions, gradients, strict=True))
         return tuple(grads.get(k) for k in range(len(arrays)))
 
     step.defvjp(forward, backward, symbolic_zeros=True)
-    made: Callable[..., list[Any]] = step
-    return made
+    differentiable: Callable[..., list[Any]] = step
+    return differentiable
 
 
 def _with_pushforward(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any]]:
     step: Any = jax.custom_jvp(lambda *arrays: _called(flat, avals, arrays))
 
     def rule(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
-        given = _given(tangents)
-        moved = [k for k, aval in enumerate(avals) if _is_floating(aval)]
+        nonzero = _given(tangents)
+        floating = [k for k, aval in enumerate(avals) if _is_floating(aval)]
         value = step(*primals)  # for itself: in a batch of tangents, it is not of the batch
-        if not given or not moved:
+        if not nonzero or not floating:
             return value, list(map(_zero_tangent, avals))
 
-        def pushed(*both: Any) -> list[Any]:
-            tensors, along = both[: len(primals)], both[len(primals) :]
+        def pushed(*operands: Any) -> list[Any]:
+            tensors, along = operands[: len(primals)], operands[len(primals) :]
 
-            def of_given(*some: Any) -> list[Any]:
-                made = flat(*_with(tensors, tuple(given), some))
-                return [made[k] for k in moved]
+            def of_given(*variables: Any) -> list[Any]:
+                outputs = flat(*_with(tensors, tuple(nonzero), variables))
+                return [outputs[k] for k in floating]
 
-            return list(iv.jvp(of_given, tuple(tensors[k] for k in given), along)[1])
+            return list(iv.jvp(of_given, tuple(tensors[k] for k in nonzero), along)[1])
 
-        of = tuple(avals[k] for k in moved)
-        found = dict(zip(moved, _with_pushforward(pushed, of)(*primals, *given.values()), strict=True))
-        return value, [found[k] if k in found else _zero_tangent(aval) for k, aval in enumerate(avals)]
+        of = tuple(avals[k] for k in floating)
+        pushed_tangents = dict(
+            zip(floating, _with_pushforward(pushed, of)(*primals, *nonzero.values()), strict=True)
+        )
+        return value, [
+            pushed_tangents[k] if k in pushed_tangents else _zero_tangent(aval)
+            for k, aval in enumerate(avals)
+        ]
 
     step.defjvp(rule, symbolic_zeros=True)
-    made: Callable[..., list[Any]] = step
-    return made
+    differentiable: Callable[..., list[Any]] = step
+    return differentiable
 
 
 def _conjugate(x: Any) -> Any:
@@ -285,11 +290,11 @@ def _given(derivatives: Any) -> dict[int, Any]:
     }
 
 
-def _with(tensors: Sequence[Any], at: Sequence[int], others: Sequence[Any]) -> list[Any]:
-    filled = list(tensors)
-    for k, x in zip(at, others, strict=True):
-        filled[k] = x
-    return filled
+def _with(tensors: Sequence[Any], at: Sequence[int], replacements: Sequence[Any]) -> list[Any]:
+    result = list(tensors)
+    for k, x in zip(at, replacements, strict=True):
+        result[k] = x
+    return result
 
 
 def _is_floating(x: Any) -> bool:

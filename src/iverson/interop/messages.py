@@ -100,22 +100,22 @@ def _aligned(buffer: Any) -> Any:
     array = np.frombuffer(buffer, np.uint8)
     if array.ctypes.data % 16 == 0:
         return buffer
-    own = aligned_empty(array.shape, np.uint8)
-    own[...] = array
-    return own if array.flags.writeable else read_only(own)
+    copy = aligned_empty(array.shape, np.uint8)
+    copy[...] = array
+    return copy if array.flags.writeable else read_only(copy)
 
 
 def structures(leaves: Iterable[Any]) -> list[Any]:
     """The patterns and masks of tensors: what a message need not repeat."""
-    found: dict[int, Any] = {}
+    by_id: dict[int, Any] = {}
     for x in leaves:
         if isinstance(x, Wrapper):
             mask = x._mask  # type: ignore[attr-defined]
-            found[id(mask)] = mask
+            by_id[id(mask)] = mask
         value = value_of(unwrap(x), None)
         if isinstance(value, Sparse):
-            found[id(value.pattern)] = value.pattern
-    return list(found.values())
+            by_id[id(value.pattern)] = value.pattern
+    return list(by_id.values())
 
 
 def summed(terms: Sequence[Any]) -> Any:

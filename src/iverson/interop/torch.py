@@ -98,9 +98,9 @@ def _imported(x: torch.Tensor, requires_grad: bool) -> iv.Tensor:
         )
     by_rows = x.layout in (torch.sparse_csr, torch.sparse_bsr)
     starts, across = (x.crow_indices(), x.col_indices()) if by_rows else (x.ccol_indices(), x.row_indices())
-    held = [_array(part, "from_torch") for part in (starts, across, x.values())]
-    made: iv.Tensor = _COMPRESSED[x.layout](*held, x.shape, requires_grad=requires_grad)
-    return made
+    buffers = [_array(part, "from_torch") for part in (starts, across, x.values())]
+    tensor: iv.Tensor = _COMPRESSED[x.layout](*buffers, x.shape, requires_grad=requires_grad)
+    return tensor
 
 
 def to_torch(x: Any, /, *, copy: bool = True) -> torch.Tensor:
@@ -231,30 +231,30 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
         at = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         tensors = [leaves[k] for k in at]
         recording = torch.is_grad_enabled()  # which it is not inside of a step
-        tracked = [recording and t.requires_grad for t in tensors]
+        flags = [recording and t.requires_grad for t in tensors]
         out: list[Any] = []  # the leaves of the result, and its structure
 
-        def record(given: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
+        def record(step_inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
             floor = next_number()
-            own = [_imported(t, of) for t, of in zip(given, tracked, strict=True)]
-            filled = list(leaves)
-            for k, x in zip(at, own, strict=True):
-                filled[k] = x
-            of_args, of_kwargs = unflatten(structure, filled)
+            handles = [_imported(t, of) for t, of in zip(step_inputs, flags, strict=True)]
+            arguments = list(leaves)
+            for k, x in zip(at, handles, strict=True):
+                arguments[k] = x
+            of_args, of_kwargs = unflatten(structure, arguments)
             with iv.set_grad_enabled(recording):
                 inside = _recording.set(recording)
                 try:
-                    made, form = flatten(function(*of_args, **of_kwargs))
+                    outputs, form = flatten(function(*of_args, **of_kwargs))
                 finally:
                     _recording.reset(inside)
-            if _reaches_below(floor, made):
+            if _reaches_below(floor, outputs):
                 raise closed_over()
-            out[:] = [_RESULT if isinstance(x, Operand) else x for x in made], form
-            return own, [returned(x) for x in made if isinstance(x, Operand)]
+            out[:] = [_RESULT if isinstance(x, Operand) else x for x in outputs], form
+            return handles, [returned(x) for x in outputs if isinstance(x, Operand)]
 
         results = iter(_Step.apply(_Recording(record, sparse_grads), *tensors))
-        made, form = out
-        return unflatten(form, [next(results) if x is _RESULT else x for x in made])
+        outputs, form = out
+        return unflatten(form, [next(results) if x is _RESULT else x for x in outputs])
 
     return update_wrapper(call, function)
 
@@ -263,9 +263,9 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
 _recording: ContextVar[bool] = ContextVar("iverson_recording_for_torch", default=False)
 
 
-def _reaches_below(floor: int, made: Sequence[Any]) -> bool:
+def _reaches_below(floor: int, results: Sequence[Any]) -> bool:
     """True if results depend on nodes that existed before, with numbers below ``floor``."""
-    roots = [slot_of(unwrap(x))[0] for x in made if isinstance(x, Operand) and is_tracked(x)]
+    roots = [slot_of(unwrap(x))[0] for x in results if isinstance(x, Operand) and is_tracked(x)]
     parents = [p for node in reachable(roots, floor) for p in node.parents]
     return any(p is not None and p.number < floor for p in (*roots, *parents))
 
@@ -303,16 +303,16 @@ class _Recording:
         return tuple([to_torch(x.detach(), copy=not u) for x, u in zip(self.results, unseen, strict=True)])
 
     def pulled(
-        self, cotangents: Sequence[Any], at: Sequence[int], wanted: Sequence[int], create_graph: bool
+        self, cotangents: Sequence[Any], at: Sequence[int], numbers: Sequence[int], create_graph: bool
     ) -> list[Any]:
-        """Gradients of the wanted leaves, None where there is none, for the results at these positions."""
-        if not at or not wanted:
-            return [None] * len(wanted)
-        outputs, inputs = [self.results[k] for k in at], [self.leaves[k] for k in wanted]
-        found = iv.autograd.grad(outputs, inputs, cotangents, create_graph=create_graph, unused="none")
+        """Gradients of the leaves of these numbers, for the results at these positions; None without any."""
+        if not at or not numbers:
+            return [None] * len(numbers)
+        outputs, inputs = [self.results[k] for k in at], [self.leaves[k] for k in numbers]
+        gradients = iv.autograd.grad(outputs, inputs, cotangents, create_graph=create_graph, unused="none")
         return [
             None if g is None or g.layout == "zero" else self._as_torch_wants(g, x)
-            for g, x in zip(found, inputs, strict=True)
+            for g, x in zip(gradients, inputs, strict=True)
         ]
 
     def _as_torch_wants(self, g: Any, x: Any) -> Any:
@@ -343,19 +343,21 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Any) -> Any:
         recording, tensors = ctx.recording, ctx.saved_tensors
         at = [k for k, g in enumerate(cotangents) if g is not None and recording.results[k].requires_grad]
-        given = [cotangents[k] for k in at]
-        wanted = [k for k, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
-        found: list[Any] = []
+        nonzero = [cotangents[k] for k in at]
+        numbers = [k for k, is_needed in enumerate(ctx.needs_input_grad[1:]) if is_needed]
+        gradients: list[Any] = []
 
-        def record(own: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
-            seeds = [_imported(t, g.requires_grad) for t, g in zip(own[len(tensors) :], given, strict=True)]
-            found[:] = recording.pulled(seeds, at, wanted, recorded)
-            return [*recording.leaves, *seeds], [g for g in found if g is not None]
+        def record(inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
+            seeds = [
+                _imported(t, g.requires_grad) for t, g in zip(inputs[len(tensors) :], nonzero, strict=True)
+            ]
+            gradients[:] = recording.pulled(seeds, at, numbers, recorded)
+            return [*recording.leaves, *seeds], [g for g in gradients if g is not None]
 
         recorded = torch.is_grad_enabled()
         step = _Recording(record, recording.sparse)
-        values = iter(_Step.apply(step, *tensors, *given) if recorded else step.run([*tensors, *given]))
-        grads = dict(zip(wanted, [None if g is None else next(values) for g in found], strict=True))
+        values = iter(_Step.apply(step, *tensors, *nonzero) if recorded else step.run([*tensors, *nonzero]))
+        grads = dict(zip(numbers, [None if g is None else next(values) for g in gradients], strict=True))
         return None, *(grads.get(k) for k in range(len(tensors)))
 
 

@@ -81,55 +81,55 @@ class Record:
         space = self.spaces[output]
         if self.sparse_seeds:
             seeds: Any = [(self.outputs[output].slot, _unit_box(space, coordinate))]
-            found = self._pull(seeds, None, "reverse")
+            gradients = self._pull(seeds, None, "reverse")
         else:
             start = sum(s.size for s in self.spaces[:output])
             cotangent = np.zeros(self.size)
             cotangent[start + coordinate] = 1.0
             return self.pulled(cotangent)  # passes over all outputs look at casts
-        return np.concatenate([found[k] for k in range(len(self.variables))])
+        return np.concatenate([gradients[k] for k in range(len(self.variables))])
 
     def _pull(
-        self, seeds: Any, needed: Sequence[int] | None, mode: str, casts: bool = True
+        self, seeds: Any, requested: Sequence[int] | None, mode: str, casts: bool = True
     ) -> dict[int, Vector]:
-        wanted = range(len(self.variables)) if needed is None else needed
-        targets = {self.variables[k].slot: FULL for k in wanted}
+        numbers = range(len(self.variables)) if requested is None else requested
+        targets = {self.variables[k].slot: FULL for k in numbers}
         with blaming(self.problem.operation, mode, "the reverse pass"):
             if casts:
-                with work.counting() as counted:
-                    found = reverse(seeds, targets, create_graph=False)
-                self._check_casts(counted)
+                with work.counting() as operations:
+                    gradients = reverse(seeds, targets, create_graph=False)
+                self._check_casts(operations)
             else:
-                found = reverse(seeds, targets, create_graph=False)
-            return {k: self._received(k, found.get(self.variables[k].slot)) for k in wanted}
+                gradients = reverse(seeds, targets, create_graph=False)
+            return {k: self._received(k, gradients.get(self.variables[k].slot)) for k in numbers}
 
     def _received(self, k: int, gradient: Any) -> Vector:
         v = self.variables[k]
         if gradient is None:
             return np.zeros(v.space.size)
-        for mode, got, expected in (
+        for mode, actual, expected in (
             ("shape", gradient.shape, v.space.shape),
             ("dtype", gradient.dtype, v.space.dtype),
         ):
-            if got != expected:
+            if actual != expected:
                 raise GradcheckError.of(
                     self.problem.operation,
                     Finding(mode, v.name, explanation="correct the rule"),
-                    got=f"a gradient of {mode} {got}",
+                    got=f"a gradient of {mode} {actual}",
                     expected=f"{mode} {expected}, that of the input",
                 )
         return v.space.coordinates(value_of(gradient))
 
-    def _check_casts(self, counted: work.Work) -> None:
+    def _check_casts(self, operations: work.Work) -> None:
         """Refuse what the engine had to widen: a rule that gave fewer digits than came in."""
-        for where, given, asked, arrived in sorted(counted.casts, key=str):
-            digits = min(_RANK.get(asked, 0), *(_RANK.get(d, 2) for d in arrived))
-            if _RANK.get(given, 0) < digits:
+        for where, gradient_dtype, input_dtype, cotangent_dtypes in sorted(operations.casts, key=str):
+            digits = min(_RANK.get(input_dtype, 0), *(_RANK.get(d, 2) for d in cotangent_dtypes))
+            if _RANK.get(gradient_dtype, 0) < digits:
                 raise GradcheckError.of(
                     self.problem.operation,
                     Finding("dtype", explanation="return the gradient in its input's dtype"),
-                    got=f"a gradient of dtype {given} from {where}",
-                    expected=f"dtype {asked}, that of the input",
+                    got=f"a gradient of dtype {gradient_dtype} from {where}",
+                    expected=f"dtype {input_dtype}, that of the input",
                 )
 
     def forward(self, tangent: Vector, *, undefined: Collection[int] = (), mode: str = "forward") -> Vector:
@@ -148,22 +148,22 @@ class Record:
     def _push(self, tangents: dict[Any, Any], mode: str) -> Vector:
         slots = [o.slot for o in self.outputs if o.slot is not None]
         with blaming(self.problem.operation, mode, "the forward derivative"):
-            found = push(slots, tangents, create_graph=False)
-            return np.concatenate([np.zeros(0), *(self._pushed(o, found) for o in self.outputs)])
+            pushed = push(slots, tangents, create_graph=False)
+            return np.concatenate([np.zeros(0), *(self._pushed(o, pushed) for o in self.outputs)])
 
-    def _pushed(self, output: Output, found: Any) -> Vector:
-        tangent = None if output.slot is None else found.get(output.slot)
+    def _pushed(self, output: Output, pushed: Any) -> Vector:
+        tangent = None if output.slot is None else pushed.get(output.slot)
         if tangent is None:
             return np.zeros(output.space.size)
-        for mode, got, expected in (
+        for mode, actual, expected in (
             ("shape", tangent.shape, output.space.shape),
             ("dtype", tangent.dtype, output.space.dtype),
         ):
-            if got != expected:
+            if actual != expected:
                 raise GradcheckError.of(
                     self.problem.operation,
                     Finding(mode, output=output.name, explanation="correct the jvp"),
-                    got=f"a tangent of {mode} {got} for {output.name}",
+                    got=f"a tangent of {mode} {actual} for {output.name}",
                     expected=f"{mode} {expected}",
                 )
         return output.space.coordinates(value_of(tangent))
@@ -177,8 +177,8 @@ class Record:
 
     def pulled(self, cotangent: Vector) -> Vector:
         """The gradient in all variables, one after the other."""
-        found = self.reverse(cotangent, casts=False)
-        return np.concatenate([np.zeros(0), *(found[k] for k in range(len(self.variables)))])
+        gradients = self.reverse(cotangent, casts=False)
+        return np.concatenate([np.zeros(0), *(gradients[k] for k in range(len(self.variables)))])
 
     def nearby(self, points: Sequence[Vector]) -> Record:
         """The function recorded at other points."""

@@ -42,10 +42,10 @@ def columns(
             w = weights(members)
             total = together(members, w)
             if total is not None:
-                rest = np.abs(total - expected[:, members] @ w)
-                if (rest <= zero * np.abs(w).min()).all():
-                    whole = np.where(support[:, members], total[:, None] / w, 0.0)
-                    yield from ((int(k), whole[:, n]) for n, k in enumerate(members))
+                remainder = np.abs(total - expected[:, members] @ w)
+                if (remainder <= zero * np.abs(w).min()).all():
+                    separated = np.where(support[:, members], total[:, None] / w, 0.0)
+                    yield from ((int(k), separated[:, n]) for n, k in enumerate(members))
                     continue
         yield from ((int(k), alone(int(k))) for k in members)
 

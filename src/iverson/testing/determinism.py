@@ -24,16 +24,16 @@ def check_determinism(first: Record, settings: Settings, rng: np.random.Generato
     v = random_direction(rng, sum(s.size for s in first.input_spaces))
     pulled = [record.reverse(w) for record in (first, first, second)]
     for k, variable in enumerate(first.variables):
-        for again in pulled[1:]:
-            if not _same(pulled[0][k], again[k], settings.nondet_tol):
-                what = _worst(pulled[0][k], again[k])
-                raise _differing(first, variable.name, f"a gradient that is {what} when run again")
+        for gradients in pulled[1:]:
+            if not _same(pulled[0][k], gradients[k], settings.nondet_tol):
+                difference = _worst(pulled[0][k], gradients[k])
+                raise _differing(first, variable.name, f"a gradient that is {difference} when run again")
     if settings.check_forward:
         pushed = [record.forward(v) for record in (first, first, second)]
-        for again_ in pushed[1:]:
-            if not _same(pushed[0], again_, settings.nondet_tol):
-                what = _worst(pushed[0], again_)
-                raise _differing(first, "outputs", f"a tangent that is {what} when run again")
+        for tangent in pushed[1:]:
+            if not _same(pushed[0], tangent, settings.nondet_tol):
+                difference = _worst(pushed[0], tangent)
+                raise _differing(first, "outputs", f"a tangent that is {difference} when run again")
 
 
 def _same(a: Vector, b: Vector, tolerance: float) -> bool:
@@ -52,10 +52,12 @@ def _worst(a: Vector, b: Vector) -> str:
     return f"up to {difference.max():.3g} off"
 
 
-def _differing(record: Record, name: str, got: str) -> GradcheckError:
+def _differing(record: Record, name: str, outcome: str) -> GradcheckError:
     finding = Finding(
         "determinism",
         name,
         explanation="fix the seed inside fn, or allow the difference with nondet_tol",
     )
-    return GradcheckError.of(record.problem.operation, finding, got=got, expected="the same bits every time")
+    return GradcheckError.of(
+        record.problem.operation, finding, got=outcome, expected="the same bits every time"
+    )

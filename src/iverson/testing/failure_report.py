@@ -136,7 +136,7 @@ def _expected(finding: Finding) -> str:
 
 
 @contextmanager
-def blaming(operation: str, mode: str, what: str) -> Iterator[None]:
+def blaming(operation: str, mode: str, stage: str) -> Iterator[None]:
     """Turn any error of the block into a `GradcheckError` that says which part of the check it broke."""
     try:
         yield
@@ -146,7 +146,7 @@ def blaming(operation: str, mode: str, what: str) -> Iterator[None]:
         shape = isinstance(error, GradientError) and "shape" in error.got
         finding = Finding(
             "shape" if shape else mode,
-            explanation=f"{what} raised {type(error).__name__}: {error}",
+            explanation=f"{stage} raised {type(error).__name__}: {error}",
         )
         raised = GradcheckError.of(
             operation,

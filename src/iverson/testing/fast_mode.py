@@ -49,10 +49,10 @@ def check_fast(check: Check) -> None:
 def _far_apart(sizes: Vector, members: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     """Members in classes of sizes that are not `FAR` apart; 0 and what is not finite go with the largest."""
     sizes = np.where(np.isfinite(sizes), sizes, 0.0)
-    rest = members[sizes[members] == 0]
+    zeros = members[sizes[members] == 0]
     classes = by_magnitude(sizes, members[sizes[members] != 0], FAR)
-    if rest.size or not classes:
-        classes[-1:] = [np.concatenate([*classes[-1:], rest])]
+    if zeros.size or not classes:
+        classes[-1:] = [np.concatenate([*classes[-1:], zeros])]
     return classes
 
 
@@ -93,10 +93,10 @@ class Probe:
 
     def _pull(self, w: Vector) -> Vector:
         """Gradient in the variables that `_tangent` is a direction of."""
-        found = self.record.reverse(w)
+        gradients = self.record.reverse(w)
         if not self.projected:
-            return found[self.variable]
-        return np.concatenate([found[k] for k in range(len(self.record.variables))])
+            return gradients[self.variable]
+        return np.concatenate([gradients[k] for k in range(len(self.record.variables))])
 
     def _whole(self, direction: Vector) -> Vector:
         """Tangent along a direction of the variable, as a direction of all variables."""
@@ -222,15 +222,15 @@ class Probe:
         values : what reverse or forward mode and the quotients give along the direction.
         scale : of the derivatives around it.
         """
-        found = error.finding
-        entry = (found.analytic or 0.0, found.numerical or 0.0)
+        culprit = error.finding
+        entry = (culprit.analytic or 0.0, culprit.numerical or 0.0)
         allowed = self._allowed(abs(entry[1]), scale)
-        if found.diagnosis != "wrong rule" or not abs(entry[0] - entry[1]) <= allowed:
+        if culprit.diagnosis != "wrong rule" or not abs(entry[0] - entry[1]) <= allowed:
             raise error
         if small:
             return
         finding = Finding(
-            "linearity", found.input, found.output, None, None, *values, self.step,
+            "linearity", culprit.input, culprit.output, None, None, *values, self.step,
             diagnosis="wrong rule",
             explanation=f"{mode} mode is wrong along a random direction but right entry by entry: "
             "the rule isn't linear in what it is handed",

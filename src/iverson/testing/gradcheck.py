@@ -142,10 +142,10 @@ def gradcheck(
         exact_rtol, directions, seed,
     )  # fmt: skip
 
-    def problem(given: Any) -> Problem:
-        made = Problem(fn, given, "gradcheck", project=project)
-        check_unspecified(made, exact_rtol)
-        return made
+    def problem(arguments: Any) -> Problem:
+        result = Problem(fn, arguments, "gradcheck", project=project)
+        check_unspecified(result, exact_rtol)
+        return result
 
     return _guarded(problem, inputs, masked, settings)
 
@@ -185,22 +185,27 @@ def gradgradcheck(
     """
     settings = Settings(**options)
     return _guarded(
-        lambda given: _second_order(fn, given, grad_outputs, settings.seed, project), inputs, masked, settings
+        lambda arguments: _second_order(fn, arguments, grad_outputs, settings.seed, project),
+        inputs,
+        masked,
+        settings,
     )
 
 
 def _guarded(problem: Callable[[Any], Problem], inputs: Any, masked: bool, settings: Settings) -> bool:
     """Check the problem that is made of inputs, in the semantics asked for."""
-    given = as_masked(inputs) if masked else inputs
+    arguments = as_masked(inputs) if masked else inputs
     try:
-        made = problem(given)
+        instance = problem(arguments)
         try:
-            _check(made, settings)
+            _check(instance, settings)
         except GradcheckError as error:
-            told = with_semantics(error, made, lambda: problem(other_semantics(given)), settings.eps)
-            if told is error:
+            fuller_error = with_semantics(
+                error, instance, lambda: problem(other_semantics(arguments)), settings.eps
+            )
+            if fuller_error is error:
                 raise
-            raise told from error.__cause__
+            raise fuller_error from error.__cause__
     except Exception:
         if settings.raise_exception:
             raise
@@ -243,8 +248,8 @@ def _second_order(
         rng = np.random.default_rng(seed)
         cotangents = tuple(_draw(rng, o.value.shape, o.value.dtype).requires_grad_() for o in record.outputs)
     else:
-        given = grad_outputs if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
-        cotangents = tuple(given)
+        sequence = grad_outputs if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
+        cotangents = tuple(sequence)
     if len(cotangents) != len(record.outputs):
         raise ArgumentError(
             operation,
@@ -257,10 +262,10 @@ def _second_order(
         leaves = [x for x in optree.tree_leaves(args) if isinstance(x, Handle)]
         variables = {slot_of(x): x for x in leaves if is_tracked(x)}
         # The function may rebind its inputs; their handles must stand for what they were.
-        kept = [alias(x) for x in variables.values()]
-        named, _ = flatten_outputs(fn(*args))
-        outputs = [y for y in (unwrap(y) for _, y in named) if is_tracked(y)]
-        return tuple(grad(outputs, kept, list(cotangents), create_graph=True))
+        aliases = [alias(x) for x in variables.values()]
+        named_outputs, _ = flatten_outputs(fn(*args))
+        outputs = [y for y in (unwrap(y) for _, y in named_outputs) if is_tracked(y)]
+        return tuple(grad(outputs, aliases, list(cotangents), create_graph=True))
 
     def name(path: str) -> str:
         """Name, for the user, of a path into the inputs and outputs of the wrapped function."""
@@ -272,9 +277,9 @@ def _second_order(
 
     def projected(args: Any, cotangents: Any) -> Any:
         assert project is not None
-        moved = project(*args)
-        single = len(args) == 1 and type(moved) not in (tuple, list)
-        return ((moved,) if single else tuple(moved)), cotangents
+        projection = project(*args)
+        single = len(args) == 1 and type(projection) not in (tuple, list)
+        return ((projection,) if single else tuple(projection)), cotangents
 
     within = None if project is None else projected
     return Problem(gradient, (first.args, cotangents), operation, name, within)

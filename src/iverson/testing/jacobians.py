@@ -95,14 +95,14 @@ class Check:
         singular matrix do, its result is not exactly zero.
         """
         here = derivative(self.record)
-        found = [np.abs(derivative(record) - here) for record in self._nearby]
-        finite = [np.where(np.isfinite(apart), apart, 0.0) for apart in found]
+        changes = [np.abs(derivative(record) - here) for record in self._nearby]
+        finite = [np.where(np.isfinite(apart), apart, 0.0) for apart in changes]
         return np.asarray(np.max([np.zeros_like(here), *finite], axis=0))
 
     @cached_property
     def _nearby(self) -> list[Record]:
         """The function recorded where rounding of the inputs leads, as far as it is defined there."""
-        found = []
+        records = []
         unit = UNITS * self.unit
         for floor in NEARBY:
             points = [
@@ -117,8 +117,8 @@ class Check:
             except Exception:  # whatever the function raises off its inputs
                 continue
             if record.size == self.record.size and len(record.variables) == len(self.record.variables):
-                found.append(record)
-        return found
+                records.append(record)
+        return records
 
     @property
     def unit(self) -> float:
@@ -138,18 +138,18 @@ class Check:
             return np.asarray(allowed(1 + values.sum() * inverse))
         return np.asarray(allowed(1 + values * inverse.sum()))
 
-    def unseen(self, mode: str, got: Vector) -> Vector:
+    def unseen(self, mode: str, derivative: Vector) -> Vector:
         """Largest derivative that rounding can hide: a few units in the last place of the function's values,
         over the scale of its inputs. Of a saturated softmax, 1 - y is 0 after rounding at any scale.
 
-        got : the derivative. Where it is exactly 0, larger terms than the values may have absorbed it.
+        derivative : where it is exactly 0, larger terms than the values may have absorbed it.
         """
         unit, values = 64 * np.finfo(np.float64).eps, np.abs(self.record.values)
         inverse = 1 / np.concatenate([
             np.ones(0), *(self.numerical.scales(k) for k in range(len(self.record.variables)))
         ])  # fmt: skip
         values, inverse = (values.sum(), inverse) if mode == "reverse" else (values, inverse.sum())
-        terms = np.where(got == 0, np.maximum(values, self.numerical.terms), values)
+        terms = np.where(derivative == 0, np.maximum(values, self.numerical.terms), values)
         return np.asarray(unit * terms * inverse)
 
     def adjoint(self, w: Vector, v: Vector, pushed: Vector, pulled: Vector, terms: Any) -> bool:
@@ -201,14 +201,14 @@ def check_slow(check: Check) -> None:
             row += 1
     numerical, noise, suspects = _numerical(check, reverse)
     turn = _tangents(check)
-    turned = reverse if turn is None else reverse @ turn
-    _compare(check, "reverse", turned, numerical, noise)
+    along_tangents = reverse if turn is None else reverse @ turn
+    _compare(check, "reverse", along_tangents, numerical, noise)
     forward = None
     if check.settings.check_forward:
         forward = _forward(check, reverse)
         _compare(check, "forward", forward if turn is None else forward @ turn, numerical, noise)
     if check.settings.check_smoothness:
-        _check_smooth(check, suspects, turned)
+        _check_smooth(check, suspects, along_tangents)
     _check_exact(check, reverse, forward)
 
 
@@ -220,8 +220,8 @@ def _numerical(check: Check, reverse: Matrix) -> tuple[Matrix, Matrix, list[tupl
 
     def together(k: int, first: int, members: Members, weights: Vector) -> Vector | None:
         quotients = source.along(k, _spread(check, k, members, weights), source.eps)
-        told = np.isfinite(quotients.central).all() and not check.kinked(quotients).any()
-        if not told:
+        usable = np.isfinite(quotients.central).all() and not check.kinked(quotients).any()
+        if not usable:
             return None
         noise[:, first + members] = quotients.noise[:, None] / np.abs(weights)
         return quotients.central
@@ -233,8 +233,8 @@ def _numerical(check: Check, reverse: Matrix) -> tuple[Matrix, Matrix, list[tupl
         suspects.extend((int(row), column) for row in np.flatnonzero(check.kinked(quotients)))
         return quotients.central
 
-    found = _by_columns(check, reverse, together, alone, lambda k, m: source.scales(k)[m])
-    return found, noise, sorted(suspects, key=lambda place: place[1])
+    jacobian = _by_columns(check, reverse, together, alone, lambda k, m: source.scales(k)[m])
+    return jacobian, noise, sorted(suspects, key=lambda place: place[1])
 
 
 def _forward(check: Check, reverse: Matrix) -> Matrix:
@@ -264,22 +264,22 @@ def _by_columns(
     scales: Callable[[int, Members], Vector],
 ) -> Matrix:
     """A Jacobian by columns, of a variable's coordinates that meet in no output together."""
-    found = np.zeros_like(reverse)
-    whole = check.record.problem.project is not None or check.settings.allow_nonfinite
+    jacobian = np.zeros_like(reverse)
+    each_alone = check.record.problem.project is not None or check.settings.allow_nonfinite
     first = 0
     for k, space in enumerate(check.record.input_spaces):
         part = reverse[:, first : first + space.size]
-        made = columns(
-            np.full_like(part, np.nan) if whole else part,
+        numbered_columns = columns(
+            np.full_like(part, np.nan) if each_alone else part,
             lambda m, k=k: scales(k, m) * random_direction(check.rng, m.size),  # type: ignore[misc]
             partial(together, k, first),
             partial(alone, k, first),
             check.tolerances.allowed(0.0, np.abs(part).max(axis=1, initial=0.0)),
         )
-        for coordinate, column in shown(made, "gradcheck: columns of a Jacobian", space.size):
-            found[:, first + coordinate] = column
+        for coordinate, column in shown(numbered_columns, "gradcheck: columns of a Jacobian", space.size):
+            jacobian[:, first + coordinate] = column
         first += space.size
-    return found
+    return jacobian
 
 
 def _tangents(check: Check) -> Matrix | None:
@@ -301,10 +301,10 @@ def _scales(check: Check, numerical: Matrix) -> Matrix:
     rows = np.cumsum([0, *(s.size for s in check.record.spaces)])
     columns = np.cumsum([0, *(s.size for s in check.record.input_spaces)])
     for top, bottom in pairwise(rows):
-        for left, right in pairwise(columns):
-            block = size[top:bottom, left:right]
+        for start, stop in pairwise(columns):
+            block = size[top:bottom, start:stop]
             by_row, by_column = block.max(axis=1, initial=0.0), block.max(axis=0, initial=0.0)
-            scales[top:bottom, left:right] = np.maximum(by_row[:, None], by_column)
+            scales[top:bottom, start:stop] = np.maximum(by_row[:, None], by_column)
     return scales
 
 
@@ -333,14 +333,18 @@ def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix, noise
         better = (excess[:, column] > 1) & np.isfinite(error)
         numerical[better, column], noise[better, column] = best[better], error[better]
         noise[~better, column] += sweep.hidden()[~better]
-        again = _excess(check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column])
-        for row in (int(k) for k in np.flatnonzero(again > 1)):
+        new_excess = _excess(
+            check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column]
+        )
+        for row in (int(k) for k in np.flatnonzero(new_excess > 1)):
             noise[row, column] += check.rounding(mode, row, column, sweep.quotients[0].step)
-        again = _excess(check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column])
-        if again.max() > 1:
-            row = int(np.argmax(again))
+        new_excess = _excess(
+            check, analytic[:, column], numerical[:, column], scales[:, column], noise[:, column]
+        )
+        if new_excess.max() > 1:
+            row = int(np.argmax(new_excess))
             raise check.judge(mode, row, column, float(analytic[row, column]), float(scales[row, column]))
-        excess[:, column] = again
+        excess[:, column] = new_excess
 
 
 def _check_smooth(check: Check, suspects: list[tuple[int, int]], analytic: Matrix) -> None:
@@ -401,16 +405,21 @@ def _of_columns(check: Check, v: Vector) -> Vector:
 
 
 def _check_linear(
-    check: Check, mode: str, got: Vector, expected: Vector, tolerance: Vector, measured: Callable[[], Vector]
+    check: Check,
+    mode: str,
+    actual: Vector,
+    expected: Vector,
+    tolerance: Vector,
+    measured: Callable[[], Vector],
 ) -> None:
     # What cancels to nothing leaves the rounding of what it was made of.
     tolerance = np.maximum(tolerance, 1e-2 * tolerance.max(initial=0.0))
-    excess = np.abs(got - expected) - tolerance
+    excess = np.abs(actual - expected) - tolerance
     if not excess.size or excess.max() <= 0:
         return
     tolerance = np.maximum(tolerance, np.minimum(measured(), check.roundable(mode)))
-    tolerance = np.maximum(tolerance, check.unseen(mode, got))
-    excess = np.abs(got - expected) - tolerance
+    tolerance = np.maximum(tolerance, check.unseen(mode, actual))
+    excess = np.abs(actual - expected) - tolerance
     if excess.max() <= 0:
         return
     worst = int(np.argmax(excess))
@@ -424,7 +433,7 @@ def _check_linear(
         input_, input_index = v.name, v.space.locate(coordinate)
     finding = Finding(
         "linearity", input_, output, input_index, output_index,
-        float(got[worst]), float(expected[worst]), tolerance=float(tolerance[worst]),
+        float(actual[worst]), float(expected[worst]), tolerance=float(tolerance[worst]),
         diagnosis="wrong rule",
         explanation=f"the {mode} rule is not linear in what it is handed: unit vectors give another "
         "result than random ones",

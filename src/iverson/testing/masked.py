@@ -40,8 +40,8 @@ class MaskedSpace(Space):
 
     def _rank(self, index: tuple[int, ...]) -> int | None:
         address = address_of(index, self.mask.shape)
-        found = np.flatnonzero(self.mask.keys == address)
-        return int(found[0]) if found.size else None
+        places = np.flatnonzero(self.mask.keys == address)
+        return int(places[0]) if places.size else None
 
 
 def _space(x: Any) -> MaskedSpace:
@@ -62,17 +62,17 @@ def check_unspecified(problem: Problem, tolerance: float | None) -> None:
     """
     if not any(v.space.partial for v in problem.variables):
         return
-    _, own = problem.own()
-    _, others = problem.call(problem.replaced(_with_nan))
-    for before, after in zip(own, others, strict=True):
+    _, outputs = problem.own()
+    _, nan_outputs = problem.call(problem.replaced(_with_nan))
+    for before, after in zip(outputs, nan_outputs, strict=True):
         if not before.checked or not after.checked:
             continue
         a, b = _in_order(before), _in_order(after)
         exact = 2e-5 if before.space.dtype in (np.float32, np.complex64) else 1e-11
         rtol = exact if tolerance is None else tolerance
-        same = np.array_equal(a[0], b[0]) and a[1].shape == b[1].shape
+        same_entries = np.array_equal(a[0], b[0]) and a[1].shape == b[1].shape
         scale = float(np.abs(a[1][np.isfinite(a[1])]).max(initial=0.0))
-        if not same or not np.allclose(a[1], b[1], rtol=0, atol=rtol * scale, equal_nan=True):
+        if not same_entries or not np.allclose(a[1], b[1], rtol=0, atol=rtol * scale, equal_nan=True):
             raise GradcheckError.of(
                 problem.operation,
                 Finding(
@@ -105,8 +105,8 @@ def _with_nan(x: Any) -> Any:
     array[x._mask.keys] = to_strided(value_of(x._inner))
     mask = np.zeros(x.size, bool)
     mask[x._mask.keys] = True
-    tracked = x.requires_grad
-    return masked_tensor(array.reshape(x.shape), mask.reshape(x.shape), requires_grad=tracked)
+    requires_grad = x.requires_grad
+    return masked_tensor(array.reshape(x.shape), mask.reshape(x.shape), requires_grad=requires_grad)
 
 
 def as_masked(inputs: Any) -> Any:

@@ -105,9 +105,9 @@ class Sweep:
 
         It moves nothing, and the first step that moves something moves it by a few last digits.
         """
-        moved = self._moved()
-        first = np.where(moved > 0, moved, np.inf).min(axis=0)
-        return np.asarray((moved == 0) & (first < self.rounding))
+        changes = self._moved()
+        first = np.where(changes > 0, changes, np.inf).min(axis=0)
+        return np.asarray((changes == 0) & (first < self.rounding))
 
     def _absorbed(self) -> Vector:
         """Per output coordinate, the largest derivative for which rounding inside the function may account if
@@ -214,42 +214,42 @@ class Numerical:
             return False
         return _close(self.record.values, self.record.vector(outputs), 1e-3)
 
-    def _outputs(self, changed: Any, point: Vector | None, wide: bool) -> list[Any]:
+    def _outputs(self, variable: Any, point: Vector | None, wide: bool) -> list[Any]:
         record = self.record
-        spec, every = self.problem.at(changed, point, wide)
-        same = spec == record.spec and len(every) == len(record.all_outputs)
+        spec, every = self.problem.at(variable, point, wide)
+        same_structure = spec == record.spec and len(every) == len(record.all_outputs)
         checked = {o.name for o in record.outputs}
-        found = [o for o in every if o.name in checked]
+        outputs = [o for o in every if o.name in checked]
         shapes = [o.space.shape for o in record.outputs]
-        moved = [
+        differing = [
             (before, after)
-            for before, after in zip(record.outputs, found, strict=False)
+            for before, after in zip(record.outputs, outputs, strict=False)
             if before.space.declared() != after.space.declared()
         ]
-        if not same or not all(before.masked and after.masked for before, after in moved):
+        if not same_structure or not all(before.masked and after.masked for before, after in differing):
             raise GradcheckError.of(
                 self.problem.operation,
                 Finding("evaluation", explanation="give outputs of one structure and shape"),
-                got=f"outputs of shapes {[o.space.shape for o in found]} at a perturbed input",
+                got=f"outputs of shapes {[o.space.shape for o in outputs]} at a perturbed input",
                 expected=f"shapes {shapes}, as at the input itself",
             )
-        if moved:
+        if differing:
             raise GradcheckError.of(
                 self.problem.operation,
                 Finding(
                     "mask",
-                    changed.name if changed else "",
-                    moved[0][0].name,
+                    variable.name if variable else "",
+                    differing[0][0].name,
                     contract=OFF_PATTERN,
                     explanation="give results whose mask follows from masks alone",
                 ),
-                got=f"a mask of {moved[0][0].name} that moves when the input is perturbed",
+                got=f"a mask of {differing[0][0].name} that moves when the input is perturbed",
                 expected="the mask that it has at the input itself",
             )
-        return found
+        return outputs
 
-    def _evaluate(self, changed: Any, point: Vector | None) -> Vector:
-        return self.record.vector(self._outputs(changed, point, self.wide))
+    def _evaluate(self, variable: Any, point: Vector | None) -> Vector:
+        return self.record.vector(self._outputs(variable, point, self.wide))
 
     def _check_base(self) -> None:
         if not _close(self.record.values, self.base, 1e-3 if self.wide else 1e-7):
@@ -275,9 +275,9 @@ class Numerical:
         if key not in self._scales:
             point = self.record.variables[variable].point
             typical = scale_of(point)
-            own = np.where(np.isfinite(point), np.abs(point), typical)
-            floor = np.where(own == 0, typical, own) if relative else min(1.0, typical)
-            self._scales[key] = np.asarray(power_of_two(np.maximum(own, floor)))
+            magnitude = np.where(np.isfinite(point), np.abs(point), typical)
+            floor = np.where(magnitude == 0, typical, magnitude) if relative else min(1.0, typical)
+            self._scales[key] = np.asarray(power_of_two(np.maximum(magnitude, floor)))
         return self._scales[key]
 
     def classes(self, variable: int, mask: Vector) -> list[tuple[Vector, float]]:
@@ -285,17 +285,17 @@ class Numerical:
 
         Steps are in proportion to magnitudes alone where the function isn't finite otherwise.
         """
-        found: list[tuple[Vector, float]] = []
+        result: list[tuple[Vector, float]] = []
         for relative in (False, True):
             scales = self.scales(variable, relative)
-            found = []
+            result = []
             for members in by_magnitude(scales, np.flatnonzero(mask)):
                 part = np.zeros_like(mask)
                 part[members] = 1.0
-                found.append((part, self.eps * power_of_two(float(np.median(scales[members])))))
-            if all(np.isfinite(self.along(variable, *pair).central).all() for pair in found):
+                result.append((part, self.eps * power_of_two(float(np.median(scales[members])))))
+            if all(np.isfinite(self.along(variable, *pair).central).all() for pair in result):
                 break
-        return found
+        return result
 
     def unit(self, variable: int, coordinate: int) -> tuple[Vector, float]:
         """The direction of one coordinate, and the step along it."""
@@ -311,14 +311,14 @@ class Numerical:
         """
         unit = self.record.input_spaces[variable].unit(coordinate)
         step = self.eps * float(self.scales(variable)[coordinate])
-        found = self.along(variable, unit, step)
-        if not np.isfinite(found.central).all():
+        quotients = self.along(variable, unit, step)
+        if not np.isfinite(quotients.central).all():
             smaller = self.eps * float(self.scales(variable, relative=True)[coordinate])
             nearer = self.along(variable, unit, smaller)
             if np.isfinite(nearer.central).all():
-                step, found = smaller, nearer
+                step, quotients = smaller, nearer
         self._steps[variable, coordinate] = step
-        return found
+        return quotients
 
     def along(self, variable: int, direction: Vector, step: float) -> Quotients:
         """The quotients along a direction of one variable."""
@@ -355,9 +355,9 @@ class Numerical:
         point = self.record.variables[variable].point[direction != 0]
         least = 64 * UNIT[self.precision] * float(np.abs(point).max(initial=0.0))
         steps = [step * ratio**-power for power in np.arange(-above, below + 1)]
-        kept = [h for k, h in enumerate(steps) if k <= above + _BELOW or h >= least]
-        found = tuple(self._near(variable, direction, h) for h in kept)
-        return Sweep(found, ratio, int(above), 64 * UNIT[self.precision] * self.terms)
+        usable = [h for k, h in enumerate(steps) if k <= above + _BELOW or h >= least]
+        quotients = tuple(self._near(variable, direction, h) for h in usable)
+        return Sweep(quotients, ratio, int(above), 64 * UNIT[self.precision] * self.terms)
 
     @property
     def terms(self) -> float:
@@ -388,9 +388,9 @@ def by_magnitude(scales: Vector, members: NDArray[np.intp], factor: float = 32.0
     [array([0, 2]), array([1])]
     """
     members = members[np.argsort(scales[members], kind="stable")]
-    found = []
+    classes = []
     while members.size:
         near = scales[members] <= factor * scales[members[0]]
-        found.append(np.sort(members[near]))
+        classes.append(np.sort(members[near]))
         members = members[~near]
-    return found
+    return classes

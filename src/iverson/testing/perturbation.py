@@ -86,12 +86,12 @@ def flatten_outputs(out: Any) -> tuple[list[tuple[str, Any]], Any]:
     if isinstance(out, Operand):
         return [("output", out)], None
     paths, leaves, spec = optree.tree_flatten_with_path(out, is_leaf=_is_wrapper)
-    named = [
+    tensors = [
         (path_name("outputs", path), leaf)
         for path, leaf in zip(paths, leaves, strict=True)
         if isinstance(leaf, Operand)
     ]
-    return named, spec
+    return tensors, spec
 
 
 class Problem:
@@ -145,7 +145,7 @@ class Problem:
                 expected="at least one to differentiate in",
                 remedy="call x.requires_grad_() on the inputs that matter",
             )
-        found = []
+        variables = []
         for slot, where in positions.items():
             leaf = self.leaves[where[0]]
             if dtypes.is_half(leaf.dtype):
@@ -158,9 +158,9 @@ class Problem:
                 )
             space = space_of(self._whole[where[0]])
             point = space.coordinates(value_of(leaf))
-            found.append(Variable(names[where[0]], slot, space, point, tuple(where)))
-        self._refuse_ancestors(found)
-        return tuple(found)
+            variables.append(Variable(names[where[0]], slot, space, point, tuple(where)))
+        self._refuse_ancestors(variables)
+        return tuple(variables)
 
     def _refuse_ancestors(self, variables: Sequence[Variable]) -> None:
         by_node = {v.slot[0]: v for v in variables}
@@ -181,10 +181,10 @@ class Problem:
 
         Raises GradcheckError for an input that is not what it was before the call.
         """
-        with self._restoring() as changed, enable_grad(), np.errstate(all="ignore"):
-            named, spec = flatten_outputs(self.fn(*self.args))
-            outputs = tuple(self._output(name, handle) for name, handle in named)
-        for name, what in changed:
+        with self._restoring() as changes, enable_grad(), np.errstate(all="ignore"):
+            tensors, spec = flatten_outputs(self.fn(*self.args))
+            outputs = tuple(self._output(name, handle) for name, handle in tensors)
+        for name, kind in changes:
             raise GradcheckError.of(
                 self.operation,
                 Finding(
@@ -193,17 +193,17 @@ class Problem:
                     explanation="work on a copy inside fn: the derivative is that at the inputs as given, "
                     "and whoever calls fn loses them",
                 ),
-                got=f"{what} that fn has changed",
+                got=f"{kind} that fn has changed",
                 expected="fn to leave its inputs as they are",
             )
         return spec, outputs
 
-    def at(self, changed: Variable | None, point: Vector | None, wide: bool) -> Any:
+    def at(self, variable: Variable | None, point: Vector | None, wide: bool) -> Any:
         """See `own`; for copies of the inputs, with one variable at another point.
 
         wide : True if variables of single precision are passed in double precision.
         """
-        return self.call(self._args(self.points(changed, point, wide), wide), changed)
+        return self.call(self._args(self.points(variable, point, wide), wide), variable)
 
     def moved(self, points: Sequence[Vector]) -> Problem:
         """This problem with its variables at other points, in the set that perturbations stay in."""
@@ -217,15 +217,15 @@ class Problem:
         args = self._args([v.point for v in self.variables], wide=False)
         return optree.tree_map(change, args, is_leaf=_is_wrapper, none_is_leaf=True)
 
-    def call(self, args: Any, changed: Variable | None = None) -> Any:
+    def call(self, args: Any, variable: Variable | None = None) -> Any:
         """See `own`; for other inputs. Raises GradcheckError if the function raises an error."""
         with enable_grad(), np.errstate(all="ignore"):
             try:
-                named, spec = flatten_outputs(self.fn(*args))
+                tensors, spec = flatten_outputs(self.fn(*args))
             except Exception as error:
                 finding = Finding(
                     "evaluation",
-                    changed.name if changed else "",
+                    variable.name if variable else "",
                     explanation=f"fn raised {type(error).__name__} near its inputs: {error}",
                 )
                 raise GradcheckError.of(
@@ -234,30 +234,30 @@ class Problem:
                     got="an error at a perturbed copy of the inputs",
                     expected="fn to be defined around its inputs",
                 ) from error
-        return spec, tuple(self._output(name, handle) for name, handle in named)
+        return spec, tuple(self._output(name, handle) for name, handle in tensors)
 
-    def points(self, changed: Variable | None, point: Vector | None, wide: bool) -> list[Vector]:
+    def points(self, variable: Variable | None, point: Vector | None, wide: bool) -> list[Vector]:
         """The coordinates of all variables with one of them at another point, all moved into the set."""
-        found = [point if v is changed and point is not None else v.point for v in self.variables]
-        return self._within(found, wide)
+        coordinates = [point if v is variable and point is not None else v.point for v in self.variables]
+        return self._within(coordinates, wide)
 
-    def _within(self, found: list[Vector], wide: bool) -> list[Vector]:
+    def _within(self, points: list[Vector], wide: bool) -> list[Vector]:
         """The coordinates of all variables, moved into the set."""
         if self.project is None:
-            return found
+            return points
         import optree
 
-        args = optree.tree_map(_untracked, self._args(found, wide), is_leaf=_is_wrapper, none_is_leaf=True)
+        args = optree.tree_map(_untracked, self._args(points, wide), is_leaf=_is_wrapper, none_is_leaf=True)
         with no_grad(), np.errstate(all="ignore"):
-            moved = self.project(*args)
-        single = len(self.args) == 1 and type(moved) not in (tuple, list)
-        tree: Any = (moved,) if single else tuple(moved)
+            projection = self.project(*args)
+        single = len(self.args) == 1 and type(projection) not in (tuple, list)
+        tree: Any = (projection,) if single else tuple(projection)
         leaves, spec = optree.tree_flatten(tree, is_leaf=_is_wrapper, none_is_leaf=True)
-        same = spec == self.spec
-        for v in self.variables if same else ():
+        fits = spec == self.spec
+        for v in self.variables if fits else ():
             leaf = leaves[v.positions[0]]
-            same = same and isinstance(leaf, Operand) and space_of(leaf).declared() == v.space.declared()
-        if not same:
+            fits = fits and isinstance(leaf, Operand) and space_of(leaf).declared() == v.space.declared()
+        if not fits:
             raise ArgumentError(
                 self.operation,
                 "project",
@@ -279,9 +279,9 @@ class Problem:
         return optree.tree_unflatten(self.spec, list(map(rewrap, self._whole, handles)))
 
     def _check_in_set(self) -> None:
-        for v, moved in zip(self.variables, self.points(None, None, wide=False), strict=True):
+        for v, projected_point in zip(self.variables, self.points(None, None, wide=False), strict=True):
             size = float(np.abs(v.point).max(initial=0.0))
-            off = float(np.abs(moved - v.point).max(initial=0.0))
+            off = float(np.abs(projected_point - v.point).max(initial=0.0))
             unit = np.finfo(dtypes.real_of(v.space.dtype)).eps
             if not off <= 1e4 * unit * size:
                 raise ArgumentError(
@@ -304,24 +304,24 @@ class Problem:
         What had changed is in the list afterwards: the input's name, and what of it.
         """
         before = [[b.copy() for b in _buffers(s)] for s in self._state]
-        changed: list[tuple[str, str]] = []
+        changes: list[tuple[str, str]] = []
         try:
-            yield changed
+            yield changes
         finally:
-            for name, given, whole in zip(self._names, self._given, self._whole, strict=True):
-                if isinstance(given, Wrapper):
-                    if unwrap(given) is not unwrap(whole):
-                        changed.append((name, "a tensor"))
-                    given._become(whole)
+            for name, handle, original in zip(self._names, self._given, self._whole, strict=True):
+                if isinstance(handle, Wrapper):
+                    if unwrap(handle) is not unwrap(original):
+                        changes.append((name, "a tensor"))
+                    handle._become(original)
             for name, leaf, state, copies in zip(self._names, self.leaves, self._state, before, strict=True):
                 if _is_handle(leaf):
                     now = (value_of(leaf), *slot_of(leaf))
                     if any(a is not b for a, b in zip(now, state, strict=True)):
-                        changed.append((name, "a tensor"))
+                        changes.append((name, "a tensor"))
                     rebind(leaf, *state)
                 for buffer, copy in zip(_buffers(state), copies, strict=True):
                     if buffer.tobytes() != copy.tobytes():
-                        changed.append((name, "an array"))
+                        changes.append((name, "an array"))
                         buffer[...] = copy
 
 

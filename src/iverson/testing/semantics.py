@@ -27,36 +27,36 @@ def with_semantics(
     if v is None or finding.input_index is None or not (v.space.partial or _is_sparse(v)):
         return error
     coordinate = v.space.coordinate(finding.input_index)
-    stored = coordinate is not None and v.space.stores(coordinate)
-    contract = ON_PATTERN if stored else OFF_PATTERN
+    is_stored = coordinate is not None and v.space.stores(coordinate)
+    contract = ON_PATTERN if is_stored else OFF_PATTERN
     value = _numerical(finding, other, eps)
-    told = (
-        f"the contract that broke is the {contract}: {_contract(v, stored)}; "
+    statement = (
+        f"the contract that broke is the {contract}: {_contract(v, is_stored)}; "
         f"in the {'regular' if v.space.partial else 'masked'} semantics it would be "
         + ("absent" if value is None else f"{value:.9g}")
         + ("" if v.space.partial else " (masked=True, or masked_tensor(x), to mean that)")
     )
-    found = GradcheckError(
+    fuller_error = GradcheckError(
         error.operation,
         error.argument,
         got=error.got,
         expected=error.expected,
-        remedy="; ".join(filter(None, (error.remedy, told))),
+        remedy="; ".join(filter(None, (error.remedy, statement))),
         finding=replace(finding, contract=contract, other_semantics=value),
     )
     for note in getattr(error, "__notes__", ()):
-        found.add_note(note)
-    return found
+        fuller_error.add_note(note)
+    return fuller_error
 
 
 def _is_sparse(v: Variable) -> bool:
     return v.space.addresses is not None
 
 
-def _contract(v: Variable, stored: bool) -> str:
+def _contract(v: Variable, is_stored: bool) -> str:
     if v.space.partial:
         return "the input is masked, and the entry specified"
-    where = "is stored" if stored else "is not stored, which is a zero like any other"
+    where = "is stored" if is_stored else "is not stored, which is a zero like any other"
     return f"the input is regular, and the entry {where}"
 
 

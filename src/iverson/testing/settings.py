@@ -72,8 +72,8 @@ class Tolerances:
     def of(settings: Settings, precision: str, quotients: str) -> Tolerances:
         """Those the user gave, else those for the tensors' and the quotients' precision."""
         default = _SINGLE_QUOTIENTS if quotients == "single" else _TOLERANCES[precision]
-        given = (settings.atol, settings.rtol, settings.exact_rtol)
-        values = [d if g is None else float(g) for g, d in zip(given, default, strict=True)]
+        overrides = (settings.atol, settings.rtol, settings.exact_rtol)
+        values = [d if g is None else float(g) for g, d in zip(overrides, default, strict=True)]
         return Tolerances(values[0], values[1], values[2], settings.atol is None)
 
     def allowed(self, numerical: Any, scale: Any = 1.0, error: Any = 0.0) -> Any:

@@ -30,13 +30,13 @@ def subsets(items: Sequence[int], rng: np.random.Generator, limit: int = LIMIT) 
     n = len(items)
     if 2**n <= limit:
         return [s for size in range(1, n + 1) for s in combinations(items, size)]
-    chosen: list[tuple[int, ...]] = [(k,) for k in items[: limit // 4]]
-    chosen += [tuple(j for j in items if j != k) for k in items[: limit // 4]]
-    while len(chosen) < limit:
+    selection: list[tuple[int, ...]] = [(k,) for k in items[: limit // 4]]
+    selection += [tuple(j for j in items if j != k) for k in items[: limit // 4]]
+    while len(selection) < limit:
         mask = rng.random(n) < rng.uniform(0.1, 0.9)
         if mask.any():
-            chosen.append(tuple(k for k, m in zip(items, mask, strict=True) if m))
-    return list(dict.fromkeys(chosen))
+            selection.append(tuple(k for k, m in zip(items, mask, strict=True) if m))
+    return list(dict.fromkeys(selection))
 
 
 def check_subsets(check: Check) -> None:
@@ -46,28 +46,28 @@ def check_subsets(check: Check) -> None:
     none: tuple[int, ...] = ()
     limit = FAST_LIMIT if settings.fast else LIMIT
     undefined = [none, *subsets(record.tracked, check.rng, limit)] if settings.check_undefined else [none]
-    needed = subsets(everything, check.rng, limit) if settings.check_needs else [everything]
+    requested = subsets(everything, check.rng, limit) if settings.check_needs else [everything]
     w = random_direction(check.rng, record.size)
     references: dict[tuple[int, ...], dict[int, Vector]] = {}
-    for without, wanted in _pairs(undefined, needed, everything, check.rng, limit):
+    for without, variables in _pairs(undefined, requested, everything, check.rng, limit):
         if without not in references:
             references[without] = record.reverse(_without(record, w, without))
-        _check_pair(check, w, without, wanted, references[without])
+        _check_pair(check, w, without, variables, references[without])
     if settings.check_undefined and settings.check_forward and len(everything) > 1:
         _check_tangents(check)
 
 
 def _pairs(
     undefined: list[tuple[int, ...]],
-    needed: list[tuple[int, ...]],
+    requested: list[tuple[int, ...]],
     everything: tuple[int, ...],
     rng: np.random.Generator,
     limit: int,
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Each subset of one kind with all of the other, then both kinds mixed (a sample above the limit)."""
     yield from ((without, everything) for without in undefined if without)
-    yield from (((), wanted) for wanted in needed if wanted != everything)
-    mixed = [(u, n) for u in undefined if u for n in needed if n != everything]
+    yield from (((), variables) for variables in requested if variables != everything)
+    mixed = [(u, n) for u in undefined if u for n in requested if n != everything]
     if len(mixed) > limit:
         mixed = [mixed[int(k)] for k in rng.choice(len(mixed), limit, replace=False)]
     yield from mixed
@@ -88,33 +88,33 @@ def _check_pair(
     check: Check,
     w: Vector,
     undefined: tuple[int, ...],
-    needed: tuple[int, ...],
+    variables: tuple[int, ...],
     reference: dict[int, Vector],
 ) -> None:
     record = check.record
-    every = len(needed) == len(record.variables)
+    every = len(variables) == len(record.variables)
     modes = (["undefined cotangents"] if undefined else []) + ([] if every else ["needed inputs"])
     mode = " and ".join(modes)
-    found = record.reverse(w, undefined=undefined, needed=needed, mode=mode)
+    gradients = record.reverse(w, undefined=undefined, needed=variables, mode=mode)
     size = max((_size(x) for x in reference.values()), default=0.0)
     allowed = float(check.tolerances.rounding(size))
-    for k in needed:
-        worst = _disagreement(found[k], reference[k], np.full(reference[k].size, allowed))
+    for k in variables:
+        worst = _disagreement(gradients[k], reference[k], np.full(reference[k].size, allowed))
         if worst is not None:
             measured = split(_measured(check, "reverse", _without(record, w, undefined)), record.input_spaces)
-            worst = _disagreement(found[k], reference[k], np.maximum(allowed, measured[k]))
+            worst = _disagreement(gradients[k], reference[k], np.maximum(allowed, measured[k]))
         if worst is None:
             continue
         v = record.variables[k]
         missing = ", ".join(record.outputs[j].name for j in undefined)
-        asked = ", ".join(record.variables[j].name for j in needed)
-        told = [f"the cotangents of {missing} are never given (zero layout)"] if undefined else []
-        told += [] if every else [f"only {asked} is asked for"]
+        names = ", ".join(record.variables[j].name for j in variables)
+        conditions = [f"the cotangents of {missing} are never given (zero layout)"] if undefined else []
+        conditions += [] if every else [f"only {names} is asked for"]
         finding = Finding(
             mode, v.name, "", v.space.locate(worst), None,
-            float(found[k][worst]), float(reference[k][worst]),
+            float(gradients[k][worst]), float(reference[k][worst]),
             tolerance=allowed, diagnosis="wrong rule",
-            explanation=f"the gradient must not change when {' and '.join(told)}",
+            explanation=f"the gradient must not change when {' and '.join(conditions)}",
         )  # fmt: skip
         raise GradcheckError.of(record.problem.operation, finding)
 
@@ -125,14 +125,14 @@ def _size(vector: Vector) -> float:
 
 def _measured(check: Check, mode: str, at: Vector) -> Vector:
     """The rounding of a gradient or tangent, as far as it counts as that."""
-    found = check.rounding_reverse(at) if mode == "reverse" else check.rounding_forward(at)
-    return np.minimum(found, check.roundable(mode))
+    spread = check.rounding_reverse(at) if mode == "reverse" else check.rounding_forward(at)
+    return np.minimum(spread, check.roundable(mode))
 
 
-def _disagreement(found: Vector, reference: Vector, tolerance: Vector) -> int | None:
+def _disagreement(values: Vector, reference: Vector, tolerance: Vector) -> int | None:
     """The worst coordinate, if any is off; one where the reference is nan or inf says nothing."""
     with np.errstate(all="ignore"):
-        difference = np.abs(found - reference)
+        difference = np.abs(values - reference)
     difference[~np.isfinite(reference)] = 0.0
     difference = np.nan_to_num(difference, nan=np.inf)
     excess = difference - tolerance
@@ -147,21 +147,21 @@ def _check_tangents(check: Check) -> None:
     everything = range(len(record.variables))
     parts = [random_direction(check.rng, s.size) for s in record.input_spaces]
     for undefined in subsets(list(everything), check.rng):
-        given = [np.zeros_like(p) if k in undefined else p for k, p in enumerate(parts)]
-        tangent = np.concatenate(given)
+        tangents = [np.zeros_like(p) if k in undefined else p for k, p in enumerate(parts)]
+        tangent = np.concatenate(tangents)
         reference = record.forward(tangent)
-        found = record.forward(tangent, undefined=undefined, mode="undefined tangents")
+        result = record.forward(tangent, undefined=undefined, mode="undefined tangents")
         allowed = float(check.tolerances.rounding(_size(reference)))
-        worst = _disagreement(found, reference, np.full(reference.size, allowed))
+        worst = _disagreement(result, reference, np.full(reference.size, allowed))
         if worst is not None:
             measured = _measured(check, "forward", tangent)
-            worst = _disagreement(found, reference, np.maximum(allowed, measured))
+            worst = _disagreement(result, reference, np.maximum(allowed, measured))
         if worst is not None:
             output, index = record.locate_output(worst)
             missing = ", ".join(record.variables[j].name for j in undefined)
             finding = Finding(
                 "undefined tangents", "", output, None, index,
-                float(found[worst]), float(reference[worst]),
+                float(result[worst]), float(reference[worst]),
                 tolerance=allowed, diagnosis="wrong rule",
                 explanation=f"the tangent must not change when those of {missing} are never given "
                 "(zero layout) instead of zero",

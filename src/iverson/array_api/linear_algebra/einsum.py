@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Term = tuple[Any, Labels]
 
 
-def _invalid(got: str, expected: str) -> ArgumentError:
-    return ArgumentError("einsum", "subscripts", got=got, expected=expected)
+def _invalid(text: str, expected: str) -> ArgumentError:
+    return ArgumentError("einsum", "subscripts", got=text, expected=expected)
 
 
 @lru_cache(maxsize=1024)

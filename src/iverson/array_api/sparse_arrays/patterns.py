@@ -191,11 +191,11 @@ def _check_starts(operation: str, indptr: Array, count: int) -> None:
     falls = (indptr[..., 1:] < indptr[..., :-1]).any()
     first, last = indptr[..., 0], indptr[..., -1]
     if falls or (first != 0).any() or (last != count).any():
-        got = f"from {first.min()} to {last.max()}" if first.size else "nothing"
+        span = f"from {first.min()} to {last.max()}" if first.size else "nothing"
         raise ArgumentError(
             operation,
             "indptr",
-            got=got + (", decreasing on the way" if falls else ""),
+            got=span + (", decreasing on the way" if falls else ""),
             expected=f"0 to {count}, never decreasing" + (", for each matrix" if indptr.ndim > 1 else ""),
         )
 

@@ -76,8 +76,8 @@ def to_scipy(x: Tensor, /) -> Any:
             "to_scipy", "x", got="a tensor that tracks gradients", remedy="call x.detach() first"
         )
     if value.dense_shape or not x.shape:
-        got = f"dense axes {value.dense_shape}" if x.shape else "rank 0"
-        raise ShapeError("to_scipy", "x", got=got, expected="sparse axes alone", remedy="call to_dense")
+        obstacle = f"dense axes {value.dense_shape}" if x.shape else "rank 0"
+        raise ShapeError("to_scipy", "x", got=obstacle, expected="sparse axes alone", remedy="call to_dense")
     x._note_left()
     pattern = value.pattern
     if pattern.ndim > 2 and not isinstance(value, Coo):

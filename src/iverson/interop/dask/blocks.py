@@ -36,9 +36,9 @@ def _count(x: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
     """Number of entries that each result of a reduction covers; of a masked block, the specified entries."""
     if isinstance(x, MaskedTensor):
         return iv.astype(x.get_mask(), "float64").sum(axis=axis, keepdims=keepdims)
-    chosen = range(x.ndim) if axis is None else [k % x.ndim for k in np.atleast_1d(axis).tolist()]
-    shape = [1 if k in chosen else n for k, n in enumerate(x.shape) if keepdims or k not in chosen]
-    return iv.full(tuple(shape), float(np.prod([x.shape[k] for k in chosen], dtype=np.int64)))
+    axes = range(x.ndim) if axis is None else [k % x.ndim for k in np.atleast_1d(axis).tolist()]
+    shape = [1 if k in axes else n for k, n in enumerate(x.shape) if keepdims or k not in axes]
+    return iv.full(tuple(shape), float(np.prod([x.shape[k] for k in axes], dtype=np.int64)))
 
 
 for _kind in (Tensor, MaskedTensor):
@@ -74,7 +74,7 @@ def to_dask(x: Any, chunks: Any = "auto") -> Any:
             remedy="call x.detach() first, or take gradients of blocks by map_blocks_vjp",
         )
     sizes = da.core.normalize_chunks(chunks, x.shape, dtype=x.dtype)
-    starts = [np.cumsum([0, *own]).tolist() for own in sizes]
+    starts = [np.cumsum([0, *lengths]).tolist() for lengths in sizes]
     grid = np.empty(tuple(map(len, sizes)), object)
     for at in np.ndindex(grid.shape):
         window = tuple(slice(starts[k][n], starts[k][n + 1]) for k, n in enumerate(at))
@@ -97,13 +97,13 @@ def from_dask(x: Any) -> Any:
         blocks[at] = tensor_of(block)
     layouts = {block.layout for block in blocks.ravel()}
     for axis in reversed(range(blocks.ndim)):
-        joined = np.empty(blocks.shape[:axis], object)
-        for at in np.ndindex(joined.shape):
+        merged = np.empty(blocks.shape[:axis], object)
+        for at in np.ndindex(merged.shape):
             parts = list(blocks[at])
-            joined[at] = parts[0] if len(parts) == 1 else iv.concat(parts, axis=axis)
-        blocks = joined
-    whole = blocks[()]
-    return _in_layout(whole, layouts.pop()) if len(layouts) == 1 else whole
+            merged[at] = parts[0] if len(parts) == 1 else iv.concat(parts, axis=axis)
+        blocks = merged
+    result = blocks[()]
+    return _in_layout(result, layouts.pop()) if len(layouts) == 1 else result
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -126,17 +126,17 @@ def matmul(a: Any, b: Any) -> Any:
             raise ShapeError("matmul", name, got="rank 0", expected="at least one axis")
     rows, columns = a.ndim > 1, b.ndim > 1
     lead = max(a.ndim, b.ndim, 2) - 2
-    row, shared, column = lead, lead + 1, lead + 2
-    of_a = (*range(lead - max(a.ndim - 2, 0), lead), *([row] if rows else []), shared)
-    of_b = (*range(lead - max(b.ndim - 2, 0), lead), shared, *([column] if columns else []))
+    row, inner, column = lead, lead + 1, lead + 2
+    of_a = (*range(lead - max(a.ndim - 2, 0), lead), *([row] if rows else []), inner)
+    of_b = (*range(lead - max(b.ndim - 2, 0), lead), inner, *([column] if columns else []))
     dtype = np.result_type(a.dtype, b.dtype)
     products = da.blockwise(
         _product,
-        (*range(lead), *([row] if rows else []), *([column] if columns else []), shared),
+        (*range(lead), *([row] if rows else []), *([column] if columns else []), inner),
         *(a, of_a, b, of_b),
         dtype=dtype,
         meta=asarray(np.zeros((0,) * (lead + rows + columns + 1), dtype)),
-        adjust_chunks={shared: 1},
+        adjust_chunks={inner: 1},
         concatenate=False,
     )
     return products.sum(axis=-1)
@@ -197,17 +197,17 @@ def map_blocks_vjp(
                 got=described(cotangent),
                 expected=f"a dask array of chunks {result.chunks}",
             )
-        given, seeds = [x.to_delayed() for x in arrays], cotangent.to_delayed()
+        delayed_blocks, seeds = [x.to_delayed() for x in arrays], cotangent.to_delayed()
         terms = [np.frompyfunc(lambda _: [], 1, 1)(np.empty(x.numblocks, object)) for x in arrays]
         for at in np.ndindex(seeds.shape):
             places = [_place(at, x.numblocks) for x in arrays]
-            blocks = [own[place] for own, place in zip(given, places, strict=True)]
-            found = dask.delayed(_pulled, pure=False, nout=len(arrays))(function, blocks, seeds[at])
+            blocks = [grid[place] for grid, place in zip(delayed_blocks, places, strict=True)]
+            cotangents = dask.delayed(_pulled, pure=False, nout=len(arrays))(function, blocks, seeds[at])
             for k, place in enumerate(places):
-                terms[k][place].append(found[k])
+                terms[k][place].append(cotangents[k])
         return tuple(
-            _assembled(np.frompyfunc(_total, 1, 1)(own), x.chunks, _meta(x))
-            for own, x in zip(terms, arrays, strict=True)
+            _assembled(np.frompyfunc(_total, 1, 1)(grid), x.chunks, _meta(x))
+            for grid, x in zip(terms, arrays, strict=True)
         )
 
     return result, pull
@@ -239,8 +239,8 @@ def _called(function: Callable[..., Any], *blocks: Any, **options: Any) -> Any:
 
 def _pulled(function: Callable[..., Any], blocks: Sequence[Any], seed: Any) -> tuple[Any, ...]:
     _, pull = iv.vjp(function, *map(tensor_of, blocks))
-    found = pull(tensor_of(seed))
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    cotangents = pull(tensor_of(seed))
+    return tuple(cotangents) if isinstance(cotangents, (tuple, list)) else (cotangents,)
 
 
 def _total(terms: list[Any]) -> Any:

@@ -78,19 +78,19 @@ class Broadcast:
         self._changes, self.past = [], 0
 
     def _append(self, changes: list[Change]) -> None:
-        own: list[Change] = []
+        message: list[Change] = []
         for k, rows, entries in changes:
-            held = self._held[k]
-            if rows is None or held is None:
+            buffer = self._held[k]
+            if rows is None or buffer is None:
                 entries = entries if k < self.joint.shared else entries.copy()
                 self._held[k] = entries
             else:
-                held[rows] = entries
-            own.append((k, rows, entries))
-        if len(own) == len(self._held) and all(rows is None for _, rows, _ in own):
+                buffer[rows] = entries
+            message.append((k, rows, entries))
+        if len(message) == len(self._held) and all(rows is None for _, rows, _ in message):
             self.past += len(self._changes)
             self._changes, self._changed = [], 0
-        self._changes.append(self._send(pack(own)))
+        self._changes.append(self._send(pack(message)))
 
 
 class Replica:
@@ -136,8 +136,8 @@ def replica(first: Packed) -> Replica:
     with _opening:
         if first.opened is None:
             first.opened = Replica(first)
-    opened: Replica = first.opened
-    return opened
+    result: Replica = first.opened
+    return result
 
 
 def _storable(x: Any) -> Any:
@@ -164,17 +164,17 @@ def _change(k: int, new: Array, old: Array | None) -> list[Change]:
     step = max(PIECE // width, 1)
     pieces = [slice(start, start + step) for start in range(0, count, step)]
     differ = [(_words(new[at], width) != _words(old[at], width)).any(axis=1) for at in pieces]
-    changed = np.flatnonzero(np.concatenate(differ))
-    if 2 * changed.size > count:
+    rows = np.flatnonzero(np.concatenate(differ))
+    if 2 * rows.size > count:
         return [(k, None, new)]
-    return [(k, changed, new[changed])] if changed.size else []
+    return [(k, rows, new[rows])] if rows.size else []
 
 
 def _words(x: Array, width: int) -> Array:
     """The bytes of rows, in the longest words that these are made of."""
     word = next(w for w in (np.uint64, np.uint32, np.uint16, np.uint8) if width % np.dtype(w).itemsize == 0)
-    found: Array = np.ascontiguousarray(x).reshape(len(x), -1).view(word)
-    return found
+    words: Array = np.ascontiguousarray(x).reshape(len(x), -1).view(word)
+    return words
 
 
 __all__ = ["Broadcast", "Replica", "replica"]

@@ -60,60 +60,60 @@ class ValueAndGrad:
         """The loss over all partitions, and its gradients: a tree like ``params``."""
         leaves, structure = flatten(params)
         leaves = _parameters(leaves)
-        found = Partitions(data, NAME)
+        partitions = Partitions(data, NAME)
         client = client_of(self._client)
-        sent = self._broadcast_to(client)
-        own = sent.update(leaves, structure)
+        broadcast = self._broadcast_to(client)
+        storable = broadcast.update(leaves, structure)
         try:
-            result = self._computed(client, sent, found)
+            result = self._computed(client, broadcast, partitions)
         except Exception:
             for table in leaves:
                 if isinstance(table, PartitionedTable):
                     table.check()
             raise
-        partial = unpack(result, sent.known)
+        partial = unpack(result, broadcast.known)
         if not partial.count:
             raise ArgumentError(
                 NAME, "data", got="partitions without any example", expected="at least one example"
             )
         partial = scaled(partial, 1 / partial.count if self._mean else 1.0)
-        gradients = gradients_of(partial, own, sent.joint)
+        gradients = gradients_of(partial, storable, broadcast.joint)
         every = [gradients[k] if k in gradients else _zero(x) for k, x in enumerate(leaves)]
         return asarray(np.asarray(partial.value)), unflatten(structure, every)
 
     def _broadcast_to(self, client: Client | None) -> Broadcast:
         """Messages to the workers of a client; new ones for another client and after a restart."""
-        sent, to = self._sent
-        if sent is None or to is not client or any(m.is_lost() for m in sent.messages()):
-            sent = Broadcast(self._program, _Message)
-            self._sent = sent, client
-        return sent
+        broadcast, to = self._sent
+        if broadcast is None or to is not client or any(m.is_lost() for m in broadcast.messages()):
+            broadcast = Broadcast(self._program, _Message)
+            self._sent = broadcast, client
+        return broadcast
 
-    def _computed(self, client: Client | None, sent: Broadcast, data: Partitions) -> Packed:
+    def _computed(self, client: Client | None, broadcast: Broadcast, data: Partitions) -> Packed:
         local, merged = (dask.delayed(f, pure=False) for f in (_local, _merged))
-        start, *later = messages = sent.messages()
+        start, *later = messages = broadcast.messages()
         loose = [m for m in later if m.task is None]
-        many = sum(m.content.nbytes for m in loose) * len(data.parts) > IN_TASKS
-        for m in (start, *(loose if many else ())):
+        is_large = sum(m.content.nbytes for m in loose) * len(data.parts) > IN_TASKS
+        for m in (start, *(loose if is_large else ())):
             m.make_task()
         first, changes = start.task, [m.content if m.task is None else m.task for m in later]
         passes = [
-            local(first, sent.past, changes, k, data.structure, list(parts))
+            local(first, broadcast.past, changes, k, data.structure, list(parts))
             for k, parts in enumerate(data.parts)
         ]
         while len(passes) > 1:
             passes = [merged(first, passes[k : k + FAN_IN]) for k in range(0, len(passes), FAN_IN)]
         if client is None:
-            (found,) = dask.compute(passes[0], scheduler="synchronous")
-            return found  # type: ignore[no-any-return]
+            (result,) = dask.compute(passes[0], scheduler="synchronous")
+            return result  # type: ignore[no-any-return]
         new = [m for m in messages if m.task is not None and not isinstance(m.task, Future)]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-            future, *held = client.compute([passes[0], *(m.task for m in new)], sync=False)
-        for message, task in zip(new, held, strict=True):
+            future, *futures = client.compute([passes[0], *(m.task for m in new)], sync=False)
+        for message, task in zip(new, futures, strict=True):
             message.task, message.content = task, None
-        what = f"the loss and its gradients over {len(data.parts)} partitions"
+        purpose = f"the loss and its gradients over {len(data.parts)} partitions"
         try:
-            with waiting(NAME, what, self._timeout):
+            with waiting(NAME, purpose, self._timeout):
                 return future.result(timeout=self._timeout)  # type: ignore[no-any-return]
         except BaseException:
             future.cancel()
@@ -185,13 +185,13 @@ def value_and_grad(
 
 def _parameters(leaves: Sequence[Any]) -> list[Any]:
     tables = {k: x for k, x in enumerate(leaves) if isinstance(x, TableRows)}
-    others = tensors([0.0 if k in tables else x for k, x in enumerate(leaves)], NAME, "params")
-    if not all(map(dtypes.is_inexact, {x.dtype for x in others})):
-        k, dtype = next((k, x.dtype) for k, x in enumerate(others) if not dtypes.is_inexact(x.dtype))
+    parameters = tensors([0.0 if k in tables else x for k, x in enumerate(leaves)], NAME, "params")
+    if not all(map(dtypes.is_inexact, {x.dtype for x in parameters})):
+        k, dtype = next((k, x.dtype) for k, x in enumerate(parameters) if not dtypes.is_inexact(x.dtype))
         raise DTypeError(NAME, "params", got=f"leaf {k} of dtype {dtype}", expected="floating tensors")
     for k, x in tables.items():
-        others[k] = x
-    return others
+        parameters[k] = x
+    return parameters
 
 
 def _as_it_is(message: Packed) -> Packed:
@@ -205,40 +205,42 @@ def _local(
     first: Packed, past: int, changes: Sequence[Packed], index: int, structure: Any, parts: Sequence[Any]
 ) -> Packed:
     """Number of examples of a partition, the sum of their losses, and its gradients, as a message."""
-    held = replica(first)
-    loss, reduction = held.program
-    leaves = [x.fresh() if isinstance(x, TableRows) else x for x in held.leaves(past, changes)]
+    state = replica(first)
+    loss, reduction = state.program
+    leaves = [x.fresh() if isinstance(x, TableRows) else x for x in state.leaves(past, changes)]
     count = _examples(index, parts)
     if not count:
-        return pack(partial_of(0, 0.0, {}, held.kinds, held.joint))
-    given = [x if isinstance(x, TableRows) else rewrap(x, variable(value_of(unwrap(x)))) for x in leaves]
-    own = [x if isinstance(x, TableRows) else rewrap(x, alias(unwrap(x))) for x in given]
-    params = unflatten(held.structure, own)
+        return pack(partial_of(0, 0.0, {}, state.kinds, state.joint))
+    variables = [x if isinstance(x, TableRows) else rewrap(x, variable(value_of(unwrap(x)))) for x in leaves]
+    aliases = [x if isinstance(x, TableRows) else rewrap(x, alias(unwrap(x))) for x in variables]
+    params = unflatten(state.structure, aliases)
 
-    def run(some: Sequence[Any]) -> Any:
-        return loss(params, unflatten(structure, [_tensor(x) for x in some]))
+    def run(examples: Sequence[Any]) -> Any:
+        return loss(params, unflatten(structure, [_tensor(x) for x in examples]))
 
-    value = _value(run, index, parts, given)
+    value = _value(run, index, parts, variables)
     weight = count if reduction == "mean" else 1
-    gradients = _gradients(value, asarray(np.asarray(weight, value.dtype)), given)
-    return pack(partial_of(count, value.item() * weight, gradients, held.kinds, held.joint), held.known)
+    gradients = _gradients(value, asarray(np.asarray(weight, value.dtype)), variables)
+    return pack(partial_of(count, value.item() * weight, gradients, state.kinds, state.joint), state.known)
 
 
 def _merged(first: Packed, partial: Sequence[Packed]) -> Packed:
-    held = replica(first)
-    parts = [unpack(p, held.known) for p in partial]
-    return pack(added(parts, held.like, held.kinds, held.joint), held.known)
+    state = replica(first)
+    parts = [unpack(p, state.known) for p in partial]
+    return pack(added(parts, state.like, state.kinds, state.joint), state.known)
 
 
-def _gradients(value: Any, weight: Any, given: Sequence[Any]) -> dict[int, Any]:
+def _gradients(value: Any, weight: Any, leaves: Sequence[Any]) -> dict[int, Any]:
     """The gradients by leaf, rows and entries stored once."""
     if not value.requires_grad:
         return {}
-    variables = [x.leaves() if isinstance(x, TableRows) else (x,) for x in given]
-    found = iter(iv.autograd.grad(value, list(chain.from_iterable(variables)), weight))
+    variables = [x.leaves() if isinstance(x, TableRows) else (x,) for x in leaves]
+    gradients = iter(iv.autograd.grad(value, list(chain.from_iterable(variables)), weight))
     return {
-        k: x.gradient(list(islice(found, len(own)))) if isinstance(x, TableRows) else _once(next(found))
-        for k, (x, own) in enumerate(zip(given, variables, strict=True))
+        k: x.gradient(list(islice(gradients, len(inputs))))
+        if isinstance(x, TableRows)
+        else _once(next(gradients))
+        for k, (x, inputs) in enumerate(zip(leaves, variables, strict=True))
     }
 
 
@@ -292,10 +294,10 @@ def _are_finite(leaves: Sequence[Any]) -> bool:
     return all(iv.isfinite(unwrap(x).detach()).all() for x in leaves if not isinstance(x, TableRows))
 
 
-def _failed(index: int, row: int | None, what: Any) -> IversonError:
+def _failed(index: int, row: int | None, cause: Any) -> IversonError:
     where = f"partition {index}" if row is None else f"partition {index}, row {row}"
-    said = f"{type(what).__name__}: {what}" if isinstance(what, Exception) else str(what)
-    return ArgumentError(NAME, "data", got=f"{where}: {said}", expected="examples with a finite loss")
+    text = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else str(cause)
+    return ArgumentError(NAME, "data", got=f"{where}: {text}", expected="examples with a finite loss")
 
 
 def _first_bad(run: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> int | None:

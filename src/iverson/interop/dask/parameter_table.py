@@ -69,50 +69,52 @@ class TableRows:
 
     def __iverson_embedding__(self, indices: Any) -> iv.Tensor:
         """Rows at the indices, for `iverson.embedding`; each row is requested once."""
-        given = np.asarray(iv.asarray(indices).detach().numpy())
-        if given.dtype.kind not in "iu":
+        numbers = np.asarray(iv.asarray(indices).detach().numpy())
+        if numbers.dtype.kind not in "iu":
             raise ArgumentTypeError("embedding", "indices", got=described(indices), expected="integers")
-        if given.size and not (given.min() >= 0 and given.max() < self.shape[0]):
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.shape[0]):
             raise IndexingError(
                 "embedding",
                 "indices",
-                got=f"{given.min()} to {given.max()}",
+                got=f"{numbers.min()} to {numbers.max()}",
                 expected=f"0 to {self.shape[0] - 1}",
             )
-        rows, inverse = np.unique(given, return_inverse=True)
+        rows, inverse = np.unique(numbers, return_inverse=True)
         values = iv.asarray(self._looked_up(rows.astype(np.int64)), requires_grad=is_grad_enabled())
         if values.requires_grad:
             self._taken.append((rows, values))
-        return iv.embedding(iv.asarray(inverse.reshape(given.shape)), values)
+        return iv.embedding(iv.asarray(inverse.reshape(numbers.shape)), values)
 
     def _looked_up(self, rows: Array) -> Array:
-        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        values = np.empty((len(rows), self.shape[1]), self.dtype)
         routed = self._routed(rows)
-        what = {p: f"a look-up of {len(at)} rows" for p, at in routed.items()}
-        answers = self._answers(what, {p: self.placement[p].look_up(rows[at]) for p, at in routed.items()})
+        purposes = {p: f"a look-up of {len(at)} rows" for p, at in routed.items()}
+        answers = self._answers(
+            purposes, {p: self.placement[p].look_up(rows[at]) for p, at in routed.items()}
+        )
         for p, at in routed.items():
-            found[at] = answers[p]
-        return found
+            values[at] = answers[p]
+        return values
 
     def _routed(self, rows: Array) -> dict[int, Array]:
         """Positions of the rows that each partition has."""
         part = rows % len(self.placement)
         return {p: at for p in range(len(self.placement)) if (at := np.flatnonzero(part == p)).size}
 
-    def _answers(self, what: Mapping[int, str], futures: Mapping[int, Any]) -> dict[int, Any]:
+    def _answers(self, purposes: Mapping[int, str], futures: Mapping[int, Any]) -> dict[int, Any]:
         """Answers of partitions; raises LostRowsError for a dead partition, TimedOutError for a late one."""
         end = monotonic() + self.timeout
-        found = {}
+        answers = {}
         for p, future in futures.items():
             where = f"partition {p} of {len(self.placement)} at {self.placement[p]._address}"
             try:
-                with waiting(NAME, f"{what[p]} of {where}", self.timeout):
-                    found[p] = self._answer(future, self.placement[p]._address, end)
+                with waiting(NAME, f"{purposes[p]} of {where}", self.timeout):
+                    answers[p] = self._answer(future, self.placement[p]._address, end)
             except (OSError, RuntimeError, CancelledError) as error:
                 if isinstance(error, IversonError):
                     raise
-                raise LostRowsError(NAME, got=f"no worker for {what[p]} of {where}: {error}") from error
-        return found
+                raise LostRowsError(NAME, got=f"no worker for {purposes[p]} of {where}: {error}") from error
+        return answers
 
     def _answer(self, future: Any, address: str, end: float) -> Any:
         """Result of a future. Checks that the worker lives: Dask waits on for an actor of a dead worker."""
@@ -129,16 +131,16 @@ class TableRows:
         """Rows that were looked up since the last step: the leaves to differentiate with respect to."""
         return [leaf for _, leaf in self._taken]
 
-    def gradient(self, found: Iterable[Any]) -> iv.Tensor:
+    def gradient(self, gradients: Iterable[Any]) -> iv.Tensor:
         """The gradient of the table from those of its `leaves`: rows, each once."""
-        own = [
+        terms = [
             iv.sparse_coo_tensor(rows[None], g.to_dense(), self.shape)
-            for (rows, _), g in zip(self._taken, found, strict=True)
+            for (rows, _), g in zip(self._taken, gradients, strict=True)
             if g is not None and g.layout != "zero"
         ]
-        if not own:
+        if not terms:
             return iv.Tensor(Zero(self.shape, self.dtype))
-        return summed(own)  # type: ignore[no-any-return]
+        return summed(terms)  # type: ignore[no-any-return]
 
 
 class PartitionedTable(TableRows):
@@ -192,14 +194,14 @@ class PartitionedTable(TableRows):
         shape = as_int(rows, NAME, "rows"), as_int(width, NAME, "width")
         if min(shape) < 1:
             raise ShapeError(NAME, "rows", got=f"shape {shape}", expected="at least a row and a column")
-        found = client_of(client)
-        if found is None:
+        cluster = client_of(client)
+        if cluster is None:
             raise ArgumentError(
                 NAME, "client", got="none", expected="one of distributed", remedy="start one: Client()"
             )
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ArgumentError(NAME, "dtype", got=str(dtype), expected="float32 or float64")
-        self._client = found
+        self._client = cluster
         make = dumps(as_function(optimizer, NAME, "optimizer"))
         self._arguments = shape, np.dtype(dtype).name, make, (float(scale), int(seed))
         self._folder: Path | None = None
@@ -271,8 +273,8 @@ class PartitionedTable(TableRows):
         count, number = len(self.placement), self._number
         paths = {p: where / f"{number}-{p}-of-{count}-{os.urandom(4).hex()}.npz" for p in range(count)}
         self._asked(f"a checkpoint in {where}", lambda actor, p: actor.save(str(paths[p])))
-        said = {"shape": list(self.shape), "steps": number, "files": [x.name for x in paths.values()]}
-        iv.save(where / MANIFEST, said)
+        manifest = {"shape": list(self.shape), "steps": number, "files": [x.name for x in paths.values()]}
+        iv.save(where / MANIFEST, manifest)
         self._folder, self._saved = where, number
         self._lost = [[] for _ in self.placement]
         for name in old:
@@ -284,54 +286,54 @@ class PartitionedTable(TableRows):
         Raises ShapeError for a table of another shape, OSError where there is none.
         """
         where = Path(folder).absolute()
-        said = _manifest(where)
-        if tuple(said["shape"]) != self.shape:
+        manifest = _manifest(where)
+        if tuple(manifest["shape"]) != self.shape:
             raise ShapeError(
-                "load", "folder", got=f"a table of shape {said['shape']}", expected=f"{self.shape}"
+                "load", "folder", got=f"a table of shape {manifest['shape']}", expected=f"{self.shape}"
             )
-        self._folder, self._saved, self._number = where, said["steps"], said["steps"]
+        self._folder, self._saved, self._number = where, manifest["steps"], manifest["steps"]
         self._lost = [[] for _ in self.placement]
         self.placement = tuple(self._started({p: p for p in range(len(self.placement))}).values())
 
     # -- requests ------------------------------------------------------------------------------------
 
     def _asked(
-        self, what: str, call: Callable[[Any, int], Any], parts: Iterable[int] | None = None
+        self, purpose: str, call: Callable[[Any, int], Any], parts: Iterable[int] | None = None
     ) -> dict[int, Any]:
         """Answers of partitions; those that are dead are restored, and LostRowsError says what they lost."""
-        chosen = list(range(len(self.placement)) if parts is None else parts)
-        found: dict[int, Any] = {}
+        numbers = list(range(len(self.placement)) if parts is None else parts)
+        answers: dict[int, Any] = {}
         dead: dict[int, Exception] = {}
         futures: dict[int, Any] = {}
-        for p in chosen:
+        for p in numbers:
             try:
                 futures[p] = call(self.placement[p], p)
             except (RuntimeError, OSError) as error:
                 dead[p] = error
         for p, future in futures.items():
             try:
-                found |= self._answers({p: what}, {p: future})
+                answers |= self._answers({p: purpose}, {p: future})
             except LostRowsError as error:
                 dead[p] = error
         if dead:
             raise self._restored(dead)
-        return found
+        return answers
 
     def _looked_up(self, rows: Array) -> Array:
-        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        values = np.empty((len(rows), self.shape[1]), self.dtype)
         routed = self._routed(rows)
         answers = self._asked("a look-up", lambda actor, p: actor.look_up(rows[routed[p]]), routed)
         for p, at in routed.items():
-            found[at] = answers[p]
-        return found
+            values[at] = answers[p]
+        return values
 
     def _workers(self) -> list[str]:
-        found = sorted(self._client.nthreads())
-        if not found:
+        addresses = sorted(self._client.nthreads())
+        if not addresses:
             raise ArgumentError(
                 NAME, "client", got="a cluster without workers", expected="at least one worker"
             )
-        return found
+        return addresses
 
     def _started(self, parts: Mapping[int, int], count: int | None = None) -> dict[int, Any]:
         """New actors of partitions, each on a worker of those there are, with the last checkpoint read."""
@@ -348,47 +350,49 @@ class PartitionedTable(TableRows):
             )
             for p, k in parts.items()
         }
-        found = {}
+        actors = {}
         for p, future in futures.items():
             with waiting(NAME, f"the start of partition {p} of {count}", self.timeout):
-                found[p] = future.result(timeout=self.timeout)
+                actors[p] = future.result(timeout=self.timeout)
         if self._folder is not None:
             paths = [str(self._folder / name) for name in _manifest(self._folder)["files"]]
-            reading = {p: actor.load(paths) for p, actor in found.items()}
+            reading = {p: actor.load(paths) for p, actor in actors.items()}
             for p, answer in reading.items():
                 with waiting(NAME, f"partition {p} of {count} to read {self._folder}", self.timeout):
                     answer.result(timeout=self.timeout)
-        return found
+        return actors
 
     # -- faults --------------------------------------------------------------------------------------
 
     def _remember(self, p: int, rows: Array) -> None:
-        lost = self._lost[p]
-        lost.append((self._number, self._number, rows))
-        if len(lost) > REMEMBERED:
-            half = lost[: REMEMBERED // 2]
-            lost[: len(half)] = [(half[0][0], half[-1][1], np.unique(np.concatenate([r for *_, r in half])))]
+        history = self._lost[p]
+        history.append((self._number, self._number, rows))
+        if len(history) > REMEMBERED:
+            half = history[: REMEMBERED // 2]
+            history[: len(half)] = [
+                (half[0][0], half[-1][1], np.unique(np.concatenate([r for *_, r in half])))
+            ]
 
     def _restored(self, dead: Mapping[int, Exception]) -> LostRowsError:
         """Put dead partitions on other workers; the error that says what they lost."""
         self._taken = []
         started = self._started({p: k for k, p in enumerate(dead)})
         self.placement = tuple(started.get(p, actor) for p, actor in enumerate(self.placement))
-        lost = [entry for p in dead for entry in self._lost[p]]
+        losses = [entry for p in dead for entry in self._lost[p]]
         for p in dead:
             self._lost[p] = []
-        rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(r for *_, r in lost)]))
-        steps = sorted({n for first, last, _ in lost for n in range(first, last + 1)})
+        rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(r for *_, r in losses)]))
+        steps = sorted({n for first, last, _ in losses for n in range(first, last + 1)})
         names = ", ".join(map(str, dead))
         since = f"the checkpoint of step {self._saved} in {self._folder}" if self._folder else "its start"
-        what = (
+        summary = (
             f"{len(rows)} rows ({_shown(rows)}) lost steps {_shown(steps)}" if steps else "no row lost a step"
         )
         error = LostRowsError(
             NAME,
             got=f"the worker of partition {names} of {len(self.placement)} dead",
             expected="",
-            remedy=f"restored from {since}: {what}; go on from there, or load a checkpoint",
+            remedy=f"restored from {since}: {summary}; go on from there, or load a checkpoint",
         )
         error.rows, error.steps = tuple(rows.tolist()), tuple(steps)
         return error

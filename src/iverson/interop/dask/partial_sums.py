@@ -38,22 +38,22 @@ def partial_of(
     count: int, value: float, gradients: Mapping[int, Any], kinds: Sequence[Any], joint: Joint
 ) -> Partial:
     """The part with these gradients, by leaf, of leaves of these kinds."""
-    buffers, found = opened(gradients.values())
-    same = [kind == kinds[k] for k, kind in zip(gradients, found, strict=True)]
-    places = tuple(compress(gradients, same))
-    others = {
+    buffers, gradient_kinds = opened(gradients.values())
+    in_buffers = [kind == kinds[k] for k, kind in zip(gradients, gradient_kinds, strict=True)]
+    places = tuple(compress(gradients, in_buffers))
+    separate = {
         k: g
-        for (k, g), held in zip(gradients.items(), same, strict=True)
-        if not held and not isinstance(value_of(unwrap(g)), Zero)
+        for (k, g), fits in zip(gradients.items(), in_buffers, strict=True)
+        if not fits and not isinstance(value_of(unwrap(g)), Zero)
     }
-    return Partial(count, value, places, joint.of(places).join(list(compress(buffers, same))), others)
+    return Partial(count, value, places, joint.of(places).join(list(compress(buffers, in_buffers))), separate)
 
 
 def gradients_of(partial: Partial, like: Sequence[Any], joint: Joint) -> dict[int, Any]:
     """The gradients that are not zero, by leaf; ``like`` has leaves of their kinds."""
     arrays = joint.of(partial.places).split(partial.parts)
-    own = with_buffers([like[k] for k in partial.places], arrays)
-    return dict(zip(partial.places, own, strict=True)) | partial.others
+    leaves = with_buffers([like[k] for k in partial.places], arrays)
+    return dict(zip(partial.places, leaves, strict=True)) | partial.others
 
 
 def added(partials: Sequence[Partial], like: Sequence[Any], kinds: Sequence[Any], joint: Joint) -> Partial:
@@ -72,20 +72,20 @@ def scaled(partial: Partial, scale: float) -> Partial:
     """The part times a number, its gradients joined as they are."""
     if scale == 1:
         return partial
-    others = {k: _times(g, scale) for k, g in partial.others.items()}
+    separate = {k: _times(g, scale) for k, g in partial.others.items()}
     parts = [x * x.dtype.type(scale) for x in partial.parts]
-    return replace(partial, value=partial.value * scale, parts=parts, others=others)
+    return replace(partial, value=partial.value * scale, parts=parts, others=separate)
 
 
 def _times(x: Any, scale: float) -> Any:
     ((entries,), _) = opened([x])
-    (found,) = with_buffers([x], [np.asarray(entries * entries.dtype.type(scale))])
-    return found
+    (result,) = with_buffers([x], [np.asarray(entries * entries.dtype.type(scale))])
+    return result
 
 
 def _sums(terms: Sequence[Mapping[int, Any]]) -> dict[int, Any]:
-    places = sorted({k for own in terms for k in own})
-    return {k: summed([own[k] for own in terms if k in own]) for k in places}
+    places = sorted({k for gradients in terms for k in gradients})
+    return {k: summed([gradients[k] for gradients in terms if k in gradients]) for k in places}
 
 
 __all__ = ["Partial", "added", "gradients_of", "partial_of", "scaled"]

@@ -52,8 +52,8 @@ def partitions(data: Any) -> list[Any]:
     >>> len(partitions(da.ones((6, 2), chunks=(2, 2))))
     3
     """
-    found = Partitions(data, "partitions")
-    return [dask.delayed(optree.tree_unflatten)(found.structure, list(parts)) for parts in found.parts]
+    split = Partitions(data, "partitions")
+    return [dask.delayed(optree.tree_unflatten)(split.structure, list(parts)) for parts in split.parts]
 
 
 def _is_collection(x: Any) -> bool:
@@ -84,7 +84,7 @@ def client_of(client: Any) -> Client | None:
 
 
 @contextmanager
-def waiting(operation: str, what: str, timeout: float) -> Iterator[None]:
+def waiting(operation: str, purpose: str, timeout: float) -> Iterator[None]:
     """Within, a wait that is given up says what it was for."""
     try:
         yield
@@ -94,7 +94,7 @@ def waiting(operation: str, what: str, timeout: float) -> Iterator[None]:
         raise TimedOutError(
             operation,
             got=f"no answer in {timeout:g} s",
-            expected=what,
+            expected=purpose,
             remedy="see whether workers are alive (client.scheduler_info()), or give it a longer timeout",
         ) from error
 

@@ -29,8 +29,8 @@ def initial_rows(rows: Array, width: int, dtype: Any, scale: float, seed: int) -
     key = _mixed(np.array([seed], np.uint64))
     first, second = (_mixed(2 * numbers + np.uint64(k) ^ key) for k in (0, 1))
     u, v = (((x >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53 for x in (first, second))
-    found: Array = (scale * np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).astype(dtype)
-    return found
+    result: Array = (scale * np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).astype(dtype)
+    return result
 
 
 def _mixed(x: Array) -> Array:
@@ -80,12 +80,12 @@ class HeldRows:
         """Rows by their numbers in the table: shape (rows, width)."""
         places = self._places[rows // self._parts]
         if places.all():
-            found: Array = self._values()[places - 1]
-            return found
-        found = initial_rows(rows, self._width, self._dtype, *self._start)
-        held = places > 0
-        found[held] = self._values()[places[held] - 1]
-        return found
+            result: Array = self._values()[places - 1]
+            return result
+        result = initial_rows(rows, self._width, self._dtype, *self._start)
+        is_stored = places > 0
+        result[is_stored] = self._values()[places[is_stored] - 1]
+        return result
 
     def step(self, rows: Array, gradient: Array, number: int, lr: float | None) -> int:
         """Make the step of a number, unless it was made; returns the number of the last step."""
@@ -144,8 +144,8 @@ class HeldRows:
             self._rows[start:stop], self._count = rows[new], stop
             with iv.no_grad():
                 self._param[start:stop] = initial_rows(rows[new], self._width, self._dtype, *self._start)
-        found: Array = self._places[local].astype(np.int64) - 1
-        return found
+        places: Array = self._places[local].astype(np.int64) - 1
+        return places
 
     def _resize(self, capacity: int) -> None:
         n = self._count
@@ -164,25 +164,31 @@ class HeldRows:
         """A parameter and an optimizer of these values, with states at some places beside those there are."""
         previous = getattr(self, "_optimizer", None)
         self._param = iv.asarray(values, requires_grad=True)
-        made = self._make([self._param])
+        optimizer = self._make([self._param])
         if states is not None:
-            made.load_state_dict({**saved, "states": [self._spread(made, previous, values, states, places)]})
+            optimizer.load_state_dict(
+                {**saved, "states": [self._spread(optimizer, previous, values, states, places)]}
+            )
         elif saved:
-            made.load_state_dict({**saved, "states": [None]})
-        self._optimizer = made
+            optimizer.load_state_dict({**saved, "states": [None]})
+        self._optimizer = optimizer
 
     def _spread(
-        self, made: Any, previous: Any, values: Array, states: Any, places: Array
+        self, optimizer: Any, previous: Any, values: Array, states: Any, places: Array
     ) -> dict[str, Array]:
-        (known,) = previous.state_dict()["states"] if previous is not None else (None,)
-        found = {}
-        for name, start in made._start(values).items():
+        (state_before,) = previous.state_dict()["states"] if previous is not None else (None,)
+        result = {}
+        for name, start in optimizer._start(values).items():
             axes = max(states[name].ndim, 1)
-            whole = known[name] if known is not None and len(known[name]) == len(values) else start
-            whole = np.array(spread(np.asarray(whole), axes, values.shape))
-            whole[places] = states[name]
-            found[name] = whole
-        return found
+            full_state = (
+                state_before[name]
+                if state_before is not None and len(state_before[name]) == len(values)
+                else start
+            )
+            full_state = np.array(spread(np.asarray(full_state), axes, values.shape))
+            full_state[places] = states[name]
+            result[name] = full_state
+        return result
 
 
 __all__ = ["HeldRows", "MakeOptimizer", "initial_rows"]

@@ -106,8 +106,8 @@ def all_to_all_rows(
     """
     ranks, (x,) = Ranks(comm, "all_to_all_rows", timeout), tensors([x], "all_to_all_rows", "x")
     sizes = _counts(x, ranks, counts)
-    sent = ranks.of_each("how many rows are for each", sizes)
-    return _AllToAllRows.apply(x, ranks, sizes, tuple(sent[:, ranks.rank].tolist()))
+    table = ranks.of_each("how many rows are for each", sizes)
+    return _AllToAllRows.apply(x, ranks, sizes, tuple(table[:, ranks.rank].tolist()))
 
 
 def _rows(x: Any, ranks: Ranks) -> int:
@@ -120,15 +120,15 @@ def _counts(x: Any, ranks: Ranks, counts: Sequence[int] | None) -> tuple[int, ..
     rows = _rows(x, ranks)
     if counts is None:
         return tuple(len(part) for part in np.array_split(np.empty(rows), ranks.size))
-    found = tuple(int(n) for n in counts)
-    if len(found) != ranks.size or min(found) < 0 or sum(found) != rows:
+    numbers = tuple(int(n) for n in counts)
+    if len(numbers) != ranks.size or min(numbers) < 0 or sum(numbers) != rows:
         raise ShapeError(
             ranks.operation,
             "counts",
-            got=str(found),
+            got=str(numbers),
             expected=f"{ranks.size} numbers of rows, {rows} together",
         )
-    return found
+    return numbers
 
 
 def _said(x: Any) -> str:
@@ -163,10 +163,10 @@ class _ReduceScatter(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, ranks: Any, counts: tuple[int, ...]) -> Any:
         ctx.ranks, ctx.counts = ranks, counts
-        given, width = _dense(x), prod(x.shape[1:])
-        found = np.empty((counts[ranks.rank], *x.shape[1:]), given.dtype)
-        ranks.call(f"the sum of {_said(x)}", "reduce_scatter", given, found, [n * width for n in counts])
-        return asarray(found)
+        rows, width = _dense(x), prod(x.shape[1:])
+        total = np.empty((counts[ranks.rank], *x.shape[1:]), rows.dtype)
+        ranks.call(f"the sum of {_said(x)}", "reduce_scatter", rows, total, [n * width for n in counts])
+        return asarray(total)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -180,9 +180,9 @@ class _ReduceScatter(Function):
 class _AllGather(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, ranks: Any) -> Any:
-        given, counts = _dense(x), ranks.of_each("how many rows there are", x.shape[0])
+        rows, counts = _dense(x), ranks.of_each("how many rows there are", x.shape[0])
         ctx.ranks, ctx.counts = ranks, tuple(counts.tolist())
-        return asarray(gathered(given, counts, ranks, f"the rows of {_said(x)}"))
+        return asarray(gathered(rows, counts, ranks, f"the rows of {_said(x)}"))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -197,11 +197,11 @@ class _AllToAllRows(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, ranks: Any, counts: tuple[int, ...], received: tuple[int, ...]) -> Any:
         ctx.ranks, ctx.counts, ctx.received = ranks, counts, received
-        given, width = _dense(x), prod(x.shape[1:])
-        found = np.empty((sum(received), *x.shape[1:]), given.dtype)
-        sent, taken = ([n * width for n in sizes] for sizes in (counts, received))
-        ranks.call(f"the rows of {_said(x)}", "alltoallv", (given, sent), (found, taken))
-        return asarray(found)
+        rows, width = _dense(x), prod(x.shape[1:])
+        result = np.empty((sum(received), *x.shape[1:]), rows.dtype)
+        send_sizes, receive_sizes = ([n * width for n in sizes] for sizes in (counts, received))
+        ranks.call(f"the rows of {_said(x)}", "alltoallv", (rows, send_sizes), (result, receive_sizes))
+        return asarray(result)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:

@@ -138,8 +138,8 @@ class Buckets:
         while self._sent < len(self._buckets) and (everything or not self._buckets[self._sent].missing):
             bucket = self._buckets[self._sent]
             leaves = ", ".join(map(str, sorted(bucket.slices)))
-            what = f"the sum of the gradients of leaves {leaves}"
-            bucket.call = self._ranks.begun(what, "allreduce", MPI.IN_PLACE, bucket.buffer)
+            purpose = f"the sum of the gradients of leaves {leaves}"
+            bucket.call = self._ranks.begun(purpose, "allreduce", MPI.IN_PLACE, bucket.buffer)
             self._sent += 1
 
 

@@ -21,10 +21,10 @@ _given_up: list[Any] = []
 
 
 class Call:
-    """A call of MPI that was begun, ``what`` it is for, and the memory it reads and writes."""
+    """A non-blocking call of MPI, its ``purpose``, and the memory that it reads and writes."""
 
-    def __init__(self, ranks: Ranks, what: str, request: MPI.Request, memory: Any) -> None:
-        self._ranks, self._what, self._request, self._memory = ranks, what, request, memory
+    def __init__(self, ranks: Ranks, purpose: str, request: MPI.Request, memory: Any) -> None:
+        self._ranks, self._purpose, self._request, self._memory = ranks, purpose, request, memory
 
     def wait(self) -> None:
         """Test it until it is done; raises TimedOutError when the deadline has passed."""
@@ -39,7 +39,7 @@ class Call:
                 raise TimedOutError(
                     self._ranks.operation,
                     got=f"no answer in {self._ranks.timeout:g} s on rank {self._ranks.rank}",
-                    expected=f"{self._what} of {self._ranks.size} ranks",
+                    expected=f"{self._purpose} of {self._ranks.size} ranks",
                     remedy="see that every rank makes the same calls, or give it a longer timeout",
                 )
             sleep(0)
@@ -68,27 +68,27 @@ class Ranks:
         """Arguments for another operation between the same ranks."""
         return {"comm": self.comm, "timeout": self.timeout}
 
-    def begun(self, what: str, name: str, *memory: Any) -> Call:
+    def begun(self, purpose: str, name: str, *memory: Any) -> Call:
         """A call of MPI, not waited for: its non-blocking form on these buffers."""
-        return Call(self, what, getattr(self.comm, f"I{name}")(*memory), memory)
+        return Call(self, purpose, getattr(self.comm, f"I{name}")(*memory), memory)
 
-    def call(self, what: str, name: str, *memory: Any) -> None:
-        """A call of MPI on these buffers. What it is for is said where it does not end."""
-        self.begun(what, name, *memory).wait()
+    def call(self, purpose: str, name: str, *memory: Any) -> None:
+        """Run a call of MPI on these buffers; the error of a call that does not end says its purpose."""
+        self.begun(purpose, name, *memory).wait()
 
-    def total(self, what: str, array: Array, op: MPI.Op = MPI.SUM) -> Array:
+    def total(self, purpose: str, array: Array, op: MPI.Op = MPI.SUM) -> Array:
         """The sum over ranks, or what another op makes of them."""
-        given = np.ascontiguousarray(array)
-        found = np.empty_like(given)
-        self.call(what, "allreduce", given, found, op)
-        return found
+        buffer = np.ascontiguousarray(array)
+        result = np.empty_like(buffer)
+        self.call(purpose, "allreduce", buffer, result, op)
+        return result
 
-    def of_each(self, what: str, numbers: Any) -> Array:
+    def of_each(self, purpose: str, numbers: Any) -> Array:
         """Integers of each rank: shape (size, *shape)."""
-        own = np.asarray(numbers, np.int64)
-        found = np.empty((self.size, *own.shape), np.int64)
-        self.call(what, "allgather", own, found)
-        return found
+        local = np.asarray(numbers, np.int64)
+        table = np.empty((self.size, *local.shape), np.int64)
+        self.call(purpose, "allgather", local, table)
+        return table
 
 
 __all__ = ["TIMEOUT", "Call", "Ranks"]

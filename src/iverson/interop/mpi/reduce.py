@@ -29,10 +29,10 @@ SMALL = 1 << 16
 def reduced(leaves: Sequence[Any], ranks: Ranks) -> list[Any]:
     """The sums of leaves over the ranks of a communicator, as new handles: the same on each rank."""
     plain = [unwrap(x) for x in leaves]
-    own = np.array([_header(x) for x in plain], np.int64).reshape(-1, 5)
-    headers = ranks.of_each(f"the shapes and layouts of {len(plain)} tensors", own)
-    found: list[Any] = [None] * len(plain)
-    whole: list[int] = []
+    header = np.array([_header(x) for x in plain], np.int64).reshape(-1, 5)
+    headers = ranks.of_each(f"the shapes and layouts of {len(plain)} tensors", header)
+    results: list[Any] = [None] * len(plain)
+    strided: list[int] = []
     for k, x in enumerate(plain):
         kinds, counts, digests, shapes, axes = headers[:, k].T
         if (shapes != shapes[0]).any():
@@ -43,21 +43,21 @@ def reduced(leaves: Sequence[Any], ranks: Ranks) -> list[Any]:
                 expected="the same on each rank",
             )
         if not kinds.any():
-            found[k] = make_handle(Zero(x.shape, x.dtype))
+            results[k] = make_handle(Zero(x.shape, x.dtype))
         elif (kinds == STORED).all() and (digests == digests[0]).all():
             value = value_of(x)
-            found[k] = make_handle(value.pattern.value(ranks.total(_sum_of(k, x), value.entries)))
+            results[k] = make_handle(value.pattern.value(ranks.total(_sum_of(k, x), value.entries)))
         elif (kinds == FULL).any():
-            whole.append(k)
+            strided.append(k)
         else:
-            found[k] = _of_union(x, counts, axes, ranks, _sum_of(k, x))
-    arrays = [to_strided(value_of(plain[k])) for k in whole]
+            results[k] = _of_union(x, counts, axes, ranks, _sum_of(k, x))
+    arrays = [to_strided(value_of(plain[k])) for k in strided]
     joint = Joint([(a.shape, a.dtype) for a in arrays], SMALL)
-    what = f"the sum of {len(whole)} strided tensors"
-    totals = joint.split([ranks.total(what, part) for part in joint.join(arrays)])
-    for k, total in zip(whole, totals, strict=True):
-        found[k] = make_handle(total)
-    return [rewrap(x, total) for x, total in zip(leaves, found, strict=True)]
+    purpose = f"the sum of {len(strided)} strided tensors"
+    totals = joint.split([ranks.total(purpose, part) for part in joint.join(arrays)])
+    for k, total in zip(strided, totals, strict=True):
+        results[k] = make_handle(total)
+    return [rewrap(x, total) for x, total in zip(leaves, results, strict=True)]
 
 
 def _header(x: Any) -> tuple[int, int, int, int, int]:
@@ -99,7 +99,7 @@ def bytes_of_all(shape: Sequence[int], axes: int, itemsize: int, ranks: int) -> 
     return 2 * (ranks - 1) * (prod(shape) * itemsize + places) // ranks
 
 
-def _of_union(x: Any, counts: Array, axes: Array, ranks: Ranks, what: str) -> Any:
+def _of_union(x: Any, counts: Array, axes: Array, ranks: Ranks, purpose: str) -> Any:
     """The sum of leaves with different patterns: COO, on the union of these.
 
     counts, axes : of each rank, how many entries it stores, over how many axes (0 where it has none).
@@ -107,18 +107,18 @@ def _of_union(x: Any, counts: Array, axes: Array, ranks: Ranks, what: str) -> An
     k = int(axes.max())
     shape = x.shape[:k]
     value = value_of(x)
-    held = with_sparse_axes(to_coo(value), k) if isinstance(value, Sparse) else _nothing(x, k)
+    coo = with_sparse_axes(to_coo(value), k) if isinstance(value, Sparse) else _nothing(x, k)
     counts = counts * [prod(x.shape[a:k]) for a in axes.tolist()]
-    keys, entries = addresses(held.pattern.coordinates, shape), np.ascontiguousarray(held.entries)
+    keys, entries = addresses(coo.pattern.coordinates, shape), np.ascontiguousarray(coo.entries)
     entry = prod(x.shape[k:]) * x.dtype.itemsize
     if bytes_of_union(counts.tolist(), entry) <= bytes_of_all(x.shape, k, x.dtype.itemsize, ranks.size):
-        keys, entries = (gathered(rows, counts, ranks, what) for rows in (keys, entries))
+        keys, entries = (gathered(rows, counts, ranks, purpose) for rows in (keys, entries))
         pattern = CooPattern(shape, coordinates_of(keys, shape, index_dtype(*shape)))
         return summed([make_handle(pattern.value(entries))])
     there = np.zeros(prod(shape), np.uint8)
     there[keys] = 1
-    at = np.flatnonzero(ranks.total(what, there, MPI.MAX))
-    total = ranks.total(what, to_strided(held)).reshape(len(there), *x.shape[k:])
+    at = np.flatnonzero(ranks.total(purpose, there, MPI.MAX))
+    total = ranks.total(purpose, to_strided(coo)).reshape(len(there), *x.shape[k:])
     return make_handle(CooPattern.of_keys(at, shape, index_dtype(*shape)).value(total[at]))
 
 
@@ -128,11 +128,11 @@ def _nothing(x: Any, axes: int) -> Any:
     return pattern.value(np.zeros((0, *x.shape[axes:]), x.dtype))
 
 
-def gathered(rows: Array, counts: Array, ranks: Ranks, what: str) -> Array:
+def gathered(rows: Array, counts: Array, ranks: Ranks, purpose: str) -> Array:
     """The rows of all ranks, one after the other; of each rank as many as counts says."""
-    found = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
-    ranks.call(what, "allgatherv", np.ascontiguousarray(rows), (found, counts * prod(rows.shape[1:])))
-    return found
+    result = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
+    ranks.call(purpose, "allgatherv", np.ascontiguousarray(rows), (result, counts * prod(rows.shape[1:])))
+    return result
 
 
 __all__ = ["bytes_of_all", "bytes_of_union", "gathered", "reduced"]

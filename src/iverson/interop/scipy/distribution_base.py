@@ -23,10 +23,10 @@ _STANDARD = {"loc": 0.0, "scale": 1.0}
 
 
 def _all_positive(shapes: tuple[Any, ...]) -> Any:
-    found = iv.asarray(True)
+    result = iv.asarray(True)
     for s in shapes:
-        found = found & (s > 0)
-    return found
+        result = result & (s > 0)
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +133,10 @@ class Distribution:
         inside = (z >= low) & (z <= high)
         if self.discrete:
             inside = inside & (iv.floor(z) == z)
-        found = self.log_density(z, *shapes)
+        logs = self.log_density(z, *shapes)
         if not self.discrete:
-            found = found - iv.log(scale)
-        return self._where(right, z, iv.where(inside, found, -math.inf))
+            logs = logs - iv.log(scale)
+        return self._where(right, z, iv.where(inside, logs, -math.inf))
 
     # -- distribution functions ----------------------------------------------------------------------
 
@@ -183,18 +183,18 @@ class Distribution:
         low, high = self.support(*shapes)
         kind, logs = method.removeprefix("log"), method.startswith("log")
         of = {"cdf": (self.cdf_, self.log_cdf_), "sf": (self.sf_, self.log_sf_)}
-        (own, logarithm), (other, _) = of[kind], of["sf" if kind == "cdf" else "cdf"]
+        (function, logarithm), (other, _) = of[kind], of["sf" if kind == "cdf" else "cdf"]
         if logs and logarithm is not None:
-            found = logarithm(z, *shapes)
+            values = logarithm(z, *shapes)
         elif logs:  # exact on both sides of the median
-            one, rest = own(z, *shapes), other(z, *shapes)
-            found = iv.where(one < 0.5, iv.log(one), iv.log1p(-rest))
+            part, complement = function(z, *shapes), other(z, *shapes)
+            values = iv.where(part < 0.5, iv.log(part), iv.log1p(-complement))
         else:
-            found = own(z, *shapes)
+            values = function(z, *shapes)
         nothing, all_ = (-math.inf, 0.0) if logs else (0.0, 1.0)
         below, above = (nothing, all_) if kind == "cdf" else (all_, nothing)
-        found = iv.where(z < low, below, iv.where(z >= high, above, found))
-        return self._where(right, z, found)
+        values = iv.where(z < low, below, iv.where(z >= high, above, values))
+        return self._where(right, z, values)
 
     # -- quantiles -----------------------------------------------------------------------------------
 
@@ -323,9 +323,9 @@ class Distribution:
         (iverson.Tensor(2.112086), iverson.Tensor(1.93147))
         """
         *shapes, _, scale = self._read("entropy", {}, args, kwargs)
-        found = (self._summed if self.entropy_ is None else self.entropy_)(*shapes)
+        nats = (self._summed if self.entropy_ is None else self.entropy_)(*shapes)
         right = self.allowed(*shapes) & (scale > 0)
-        return iv.where(right, found if self.discrete else found + iv.log(scale), math.nan)
+        return iv.where(right, nats if self.discrete else nats + iv.log(scale), math.nan)
 
     def _summed(self, *shapes: Any) -> Any:
         """The entropy of a distribution of 0, 1, ..., to where what is left is less than rounding."""
@@ -333,8 +333,8 @@ class Distribution:
         count = int(np.nanmax(_entries(iv.minimum(end, self.support(*shapes)[1])), initial=0)) + 1
         k = iv.reshape(iv.arange(count, dtype=end.dtype), (count, *[1] * end.ndim))
         log_p = self.log_density(k, *shapes)
-        counted = (k <= self.support(*shapes)[1]) & (log_p > -math.inf)
-        return -iv.sum(iv.where(counted, iv.exp(log_p) * log_p, 0.0), axis=0)
+        inside = (k <= self.support(*shapes)[1]) & (log_p > -math.inf)
+        return -iv.sum(iv.where(inside, iv.exp(log_p) * log_p, 0.0), axis=0)
 
     # -- arguments -----------------------------------------------------------------------------------
 
@@ -343,30 +343,34 @@ class Distribution:
         that are arrays.
         """
         names = (*self.shapes, "loc", *(() if self.discrete else ("scale",)))
-        given = dict(zip(names, args, strict=False))
-        what = f"{self.name}.{method}"
-        if len(args) > len(names) or kwargs.keys() - set(names) or kwargs.keys() & given.keys():
-            got = [*map(str, range(len(args))), *kwargs]
-            raise ArgumentTypeError(what, got=f"arguments {got}", expected=f"each of {names} at most once")
-        given |= kwargs
-        missing = [n for n in self.shapes if n not in given]
+        arguments = dict(zip(names, args, strict=False))
+        operation = f"{self.name}.{method}"
+        if len(args) > len(names) or kwargs.keys() - set(names) or kwargs.keys() & arguments.keys():
+            spelled = [*map(str, range(len(args))), *kwargs]
+            raise ArgumentTypeError(
+                operation, got=f"arguments {spelled}", expected=f"each of {names} at most once"
+            )
+        arguments |= kwargs
+        missing = [n for n in self.shapes if n not in arguments]
         if missing:
-            raise ArgumentTypeError(what, missing[0], got="nothing", expected="a shape parameter")
-        given = (
-            first | {n: given[n] for n in self.shapes} | {n: given.get(n, d) for n, d in _STANDARD.items()}
+            raise ArgumentTypeError(operation, missing[0], got="nothing", expected="a shape parameter")
+        arguments = (
+            first
+            | {n: arguments[n] for n in self.shapes}
+            | {n: arguments.get(n, d) for n, d in _STANDARD.items()}
         )
-        found = {n: as_real(x, what, n) for n, x in given.items()}
-        of_arrays = [x.dtype for n, x in found.items() if type(given[n]) not in SCALARS]
+        parameters = {n: as_real(x, operation, n) for n, x in arguments.items()}
+        of_arrays = [x.dtype for n, x in parameters.items() if type(arguments[n]) not in SCALARS]
         dtype = iv.result_type(*of_arrays) if of_arrays else iv.float64
-        return [cast(x, dtype) for x in found.values()]
+        return [cast(x, dtype) for x in parameters.values()]
 
     def _standard(self, method: str, x: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any], Any, Any]:
         """The standard variable, the shape parameters, the scale, and where the parameters are allowed."""
         x, *shapes, loc, scale = self._read(method, {"k" if self.discrete else "x": x}, args, kwargs)
         return (x - loc) / scale, shapes, scale, self.allowed(*shapes) & (scale > 0)
 
-    def _where(self, right: Any, z: Any, found: Any) -> Any:
-        return iv.where(right & ~iv.isnan(z), found, math.nan)
+    def _where(self, right: Any, z: Any, values: Any) -> Any:
+        return iv.where(right & ~iv.isnan(z), values, math.nan)
 
 
 def _entries(x: Any) -> Any:

@@ -99,16 +99,16 @@ def solve_ivp(
     start = start if start.dtype.kind == "f" else iv.astype(start, "float64")
 
     def call(t: Any, y: Any) -> Any:
-        found = iv.asarray(fun(t, iv.reshape(iv.astype(y, start.dtype), start.shape), *args))
-        if found.size != start.size:
+        result = iv.asarray(fun(t, iv.reshape(iv.astype(y, start.dtype), start.shape), *args))
+        if result.size != start.size:
             raise ShapeError(
-                "solve_ivp", "fun", got=f"{found.size} entries", expected=f"{start.size}, as many as y0 has"
+                "solve_ivp", "fun", got=f"{result.size} entries", expected=f"{start.size}, as many as y0 has"
             )
-        return iv.astype(iv.reshape(found, (-1,)), "float64")
+        return iv.astype(iv.reshape(result, (-1,)), "float64")
 
     first = iv.astype(iv.reshape(start, (-1,)), "float64")
-    tracked = is_tracked(start) or is_tracked(call(iv.asarray(float(t_span[0])), first.detach()))
-    if tracked:
+    is_differentiated = is_tracked(start) or is_tracked(call(iv.asarray(float(t_span[0])), first.detach()))
+    if is_differentiated:
         refused = [name for name in ("events", "dense_output") if options.get(name)]
         if refused:
             raise ArgumentError(
@@ -121,9 +121,9 @@ def solve_ivp(
         options["dense_output"] = True
     if method in _IMPLICIT:
         sparse = layout == "csr" and method != "LSODA"
-        given: Any = "csr" if sparse else "strided"
-        options["jac"] = _numbers(lambda t, y: iv.jacobian(lambda y: call(t, y), layout=given)(y))
-    found = scipy.integrate.solve_ivp(
+        jacobian_layout: Any = "csr" if sparse else "strided"
+        options["jac"] = _numbers(lambda t, y: iv.jacobian(lambda y: call(t, y), layout=jacobian_layout)(y))
+    result = scipy.integrate.solve_ivp(
         _numbers(call),
         tuple(map(float, t_span)),
         first.detach().numpy(),
@@ -131,15 +131,17 @@ def solve_ivp(
         t_eval=t_eval,
         **options,
     )
-    values = iv.asarray(np.array(found.y))
-    if tracked:
-        if found.success:
-            values = _differentiated(found, call, first, options.get("rtol", 1e-3), options.get("atol", 1e-6))
+    values = iv.asarray(np.array(result.y))
+    if is_differentiated:
+        if result.success:
+            values = _differentiated(
+                result, call, first, options.get("rtol", 1e-3), options.get("atol", 1e-6)
+            )
         else:
-            warn(f"solve_ivp: the derivative is that of no solution: {found.message}", ConvergenceWarning)
-        found.sol = None
-    found.y = iv.reshape(iv.astype(values, start.dtype), (*start.shape, found.t.size))
-    return found
+            warn(f"solve_ivp: the derivative is that of no solution: {result.message}", ConvergenceWarning)
+        result.sol = None
+    result.y = iv.reshape(iv.astype(values, start.dtype), (*start.shape, result.t.size))
+    return result
 
 
 def _numbers(function: Function) -> Function:
@@ -147,22 +149,22 @@ def _numbers(function: Function) -> Function:
 
     def call(t: float, y: Array) -> Any:
         with iv.no_grad():
-            found = function(iv.asarray(t), iv.asarray(y)).detach()
-        return found.to_scipy() if found.layout == "csr" else np.array(found.numpy())
+            value = function(iv.asarray(t), iv.asarray(y)).detach()
+        return value.to_scipy() if value.layout == "csr" else np.array(value.numpy())
 
     return call
 
 
-def _differentiated(found: Any, call: Function, first: Any, rtol: float, atol: Any) -> Any:
+def _differentiated(result: Any, call: Function, first: Any, rtol: float, atol: Any) -> Any:
     """The solution by collocation at the times of SciPy's result, tracked."""
-    mesh = np.unique(np.concatenate([found.sol.ts, found.t]))
-    if found.sol.ts[0] > found.sol.ts[-1]:
+    mesh = np.unique(np.concatenate([result.sol.ts, result.t]))
+    if result.sol.ts[0] > result.sol.ts[-1]:
         mesh = mesh[::-1]
     if mesh.size == 1:  # no time passes
         return iv.expand_dims(first, axis=1)
-    stepped, parts = found.sol(mesh).T, 1
+    stepped, parts = result.sol(mesh).T, 1
     while True:
-        condition, guess = _collocation(mesh, call, first, found.sol)
+        condition, guess = _collocation(mesh, call, first, result.sol)
         solution = _newton(condition, guess)
         ends = np.reshape(solution.numpy(), (mesh.size - 1, 3, -1))[parts - 1 :: parts, 2]
         close = np.abs(ends - stepped[1:]) <= 10 * (atol + rtol * np.abs(stepped[1:]))
@@ -172,7 +174,7 @@ def _differentiated(found: Any, call: Function, first: Any, rtol: float, atol: A
         parts *= 2
     stages = implicit(condition, lambda: iv.asarray(solution, copy=True), guess, layout="csr")
     path = iv.concat([iv.reshape(first, (1, -1)), iv.reshape(stages, (-1, 3, first.size))[:, 2]])
-    where = [int(np.flatnonzero(mesh == t)[0]) for t in found.t]
+    where = [int(np.flatnonzero(mesh == t)[0]) for t in result.t]
     return iv.take(path, np.array(where), axis=0).mT
 
 
@@ -189,8 +191,8 @@ def _collocation(mesh: Array, call: Function, first: Any, guess: Function) -> tu
         rates = iv.reshape(iv.vmap(call)(times, iv.reshape(stages, (3 * count, n))), (count, 3, n))
         before = iv.concat([iv.reshape(first, (1, 1, n)), stages[:-1, 2:]])
         # One term for each stage: which entries depend on which is seen from that, not from a product.
-        moved = sum(iv.asarray(sizes[:, :, j : j + 1]) * rates[:, j : j + 1] for j in range(3))
-        return iv.reshape(stages - before - moved, (-1,))
+        increments = sum(iv.asarray(sizes[:, :, j : j + 1]) * rates[:, j : j + 1] for j in range(3))
+        return iv.reshape(stages - before - increments, (-1,))
 
     return condition, iv.asarray(np.ascontiguousarray(guess(nodes.ravel()).T).ravel())
 

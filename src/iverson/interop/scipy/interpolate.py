@@ -95,15 +95,15 @@ class CubicHermiteSpline:
             y[:-1], m[:-1], (3 * slopes - 2 * m[:-1] - m[1:]) / h, (m[:-1] + m[1:] - 2 * slopes) / (h * h)
         ]  # fmt: skip
         t = iv.expand_dims(flat - iv.take(self.x, piece), axis=1)
-        found: Any = 0.0 * t * iv.take(c[0], piece, axis=0)
+        values: Any = 0.0 * t * iv.take(c[0], piece, axis=0)
         for k in range(3, order - 1, -1):
-            found = found * t + math.perm(k, order) * iv.take(c[k], piece, axis=0)
+            values = values * t + math.perm(k, order) * iv.take(c[k], piece, axis=0)
         if not self.extrapolate:
             outside = (flat < self.x[0]) | (flat > self.x[-1])
-            found = iv.where(iv.expand_dims(outside, axis=1), math.nan, found)
-        whole = iv.reshape(found, (*at.shape, *self._y.shape[1:]))
+            values = iv.where(iv.expand_dims(outside, axis=1), math.nan, values)
+        result = iv.reshape(values, (*at.shape, *self._y.shape[1:]))
         places = tuple(range(self.axis, self.axis + at.ndim))
-        return iv.moveaxis(whole, tuple(range(at.ndim)), places) if at.ndim else whole
+        return iv.moveaxis(result, tuple(range(at.ndim)), places) if at.ndim else result
 
     def derivative(self, nu: int = 1) -> Any:
         """The function of points that is its derivative of an order."""
@@ -133,31 +133,34 @@ class CubicSpline(CubicHermiteSpline):
         h, slopes, values = self._columns()
         n = self.x.shape[0]
         if isinstance(bc_type, str) and bc_type == "periodic":
-            found = _periodic_slopes(h, slopes)
+            knot_slopes = _periodic_slopes(h, slopes)
         else:
             ends = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
             if len(ends) != 2:
                 raise ArgumentError("CubicSpline", "bc_type", got=repr(bc_type), expected="one, or a pair")
             first, last = (_condition(e, values.shape[1]) for e in ends)
-            found = _spline_slopes(h, slopes, first, last, n)
-        self._slopes = iv.reshape(found, self._y.shape)
+            knot_slopes = _spline_slopes(h, slopes, first, last, n)
+        self._slopes = iv.reshape(knot_slopes, self._y.shape)
 
 
 _NAMED = {"not-a-knot": (3, 0.0), "natural": (2, 0.0), "clamped": (1, 0.0)}
 
 
-def _condition(given: Any, count: int) -> tuple[int, Any]:
+def _condition(condition: Any, count: int) -> tuple[int, Any]:
     """The order of the derivative that is given at an end (3: not-a-knot), and its value, a row."""
-    if isinstance(given, str):
-        check_choice(given, tuple(_NAMED), "CubicSpline", "bc_type")
-        return _NAMED[given]
+    if isinstance(condition, str):
+        check_choice(condition, tuple(_NAMED), "CubicSpline", "bc_type")
+        return _NAMED[condition]
     try:
-        order, value = given
+        order, value = condition
     except (TypeError, ValueError):
         order, value = None, None
     if order not in (1, 2):
         raise ArgumentError(
-            "CubicSpline", "bc_type", got=repr(given), expected="a name, or (order, value) with order 1 or 2"
+            "CubicSpline",
+            "bc_type",
+            got=repr(condition),
+            expected="a name, or (order, value) with order 1 or 2",
         )
     row = _real(value, "CubicSpline", "bc_type", "fc")
     return order, iv.reshape(iv.broadcast_to(iv.reshape(row, (-1,)), (count,)), (1, count))
@@ -183,9 +186,9 @@ def _spline_slopes(h: Any, d: Any, first: tuple[int, Any], last: tuple[int, Any]
         first, last = (c if c[0] != 3 else (1, d[:1]) for c in (first, last))
         if (first[0], last[0]) == (1, 1):
             return iv.concat([0 * d + c for _, c in (first, last)])
-    one = iv.ones((1, 1), dtype=h.dtype)
+    unit = iv.ones((1, 1), dtype=h.dtype)
     if n == 3 and first[0] == last[0] == 3:  # one parabola
-        top, bottom = ([(0, 0, one), (0, 1, one)], 2 * d[:1]), ([(2, 1, one), (2, 2, one)], 2 * d[1:])
+        top, bottom = ([(0, 0, unit), (0, 1, unit)], 2 * d[:1]), ([(2, 1, unit), (2, 2, unit)], 2 * d[1:])
     else:
         top = _end(first, h[:1], h[1:2] if n > 2 else h[:1], d[:1], d[1:2] if n > 2 else d[:1], (0, 1), 1)
         bottom = _end(
@@ -206,22 +209,22 @@ def _end(
     condition: tuple[int, Any], h: Any, h2: Any, d: Any, d2: Any, at: tuple[int, int], sign: int
 ) -> tuple[list[Any], Any]:
     """The equation of an end, whose outer piece has the length h, the next one h2."""
-    (order, value), (own, near) = condition, at
-    one = iv.ones((1, 1), dtype=h.dtype)
+    (order, value), (outer, near) = condition, at
+    unit = iv.ones((1, 1), dtype=h.dtype)
     if order == 1:
-        return [(own, own, one)], 0 * d + value
+        return [(outer, outer, unit)], 0 * d + value
     if order == 2:
-        return [(own, own, 2 * one), (own, near, one)], 3 * d - sign * 0.5 * h * value
-    both = h + h2
-    return [(own, own, h2), (own, near, both)], ((h + 2 * both) * h2 * d + h * h * d2) / both
+        return [(outer, outer, 2 * unit), (outer, near, unit)], 3 * d - sign * 0.5 * h * value
+    total = h + h2
+    return [(outer, outer, h2), (outer, near, total)], ((h + 2 * total) * h2 * d + h * h * d2) / total
 
 
 def _periodic_slopes(h: Any, d: Any) -> Any:
     n = h.shape[0]
     k = np.arange(n)
     entries, b = _inner(h, d, k, (k - 1) % n, k, ((k - 1) % n, k, (k + 1) % n))
-    found = _solved(n, entries, b)
-    return iv.concat([found, found[:1]])
+    solution = _solved(n, entries, b)
+    return iv.concat([solution, solution[:1]])
 
 
 class PchipInterpolator(CubicHermiteSpline):
@@ -240,7 +243,7 @@ class PchipInterpolator(CubicHermiteSpline):
         check_kind(self._y, "f", self._name, "y")
         h, d, _ = self._columns()
         if self.x.shape[0] == 2:
-            found = iv.concat([d, d])
+            slopes = iv.concat([d, d])
         else:
             a, b = h[:-1], h[1:]
             u, v = d[:-1], d[1:]
@@ -253,15 +256,15 @@ class PchipInterpolator(CubicHermiteSpline):
             middle = iv.where(steady, mean, 0.0)
             first = _outer_slope(h[:1], h[1:2], d[:1], d[1:2])
             last = _outer_slope(h[-1:], h[-2:-1], d[-1:], d[-2:-1])
-            found = iv.concat([first, middle, last])
-        self._slopes = iv.reshape(found, self._y.shape)
+            slopes = iv.concat([first, middle, last])
+        self._slopes = iv.reshape(slopes, self._y.shape)
 
 
 def _outer_slope(h: Any, h2: Any, d: Any, d2: Any) -> Any:
     """That of the parabola through three knots, kept to the sign of the outer slope and to thrice that."""
-    found = ((2 * h + h2) * d - h * d2) / (h + h2)
-    too_steep = (iv.sign(d) != iv.sign(d2)) & (iv.abs(found) > 3 * iv.abs(d))
-    return iv.where(iv.sign(found) != iv.sign(d), 0.0, iv.where(too_steep, 3 * d, found))
+    slope = ((2 * h + h2) * d - h * d2) / (h + h2)
+    too_steep = (iv.sign(d) != iv.sign(d2)) & (iv.abs(slope) > 3 * iv.abs(d))
+    return iv.where(iv.sign(slope) != iv.sign(d), 0.0, iv.where(too_steep, 3 * d, slope))
 
 
 class Akima1DInterpolator(CubicHermiteSpline):
@@ -283,16 +286,16 @@ class Akima1DInterpolator(CubicHermiteSpline):
         if self.x.shape[0] == 2:
             self._slopes = iv.reshape(iv.concat([d, d]), self._y.shape)
             return
-        left = 2 * d[:1] - d[1:2]
-        right = 2 * d[-1:] - d[-2:-1]
-        m = iv.concat([2 * left - d[:1], left, d, right, 2 * right - d[-1:]])
+        first = 2 * d[:1] - d[1:2]
+        last = 2 * d[-1:] - d[-2:-1]
+        m = iv.concat([2 * first - d[:1], first, d, last, 2 * last - d[-1:]])
         change = iv.abs(iv.diff(m, axis=0))
         after, before = change[2:], change[:-2]
         total = after + before
         varies = total > 1e-9 * iv.max(total, axis=None)
         weighed = (after * m[1:-2] + before * m[2:-1]) / iv.where(varies, total, 1.0)
-        found = iv.where(varies, weighed, 0.5 * (m[3:] + m[:-3]))
-        self._slopes = iv.reshape(found, self._y.shape)
+        slopes = iv.where(varies, weighed, 0.5 * (m[3:] + m[:-3]))
+        self._slopes = iv.reshape(slopes, self._y.shape)
 
 
 class RegularGridInterpolator:
@@ -366,22 +369,22 @@ class RegularGridInterpolator:
             )
         extra = (1,) * (self.values.ndim - rank)
         if self.method == "nearest":
-            found = self.values[
+            values = self.values[
                 tuple(iv.where(t <= 0.5, c, c + 1) for c, t in zip(cells, parts, strict=True))
             ]
         else:
-            found = 0.0
+            values = 0.0
             for corner in product((0, 1), repeat=rank):
                 weight: Any = 1.0
-                for t, one in zip(parts, corner, strict=True):
-                    weight = weight * (t if one else 1 - t)
-                entries = self.values[tuple(c + one for c, one in zip(cells, corner, strict=True))]
-                found = found + iv.reshape(weight, (-1, *extra)) * entries
+                for t, step in zip(parts, corner, strict=True):
+                    weight = weight * (t if step else 1 - t)
+                entries = self.values[tuple(c + step for c, step in zip(cells, corner, strict=True))]
+                values = values + iv.reshape(weight, (-1, *extra)) * entries
         if self.fill_value is not None:
-            found = iv.where(iv.reshape(outside, (-1, *extra)), self.fill_value, found)
+            values = iv.where(iv.reshape(outside, (-1, *extra)), self.fill_value, values)
         absent = iv.reshape(iv.any(iv.isnan(flat), axis=1), (-1, *extra))
-        found = iv.where(absent, math.nan, found)
-        return iv.reshape(found, (*at.shape[:-1], *self.values.shape[rank:]))
+        values = iv.where(absent, math.nan, values)
+        return iv.reshape(values, (*at.shape[:-1], *self.values.shape[rank:]))
 
 
 __all__ = [

@@ -36,18 +36,18 @@ from iverson.ops import F
 
 
 def _matrix(x: Any, operation: str, argument: str, square: bool = True) -> Any:
-    found = F.to_dense(as_real(x, operation, argument, "fc"))
-    if found.ndim != 2 or (square and found.shape[0] != found.shape[1]):
-        what = "a square matrix" if square else "a matrix"
-        raise ShapeError(operation, argument, got=f"shape {found.shape}", expected=what)
-    return found
+    matrix = F.to_dense(as_real(x, operation, argument, "fc"))
+    if matrix.ndim != 2 or (square and matrix.shape[0] != matrix.shape[1]):
+        kind = "a square matrix" if square else "a matrix"
+        raise ShapeError(operation, argument, got=f"shape {matrix.shape}", expected=kind)
+    return matrix
 
 
 def _vector(x: Any, operation: str, argument: str) -> Any:
-    found = F.to_dense(as_real(x, operation, argument, "fc"))
-    if found.ndim != 1:
-        raise ShapeError(operation, argument, got=f"shape {found.shape}", expected="a vector")
-    return found
+    vector = F.to_dense(as_real(x, operation, argument, "fc"))
+    if vector.ndim != 1:
+        raise ShapeError(operation, argument, got=f"shape {vector.shape}", expected="a vector")
+    return vector
 
 
 def _adjoint(x: Any) -> Any:
@@ -222,8 +222,8 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     >>> solve_sylvester(iv.asarray([[1.]]), iv.asarray([[2.]]), iv.asarray([[6.]]))
     iverson.Tensor([[2.]])
     """
-    given = {"a": a, "b": b, "q": q}
-    xs = [_matrix(x, "solve_sylvester", n, square=n != "q") for n, x in given.items()]
+    arguments = {"a": a, "b": b, "q": q}
+    xs = [_matrix(x, "solve_sylvester", n, square=n != "q") for n, x in arguments.items()]
     dtype = iv.result_type(*xs)
     return F.solve_sylvester(*(iv.astype(x, dtype) for x in xs))
 
@@ -250,9 +250,9 @@ def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
     iverson.Tensor([[4.]])
     """
     x = _adjoint(_matrix(a, "solve_discrete_lyapunov", "a"))
-    one = iv.eye(x.shape[0], dtype=x.dtype)
-    inverse = inv(x + one)
-    b = (x - one) @ inverse
+    identity = iv.eye(x.shape[0], dtype=x.dtype)
+    inverse = inv(x + identity)
+    b = (x - identity) @ inverse
     return solve_sylvester(
         _adjoint(b), b, -2 * (_adjoint(inverse) @ _matrix(q, "solve_discrete_lyapunov", "q") @ inverse)
     )
@@ -371,8 +371,8 @@ def _nearest(project: Any, basis: Any) -> Any:
     """The orthonormal basis of the range of a projector that is nearest to one of it as it is now."""
     if not basis.size:
         return iv.asarray(basis)
-    found = project(iv.asarray(basis))
-    return found @ inv(sqrtm(_adjoint(found) @ found))
+    projected = project(iv.asarray(basis))
+    return projected @ inv(sqrtm(_adjoint(projected) @ projected))
 
 
 def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
@@ -390,8 +390,8 @@ def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
     n = values.shape[0]
     at = np.flatnonzero(values.detach().numpy().imag)
     if vectors.shape[1] != n or at.size % 2:
-        got = f"{at.size} complex ones of {n} for vectors of shape {vectors.shape}"
-        raise ShapeError("cdf2rdf", "w", got=got, expected="pairs of conjugates, a column for each")
+        description = f"{at.size} complex ones of {n} for vectors of shape {vectors.shape}"
+        raise ShapeError("cdf2rdf", "w", got=description, expected="pairs of conjugates, a column for each")
     first, second = at[::2], at[1::2]
     other = np.zeros((n, n))
     other[first, second] = other[second, first] = 1.0
@@ -449,11 +449,15 @@ def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
     u, n = x.shape[0] - 1, x.shape[1]
     entries = []
     for k in range(min(u + 1, n)):
-        one = x[k, : n - k] if lower else x[u - k, k:]
+        diagonal = x[k, : n - k] if lower else x[u - k, k:]
         if k == 0:  # as LAPACK reads it
-            entries.append((0, one if one.dtype.kind == "f" else iv.real(one) + 0j))
+            entries.append((0, diagonal if diagonal.dtype.kind == "f" else iv.real(diagonal) + 0j))
         else:
-            entries += [(-k, one), (k, iv.conj(one))] if lower else [(k, one), (-k, iv.conj(one))]
+            entries += (
+                [(-k, diagonal), (k, iv.conj(diagonal))]
+                if lower
+                else [(k, diagonal), (-k, iv.conj(diagonal))]
+            )
     return _banded("solveh_banded", entries, n, b)
 
 

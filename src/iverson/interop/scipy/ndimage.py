@@ -85,17 +85,17 @@ def _correlated(
     shape = [1] * x.ndim
     for k, axis in enumerate(axes):
         shape[axis] = weights.shape[k]
-    turned = iv.permute_dims(weights, tuple(np.argsort(axes).tolist()))
-    return correlation(x, iv.reshape(turned, tuple(shape)))
+    transposed = iv.permute_dims(weights, tuple(np.argsort(axes).tolist()))
+    return correlation(x, iv.reshape(transposed, tuple(shape)))
 
 
 def _weights(weights: Any, operation: str, count: int, x: Any) -> Any:
-    found = as_inexact(as_plain(weights, operation, "weights"), operation, "weights")
-    if found.ndim != count or not found.size:
+    numbers = as_inexact(as_plain(weights, operation, "weights"), operation, "weights")
+    if numbers.ndim != count or not numbers.size:
         raise ShapeError(
-            operation, "weights", got=f"shape {found.shape}", expected=f"{count} axes, none empty"
+            operation, "weights", got=f"shape {numbers.shape}", expected=f"{count} axes, none empty"
         )
-    return iv.astype(found, x.dtype) if x.dtype.kind == found.dtype.kind == "f" else found
+    return iv.astype(numbers, x.dtype) if x.dtype.kind == numbers.dtype.kind == "f" else numbers
 
 
 def correlate(
@@ -120,11 +120,17 @@ def correlate(
     iverson.Tensor([1., 3., 2.])
     """
     x = _image(input, "correlate")
-    own = normalize_axes(axes, x.ndim, "correlate")
-    w = _weights(weights, "correlate", len(own), x)
-    modes = _per_axis(mode, len(own), "correlate", "mode")
+    axis_numbers = normalize_axes(axes, x.ndim, "correlate")
+    w = _weights(weights, "correlate", len(axis_numbers), x)
+    modes = _per_axis(mode, len(axis_numbers), "correlate", "mode")
     return _correlated(
-        "correlate", x, w, own, modes, cval, _per_axis(origin, len(own), "correlate", "origin")
+        "correlate",
+        x,
+        w,
+        axis_numbers,
+        modes,
+        cval,
+        _per_axis(origin, len(axis_numbers), "correlate", "origin"),
     )
 
 
@@ -137,12 +143,14 @@ def convolve(
     iverson.Tensor([-1., -3., -2.])
     """
     x = _image(input, "convolve")
-    own = normalize_axes(axes, x.ndim, "convolve")
-    w = _weights(weights, "convolve", len(own), x)
-    modes = _per_axis(mode, len(own), "convolve", "mode")
-    shifts = _per_axis(origin, len(own), "convolve", "origin")
-    turned = [-as_int(o, "convolve", "origin") - (n % 2 == 0) for o, n in zip(shifts, w.shape, strict=True)]
-    return _correlated("convolve", x, iv.flip(w), own, modes, cval, turned)
+    axis_numbers = normalize_axes(axes, x.ndim, "convolve")
+    w = _weights(weights, "convolve", len(axis_numbers), x)
+    modes = _per_axis(mode, len(axis_numbers), "convolve", "mode")
+    shifts = _per_axis(origin, len(axis_numbers), "convolve", "origin")
+    mirrored_origins = [
+        -as_int(o, "convolve", "origin") - (n % 2 == 0) for o, n in zip(shifts, w.shape, strict=True)
+    ]
+    return _correlated("convolve", x, iv.flip(w), axis_numbers, modes, cval, mirrored_origins)
 
 
 def correlate1d(
@@ -168,15 +176,15 @@ def convolve1d(
 
 
 def _along_axes(
-    name: str, input: Any, axes: Any, mode: Any, one: Callable[..., Any], *settings: tuple[str, Any]
+    name: str, input: Any, axes: Any, mode: Any, filter_axis: Callable[..., Any], *settings: tuple[str, Any]
 ) -> Any:
     """A filter along one axis after the other."""
     x = _image(input, name)
-    own = normalize_axes(axes, x.ndim, name)
-    modes = _per_axis(mode, len(own), name, "mode")
-    given = [_per_axis(value, len(own), name, argument) for argument, value in settings]
-    for k, axis in enumerate(own):
-        x = one(x, axis, modes[k], *(values[k] for values in given))
+    axis_numbers = normalize_axes(axes, x.ndim, name)
+    modes = _per_axis(mode, len(axis_numbers), name, "mode")
+    values_by_axis = [_per_axis(value, len(axis_numbers), name, argument) for argument, value in settings]
+    for k, axis in enumerate(axis_numbers):
+        x = filter_axis(x, axis, modes[k], *(values[k] for values in values_by_axis))
     return x
 
 
@@ -250,8 +258,8 @@ def gaussian_filter1d(
     coefficients: list[Any] = [1.0]
     for _ in range(derivative):
         raised = [0.0, *(c * (-1 / variance) for c in coefficients)]
-        lowered = [(k + 1) * c for k, c in enumerate(coefficients[1:])]
-        coefficients = [a + b for a, b in zip(raised, [*lowered, 0.0, 0.0], strict=False)]
+        lower_terms = [(k + 1) * c for k, c in enumerate(coefficients[1:])]
+        coefficients = [a + b for a, b in zip(raised, [*lower_terms, 0.0, 0.0], strict=False)]
     polynomial: Any = 0.0
     for k, c in enumerate(coefficients):
         polynomial = polynomial + c * t**k
@@ -292,11 +300,11 @@ def gaussian_filter(
 def _slope(name: str, weights: list[float], input: Any, axis: int, mode: Any, cval: float) -> Any:
     """Differences along an axis, means along the others."""
     x = _image(input, name)
-    own = normalize_axis(axis, x.ndim, name)
+    along = normalize_axis(axis, x.ndim, name)
     modes = _per_axis(mode, x.ndim, name, "mode")
-    x = correlate1d(x, np.array([-1.0, 0.0, 1.0]), own, mode=modes[own], cval=cval)
+    x = correlate1d(x, np.array([-1.0, 0.0, 1.0]), along, mode=modes[along], cval=cval)
     for k in range(x.ndim):
-        if k != own:
+        if k != along:
             x = correlate1d(x, np.array(weights), k, mode=modes[k], cval=cval)
     return x
 
@@ -326,11 +334,11 @@ def laplace(input: Any, *, mode: Any = "reflect", cval: float = 0.0, axes: Any =
     iverson.Tensor([ 1.,  2., -3.])
     """
     x = _image(input, "laplace")
-    own = normalize_axes(axes, x.ndim, "laplace")
-    modes = _per_axis(mode, len(own), "laplace", "mode")
+    axis_numbers = normalize_axes(axes, x.ndim, "laplace")
+    modes = _per_axis(mode, len(axis_numbers), "laplace", "mode")
     parts = [
         correlate1d(x, np.array([1.0, -2.0, 1.0]), axis, mode=m, cval=cval)
-        for axis, m in zip(own, modes, strict=True)
+        for axis, m in zip(axis_numbers, modes, strict=True)
     ]
     return sum(parts[1:], parts[0]) if parts else x
 
@@ -387,22 +395,22 @@ def _windows(name: str, input: Any, size: Any, footprint: Any, mode: Any, cval: 
         sizes = [as_int(n, name, "size") for n in _per_axis(size, x.ndim, name, "size")]
         if any(n < 1 for n in sizes):
             raise ArgumentError(name, "size", got=str(size), expected="at least 1")
-        shown = np.ones(sizes, bool)
+        window = np.ones(sizes, bool)
     else:
-        shown = np.asarray(footprint).astype(bool)
-        if shown.ndim != x.ndim or not shown.any():
+        window = np.asarray(footprint).astype(bool)
+        if window.ndim != x.ndim or not window.any():
             raise ShapeError(
-                name, "footprint", got=f"shape {shown.shape}", expected=f"{x.ndim} axes, and a true entry"
+                name, "footprint", got=f"shape {window.shape}", expected=f"{x.ndim} axes, and a true entry"
             )
     origins, shape = _per_axis(origin, x.ndim, name, "origin"), x.shape
     if not x.size:
         return iv.reshape(x, (*shape, 1))
     modes = _per_axis(mode, x.ndim, name, "mode")
     for k in range(x.ndim):
-        x = _around(x, k, *_reach(shown.shape[k], origins[k], name), modes[k], cval, name)
+        x = _around(x, k, *_reach(window.shape[k], origins[k], name), modes[k], cval, name)
     parts = [
         F.index_basic(x, key=tuple(slice(a, a + n, 1) for a, n in zip(at, shape, strict=True)))
-        for at in np.argwhere(shown).tolist()
+        for at in np.argwhere(window).tolist()
     ]
     return iv.stack(parts, axis=-1)
 
@@ -458,8 +466,8 @@ def rank_filter(
     >>> rank_filter(iv.asarray([1., 3., 2., 0.]), -1, 3)
     iverson.Tensor([3., 3., 3., 2.])
     """
-    found = _windows("rank_filter", input, size, footprint, mode, cval, origin)
-    return _ranked("rank_filter", found, as_int(rank, "rank_filter", "rank"))
+    windows = _windows("rank_filter", input, size, footprint, mode, cval, origin)
+    return _ranked("rank_filter", windows, as_int(rank, "rank_filter", "rank"))
 
 
 def _ranked(name: str, windows: Any, rank: int) -> Any:
@@ -485,8 +493,8 @@ def median_filter(
     >>> median_filter(iv.asarray([1., 9., 2., 3.]), 3)
     iverson.Tensor([1., 2., 3., 3.])
     """
-    found = _windows("median_filter", input, size, footprint, mode, cval, origin)
-    return _ranked("median_filter", found, found.shape[-1] // 2)
+    windows = _windows("median_filter", input, size, footprint, mode, cval, origin)
+    return _ranked("median_filter", windows, windows.shape[-1] // 2)
 
 
 def percentile_filter(
@@ -506,12 +514,12 @@ def percentile_filter(
     >>> percentile_filter(iv.asarray([1., 9., 2., 3.]), 20, 3)
     iverson.Tensor([1., 1., 2., 2.])
     """
-    found = _windows("percentile_filter", input, size, footprint, mode, cval, origin)
+    windows = _windows("percentile_filter", input, size, footprint, mode, cval, origin)
     share = percentile + 100 if percentile < 0 else percentile
     if not 0 <= share <= 100:
         raise ArgumentError("percentile_filter", "percentile", got=str(percentile), expected="-100 to 100")
-    count = found.shape[-1]
-    return _ranked("percentile_filter", found, count - 1 if share == 100 else int(count * share / 100))
+    count = windows.shape[-1]
+    return _ranked("percentile_filter", windows, count - 1 if share == 100 else int(count * share / 100))
 
 
 __all__ = [

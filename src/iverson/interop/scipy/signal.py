@@ -28,10 +28,10 @@ def _recursion(a: Any, x: Any) -> Any:
 
     def step(y: Any) -> Any:
         def entry(t: Any, i: Any) -> Any:
-            found = x[t, i]
+            value = x[t, i]
             for k in range(1, order):
-                found = found - a[k] * y[t - k, i]
-            return found
+                value = value - a[k] * y[t - k, i]
+            return value
 
         return te.compute(x.shape, entry)
 
@@ -98,7 +98,7 @@ def _combined(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
         return iv.zeros(0, dtype=a.dtype)
     if not a.ndim:
         return a * b
-    given = a.shape
+    first_shape = a.shape
     if mode == "valid" and not _within(a, b):
         a, b = b, a
         if not _within(a, b):
@@ -108,15 +108,23 @@ def _combined(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
                 got=f"shapes {b.shape} and {a.shape}",
                 expected='one within the other on all axes, for the mode "valid"',
             )
-    whole = tuple(n + m - 1 for n, m in zip(a.shape, b.shape, strict=True))
+    full_shape = tuple(n + m - 1 for n, m in zip(a.shape, b.shape, strict=True))
     if method == "auto":
-        method = "fft" if a.size * b.size > 40 * np.prod(whole) * np.log2(2.0 * np.prod(whole)) else "direct"
+        method = (
+            "fft"
+            if a.size * b.size > 40 * np.prod(full_shape) * np.log2(2.0 * np.prod(full_shape))
+            else "direct"
+        )
     if method == "fft":
-        full = _by_transforms(a, b, whole)
+        full = _by_transforms(a, b, full_shape)
         if mode == "full":
             return full
-        shape = given if mode == "same" else tuple(n - m + 1 for n, m in zip(a.shape, b.shape, strict=True))
-        return full[tuple(slice((w - n) // 2, (w - n) // 2 + n) for w, n in zip(whole, shape, strict=True))]
+        shape = (
+            first_shape if mode == "same" else tuple(n - m + 1 for n, m in zip(a.shape, b.shape, strict=True))
+        )
+        return full[
+            tuple(slice((w - n) // 2, (w - n) // 2 + n) for w, n in zip(full_shape, shape, strict=True))
+        ]
     if mode == "valid":
         return correlation(a, iv.flip(b))
     if mode == "full":
@@ -126,14 +134,14 @@ def _combined(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
     return correlation(iv.pad(a, widths), iv.flip(b))
 
 
-def _by_transforms(a: Any, b: Any, whole: Sequence[int]) -> Any:
+def _by_transforms(a: Any, b: Any, lengths: Sequence[int]) -> Any:
     axes = tuple(range(a.ndim))
     if a.dtype.kind == "c":
         return iv.fft.ifftn(
-            iv.fft.fftn(a, s=whole, axes=axes) * iv.fft.fftn(b, s=whole, axes=axes), axes=axes
+            iv.fft.fftn(a, s=lengths, axes=axes) * iv.fft.fftn(b, s=lengths, axes=axes), axes=axes
         )
-    product = iv.fft.rfftn(a, s=whole, axes=axes) * iv.fft.rfftn(b, s=whole, axes=axes)
-    return iv.fft.irfftn(product, s=whole, axes=axes)
+    product = iv.fft.rfftn(a, s=lengths, axes=axes) * iv.fft.rfftn(b, s=lengths, axes=axes)
+    return iv.fft.irfftn(product, s=lengths, axes=axes)
 
 
 # --- recursive filters ------------------------------------------------------------------------------
@@ -174,8 +182,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     top, bottom = top / lead, bottom / lead
     order = max(top.shape[0], bottom.shape[0]) - 1
     first = iv.moveaxis(signal, k, 0)
-    rest, steps = first.shape[1:], first.shape[0]
-    columns = iv.reshape(first, (steps, int(np.prod(rest))))
+    trailing, steps = first.shape[1:], first.shape[0]
+    columns = iv.reshape(first, (steps, int(np.prod(trailing))))
     fed = _fed(top, columns)
     before = None
     if zi is not None:
@@ -184,17 +192,17 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     y = _recursion(bottom, fed) if bottom.shape[0] > 1 and fed.size else fed
 
     def shaped(z: Any) -> Any:
-        return iv.moveaxis(iv.reshape(z, (z.shape[0], *rest)), 0, k)
+        return iv.moveaxis(iv.reshape(z, (z.shape[0], *trailing)), 0, k)
 
     return shaped(y) if before is None else (shaped(y), shaped(_state_after(top, bottom, columns, y, before)))
 
 
 def _coefficients(x: Any, operation: str, argument: str) -> Any:
-    found = _signal(x, operation, argument)
-    found = iv.reshape(found, (1,)) if not found.ndim else found
-    if found.ndim != 1 or not found.size:
-        raise ShapeError(operation, argument, got=f"shape {found.shape}", expected="a vector with entries")
-    return found
+    vector = _signal(x, operation, argument)
+    vector = iv.reshape(vector, (1,)) if not vector.ndim else vector
+    if vector.ndim != 1 or not vector.size:
+        raise ShapeError(operation, argument, got=f"shape {vector.shape}", expected="a vector with entries")
+    return vector
 
 
 def _fed(top: Any, columns: Any) -> Any:
@@ -206,14 +214,14 @@ def _fed(top: Any, columns: Any) -> Any:
 
 
 def _state(zi: Any, signal: Any, axis: int, order: int) -> Any:
-    found = _signal(zi, "lfilter", "zi")
+    state = _signal(zi, "lfilter", "zi")
     expected = tuple(order if j == axis else n for j, n in enumerate(signal.shape))
-    if found.ndim != len(expected) or any(
-        n not in (m, 1) for n, m in zip(found.shape, expected, strict=False)
+    if state.ndim != len(expected) or any(
+        n not in (m, 1) for n, m in zip(state.shape, expected, strict=False)
     ):
-        raise ShapeError("lfilter", "zi", got=f"shape {found.shape}", expected=f"shape {expected}")
-    whole = iv.moveaxis(iv.broadcast_to(found, expected), axis, 0)
-    return iv.reshape(_promoted(whole, signal)[0], (order, -1)) if signal.size else iv.zeros((order, 0))
+        raise ShapeError("lfilter", "zi", got=f"shape {state.shape}", expected=f"shape {expected}")
+    leading = iv.moveaxis(iv.broadcast_to(state, expected), axis, 0)
+    return iv.reshape(_promoted(leading, signal)[0], (order, -1)) if signal.size else iv.zeros((order, 0))
 
 
 def _with_state(fed: Any, before: Any, steps: int) -> Any:
@@ -235,8 +243,8 @@ def _state_after(top: Any, bottom: Any, x: Any, y: Any, before: Any) -> Any:
         past = iv.take(iv.pad(z, ((order, 0), (0, 0))), at.ravel(), axis=0)
         return iv.einsum("kj,kji->ki", c * (j > k), iv.reshape(past, (*at.shape, z.shape[1])))
 
-    left = iv.pad(before, ((0, steps), (0, 0)))[steps:]
-    return of(top, x) - of(bottom, y) + left
+    remainder = iv.pad(before, ((0, steps), (0, 0)))[steps:]
+    return of(top, x) - of(bottom, y) + remainder
 
 
 def lfilter_zi(b: Any, a: Any) -> Any:
@@ -327,10 +335,10 @@ def filtfilt(
         before, after = np.arange(reach, 0, -1), np.arange(steps - 2, steps - 2 - reach, -1)
         if padtype == "constant":
             before, after = np.zeros_like(before), np.full_like(after, steps - 1)
-        left, right = iv.take(first, before, axis=0), iv.take(first, after, axis=0)
+        head, tail = iv.take(first, before, axis=0), iv.take(first, after, axis=0)
         if padtype == "odd":
-            left, right = 2 * first[:1] - left, 2 * first[-1:] - right
-        first = iv.concat([left, first, right])
+            head, tail = 2 * first[:1] - head, 2 * first[-1:] - tail
+        first = iv.concat([head, first, tail])
     state = iv.reshape(lfilter_zi(top, bottom), (-1, *[1] * (first.ndim - 1)))
     for _ in range(2):
         first, _after = lfilter(top, bottom, first, 0, state * first[:1])
@@ -388,9 +396,9 @@ def savgol_filter(
     half = window_length // 2
     first = iv.moveaxis(signal, k, 0)
     middle = correlate1d(first, weights, 0, mode="nearest", origin=0 if len(weights) % 2 else -1)
-    left = iv.tensordot(ends[:half], first[:window_length], axes=1)
-    right = iv.tensordot(ends[window_length - half :], first[steps - window_length :], axes=1)
-    return iv.moveaxis(iv.concat([left, middle[half : steps - half], right]), 0, k)
+    head = iv.tensordot(ends[:half], first[:window_length], axes=1)
+    tail = iv.tensordot(ends[window_length - half :], first[steps - window_length :], axes=1)
+    return iv.moveaxis(iv.concat([head, middle[half : steps - half], tail]), 0, k)
 
 
 def detrend(x: Any, axis: int = -1, type: Literal["linear", "constant"] = "linear") -> Any:

@@ -144,15 +144,15 @@ def minimize(
         def value(x: Any) -> Any:
             return iv.reshape(call(x), ())
 
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if reads in _VALUES:
-            given["fun"] = _numbers(value)
+            arguments["fun"] = _numbers(value)
         else:
-            given.update(fun=_numbers(iv.value_and_grad(value)), jac=True)
+            arguments.update(fun=_numbers(iv.value_and_grad(value)), jac=True)
         if reads in _PRODUCTS:
-            given["hessp"] = _numbers(lambda x, v: iv.hvp(value, (x,), (v,))[1][0])
+            arguments["hessp"] = _numbers(lambda x, v: iv.hvp(value, (x,), (v,))[1][0])
         elif reads in _HESSIANS:
-            given["hess"] = _numbers(iv.hessian(value))
+            arguments["hess"] = _numbers(iv.hessian(value))
         return scipy.optimize.minimize(
             x0=start,
             method=method,
@@ -160,11 +160,11 @@ def minimize(
             constraints=constraints,
             tol=tol,
             options=options,
-            **given,
+            **arguments,
         )
 
-    def free(found: Any) -> Any:
-        return None if bounds is None else _free(found.x, bounds)
+    def free(result: Any) -> Any:
+        return None if bounds is None else _free(result.x, bounds)
 
     return _solved(solve, call, gradient, start, "minimize", free, bool(constraints))
 
@@ -220,8 +220,8 @@ def least_squares(
             **options,
         )
 
-    def free(found: Any) -> Any:
-        return np.broadcast_to(found.active_mask == 0, found.x.shape)
+    def free(result: Any) -> Any:
+        return np.broadcast_to(result.active_mask == 0, result.x.shape)
 
     refused = options.get("loss", "linear") != "linear"
     return _solved(solve, call, gradient, start, "least_squares", free, refused)
@@ -251,8 +251,8 @@ def _on_vectors(fun: Function, args: Sequence[Any], start: Any) -> Function:
     """The function of the entries of x, as a vector."""
 
     def call(x: Any) -> Any:
-        found = fun(iv.reshape(iv.astype(x, start.dtype), start.shape), *args)
-        return iv.reshape(iv.asarray(found), (-1,))
+        value = fun(iv.reshape(iv.astype(x, start.dtype), start.shape), *args)
+        return iv.reshape(iv.asarray(value), (-1,))
 
     return call
 
@@ -266,12 +266,12 @@ def _numbers(function: Function) -> Function:
 
     def call(*vectors: Any) -> Any:
         with iv.no_grad():
-            found = function(*map(iv.asarray, vectors))
-        made = found if isinstance(found, tuple) else (found,)
-        if not all(map(has_entries, made)):
+            result = function(*map(iv.asarray, vectors))
+        values = result if isinstance(result, tuple) else (result,)
+        if not all(map(has_entries, values)):
             raise _Traced
-        parts = [_number(x.detach()) for x in made]
-        return tuple(parts) if isinstance(found, tuple) else parts[0]
+        parts = [_number(x.detach()) for x in values]
+        return tuple(parts) if isinstance(result, tuple) else parts[0]
 
     return call
 
@@ -311,19 +311,19 @@ def _solved(
     """
     if has_entries(start):
         try:
-            found = solve(function, _vector(start).numpy())
+            result = solve(function, _vector(start).numpy())
         except _Traced:
             pass
         else:
-            return _with_solution(found, condition_of(function), start, operation, free(found), refused)
+            return _with_solution(result, condition_of(function), start, operation, free(result), refused)
     from scipy.optimize import OptimizeResult
 
     def parts(function: Function, start: Any) -> Sequence[Any]:
-        found = solve(function, start)
-        if not found.success:
-            warn(f"{operation}: {found.message}", ConvergenceWarning)
-        own = free(found)
-        return found.x, found.success, np.ones(found.x.shape, bool) if own is None else own
+        result = solve(function, start)
+        if not result.success:
+            warn(f"{operation}: {result.message}", ConvergenceWarning)
+        mask = free(result)
+        return result.x, result.success, np.ones(result.x.shape, bool) if mask is None else mask
 
     x, success = implicit_in_trace(
         function,
@@ -347,22 +347,22 @@ def _refuse(operation: str) -> None:
 
 
 def _with_solution(
-    found: Any, condition: Function, start: Any, operation: str, free: Any, refused: bool
+    result: Any, condition: Function, start: Any, operation: str, free: Any, refused: bool
 ) -> Any:
     """SciPy's result with its ``x`` as a tensor, where the condition is zero."""
-    x = iv.asarray(found.x)
+    x = iv.asarray(result.x)
 
     def held(x: Any) -> Any:
-        return condition(x) if free is None or free.all() else iv.where(free, condition(x), x - found.x)
+        return condition(x) if free is None or free.all() else iv.where(free, condition(x), x - result.x)
 
     solution = implicit(held, lambda: iv.asarray(x, copy=True), x)
     if is_tracked(solution):
         if refused:
             _refuse(operation)
-        if not found.success:
-            warn(f"{operation}: the derivative is that of no solution: {found.message}", ConvergenceWarning)
-    found.x = iv.reshape(iv.astype(solution, start.dtype), start.shape)
-    return found
+        if not result.success:
+            warn(f"{operation}: the derivative is that of no solution: {result.message}", ConvergenceWarning)
+    result.x = iv.reshape(iv.astype(solution, start.dtype), start.shape)
+    return result
 
 
 __all__ = ["least_squares", "minimize", "root", "solve_ivp"]

@@ -31,7 +31,7 @@ def _above(x: Any, low: float = 0.0) -> Any:
 
 
 def _symmetric(
-    *, cdf_: Any, ppf_: Any, log_cdf_: Any = None, shapes: tuple[str, ...] = (), **rest: Any
+    *, cdf_: Any, ppf_: Any, log_cdf_: Any = None, shapes: tuple[str, ...] = (), **options: Any
 ) -> Distribution:
     """A distribution that is the same mirrored at 0."""
     return Distribution(
@@ -42,7 +42,7 @@ def _symmetric(
         isf_=lambda q, *shapes: -ppf_(q, *shapes),
         log_cdf_=log_cdf_,
         log_sf_=log_cdf_ and (lambda z, *shapes: log_cdf_(-z, *shapes)),
-        **rest,
+        **options,
     )
 
 
@@ -276,9 +276,9 @@ def _t_ppf(q: Any, df: Any) -> Any:
 
 
 def _t_entropy(df: Any) -> Any:
-    more = (df + 1) / 2
+    half_sum = (df + 1) / 2
     return (
-        more * (iv.digamma(more) - iv.digamma(df / 2))
+        half_sum * (iv.digamma(half_sum) - iv.digamma(df / 2))
         + 0.5 * iv.log(df)
         + special.betaln(df / 2, iv.asarray(0.5))
     )
