@@ -29,17 +29,17 @@ class Methods:
     def add(self, x2: Self | ArrayLike, /, *, alpha: Self | ArrayLike | None = None) -> Self:
         """x1 + alpha * x2 (alpha is 1 unless given)."""
     def all(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Whether all entries over axes are nonzero; True where there are none."""
+        """True where all entries over axes are nonzero, or where there are none."""
     @overload
     def allclose(self, x2: MaskedTensor, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> MaskedTensor:
-        """Whether all entries are close, as `isclose` has it: a bool of rank 0."""
+        """True if all entries are close, as `isclose` defines it: a bool of rank 0."""
     @overload
     def allclose(self, x2: Self | ArrayLike, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> Self:
-        """Whether all entries are close, as `isclose` has it: a bool of rank 0."""
+        """True if all entries are close, as `isclose` defines it: a bool of rank 0."""
     def angle(self, /) -> Self:
         """The argument, in (-pi, pi]."""
     def any(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Whether any entry over axes is nonzero; False where there is none."""
+        """True where any entry over axes is nonzero; False where there are no entries."""
     def argmax(self, /, axis: Axis | None = None, *, keepdims: bool = False) -> Self:
         """The position of the largest entry (the first of equal ones)."""
     def argmin(self, /, axis: Axis | None = None, *, keepdims: bool = False) -> Self:
@@ -127,7 +127,7 @@ class Methods:
     def cosh(self, /) -> Self:
         """The hyperbolic cosine."""
     def count_nonzero(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """How many entries over axes are nonzero, as int64. Raises AxisError for an axis outside x."""
+        """Number of nonzero entries over axes, as int64. Raises AxisError for an axis outside x."""
     def cov(self, y: Self | ArrayLike | None = None, /, *, rowvar: bool = True, bias: bool = False, ddof: float | None = None, correction: float = 1.0, fweights: ArrayLike | None = None, aweights: ArrayLike | None = None) -> Self:
         """The covariance matrix of variables, the rows of x, over observations, its columns."""
     @overload
@@ -234,18 +234,18 @@ class Methods:
         """The length of (x1, x2), without overflow."""
     @overload
     def isclose(self, x2: MaskedTensor, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> MaskedTensor:
-        """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal."""
+        """True where abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities are close if equal."""
     @overload
     def isclose(self, x2: Self | ArrayLike, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> Self:
-        """Whether abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities where they are equal."""
+        """True where abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities are close if equal."""
     def isfinite(self, /) -> Self:
         """Whether x is not inf or nan."""
     @overload
     def isin(self, x2: MaskedTensor, /, *, invert: bool = False) -> MaskedTensor:
-        """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool."""
+        """Mask of the entries of x1 that equal some entry of x2 (or, with ``invert``, none), as bool."""
     @overload
     def isin(self, x2: Self | ArrayLike, /, *, invert: bool = False) -> Self:
-        """Whether each entry of x1 equals some entry of x2 (or, with ``invert``, none), as bool."""
+        """Mask of the entries of x1 that equal some entry of x2 (or, with ``invert``, none), as bool."""
     def isinf(self, /) -> Self:
         """Whether x is infinite."""
     def isnan(self, /) -> Self:
@@ -454,10 +454,10 @@ class Methods:
         """1 / sqrt(x)."""
     @overload
     def searchsorted(self, x2: MaskedTensor, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> MaskedTensor:
-        """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64."""
+        """Positions at which the entries of x2 go into the sorted vector x1 so that it stays sorted, as int64."""
     @overload
     def searchsorted(self, x2: Self | ArrayLike, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> Self:
-        """Where to put the entries of x2 into the sorted vector x1 so that it stays sorted, as int64."""
+        """Positions at which the entries of x2 go into the sorted vector x1 so that it stays sorted, as int64."""
     def sigmoid(self, /) -> Self:
         """1 / (1 + exp(-x))."""
     def sign(self, /) -> Self:
@@ -606,7 +606,7 @@ class TensorMethods:
     def at(self) -> At:
         """Entries by key, for a new array in which they are changed: ``x.at[key].add(values)``, ``set``, ``get``."""
     def bincount(self, /, *, weights: Self | ArrayLike | None = None, minlength: SupportsIndex = 0) -> Self:
-        """How often each number occurs in a vector of integers of at least 0, or the sum of its weights."""
+        """Number of times that each number occurs in a vector of integers >= 0, or the sum of its weights."""
     def coalesce(self, /) -> Self:
         """A sparse tensor with each entry stored once, in row-major order."""
     @overload
@@ -616,9 +616,9 @@ class TensorMethods:
     def convolve(self, v: Self | ArrayLike, /, *, mode: Literal['full', 'same', 'valid'] = 'full') -> Self:
         """The convolution of two vectors, the sum of a[i - k] * v[k] over k."""
     def dense_dim(self, /) -> int:
-        """How many axes of a sparse tensor are not indexed: the last ones, over which it stores whole slices."""
+        """Number of axes of a sparse tensor that are not indexed: the last ones, along which slices are stored."""
     def histogram(self, /, bins: SupportsIndex | Array | ArrayLike = 10, *, range: tuple[float, float] | None = None, weights: Self | ArrayLike | None = None, density: bool = False) -> HistogramResult:
-        """How many entries are in each of some bins, or the sum of their weights."""
+        """Number of entries in each bin, or the sum of their weights."""
     @overload
     def index_add(self, indices: Array | ArrayLike, values: MaskedTensor, /, *, axis: Axis = 0) -> MaskedTensor:
         """x with slices added at positions on an axis, as x[indices] += values would if it counted repeats."""
@@ -626,14 +626,14 @@ class TensorMethods:
     def index_add(self, indices: Array | ArrayLike, values: Self | ArrayLike, /, *, axis: Axis = 0) -> Self:
         """x with slices added at positions on an axis, as x[indices] += values would if it counted repeats."""
     def indices(self, /) -> Tensor:
-        """Where the stored entries are: (sparse axes, nnz) for COO, the positions within lines otherwise: (nnz,)."""
+        """Indices of the stored entries: (sparse axes, nnz) for COO, otherwise positions within lines, (nnz,)."""
     def indptr(self, /) -> Tensor:
-        """Where each row (or column) of a compressed layout starts among the stored entries; then their number."""
+        """Start of each row (or column) of a compressed layout among the stored entries; then their number."""
     def interp(self, xp: Self | ArrayLike, fp: Self | ArrayLike, /) -> Self:
         """The function that is linear between its values ``fp`` at the points ``xp``, at x; constant beyond them."""
     @property
     def nnz(self, /) -> int:
-        """How many entries a sparse tensor stores: explicit zeros, repeats and all of a block included."""
+        """Number of entries that a sparse tensor stores, with explicit zeros, repeats and all of each block."""
     @overload
     def scatter(self, indices: Array | ArrayLike, values: MaskedTensor, /, *, axis: Axis = -1) -> MaskedTensor:
         """x with values in place of the entries at positions along an axis: what `gather` reads, written."""
@@ -659,7 +659,7 @@ class TensorMethods:
     def segment_sum(self, segment_ids: Segmented, /, num_segments: SupportsIndex | None = None) -> Self:
         """The sum of the slices of x (along its first axis) with each number; 0 for a segment without any."""
     def sparse_dim(self, /) -> int:
-        """How many axes of a sparse tensor are indexed: the first ones."""
+        """Number of axes of a sparse tensor that are indexed: the first ones."""
     def sparse_mask(self, mask: Array, /) -> Self:
         """x where a sparse tensor stores an entry, 0 elsewhere; in that tensor's layout, on the same indices."""
     def to_scipy(self, /) -> Any:
