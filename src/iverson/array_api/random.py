@@ -94,7 +94,7 @@ class Generator:
         return drawn(lambda lead: Tensor(np.asarray(draw(lead))), self._known, self._bits.bit_generator)
 
     def _one_by_one(self, draw: Callable[[], Any]) -> Any:
-        """The same of what is drawn once for each example."""
+        """See `_each`; for a draw without leading axes, which is repeated for each example."""
 
         def draws(lead: Shape) -> Any:
             samples = (

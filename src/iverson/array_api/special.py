@@ -67,9 +67,9 @@ psi = digamma
 
 
 def _read(name: str, **arguments: Any) -> list[Any]:
-    """Operands of a function that is made of others; Python numbers are in the dtype of arrays beside them.
+    """Operands of a composed function, all in their common dtype; Python numbers become arrays of it.
 
-    Not weak ones: what is made of numbers alone on the way, as a choice by one of them, would be no weak one.
+    Python numbers are converted here since an intermediate result of numbers alone would have a dtype of its own.
     """
     make_operand = as_operand if all(type(x) in NUMBERS for x in arguments.values()) else as_weak
     operands = [make_operand(x, name, argument) for argument, x in arguments.items()]

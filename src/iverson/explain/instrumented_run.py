@@ -255,7 +255,7 @@ def _bodies(equation: Equation) -> tuple[Body, ...]:
 
 
 def _by_types(equation: Equation, names: dict[Any, str]) -> Step:
-    """An equation of a body, with what it costs by the types of what it reads and makes."""
+    """Step for an equation of a body, with its cost by the types of its operands and results."""
     types = tuple(type_text(Aval(v.shape, v.dtype)) for v in equation.results)
     layouts = ("strided",) * len(types)
     text, cost, line = _text(equation, names), of_equation(equation), _line(equation.where)
@@ -268,7 +268,7 @@ def _of_work(work: Work) -> Cost:
 
 
 def _reason(values: Sequence[Any]) -> str:
-    """Why less than what the shapes say is computed of some values: what is stored of them."""
+    """Reason why less is computed than the shapes require: the kind of support of a value; "" if none."""
     supports = [support_of(x) for x in values if x is not UNDEFINED]
     kinds = {"undefined": type(NOTHING), "box": Box, "pattern": Stored, "bracket": Bracket}
     return next((name for name, kind in kinds.items() if any(isinstance(s, kind) for s in supports)), "")

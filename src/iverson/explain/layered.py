@@ -54,7 +54,7 @@ def drawing(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge]) -> Draw
 
 
 def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """Each node below all that lead to it; one that nothing leads to just above what it leads to."""
+    """Layer of each node: below all its sources; a node without sources is just above its highest target."""
     sources, targets = _neighbours(count, edges)
     waiting = [len(s) for s in sources]
     ready = [k for k in range(count) if not waiting[k]]

@@ -22,17 +22,17 @@ from iverson.layouts import layouts_by_type, support_of
 
 
 class RuleCosts:
-    """Costs of rules; those of equal calls are found once."""
+    """Costs of rules, computed once for equal calls."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Cost] = {}
 
     def of(self, node: Node, k: int, part: Entries = FULL, beside: Sequence[int] = ()) -> Cost:
-        """Of argument k's cotangent, or a part of it, from a cotangent of the result that is dense.
+        """Cost of argument k's cotangent, or a part of it, from a dense cotangent of the result.
 
-        beside : arguments whose cotangents are computed too: what they share with this one is theirs.
+        beside : arguments whose cotangents are computed too; work shared with them is not counted.
 
-        Nothing for a rule that cannot be traced.
+        No cost for a rule that cannot be traced.
         """
         if part is NOTHING:
             return Cost()
@@ -65,9 +65,9 @@ def _cost(node: Node, demand_of: dict[int, Entries]) -> Cost:
 
 
 def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
-    """By the types of its operands and results, or by their shapes alone if ``dense``.
+    """Cost by the types of its operands and results, or by their shapes alone if ``dense``.
 
-    One that runs a graph costs what the graph's equations do, as often as it is run for sure.
+    An equation that runs a graph costs the sum of the graph's equations, times the certain number of runs.
     """
     bodies = [p for p in equation.params.values() if isinstance(p, Graph)]
     if bodies:  # of several, a branch is not known, nor how often a loop runs
@@ -92,7 +92,7 @@ def _lasting(support: Entries) -> Entries:
 
 
 def _in(level: Trace, node: Node) -> Node:
-    """The call with values of a trace in place of those that it holds."""
+    """The node with traced values in place of its own."""
 
     def traced(operand: Any) -> Any:
         if not hasattr(operand, "dtype") or not is_inexact(operand.dtype):

@@ -180,7 +180,7 @@ def _described(x: iv.Tensor) -> Any:
 
 
 def _levels(*parts: Any) -> Any:
-    """Levels one in the other, the outermost first, with the values last; those of rank 0 are none."""
+    """Nested levels of parts, the outermost first and the values last; without dense parts of rank 0."""
     *outer, values = parts
     level: Any = binsparse.ElementLevel(np.ascontiguousarray(values).reshape(-1))
     for kind, rank, indices, *starts in reversed(outer):
@@ -208,7 +208,7 @@ def _walk(level: Any) -> Iterator[Any]:
 
 
 def _tensor(parsed: Any) -> iv.Tensor:
-    """A tensor of levels: what is on disk has been decoded, and nothing of it checked."""
+    """Tensor of a parsed file, whose arrays are decoded but not checked; checks them."""
     shape = as_shape(parsed.shape, "read")
     *levels, element = _walk(parsed.level)
     axes = parsed.transpose or tuple(range(len(shape)))
@@ -287,7 +287,7 @@ def _in_range(row: Array, extent: int, axis: int) -> None:
 
 
 def _bounded(levels: list[Any], count: int) -> None:
-    """Raise where the next sparse level has fewer lines than a dense one before it has places."""
+    """Raise ShapeError if the next sparse level has fewer lines than the dense level before it requires."""
     starts = next(other.pointers_to_next for other in levels if isinstance(other, binsparse.SparseLevel))
     if count >= starts.size:
         raise ShapeError(

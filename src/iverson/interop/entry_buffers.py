@@ -88,7 +88,7 @@ class Joint:
         return parts + [arrays[k] for k in self._alone]
 
     def split(self, parts: Sequence[Array]) -> list[Array]:
-        """The arrays of what `join` gave: views of it."""
+        """The arrays, as views of the parts that `join` returned."""
         arrays: list[Any] = [None] * len(self._kinds)
         for buffer, entries in zip(parts, self._buffers.values(), strict=False):
             for k, shape, at, _ in entries:
@@ -99,9 +99,9 @@ class Joint:
 
 
 def opened(leaves: Iterable[Any]) -> tuple[list[Array], list[Any]]:
-    """The arrays of leaves' entries, and their kinds. What is no tensor has none.
+    """Arrays of the leaves' entries, and the kinds of the leaves; a leaf that is no tensor has no entries.
 
-    Two leaves of one kind have arrays of one shape and dtype.
+    Two leaves of the same kind have arrays of the same shape and dtype.
     """
     buffers: list[Array] = []
     kinds: list[Any] = []
@@ -121,7 +121,7 @@ def opened(leaves: Iterable[Any]) -> tuple[list[Array], list[Any]]:
 
 
 def with_buffers(like: Iterable[Any], buffers: Iterable[Array]) -> list[Any]:
-    """New leaves of the same kinds with other entries; what is no tensor is itself."""
+    """New leaves of the same kinds with other entries; a leaf that is no tensor is returned as it is."""
     return [
         make_handle(b) if type(value_of(x, None)) is np.ndarray else _with_buffer(x, b)
         for x, b in zip(like, buffers, strict=True)

@@ -132,7 +132,7 @@ def wrap(function: Callable[..., Any], /, *, mode: str = "reverse", result: Any 
 
 
 def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
-    """The shapes and dtypes of what a function returns."""
+    """Shapes and dtypes of a function's results, by a trace."""
 
     def outputs(*tensors: Any) -> Any:
         results = flat(*tensors)
@@ -179,7 +179,7 @@ def _called(flat: Flat, avals: Sequence[Any], arrays: Sequence[Any]) -> list[Any
 
 
 def _mapped(flat: Flat, axes: int) -> Flat:
-    """The function over so many leading axes, of extent 1 in what is the same along them."""
+    """The function mapped over leading axes, which have extent 1 in arrays that do not vary along them."""
     if not axes:
         return flat
 
@@ -204,7 +204,7 @@ def _checked(array: np.ndarray[Any, Any], aval: Any) -> np.ndarray[Any, Any]:
 
 @jax.tree_util.register_static
 class _Which(tuple[int, ...]):
-    """Positions, as part of what JAX keeps between a function and its pullback."""
+    """Positions among the residuals that JAX keeps between a function and its pullback."""
 
     __slots__ = ()
 
@@ -282,7 +282,7 @@ def _conjugate(x: Any) -> Any:
 
 
 def _given(derivatives: Any) -> dict[int, Any]:
-    """Those of some cotangents or tangents that JAX does not know to be zero, by position."""
+    """Cotangents or tangents by position, without those that JAX knows to be zero."""
     return {
         k: g
         for k, g in enumerate(derivatives)

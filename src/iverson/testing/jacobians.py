@@ -101,7 +101,7 @@ class Check:
 
     @cached_property
     def _nearby(self) -> list[Record]:
-        """The function recorded where rounding of the inputs leads, as far as it is defined there."""
+        """Records of the function at inputs moved by their rounding, where the function is defined there."""
         records = []
         unit = UNITS * self.unit
         for floor in NEARBY:
@@ -391,13 +391,13 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
 
 
 def _of_rows(check: Check, w: Vector) -> Vector:
-    """The rounding of a gradient, as one and as the sum of the rows it is made of."""
+    """Rounding of a gradient computed at once, plus that of the sum of rows that it consists of."""
     rows = zip(np.abs(w), np.eye(w.size), strict=True)
     return np.asarray(check.rounding_reverse(w) + sum(size * check.rounding_reverse(e) for size, e in rows))
 
 
 def _of_columns(check: Check, v: Vector) -> Vector:
-    """The rounding of a tangent, as one and as the sum of the columns it is made of."""
+    """Rounding of a tangent computed at once, plus that of the sum of columns that it consists of."""
     columns = zip(np.abs(v), np.eye(v.size), strict=True)
     return np.asarray(
         check.rounding_forward(v) + sum(size * check.rounding_forward(e) for size, e in columns)

@@ -110,12 +110,12 @@ def _with_nan(x: Any) -> Any:
 
 
 def as_masked(inputs: Any) -> Any:
-    """The inputs with each sparse tensor as a masked one of what it stores; a leaf where it is one."""
+    """The inputs with each sparse tensor as a masked tensor of its stored entries, tracked if it was."""
     return _mapped(_masked, inputs)
 
 
 def other_semantics(inputs: Any) -> Any:
-    """The inputs with each sparse tensor masked, and each masked one plain (0 where it has no entry)."""
+    """The inputs with each sparse tensor masked, and each masked tensor plain (0 where it has no entry)."""
     return _mapped(lambda x: _plain(x) if isinstance(x, MaskedTensor) else _masked(x), inputs)
 
 

@@ -299,9 +299,9 @@ class Problem:
 
     @contextmanager
     def _restoring(self) -> Iterator[list[tuple[str, str]]]:
-        """Put every input back as it was, also if the block raises: what handles stand for, and entries.
+        """Restore the value and the entries of every input after the block, also if the block raises.
 
-        What had changed is in the list afterwards: the input's name, and what of it.
+        Afterwards the list has the changes: the input's name, and "a tensor" or "an array".
         """
         before = [[b.copy() for b in _buffers(s)] for s in self._state]
         changes: list[tuple[str, str]] = []

@@ -18,9 +18,9 @@ from iverson.testing.perturbation import Problem, Variable
 def with_semantics(
     error: GradcheckError, problem: Problem, other: Callable[[], Problem], eps: float | None
 ) -> GradcheckError:
-    """The error with what it says of the semantics of a sparse or masked input; itself for any other.
+    """Error with a remark about the semantics of its sparse or masked input; unchanged for other inputs.
 
-    other : makes the same problem in the other semantics.
+    other : returns the same problem in the other semantics.
     """
     finding = error.finding
     v = next((v for v in problem.variables if v.name == finding.input), None)

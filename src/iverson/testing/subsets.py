@@ -130,7 +130,7 @@ def _measured(check: Check, mode: str, at: Vector) -> Vector:
 
 
 def _disagreement(values: Vector, reference: Vector, tolerance: Vector) -> int | None:
-    """The worst coordinate, if any is off; one where the reference is nan or inf says nothing."""
+    """Worst coordinate beyond the tolerance, or None; nan and inf of the reference are not compared."""
     with np.errstate(all="ignore"):
         difference = np.abs(values - reference)
     difference[~np.isfinite(reference)] = 0.0
@@ -142,7 +142,7 @@ def _disagreement(values: Vector, reference: Vector, tolerance: Vector) -> int |
 
 
 def _check_tangents(check: Check) -> None:
-    """The same for forward mode: tangents never given against zeros."""
+    """Compare tangents that are never given with tangents of zeros, in forward mode."""
     record = check.record
     everything = range(len(record.variables))
     parts = [random_direction(check.rng, s.size) for s in record.input_spaces]

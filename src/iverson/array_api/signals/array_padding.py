@@ -107,7 +107,7 @@ def _with_moved(x: Any, widths: list[tuple[int, int]], mode: str) -> Any:
 
 
 def _with_computed(x: Any, widths: list[tuple[int, int]], mode: str, end: Any, length: int | None) -> Any:
-    """x between what its entries say: ramps, or statistics of those next to the edges."""
+    """x padded with values computed from it: ramps, or statistics of the entries next to the edges."""
     check_kind(x, "iufc" if mode in ("linear_ramp", "mean") else "iuf", "pad")
     if mode == "linear_ramp" and type(end) not in ((*SCALARS,) if x.dtype.kind == "c" else (int, float)):
         raise ArgumentTypeError("pad", "end_values", got=described(end), expected="a real Python scalar")
@@ -131,7 +131,7 @@ def _part(x: Any, axis: int, start: int, stop: int) -> Any:
 
 
 def _alike(statistic: Any, x: Any, axis: int, count: int) -> Any:
-    """So many times a statistic of x along an axis."""
+    """A statistic of x along an axis, repeated ``count`` times."""
     summary = statistic(x, axis=axis, keepdims=True)
     if summary.dtype != x.dtype:
         summary = F.astype(F.round(summary), dtype=x.dtype)

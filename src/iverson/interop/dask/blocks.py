@@ -214,7 +214,7 @@ def map_blocks_vjp(
 
 
 def tensor_of(block: Any) -> Any:
-    """A block as a tensor: what is one is itself, NumPy's masked arrays are masked tensors."""
+    """A block as a tensor; tensors are returned as they are, NumPy's masked arrays as masked tensors."""
     if isinstance(block, Block):
         return block
     if isinstance(block, np.ma.MaskedArray):

@@ -301,7 +301,7 @@ def _failed(index: int, row: int | None, cause: Any) -> IversonError:
 
 
 def _first_bad(run: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> int | None:
-    """The first row by itself at fault, found by halves; None where no half is."""
+    """First row that fails by itself, by bisection; None if no half fails."""
     start, stop = 0, len(parts[0]) if hasattr(parts[0], "__len__") else 0
     if not _is_bad(run, parts, start, stop):
         return None

@@ -85,7 +85,7 @@ def client_of(client: Any) -> Client | None:
 
 @contextmanager
 def waiting(operation: str, purpose: str, timeout: float) -> Iterator[None]:
-    """Within, a wait that is given up says what it was for."""
+    """Context in which a timeout raises TimedOutError with the purpose of the wait."""
     try:
         yield
     except (DaskTimeoutError, TimeoutError) as error:

@@ -161,7 +161,7 @@ class HeldRows:
         self._rebuild(values, before and before.state_dict(), states, np.arange(n))
 
     def _rebuild(self, values: Array, saved: Any, states: Any, places: Array) -> None:
-        """A parameter and an optimizer of these values, with states at some places beside those there are."""
+        """Make a new parameter and optimizer, with these states at some places, other places as they were."""
         previous = getattr(self, "_optimizer", None)
         self._param = iv.asarray(values, requires_grad=True)
         optimizer = self._make([self._param])
