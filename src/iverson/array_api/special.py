@@ -69,7 +69,7 @@ psi = digamma
 def _read(name: str, **arguments: Any) -> list[Any]:
     """Operands of a composed function, all in their common dtype; Python numbers become arrays of it.
 
-    Python numbers are converted here since an intermediate result of numbers alone would have a dtype of its own.
+    Numbers are converted here, as an intermediate result of numbers alone would have a dtype of its own.
     """
     make_operand = as_operand if all(type(x) in NUMBERS for x in arguments.values()) else as_weak
     operands = [make_operand(x, name, argument) for argument, x in arguments.items()]

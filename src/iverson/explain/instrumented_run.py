@@ -80,7 +80,7 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
 
 
 def _arguments(function: Any, args: Any, kwargs: Any, inputs: dict[Value, Any]) -> dict[object, str]:
-    """Of inputs that are arguments, or leaves of them, how the user would write them."""
+    """Source text of the inputs that are arguments or leaves of arguments, as the user would write them."""
     from optree import tree_accessors, tree_leaves
 
     try:
@@ -95,7 +95,7 @@ def _arguments(function: Any, args: Any, kwargs: Any, inputs: dict[Value, Any]) 
 
 
 def _call_time(function: Any, args: Any, kwargs: Any) -> float:
-    """Of a call, the fastest of several after the first."""
+    """Time of a call: the fastest of several calls after the first."""
     function(*args, **kwargs)
     times = []
     for _ in range(_RUNS):
@@ -186,7 +186,7 @@ def _total(equations: Iterable[Equation], dense: bool) -> Cost:
 
 
 def _run(graph: Graph, values: Sequence[Any], names: dict[Any, str], *, timed: bool) -> list[Step]:
-    """Each equation, carried out by the interpreter."""
+    """Run each equation by the interpreter, and return the steps."""
     runs: list[tuple[Equation, Work, list[Any], list[Any]]] = []
 
     def counted(equation: Equation, environment: dict[Value, Any]) -> Sequence[Any]:

@@ -108,7 +108,7 @@ class ProgramStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """All that was found out about a function on some arguments.
+    """Account of a function on some arguments.
 
     traced, graph : as it was written down, and as it runs.
     gone : equations of ``traced`` that do not run, each with the reason.
@@ -132,7 +132,7 @@ class Found:
     arguments: dict[object, str] = field(default_factory=dict)
 
     def avoided(self) -> dict[str, Cost]:
-        """By reason, in the order of `REASONS`."""
+        """Avoided cost by reason, in the order of `REASONS`."""
         costs: dict[str, Cost] = {}
         for piece in self.pieces:
             costs[piece.reason] = costs.get(piece.reason, Cost()) + piece.cost

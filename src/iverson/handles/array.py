@@ -215,7 +215,7 @@ class Array(Operand, Methods):
             """The only entry as a Python number."""
 
         def _entry(self) -> Any:
-            """The same, to look at it only."""
+            """See `item`; for code that reads the entry and does not hand it out."""
 
     # -- facts ---------------------------------------------------------------------------------------
 

@@ -287,7 +287,7 @@ class Tensor(Handle, Array, TensorMethods):
         return to_strided(self._value)
 
     def _note_read(self) -> None:
-        """That the entries are part of what a trace around this computes from now on."""
+        """Tell the trace around this call that its results depend on the entries."""
         if dispatch.with_cells.count and (cells := dispatch.cells()) is not None:
             cells.reading((self,))
 

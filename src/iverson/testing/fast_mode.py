@@ -302,7 +302,7 @@ class Probe:
 
 
 def _check_together(check: Check, sign: float) -> None:
-    """One direction of all variables at once: both modes must agree, and add up their inputs' shares."""
+    """Check one direction of all variables: both modes must agree, and add up the shares of the inputs."""
     record = check.record
     w = random_direction(check.rng, record.size)
     v = sign * random_direction(check.rng, sum(s.size for s in record.input_spaces))

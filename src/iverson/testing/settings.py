@@ -70,7 +70,7 @@ class Tolerances:
 
     @staticmethod
     def of(settings: Settings, precision: str, quotients: str) -> Tolerances:
-        """Those the user gave, else those for the tensors' and the quotients' precision."""
+        """Tolerances of the settings; by default those for the precision of the tensors and the quotients."""
         default = _SINGLE_QUOTIENTS if quotients == "single" else _TOLERANCES[precision]
         overrides = (settings.atol, settings.rtol, settings.exact_rtol)
         values = [d if g is None else float(g) for g, d in zip(overrides, default, strict=True)]

@@ -145,7 +145,7 @@ def _is_in(x1: Any, x2: Any, common: Any, invert: bool) -> Any:
 
 
 def _dense(x: Any, common: Any) -> Any:
-    """All entries of an operand, of those that do not exist zeros, in a dtype."""
+    """Dense entries of an operand in a dtype, with zeros for entries that do not exist."""
     x = F.to_dense(zero_filled(x)) if hasattr(x, "dtype") else Tensor(np.asarray(x, common))
     return x if x.dtype == common else F.astype(x, dtype=common)
 

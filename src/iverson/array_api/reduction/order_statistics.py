@@ -358,8 +358,8 @@ def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
 
 
 def _first_of_order(x: Any, places: slice, axis: int, descending: bool) -> Any:
-    """Some of the first places of a stable order along an axis, sorting these alone; None where x has a nan
-    or another dtype than NumPy's."""
+    """First places of a stable order along an axis, by sorting these alone; None if x has a nan or a dtype
+    that is not NumPy's."""
     lines = np.moveaxis(x, axis, -1)
     if lines.dtype.kind not in "biuf" or (lines.dtype.kind == "f" and np.isnan(lines).any()):
         return None

@@ -34,12 +34,12 @@ class Factorized:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the matrix."""
+        """Shape of the matrix."""
         return tuple(self.matrix.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the matrix."""
+        """Dtype of the matrix."""
         return self.matrix.dtype
 
     def __call__(self, b: Any, /, *, transposed: bool = False) -> Any:

@@ -94,7 +94,7 @@ def bytes_of_union(counts: Sequence[int], entry: int) -> int:
 
 
 def bytes_of_all(shape: Sequence[int], axes: int, itemsize: int, ranks: int) -> int:
-    """The same when all entries are summed in a ring, with a byte for each place: whether it is stored."""
+    """Bytes that reach a rank if all entries are summed in a ring, with a byte of mask for each place."""
     places = prod(shape[:axes])
     return 2 * (ranks - 1) * (prod(shape) * itemsize + places) // ranks
 

@@ -261,7 +261,7 @@ class PchipInterpolator(CubicHermiteSpline):
 
 
 def _outer_slope(h: Any, h2: Any, d: Any, d2: Any) -> Any:
-    """That of the parabola through three knots, kept to the sign of the outer slope and to thrice that."""
+    """Slope of the parabola through three knots, limited to the outer slope's sign and thrice its size."""
     slope = ((2 * h + h2) * d - h * d2) / (h + h2)
     too_steep = (iv.sign(d) != iv.sign(d2)) & (iv.abs(slope) > 3 * iv.abs(d))
     return iv.where(iv.sign(slope) != iv.sign(d), 0.0, iv.where(too_steep, 3 * d, slope))

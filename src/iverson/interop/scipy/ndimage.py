@@ -41,7 +41,7 @@ def _image(x: Any, operation: str, kinds: str = "fc") -> Any:
 
 
 def _per_axis(value: Any, count: int, operation: str, argument: str) -> list[Any]:
-    """One for each axis, from one for all or a sequence."""
+    """Values of an argument for each axis, from one value for all axes or a sequence."""
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
         return [value] * count
     if len(value) != count:

@@ -241,9 +241,9 @@ def _t_log_density(z: Any, df: Any) -> Any:
 
 
 def _t_cdf(z: Any, df: Any) -> Any:
-    """By the incomplete beta function of df / (df + z^2), half of which is the tail.
+    """Distribution function by the incomplete beta function of df / (df + z^2), half of which is the tail.
 
-    There the derivative at 0 would be 0 / 0. Near 0 the integral of the density's series: with u = -z^2 / df,
+    Its derivative at 0 would be 0 / 0. Near 0, the integral of the density's series: with u = -z^2 / df,
     z f(0) times the sum of ((df + 1) / 2)_k u^k / (k! (2 k + 1)).
     """
     small = iv.abs(z) < 0.01 * iv.minimum(1.0, iv.sqrt(df))
