@@ -49,7 +49,7 @@ def _line() -> str:
 
 
 def has_shape(x: Any) -> bool:
-    """Whether the shape of a value or a handle is known; numbers have one."""
+    """True if the shape of a value or a handle is known; the shape of a number is."""
     return type(getattr(x, "shape", None)) is not UnknownShape
 
 

@@ -29,7 +29,7 @@ NO_PARAMS: dict[str, Any] = {}
 
 
 class Operand:
-    """What functions take as an array: a handle of any kind, with ``shape``, ``dtype`` and ``ndim``."""
+    """Base of all handles, which functions take as arrays, with ``shape``, ``dtype`` and ``ndim``."""
 
     __slots__ = ()
 
@@ -89,9 +89,9 @@ def value_of(x: Any, *otherwise: Any) -> Any:
 
 @dataclass(slots=True)
 class Plain:
-    """What is asked of the operands of a call that are all handles with values of one type.
+    """Values and facts of the operands of a call that are all handles with values of one type.
 
-    facts : shape and dtype of each, in a row. tracked : whether one of them is (`is_tracked`).
+    facts : shape and dtype of each, in a row. tracked : True if one of the operands is (`is_tracked`).
     """
 
     values: list[Any]
@@ -100,9 +100,9 @@ class Plain:
 
 
 def plain(args: Iterable[Any], kind: type[Any]) -> Plain | None:
-    """What such operands have in common: handles with values of this type; None where they are not.
+    """Values and facts of operands that are all handles with values of this type; None if one is not.
 
-    One loop, as a compiled function of many small tensors costs what it asks of them.
+    One loop: these checks are most of the cost of a compiled function of many small tensors.
     """
     handle = _handle[0]
     values: list[Any] = []
@@ -119,12 +119,12 @@ def plain(args: Iterable[Any], kind: type[Any]) -> Plain | None:
 
 
 def is_tracked(x: Any) -> bool:
-    """Whether ops on an eager handle may be recorded: a gradient leads back from it."""
+    """True if ops on an eager handle may be recorded: a gradient leads back from it."""
     return getattr(x, "_node", None) is not None
 
 
 def is_variable(x: Any) -> bool:
-    """Whether an eager handle is a leaf of the graph."""
+    """True if an eager handle is a leaf of the graph."""
     node = getattr(x, "_node", None)
     return node is not None and node.op is None
 
@@ -178,7 +178,7 @@ def unwrap(x: Any) -> Any:
 
 
 def semantics_of(x: Any) -> Any:
-    """What a wrapper says of its handle, without the handle: for `rewrap`. None for anything else."""
+    """Semantics of a wrapper without its handle, for `rewrap`; None for anything else."""
     return x._rewrap(None) if isinstance(x, Wrapper) else None
 
 
@@ -189,7 +189,7 @@ def rewrap(operand: Any, handle: Any) -> Any:
 
 
 def rewrap_stacked(operand: Any, handle: Any) -> Any:
-    """As `rewrap`, of several handles stacked along a new first axis."""
+    """Apply the operand's semantics to several handles stacked along a new first axis; see `rewrap`."""
     return operand._rewrap_stacked(handle) if isinstance(operand, Wrapper) else handle
 
 
@@ -274,7 +274,7 @@ class Level(ABC):
         return handle
 
     def examples(self) -> int | None:
-        """How many runs of a function stand in one of this level; None where it is run once."""
+        """Number of runs of a function that one run of this level stands for; None if it is run once."""
         return None
 
     def writing(self, x: Any) -> None:
@@ -282,11 +282,11 @@ class Level(ABC):
         return
 
     def of_examples(self, handle: Any) -> Any:
-        """What a handle with one array for each example, along axis 0, is in this level."""
+        """Value in this level of a handle that has one array for each example, along axis 0."""
         return handle
 
     def variable_of(self, x: Any) -> Any:
-        """What stands in this level for a handle that is to be differentiated in it; by default itself."""
+        """Handle that stands in this level for one that is differentiated in it; by default x itself."""
         return x
 
     def __enter__(self) -> Self:
@@ -347,12 +347,12 @@ class Level(ABC):
 
 
 class Cells(Protocol):
-    """What a level does about tensors from outside that change from one of its runs to the next."""
+    """Handler of a level for outside tensors that change from one run of the level to the next."""
 
     level: Level
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """As `Level.bind`, of an op on tracked tensors from outside."""
+        """Carry out an op on tracked tensors from outside; see `Level.bind`."""
 
     def reading(self, args: Sequence[Any]) -> None:
         """Before an op on arrays from outside alone, of which this level sees nothing."""
@@ -368,7 +368,7 @@ class Cells(Protocol):
 
 
 class _Entered:
-    """How many levels with cells are entered in all threads: while there is none, nobody asks for them."""
+    """Count, over all threads, of entered levels with cells: while it is zero, nobody asks for cells."""
 
     __slots__ = ("count", "lock")
 
@@ -412,7 +412,7 @@ def rewrapping(x: Wrapper, restore: Callable[[Any], None]) -> None:
 
 
 def may_select(x: Any) -> bool:
-    """Whether a handle may hold a selection that is not made."""
+    """True if a handle may have a selection as its value that is not computed yet."""
     return getattr(value_of(x, x), "may_select", False)
 
 
@@ -442,7 +442,7 @@ class LevelValue(Operand):
 
 
 def has_entries(x: Any) -> bool:
-    """Whether the entries of an operand are known here: it is no value of a level."""
+    """True if the entries of an operand are known here: it is no value of a level."""
     return not isinstance(getattr(x, "_value", x), LevelValue)
 
 
@@ -509,7 +509,7 @@ class Draw:
         return Draw(self._bits, self._draw, (count, *self._lead), self._known)
 
     def differs_in(self, level: Level) -> bool:
-        """Whether the examples of a level have draws of their own."""
+        """True if the examples of a level have draws of their own."""
         return level.examples() is not None and level.origin not in self._known
 
 
@@ -597,10 +597,10 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> A
 
 
 def foreign(args: tuple[Any, ...]) -> Interpreter | None:
-    """What carries out a call that the default interpreter does not: that of a wrapper.
+    """Interpreter that carries out a call that the default interpreter does not: that of a wrapper.
 
-    The default interpreter asks where it meets an argument it does not know, so that calls on plain handles
-    never look.
+    The default interpreter asks only if it meets an argument that it does not know, so that calls on plain
+    handles never look it up.
     """
     for arg in args:
         if type(arg) in _by_type:

@@ -112,23 +112,23 @@ def load_bfloat16() -> np.dtype[Any]:
 
 
 def is_known(dtype: np.dtype[Any]) -> builtins.bool:
-    """Whether Iverson has a dtype."""
+    """True if Iverson has this dtype."""
     return dtype in ALL or is_bfloat16(dtype)
 
 
 def is_compiled(dtype: np.dtype[Any]) -> builtins.bool:
-    """Whether compiled loops have values of a dtype."""
+    """True if compiled loops can have values of this dtype."""
     return kind_of(dtype) in "biufc"
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> builtins.bool:
-    """Whether a dtype is bfloat16, which is there only if its package is loaded."""
+    """True if a dtype is bfloat16, which exists only if its package is loaded."""
     char: str = dtype.char
     return char == "E" and dtype.name == _BFLOAT16
 
 
 def is_half(dtype: np.dtype[Any]) -> builtins.bool:
-    """Whether a dtype is float16 or bfloat16: one of storage, with which is computed in float32."""
+    """True if a dtype is float16 or bfloat16: a dtype of storage, whose values are computed in float32."""
     return dtype.char in "eE"
 
 
@@ -147,12 +147,12 @@ def kind_of(dtype: np.dtype[Any]) -> str:
 
 
 def is_inexact(dtype: np.dtype[Any]) -> Any:
-    """Whether values of this dtype can carry gradients: real or complex floating."""
+    """True if values of this dtype can carry gradients: real or complex floating."""
     return dtype.kind in INEXACT
 
 
 def is_floating(dtype: np.dtype[Any]) -> builtins.bool:
-    """Whether a dtype is real floating."""
+    """True if a dtype is real floating."""
     return dtype.kind in "fV"
 
 
@@ -177,7 +177,7 @@ def finfo(dtype: np.dtype[Any]) -> Any:
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
-    """Whether ``dtype`` is of ``kind``: a dtype, a kind's name in the standard, or a tuple of them.
+    """True if ``dtype`` is of ``kind``: a dtype, a kind's name in the standard, or a tuple of them.
 
     Raises ArgumentError for a kind the standard does not name.
 
@@ -226,7 +226,7 @@ def _names_bfloat16(item: Any) -> builtins.bool:
 
 
 def _with_bfloat16(items: list[Any]) -> np.dtype[Any]:
-    """What bfloat16 and others promote to: what float16 and they do, or float32 and they with float16."""
+    """Promoted dtype of bfloat16 and others: as with float16 in its place, or with float32 beside float16."""
     own = load_bfloat16()
     known = [d if type(d) in (builtins.bool, int, float, complex) else as_dtype(d) for d in items]
     others = [d for d in known if not isinstance(d, np.dtype) or d != own]
@@ -237,7 +237,7 @@ def _with_bfloat16(items: list[Any]) -> np.dtype[Any]:
 
 
 def can_cast(source: Any, target: Any, casting: Literal["safe", "same_kind"] = "safe") -> builtins.bool:
-    """Whether ``source`` promotes to ``target`` without loss of kind or range.
+    """True if ``source`` promotes to ``target`` without loss of kind or range.
 
     >>> can_cast(int8, int16), can_cast(float64, float32)
     (True, False)

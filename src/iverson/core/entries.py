@@ -110,7 +110,7 @@ FACTORED = Full(products=True)
 
 
 def in_products(demand: Entries) -> bool:
-    """Whether the entries are read in matrix products alone."""
+    """True if the entries are read in matrix products alone."""
     return getattr(demand, "products", False)
 
 
@@ -206,7 +206,7 @@ def join(sets: Iterable[Entries]) -> Entries:
 
 
 def covers(outer: Entries, inner: Entries, shape: Shape) -> bool:
-    """Whether ``outer`` is known to hold all of ``inner``, in an array of ``shape``; False if unknown."""
+    """True if ``outer`` is known to contain all of ``inner``, in an array of ``shape``; False if unknown."""
     if type(outer) is Full or inner is NOTHING:
         return True
     if type(outer) is Box:
@@ -218,7 +218,7 @@ def covers(outer: Entries, inner: Entries, shape: Shape) -> bool:
 
 
 def size(entries: Entries, shape: Shape) -> int:
-    """How many entries there are in the set."""
+    """Number of entries in the set."""
     if type(entries) is Bracket:
         held = int(np.count_nonzero(entries.condition))
         return prod(shape) - held if entries.negated else held

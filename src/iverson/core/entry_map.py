@@ -82,7 +82,7 @@ class EntryMap:
     def demand(
         self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
     ) -> Any:
-        """Which entries of the result depend on demanded ones of the inputs (a tuple, of several results).
+        """Entries of the result that depend on demanded entries of the inputs (a tuple, of several results).
 
         demands : of each input.
         inputs : what is known of each: an Aval with a support that lasts, a number, or a strided array.

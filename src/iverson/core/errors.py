@@ -65,7 +65,7 @@ def _package(value: object) -> str:
 
 
 def way_in(value: object, otherwise: str = "convert it with iverson.asarray") -> str:
-    """What to do with a value that is no tensor; ``otherwise`` where no function is for its library.
+    """Remedy for a value that is no tensor; ``otherwise`` if no function converts values of its library.
 
     >>> import scipy.sparse
     >>> way_in(scipy.sparse.eye_array(3))
@@ -76,7 +76,7 @@ def way_in(value: object, otherwise: str = "convert it with iverson.asarray") ->
 
 
 def described(value: object) -> str:
-    """What a message says was got: the type and, where short, the value; never a large array's entries."""
+    """Description of a value in a message: its type and, where short, its value; never an array's entries."""
     kind = type(value).__name__
     if _package(value) in _WAYS_IN:
         kind += f" of {_package(value)}"
@@ -150,7 +150,7 @@ class GradientError(IversonError, RuntimeError):
 
 
 class GraphError(IversonError, RuntimeError):
-    """What a function that is traced or compiled cannot do: a choice by entries, which it does not have
+    """An operation that a traced or compiled function cannot do: a choice by entries, which do not exist
     yet."""
 
 
@@ -163,7 +163,7 @@ class MissingRuleError(GradientError, NotImplementedError):
 
 
 class TimedOutError(IversonError, TimeoutError):
-    """What other processes were asked for did not come in the time it was given."""
+    """An answer of other processes did not arrive within its time limit."""
 
 
 class LostRowsError(IversonError, RuntimeError):

@@ -52,7 +52,7 @@ _FEW = 8
 
 
 class Relay:
-    """What NumPy hands its messages to: warns, or passes them on to the user's own ``np.seterrcall``.
+    """Receiver of NumPy's messages: warns, or passes them on to the user's own ``np.seterrcall``.
 
     call : the user's function, or object with a method ``write``; None where none is set.
     logged : the categories for which the user's own mode is "log".
@@ -163,7 +163,7 @@ _CALLING_THE_USERS = (Relay.write.__code__, Relay.__call__.__code__, _calling(No
 
 
 def is_trapped(error: BaseException) -> bool:
-    """Whether the error says that NumPy was about to warn in a call of a `trapping` ufunc."""
+    """True if the error says that NumPy was about to warn in a call of a `trapping` ufunc."""
     return type(error) is TypeError and "'registry' must be a dict" in str(error)
 
 
@@ -183,7 +183,7 @@ def cast(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def is_of_user(error: BaseException) -> bool:
-    """Whether the user's ``np.seterrcall`` function raised the error, or a filter made it of a warning."""
+    """True if the user's ``np.seterrcall`` function raised the error, or a filter made it of a warning."""
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_next is not None and trace.tb_frame.f_code in _CALLING_THE_USERS:

@@ -180,7 +180,7 @@ class Op:
 
     @property
     def elementwise(self) -> bool:
-        """Whether an entry of the result depends on the same entry of each input alone."""
+        """True if an entry of the result depends on the same entry of each input alone."""
         return self.entry_map.elementwise
 
     @property
@@ -195,7 +195,7 @@ class Op:
         return () if callable(self.vjp) else self.vjp
 
     def infer(self, *avals: Any, **params: Any) -> Any:
-        """What is known of the result, its support included: an Aval, or a tuple of them where ``multiple``.
+        """Aval of the result, its support included; a tuple of them if the op has several (``multiple``).
 
         The result is zero where all inputs of a group of ``linear_in`` are, or all inputs of an op that keeps
         zeros; the op's entry map takes other supports where their entries go. Raises as ``abstract`` does.
@@ -256,9 +256,9 @@ class Op:
         return (tuple(range(count)),) if self.linear_in == JOINTLY else self.linear_in
 
     def saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
-        """Which inputs' and whether the result's values backward may read, given the tracked inputs.
+        """Masks of the input values, and of the result's, that backward may read, given the tracked inputs.
 
-        Of several results it may be a tuple, which of them.
+        For an op with several results, the second may be a tuple with an item for each result.
         """
         found = self.plans.get(tracked)
         if found is None:

@@ -48,7 +48,7 @@ class Region(NamedTuple):
         return tuple([slice(a, b if b > a else a, 1) for a, b in zip(self.start, self.stop, strict=True)])
 
     def covers(self, shape: Shape) -> bool:
-        """Whether this region is all of an array of the given shape."""
+        """True if this region is all of an array of the given shape."""
         return self.stop == shape and not any(self.start)
 
     def intersect(self, other: Region) -> Region:
@@ -90,7 +90,7 @@ class Region(NamedTuple):
         )
 
     def projected(self, shape: Shape) -> Region:
-        """What this region reads of an operand of ``shape`` that broadcasts to the full space."""
+        """Part of an operand of ``shape`` that this region of the full space reads after broadcasting."""
         lead = len(self.start) - len(shape)
         if not lead and 1 not in shape:
             return self
@@ -100,7 +100,7 @@ class Region(NamedTuple):
         )
 
     def broadcast(self, shape: Shape, to: Shape) -> Region:
-        """Where an operand of ``shape`` whose support is this region may be nonzero once it is broadcast.
+        """Region of ``to`` that may be nonzero after an operand of ``shape`` with this support is broadcast.
 
         On an axis of extent 1 the support is all of the result's axis, or nothing of it.
         """

@@ -104,7 +104,7 @@ def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
 
 
 def concat_offsets(extents: Sequence[int]) -> Shape:
-    """Where each of several extents starts that lie side by side.
+    """Start of each of several extents that lie side by side.
 
     >>> concat_offsets([2, 3, 1])
     (0, 2, 5)
@@ -113,7 +113,7 @@ def concat_offsets(extents: Sequence[int]) -> Shape:
 
 
 def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
-    """What is left of a shape after reducing over ``axis``."""
+    """Shape that remains after a reduction over ``axis``."""
     if keepdims:
         return tuple(1 if k in axis else n for k, n in enumerate(shape))
     return tuple(n for k, n in enumerate(shape) if k not in axis)

@@ -95,11 +95,11 @@ class Guard:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it holds at all times."""
+        """True if the guard can never fail."""
         return False
 
     def holds(self) -> bool:
-        """Whether it still holds that very object, of the same entries and as constant as it was."""
+        """True if the place still has that very object, with the same entries and as constant as it was."""
         held = self.held
         now = self._read()
         if now is not held and not _is_same(now, held):
@@ -126,11 +126,11 @@ class Items(Guard):
     __slots__ = ()
 
     def settle(self, inputs: Set[int]) -> None:
-        """What the function itself puts there while it is traced is no change."""
+        """Accept the items that the function itself put there while it was traced."""
         self.held = self._read()
 
     def holds(self) -> bool:
-        """Whether it still holds those very objects."""
+        """True if the container still has those very objects."""
         now = self._read()
         held = self.held
         return len(now) == len(held) and (all(map(is_, now, held)) or all(map(_is_same, now, held)))
@@ -142,7 +142,7 @@ class Parts(Guard):
     __slots__ = ()
 
     def holds(self) -> bool:
-        """Whether the function still has these."""
+        """True if the function still has these parts."""
         return all(map(is_, self._read(), self.held))
 
 
@@ -150,7 +150,7 @@ _PARTS = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Whether what is read now is what was read: some containers make their numbers anew."""
+    """True if two reads gave the same value: some containers create their numbers anew at each read."""
     return a is b or (type(a) is type(b) and type(a) in _NUMBERS and repr(a) == repr(b))
 
 
@@ -283,7 +283,7 @@ def _users_classes(x: Any) -> Iterator[type]:
 
 
 def _is_users_module(name: str) -> bool:
-    """Whether a module is of no library. Modules that are built in have no file either."""
+    """True if a module is of no library. Modules that are built in have no file either."""
     built_in = name in sys.builtin_module_names
     return not built_in and _is_of_users(getattr(sys.modules.get(name), "__file__", None))
 
@@ -331,7 +331,7 @@ def _names(code: CodeType) -> set[str]:
 
 @cache
 def _computes_names(code: CodeType) -> bool:
-    """Whether it calls ``getattr`` with a name that is not written down."""
+    """True if the code calls ``getattr`` with a name that is not a constant."""
     inside = [c for c in code.co_consts if isinstance(c, CodeType)]
     if any(map(_computes_names, inside)):
         return True
@@ -373,7 +373,7 @@ def _imports(code: CodeType, package: str | None) -> tuple[str, ...]:
 
 @cache
 def _is_of_users(file: str | None) -> bool:
-    """Whether a file is part of no library."""
+    """True if a file is part of no library."""
     if file is None:
         return True
     return not file.startswith("<frozen ") and not os.path.abspath(file).startswith(_libraries())

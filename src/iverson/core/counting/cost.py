@@ -52,7 +52,7 @@ class Cost:
 
 
 def entrywise(op: Any, operands: Iterable[int], held: int) -> int:
-    """How many entries an op computes or reads one by one, from how many its operands and results hold.
+    """Number of entries that an op computes or reads one by one, from the entries of operands and results.
 
     An op that runs graphs computes none of its own: their equations do.
     """
@@ -99,7 +99,7 @@ _views: dict[Any, bool] = {}
 
 
 def gives_view(op: Any) -> bool:
-    """Whether an op may give a view of its operand: whether it does in its samples."""
+    """True if an op may return a view of its operand; its samples decide."""
     found = _views.get(op)
     if found is None:
         found = _views[op] = bool(op.entry_map.moves and op.samples and _shares(op))
@@ -141,12 +141,12 @@ def _along(x: Aval, axis: int) -> tuple[int, int]:
 
 
 def _held(x: Aval) -> int:
-    """How many entries are computed of a value: a bracket's are, wherever its condition holds."""
+    """Number of entries computed of a value; those of a bracket are computed regardless of its condition."""
     return entries.size(FULL if isinstance(x.support, Bracket) else x.support, x.shape)
 
 
 def _pairs(p: Any, q: Any) -> int:
-    """How many entries of p and q meet: as many in each column of p as in that row of q."""
+    """Number of terms of the product p @ q, summed over columns of p: entries there times entries in q's row."""
     if p.ndim != 2 or q.ndim != 2:
         return int(min(p.count * prod(q.shape[1:]), q.count * p.shape[0]))
     columns = np.bincount(p.coordinates[1], minlength=p.shape[1])

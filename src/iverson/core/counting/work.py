@@ -21,7 +21,7 @@ Cast = tuple[str, str, str, tuple[str, ...]]
 
 @dataclass
 class Work:
-    """What was done while counting.
+    """Work counted in a block.
 
     ``product_shapes`` maps (rows, inner, columns) to how many such products ran; ``elementwise`` and
     ``calls`` map op names to calls; ``bytes`` maps op names to bytes of new memory, in any layout, with the
@@ -88,7 +88,7 @@ _current: ContextVar[tuple[Work, ...]] = ContextVar("iverson_work", default=())
 
 
 class _Active:
-    """How many counters are open in any thread; zero makes reports free."""
+    """Number of counters that are open in any thread; zero makes reports free."""
 
     __slots__ = ("count",)
 

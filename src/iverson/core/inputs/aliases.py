@@ -16,11 +16,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Alias:
-    """What an argument of another name means.
+    """Meaning of an argument that is called by another name.
 
-    own : the argument that it stands for ("": none; the function always does what it asks for).
-    flags : for a flag, what own gets for each value that is allowed; None for what is passed on as it is.
-    remedy : what to do where a value is not allowed.
+    own : the argument that it stands for ("": none; the function always does what this argument asks for).
+    flags : for a flag, the value of ``own`` for each value that is allowed; None if values are passed on.
+    remedy : what to do if a value is not allowed.
     """
 
     own: str = ""

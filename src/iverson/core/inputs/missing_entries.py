@@ -32,7 +32,7 @@ def _columns(obj: Any) -> list[Any] | None:
 
 
 def missing(obj: Any) -> np.ndarray[Any, Any] | None:
-    """Which entries of a column or a table are missing; None where none is, or that is not said."""
+    """Mask of the missing entries of a column or a table; None if no entry is known to be missing."""
     columns = _columns(obj)
     if columns is not None:
         found = [missing(column) for column in columns]
@@ -46,7 +46,7 @@ def missing(obj: Any) -> np.ndarray[Any, Any] | None:
 
 
 def is_missing(entry: Any) -> bool:
-    """Whether an entry is None, or pandas' NA or NaT."""
+    """True if an entry is None, or pandas' NA or NaT."""
     return entry is None or type(entry).__name__ in ("NAType", "NaTType")
 
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """As `functools.cached_property`, which until Python 3.11 holds one lock for all instances of a class.
+    """`functools.cached_property` with no lock; until Python 3.11 that has one lock for all instances.
 
     Threads that meet at the first access may each compute the value; all of them get the same one.
     """

@@ -24,7 +24,7 @@ PACKAGE_FOLDER = _folder(str(sys.modules[__name__.partition(".")[0]].__file__))
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    """What the package calls and may be called back by, with a warning. SciPy is found, not imported."""
+    """Folders whose frames a warning skips: those of the package, NumPy and SciPy (located, not imported)."""
     found = find_spec("scipy")
     others = (np.__file__, *([found.origin] if found and found.origin else []))
     return (PACKAGE_FOLDER, *map(_folder, others))
@@ -51,7 +51,7 @@ _own_files: set[str] = {singledispatch.__code__.co_filename}
 
 
 def is_of_users(depth: int = 1) -> bool:
-    """Whether the frame so many above that of the caller is outside the package."""
+    """True if the frame ``depth`` frames above that of the caller is outside the package."""
     return not sys._getframe(depth + 1).f_code.co_filename.startswith(PACKAGE_FOLDER)
 
 
@@ -67,12 +67,12 @@ _STORES = {opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in op
 
 
 def is_assignment(frame: FrameType | None) -> bool:
-    """Whether a frame is at an assignment to an item."""
+    """True if a frame is at an assignment to an item."""
     return frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _STORES
 
 
 def assigned_name(depth: int = 1) -> str:
-    """What the frame so many above that of the caller calls the result of the call that it is in.
+    """Name to which the frame ``depth`` frames above the caller's assigns the result of its current call.
 
     ``x`` in ``x = f(...)`` and ``(x := f(...))``, the function's name in ``return f(...)``; "" elsewhere, and
     where that frame is of the package.

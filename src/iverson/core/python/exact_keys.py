@@ -13,10 +13,10 @@ Part = Any
 
 
 def exact(x: Any) -> Any:
-    """What stands for a value in a key: equal for the same value of the same type alone.
+    """Key for a value: equal keys mean the same value of the same type.
 
     1, 1.0 and True are equal and give different dtypes; 0.0 and -0.0 have different reciprocals; a nan is not
-    even equal to itself. What has parts is told apart by these. Other objects decide for themselves.
+    even equal to itself. Values with parts are compared by their parts. Other objects decide for themselves.
 
     >>> exact(1) == exact(1.0), exact((0.0,)) == exact((-0.0,)), exact(float("nan")) == exact(float("nan"))
     (False, False, True)

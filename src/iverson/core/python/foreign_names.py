@@ -67,7 +67,7 @@ _IN_NOTATION = {
 
 
 def in_notation(name: str, functions: Container[str]) -> str:
-    """As `remedy`, of ``te``, which has some functions.
+    """End of an error about an unknown name in ``te``, which has ``functions``; see `remedy`.
 
     >>> in_notation("mean", ()), in_notation("arcsin", {"asin"}), in_notation("nothing_known", ())
     ('; in index notation it is te.sum(x[k], k) / n', '; in index notation it is te.asin', '')
@@ -78,7 +78,7 @@ def in_notation(name: str, functions: Container[str]) -> str:
 
 
 def remedy(name: str) -> str:
-    """What to add to an error that says that there is no such name: what is there for it, or nothing.
+    """End of an error about an unknown name: the name that Iverson has for it, or nothing.
 
     >>> remedy("cat"), remedy("arcsin"), remedy("nothing_known")
     ('; here it is iverson.concat', '; here it is iverson.asin', '')

@@ -18,7 +18,7 @@ _ERASE = "\r\x1b[K"
 
 
 def on_terminal() -> bool:
-    """Whether somebody sees what is written to standard error."""
+    """True if standard error is a terminal, which somebody may read."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 

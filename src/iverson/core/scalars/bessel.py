@@ -43,7 +43,7 @@ def _sinc(x: Any) -> Any:
 
 
 def _sinc_by_sine(F: Any, x: Any) -> Any:
-    """As `_sinc`."""
+    """sin(pi x) / (pi x) as a graph; see `_sinc`."""
     whole = F.round(x)
     half = 0.5 * whole
     sine = F.sin(math.pi * (x - whole))

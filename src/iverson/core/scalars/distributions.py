@@ -23,7 +23,7 @@ def _ndtr_body(x: Any) -> Any:
 
 
 def _ndtr_by_parts(F: Any, x: Any) -> Any:
-    """As `_ndtr_body`: gelu is x times it, and right where it is small."""
+    """Normal distribution function as a graph; gelu is x times it, and accurate where it is small."""
     return F.where(x < -1.0, F.gelu(x) / x, 0.5 * F.erfc(x * -math.sqrt(0.5)))
 
 

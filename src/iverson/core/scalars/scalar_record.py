@@ -27,7 +27,7 @@ TWO: tuple[None, None] = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """Where the derivatives of a special function hold, to second order, and how exactly.
+    """Domain in which the derivatives of a special function hold, to second order, and their accuracy.
 
     domain : per argument the interval; None for all reals. Outside, derivatives are nan. Where the function
         itself is not a real number they are nan or infinite, as at its poles.
@@ -135,7 +135,7 @@ class Scalar:
 
     @property
     def raises_flags(self) -> bool:
-        """Whether the body tells NumPy where a result is not finite."""
+        """True if the body makes NumPy warn where a result is not finite."""
         return self.calls_ufunc or (isinstance(self.body, np.ufunc) and not self.silent)
 
     @property
