@@ -204,7 +204,7 @@ def grad(
 
 
 def _of_unused(x: Any, unused: str, position: int) -> Any:
-    """What stands for the gradient in an input that the outputs do not depend on."""
+    """Gradient in an input that the outputs do not depend on, as ``unused`` says: None, an error or zero."""
     if unused == "none":
         return None
     if unused == "error":
@@ -286,7 +286,7 @@ def _accumulate(node: Node, index: int, ct: Any) -> None:
 
 
 class HookHandle:
-    """What ``register_hook`` returns: ``remove()`` takes the hook away again."""
+    """Handle of a registered hook, from ``register_hook``: ``remove()`` takes the hook away again."""
 
     __slots__ = ("_hooks", "_number")
 

@@ -100,12 +100,12 @@ _AVALS = frozenset((Aval, np.ndarray, int, float, complex, bool))
 
 
 def are_differentiated(within: Sequence[Level]) -> bool:
-    """Whether a derivative of what levels write down may read what their values have off a pattern."""
+    """True if a derivative of an op recorded in these levels may read entries off its operand's pattern."""
     return any(level.is_differentiated for level in within)
 
 
 def known_inputs(node: Node, recording: bool) -> list[Any]:
-    """What is known of a node's arguments while the pass is recorded, or is not."""
+    """Arguments of a node as far as they are known to last, in a pass that is recorded or is not."""
     within = levels()
     written = bool(within) and are_differentiated(within)
     if not (recording or written) and _AVALS.issuperset(map(type, node.args)):

@@ -244,13 +244,13 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
 
 
 def _is_whole(g: Any) -> bool:
-    """Whether a cotangent is known to be nonzero anywhere, as far as that is asked."""
+    """True if a cotangent counts as possibly nonzero everywhere: it is strided or dense."""
     held = getattr(g, "_value", None)
     return type(held) is Strided or getattr(held, "dense", False)
 
 
 def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
-    """What a rule gave for argument k as that argument's cotangent; None where it is zero."""
+    """Cotangent of argument k, in its shape and dtype, from a rule's result; None if it is zero."""
     if ct is None:
         return None
     of = node.args[k]
@@ -289,7 +289,7 @@ def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:
 
 
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> tuple[Plan, Demands]:
-    """Which rules run, and what is computed of each cotangent. Where a tracked cotangent is zero now, its
+    """The rules to run, and the part of each cotangent to compute. Where a tracked cotangent is zero now, its
     derivative may not be."""
     replacing = overrides()
     if replacing and op.name in replacing:  # a user's rules give all of a cotangent
@@ -385,7 +385,7 @@ def _several(
 
 
 def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> list[tuple[int, Any]]:
-    """As `_carried_out`, where all is on one pattern: of what is stored alone, as it is held."""
+    """Run the rules on stored entries alone; all operands are on one pattern. See `_carried_out`."""
     pattern, entries = g._value.pattern, g._value.values
     g, shape, params = make_handle(entries), entries.shape, node.params
     held: list[Any] = []
@@ -434,7 +434,7 @@ def _part_of_slices(op: Op, rule: Any, pattern: Any, k: int, g: Any, y: Any, inp
 
 
 def _cut(ct: Any, part: Entries, of: Any) -> Any:
-    """What is read of the cotangent of an input."""
+    """Part of the cotangent of an input that is read: zero outside of ``part`` if that is a box."""
     if ct is None or type(part) is not Box or ct.shape != of.shape:
         return ct
     if covers(part, support_of(ct._value), ct.shape) and (ct._node is None or not is_grad_enabled()):

@@ -27,7 +27,7 @@ set_constant, reset_constant = _constant.set, _constant.reset
 
 @derived
 def is_recorded(x: Any) -> bool:
-    """Whether ops on a handle are recorded now: then its derivatives are asked for where it is zero, too."""
+    """True if ops on a handle are recorded now: then its derivatives are needed where it is zero, too."""
     return x._node is not None and is_grad_enabled()
 
 
@@ -85,7 +85,7 @@ recording = _Mode
 
 
 class _UsersMode(_Mode):
-    """What users say."""
+    """Mode that the user sets."""
 
     __slots__ = ()
 

@@ -133,7 +133,7 @@ UNKNOWN: tuple[Entries | None, Any] = (None, None)
 
 
 class GradSlot:
-    """Where ``backward`` adds up the gradient of one result: what ``.grad`` reads.
+    """Place in which ``backward`` adds up the gradient of one result, which ``.grad`` reads.
 
     Handles own it and the node only knows of it. A recorded gradient leads back to the node it is of, so a
     node that owned its gradient would be a cycle; and what no handle can read need not be computed.
@@ -146,7 +146,7 @@ class GradSlot:
 
 
 class PausedLeaf:
-    """What a handle keeps while it is taken out of the graph: its leaf, and the gradient it had."""
+    """State of a handle while it is taken out of the graph: its leaf, and the gradient it had."""
 
     __slots__ = ("__weakref__", "gradient", "node")
 
@@ -156,7 +156,7 @@ class PausedLeaf:
 
 
 class NodeMeta:
-    """What only few nodes have: hooks, retained results and the places of gradients, by result.
+    """Rare facts of a node: hooks, retained results and the places of gradients, by result.
 
     hooks : by result and number, each with the user's call that registered it.
     stored : of a leaf that is sparse, how many entries it stores.

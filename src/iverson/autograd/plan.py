@@ -32,7 +32,7 @@ _MANY = 256
 
 
 class Kind(Enum):
-    """How a rule is called."""
+    """Way of calling a rule."""
 
     EACH = "for one input"
     PART = "for one input, on part of its cotangent"
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
 
 
 def lasting(held: Any, *, may_change: bool) -> Any:
-    """What is known of an operand as a node holds it, for the functions below.
+    """Facts of an operand that last, from its form in a node, for the functions below.
 
     An Aval with the support that lasts; numbers and strided arrays (of indices, say) are themselves.
     """
@@ -77,7 +77,7 @@ def lasting(held: Any, *, may_change: bool) -> Any:
 
 
 def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: Any, params: Params) -> Any:
-    """What is read of the cotangent of an op's result to serve demands on its inputs' cotangents.
+    """Entries of the cotangent of an op's result that are read to serve demands on its inputs' cotangents.
 
     A tuple where the op has several results of which different entries are read.
     """
@@ -164,7 +164,7 @@ _KINDS = {Box: Kind.PART, Stored: Kind.PART}
 def parts_of(
     op: Op, demands: tuple[Entries, ...], where: Entries, inputs: Sequence[Any], out: Any, params: Params
 ) -> tuple[Entries, ...]:
-    """What is computed of each input's cotangent: where it is both demanded and possibly nonzero.
+    """Part of each input's cotangent to compute: entries that are both demanded and possibly nonzero.
 
     where : the support of the result's cotangent.
     """

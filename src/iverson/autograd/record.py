@@ -279,8 +279,8 @@ _OF_FIRST = ((0,),)
 
 
 def _moved(op: Op, values: list[Any], support: Any) -> Any:
-    """What is read where an op moves all entries of its one operand, to places that follow from the others:
-    those of the result."""
+    """Entries that are read if an op moves all entries of its one operand, to places that follow from the
+    others: the support of the operand and that of the result; `UNKNOWN` for other ops."""
     of = values[0].support if type(values[0]) is Aval else None
     is_alone = len(values) == 1 or op.linear_in == _OF_FIRST
     return (of, support) if is_alone and type(of) is Stored and type(support) in _EVERYTHING else UNKNOWN
@@ -290,7 +290,7 @@ _EVERYTHING = (Stored, Full)
 
 
 def _is_on_pattern(support: Any, value: Any) -> bool:
-    """Whether a support that is known is the pattern of a value, which may have been replaced since."""
+    """True if a known support is the pattern of a value, which may have been replaced since."""
     return type(support) is Stored and support.pattern is getattr(value, "pattern", None)
 
 
@@ -299,7 +299,7 @@ def _avals(value: Any) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """What is kept of a value that no rule reads."""
+    """Facts that a node keeps of a value that no rule reads."""
     if type(value) is _ndarray:
         return Aval(value.shape, value.dtype)
     if not has_shape(value):
@@ -414,7 +414,7 @@ def selected(handle: Any) -> Any:
 
 
 def is_undefined(handle: Any) -> bool:
-    """Whether a cotangent or tangent is a constant zero: nothing will flow from it."""
+    """True if a cotangent or tangent is a constant zero: no derivative will flow from it."""
     return type(handle._value) is Zero and handle._node is None
 
 

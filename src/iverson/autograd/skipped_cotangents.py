@@ -60,7 +60,7 @@ def _kind(part: Entries) -> str:
 
 
 def _has_rule(node: Node, k: int) -> bool:
-    """Whether there is a rule for an argument's cotangent, other than a user's own."""
+    """True if there is a rule for an argument's cotangent, other than a user's own."""
     op: Any = node.op
     held = node.args[k]
     if isinstance(op, JointOp) or not hasattr(held, "dtype") or not is_inexact(held.dtype):

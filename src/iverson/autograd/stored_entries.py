@@ -18,7 +18,7 @@ from iverson.layouts.pattern_symbols import PatternSymbol
 
 
 def _lasts(x: Any) -> bool:
-    """Whether a sparse cotangent is zero off its pattern in derivatives too, not only now."""
+    """True if a sparse cotangent is zero off its pattern in derivatives too, not only now."""
     if isinstance(value_of(x), LevelValue) and are_differentiated(levels()):
         return False
     return not (is_grad_enabled() and is_tracked(x))
@@ -26,8 +26,8 @@ def _lasts(x: Any) -> bool:
 
 @derived
 def entries_at(x: Any, pattern: Any, held: bool = False) -> Any:
-    """What the op ``values_at`` gives; ``held`` says that x is a cotangent, of which what is not stored is
-    left out, unless it is zero there only now."""
+    """Entries of x on a pattern, as the op ``values_at`` returns them; ``held`` says that x is a cotangent,
+    whose entries off its own pattern are left out, unless they are zero only now."""
     value = getattr(x, "_value", None)
     if isinstance(value, Sparse) and value.pattern is pattern and (x._node is None or not is_grad_enabled()):
         return make_handle(value.values)
@@ -43,7 +43,7 @@ def entries_at(x: Any, pattern: Any, held: bool = False) -> Any:
 
 @derived
 def with_entries(entries: Any, pattern: Any) -> Any:
-    """What the op ``from_values`` gives."""
+    """Sparse array of these entries on a pattern, as the op ``from_values`` returns it."""
     value = getattr(entries, "_value", None)
     if type(value) is Strided and (entries._node is None or not is_grad_enabled()):
         return make_handle(pattern.kind(pattern, value))

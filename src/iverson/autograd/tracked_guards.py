@@ -35,7 +35,7 @@ def differentiating(variables: Sequence[Any]) -> Iterator[None]:
 
 
 def is_differentiated(node: Node) -> bool:
-    """Whether a result depends on a variable of a transform whose function is running."""
+    """True if a result depends on a variable of a transform whose function is running."""
     variables = set(_variables)
     if not variables:
         return False
@@ -44,7 +44,7 @@ def is_differentiated(node: Node) -> bool:
 
 
 def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Any]]) -> bool:
-    """Whether a reverse pass from pairs of a result and its cotangent is part of a transform's function."""
+    """True if a reverse pass from pairs of a result and its cotangent is part of a transform's function."""
     if not _variables or not is_grad_enabled():
         return False
     cotangents = (ct._node for _, ct in seeds if ct._node is not None)

@@ -66,7 +66,7 @@ class Call:
                 self.around[node, x._index] = None
 
     def dependence(self, x: Any) -> int:
-        """What a handle's value depends on, as the index of one without a node; 0 for nothing."""
+        """Index of a handle without a node that says what its value depends on; 0 for nothing."""
         if not isinstance(x, Handle):
             return 0
         if x._node is None:
@@ -77,7 +77,7 @@ class Call:
 
 
 class _Calls:
-    """How many calls are watched in all threads: while there is none, nothing else is looked at."""
+    """Number of calls that are watched in all threads: while it is zero, nothing else is checked."""
 
     __slots__ = ("count", "lock")
 
@@ -145,7 +145,7 @@ def _looked_at(found: Looking) -> Iterator[Call]:
 
 
 def is_unrecorded(x: Any) -> bool:
-    """Whether a handle's value depends on what is differentiated, and no node says how."""
+    """True if a handle's value depends on a differentiated value, and no node says how."""
     return x._node is None and x._index < 0
 
 

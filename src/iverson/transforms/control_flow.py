@@ -71,11 +71,11 @@ class _Leaves:
         return unflatten(self.structure, list(map(rewrap, self.leaves, handles)))
 
     def avals(self) -> list[Aval]:
-        """What a body counts on of them: shapes, dtypes, and patterns."""
+        """Facts of the leaves that a body relies on: shapes, dtypes, and patterns."""
         return [_aval(x) for x in self.handles]
 
     def origins(self) -> list[Any]:
-        """What says which entries of them eager code stores."""
+        """Origins of the entries of the leaves that eager code stores."""
         return list(map(origin_of, self.handles))
 
 
@@ -94,16 +94,16 @@ class _Carry(_Leaves):
         self.cells_change = False
 
     def avals(self) -> list[Aval]:
-        """As of leaves; of those that change their pattern, no body counts on one."""
+        """Facts of the leaves that a body relies on; a leaf that changes its pattern has none there."""
         avals = super().avals()
         return [Aval(a.shape, a.dtype) if k in self.changing else a for k, a in enumerate(avals)]
 
     def origins(self) -> list[Any]:
-        """As of leaves; of those that store other entries in another step, it is not known which."""
+        """Origins of the stored entries; unknown for leaves that store other entries in another step."""
         return [UNKNOWN if k in self.unknown else stored for k, stored in enumerate(super().origins())]
 
     def stored(self, body: _Body) -> list[Any]:
-        """What says which entries of leaves are stored after the loop."""
+        """Origins of the entries of leaves that are stored after the loop."""
         return list(map(Either, self.origins(), body.traced.stored[: len(self.handles)]))
 
     def _learn_unknown(self, body: _Body) -> bool:
@@ -135,7 +135,7 @@ class _Carry(_Leaves):
 
 
 def _changes_pattern(before: Value, after: Any) -> bool:
-    """Whether a value is stored on a pattern on which what follows on it is not."""
+    """True if a value is stored on a pattern and its successor is not stored on that one."""
     support = before.aval.support
     if not isinstance(support, Stored):
         return False
@@ -314,7 +314,7 @@ def _with_semantics(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 
 def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
-    """What is known of a body's outputs, with what they mean."""
+    """Outputs of a body's graph from ``start`` on, each with the semantics of its leaf."""
     own = [like for like, _ in body.traced.leaves]
     return list(zip(body.traced.graph.outputs[: len(own)], own, strict=True))[start:]
 
@@ -594,7 +594,7 @@ def _every(checkpoint: Any) -> int:
 
 
 def _length(slices: _Leaves, length: Any) -> int:
-    """How many steps there are."""
+    """Number of steps."""
     found: dict[int, int] = {}
     if length is not None:
         steps = as_int(length, "scan", "length")

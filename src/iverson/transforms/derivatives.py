@@ -99,7 +99,7 @@ class Linearization:
         self.outer = self.may_record and self._reaches_beyond(start)
 
     def _reaches_beyond(self, start: int) -> bool:
-        """Whether the outputs depend on anything recorded before this call."""
+        """True if the outputs depend on anything recorded before this call."""
         roots = [slot_of(o)[0] for o in self.outputs if is_tracked(o)]
         if not all(map(is_variable, self.variables)):
             return True
@@ -144,9 +144,9 @@ class Linearization:
         return handed_out(results, recording)
 
     def _walked(self, walk: Callable[[bool], Any], recording: bool) -> tuple[Any, bool]:
-        """What a pass gives, and whether it is recorded: as asked, or as it reads what is tracked around it.
+        """Result of a pass, and True if it is recorded: as asked, or as it reads tensors tracked around.
 
-        What rules and hooks of users read is known when they have run. The pass is then made again.
+        The values that rules and hooks of users read are known only after a run. The pass is then run again.
         """
         if recording or not self.may_record:
             return walk(recording), recording
@@ -443,7 +443,7 @@ def _jacobian(
     layout: str,
     or_forward: bool = False,
 ) -> Callable[..., Any]:
-    """As `jacobian`; ``or_forward`` takes forward mode where the zeros leave no better choice."""
+    """See `jacobian`; ``or_forward`` selects forward mode if the zeros leave no better choice."""
 
     @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -42,7 +42,7 @@ class AnyCount:
         self._taken = numbers(traced.graph)
 
     def agrees(self, other: TracedFunction, symbols: Sequence[PatternSymbol]) -> bool:
-        """Whether the trace for these symbols is the same but for the numbers of entries."""
+        """True if the trace for these symbols is the same but for the numbers of entries."""
         a, b = self.traced, other
         alike = (a.leaves, a.structure, a.written) == (b.leaves, b.structure, b.written)
         alike = alike and [has for _, has in a.put] == [has for _, has in b.put]
@@ -80,7 +80,7 @@ class AnyCount:
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Whether tensors from outside, and cells, are those of another trace."""
+    """True if outside tensors, and cells, are those of another trace."""
     pairs = zip(some, others, strict=False)
     return len(some) == len(others) and all(
         x is y or (not isinstance(x, Operand) and x.same_as(y)) for x, y in pairs

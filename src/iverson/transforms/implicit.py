@@ -33,7 +33,7 @@ def implicit(
     solve_transposed: Callable[[Condition, Any], Any] | None = None,
     layout: Literal["strided", "csr"] = "strided",
 ) -> Any:
-    """What solves ``condition(x) = 0``: it depends on the tracked tensors that the condition does.
+    """Solution of ``condition(x) = 0``; it depends on the tracked tensors that the condition depends on.
 
     condition : of a vector, gives one of its length; it is traced where it depends on such tensors.
     find : finds the solution, once, as a tensor that tracks nothing. It may read entries, in rules too.
@@ -87,7 +87,7 @@ def implicit_in_trace(
     name: str,
     refused: Callable[[], None] | None = None,
 ) -> tuple[Any, Any]:
-    """What solves a condition on a function of what is traced, or of a batch; and whether it was found.
+    """Solution of a condition on a function of traced or batched values, and True if the solver succeeded.
 
     function : of a vector; it is traced. condition_of : makes of it, or of one like it, the condition
         ``c(x) = 0``, a function of a vector that gives one of its length.

@@ -136,14 +136,14 @@ class _Entry:
         return other
 
     def holds(self) -> bool:
-        """Whether what the function read from outside, while it was traced, is what is there now."""
+        """True if all that the function read from outside while it was traced is unchanged."""
         for guard in self.guards:
             if not guard.holds():
                 return False
         return self.traced.holds()
 
     def on_plain(self, handles: Sequence[Any], plain: Plain) -> Any:
-        """As a call, on handles of which this is known."""
+        """Call on handles whose values and facts are in ``plain``."""
         if self._is_closed and not (plain.tracked and is_grad_enabled()):
             values = [*plain.values, *map(value_of, self._inside)] if self._inside else plain.values
             return self.traced.packed(make_handles(self.compiled.run(values)))
@@ -287,7 +287,7 @@ class _Given:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many entries, or blocks, each pattern stores."""
+        """Number of entries, or blocks, that each pattern stores."""
         return tuple([p.stored_shape[0] for p in self.patterns])
 
     def symbols(self) -> dict[Pattern, PatternSymbol]:
@@ -297,7 +297,7 @@ class _Given:
         return {p: symbol_for(p, counts=counts) for p in self.patterns}  # type: ignore[misc]
 
     def avals(self, symbols: Symbols) -> list[Aval]:
-        """What is known of the handles, with symbols in place of patterns."""
+        """Avals of the handles, with symbols in place of patterns."""
         found = list(map(aval_of, self.handles))
         for k, a in enumerate(found):
             if isinstance(a.support, Stored) and (symbol := symbols.get(a.support.pattern)) is not None:
@@ -305,7 +305,7 @@ class _Given:
         return found
 
     def origins(self, symbols: Symbols) -> list[Any]:
-        """What says which entries of handles eager code stores: of repeated ones, their supports do not."""
+        """Origins of the entries that eager code stores; supports do not tell if entries are repeated."""
         found = list(map(origin_of, self.handles))
         for k, p in enumerate(found):
             symbol = symbols.get(support_pattern(value_of(self.handles[k])))
@@ -351,7 +351,7 @@ def _is_hashable(x: Any) -> bool:
 
 
 def _key(value: Any) -> Any:
-    """What a trace counts on of a value."""
+    """Facts of a value that a trace relies on."""
     if type(value) is Strided:
         return value.shape, value.dtype
     support = support_of(value)
@@ -374,8 +374,7 @@ def _symbolic(value: Any) -> Any:
 
 
 def _wrapper_key(x: Any) -> Any:
-    """What a wrapper says of its handle: its mask, which is part of what is traced; masks of the same entries
-    are equal."""
+    """Type and mask of a wrapper, which are part of what is traced; masks of the same entries are equal."""
     return None if not isinstance(x, Wrapper) else (type(x), semantics_of(x)._mask)
 
 
@@ -433,7 +432,7 @@ class Chosen:
 
 
 class Static(Chosen):
-    """Which arguments are part of what is traced."""
+    """Choice of the arguments that are part of what is traced."""
 
     def __init__(self, static: int | str | Iterable[int | str], function: Callable[..., Any]) -> None:
         super().__init__(static, "static", function)
@@ -523,7 +522,7 @@ class Jitted(Generic[P, R]):
         return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
 
     def traced_for_kind(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
-        """As `traced`, for all arguments that calls do not trace again for."""
+        """Graph and handles for all arguments that share a trace in calls; see `traced`."""
         given = _Given(args, kwargs, self._static, self._donate, self._name)
         entry = self._traced(given, given.key, self._key(given, given.key))[0]
         return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]

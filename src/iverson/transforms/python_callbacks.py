@@ -46,7 +46,7 @@ class External:
         return tuple(np.asarray(x, a.dtype).reshape(a.shape) for x, a in zip(found, self.avals, strict=True))
 
     def known(self) -> tuple[Aval, ...]:
-        """What is known of the results."""
+        """Avals of the results."""
         if self.size is None:
             return self.avals
         return tuple([Aval((self.size, *a.shape), a.dtype) for a in self.avals])

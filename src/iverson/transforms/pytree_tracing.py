@@ -24,7 +24,7 @@ _TIMES = 4
 
 
 def differentiates(handles: Sequence[Any]) -> bool:
-    """Whether a derivative may read what a function does with entries that an argument does not store."""
+    """True if a derivative may read what a function does with entries that an argument does not store."""
     return is_grad_enabled() and any(is_tracked(x) and is_stored(value_of(x)) for x in handles)
 
 
@@ -135,7 +135,7 @@ class TracedFunction:
         return [alias(with_numbers(unwrap(x))) for x in leaves if isinstance(x, Operand)]
 
     def _packing(self, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
-        """How results that are tensors without further semantics are packed, where it takes one call."""
+        """Function that packs results in one call if they are tensors without semantics; else None."""
         if any(semantics is not None or not is_tensor for semantics, is_tensor in self.leaves):
             return None
         whole = unflatten(self.structure, leaves)
@@ -147,11 +147,11 @@ class TracedFunction:
 
     @property
     def own(self) -> int:
-        """How many of the outputs are the function's results."""
+        """Number of the outputs that are the function's results."""
         return sum(is_tensor for _, is_tensor in self.leaves)
 
     def holds(self) -> bool:
-        """Whether tensors from outside that it read are what they were."""
+        """True if the outside tensors that the function read are unchanged."""
         gone = False
         for where, held, tracked in self._read:
             if (x := where()) is None:
@@ -164,11 +164,11 @@ class TracedFunction:
 
     @property
     def steps(self) -> bool:
-        """Whether it changes leaves: then what a call returns is not recorded."""
+        """True if the function changes leaves: then the result of a call is not recorded."""
         return any(isinstance(cell, TensorCell) and cell.is_leaf for cell, _ in self.put)
 
     def donated(self) -> dict[int, int]:
-        """Which inputs are not there any more after a call, each with the output that takes its place."""
+        """Inputs that do not exist any more after a call, each with the output that takes its place."""
         own = len(self.graph.inputs) - len(self.captured)
         first = self.own
         found = {k: first + n for n, k in enumerate(self.written)}

@@ -72,7 +72,7 @@ def ravel_pytree(tree: Any, /) -> tuple[Tensor, Callable[[Any], Any]]:
 
 
 def _pattern(x: Any) -> Any:
-    """What a sparse tensor is stored on, None of others."""
+    """Pattern of a sparse tensor; None for other values."""
     plain = unwrap(x)
     return pattern_held(plain, "ravel_pytree", "tree") if is_sparse(plain) else None
 

@@ -91,7 +91,7 @@ def flatten_exactly(tree: Any) -> tuple[list[Any], Any, Any]:
 
 
 def _is_of_names(data: Any) -> bool:
-    """Whether the data of a node, keys or fields that are no leaves, is equal only where it is the same."""
+    """True if the data of a node, its keys or fields, are names or types: equal only if they are the same."""
     if type(data) is list:
         return all(map(_is_of_names, data))
     return data is None or type(data) is str or isinstance(data, type)
@@ -116,7 +116,8 @@ _OF_NAMES: set[Any] = set()
 
 
 def opened(tree: Any, *, masks: bool = False) -> tuple[list[Any], Any]:
-    """As `flatten`, of what enters or leaves a trace: masks that are computed there, or all, are leaves."""
+    """Leaves and structure of a tree that enters or leaves a trace; see `flatten`. Masks that are computed
+    there, or all masks, are leaves."""
     leaves, structure = flatten(tree)
     if any_computed(leaves) or (masks and any(map(is_wrapper, leaves))):
         import optree

@@ -86,7 +86,7 @@ def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
     at_call = [value_of(cell.cell_contents) for cell in cells]
 
     def in_rule(ctx: Any) -> Any:
-        """What a rule reads, as in eager code, is what is there when it runs."""
+        """Function whose rule reads, as eager code does, the contents of the cells when it runs."""
         given = [getattr(ctx, n) for n in names]
         return variant([_now(cls, *each) for each in zip(cells, at_call, given, strict=True)])
 
@@ -125,7 +125,7 @@ def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
 
 
 def _now(cls: Any, cell: CellType, at_call: Any, argument: Any) -> Any:
-    """What a cell holds where a rule runs: the argument in its place, unless it was written since."""
+    """Content of a cell when a rule runs: the argument in its place, unless the cell was written since."""
     x = cell.cell_contents
     if not isinstance(x, Handle) or has_entries(x):
         return x

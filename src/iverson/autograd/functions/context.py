@@ -18,7 +18,7 @@ PLACE = "_saved_places"
 
 
 class Context:
-    """What `Function.forward` leaves for ``backward`` and ``jvp``; attributes may be set freely.
+    """Storage that `Function.forward` fills for ``backward`` and ``jvp``; attributes may be set freely.
 
     ``needs_input_grad`` says, per argument of ``forward``, whether its gradient is wanted: in ``forward``,
     whether it could ever be; in ``backward``, whether it is in this very call.
@@ -83,7 +83,7 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was passed to `save_for_backward`; in ``jvp``, to `save_for_forward` if that was called."""
+        """Tensors passed to `save_for_backward`; in ``jvp``, to `save_for_forward` if that was called."""
         return tuple(self._restore(place) for place in self._saved)
 
     def _restore(self, place: Any) -> Any:

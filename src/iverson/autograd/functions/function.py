@@ -193,7 +193,7 @@ def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
 def _forward(
     cls: type[Function], ctx: Context, args: Any, is_recorded: bool
 ) -> tuple[Any, unrecorded_values.Call]:
-    """What the user's forward returns, and what it did without a record."""
+    """Result of the user's forward, and a note of what it computed without a record."""
     call = unrecorded_values.Call(given={slot_of(h) for a in args if isinstance(h := unwrap(a), Handle)})
     with recording(False), unrecorded_values.watched(call) if is_recorded else nullcontext():
         setup = getattr(cls, "setup_context", None)
@@ -273,8 +273,8 @@ def _recorded(
 
 
 def _known(value: Any) -> Any:
-    """What a node keeps of an argument or result. One of a level stays, so that what is written down of the
-    pullback, which may read it, is differentiated in it."""
+    """Aval that a node keeps of an argument or result. A value of a level is kept itself: the level may write
+    down the pullback, which may read the value, and is then differentiated in it."""
     return value if isinstance(value, LevelValue) else Aval(value.shape, value.dtype)
 
 
@@ -312,14 +312,14 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _is_number(x: Any) -> bool:
-    """Whether this is, or may hold, entries that are not integers."""
+    """True if this is, or may contain, entries that are not integers."""
     if isinstance(x, (Operand, np.ndarray, np.generic)):
         return x.dtype.kind not in "biu"
     return not isinstance(x, (int, str, bytes, slice, range, type, np.dtype, type(None), type(...)))
 
 
 def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any:
-    """Where a saved tensor comes from, without keeping its handle."""
+    """Origin of a saved tensor (value, node, index and semantics), without a reference to its handle."""
     if tensor is None:
         return None
     handle = unwrap(tensor)
@@ -347,7 +347,7 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
 
 
 def cotangents(cls: type[Function], ctx: Context, grads: Sequence[Any], count: int) -> tuple[Any, ...]:
-    """What the user's backward returns for so many arguments; any further ones have to be None."""
+    """Cotangents that the user's backward returns for ``count`` arguments; others have to be None."""
     found = _method(cls, "backward")(ctx, *grads)
     found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     if len(found) < count or any(x is not None for x in found[count:]):
@@ -360,9 +360,9 @@ def cotangents(cls: type[Function], ctx: Context, grads: Sequence[Any], count: i
 
 
 def _seeds(operation: str, argument: str, found: tuple[Any, ...], wrappers: Any) -> list[Any]:
-    """What a user's rule returned, as plain handles for those that arguments or results hold.
+    """Results of a user's rule, as plain handles for the plain handles of arguments or results.
 
-    Of a plain tensor's gradient, what does not exist is zero.
+    In the gradient of a plain tensor, entries that are missing are zero.
     """
     return [
         x
@@ -399,7 +399,7 @@ def _watched(ctx: Context, rule: Any, arrived: Sequence[Any]) -> Any:
 def _barred(
     rule: Any, ctx: Context, call: unrecorded_values.Call, arrived: Sequence[Any], found: list[Any]
 ) -> tuple[Any, ...]:
-    """What a rule returned; no derivative flows through it where the pass is recorded but the rule is not."""
+    """Results of a rule, without derivatives if the pass is recorded but the rule is not."""
     once = hasattr(rule, "_once")
     left = call.left or ctx._keeps_numbers
     if not is_grad_enabled():

@@ -146,7 +146,7 @@ def _held(x: Aval) -> int:
 
 
 def _pairs(p: Any, q: Any) -> int:
-    """Number of terms of the product p @ q, summed over columns of p: entries there times entries in q's row."""
+    """Number of multiply-adds of p @ q: for each k, entries of p in column k times those of q in row k."""
     if p.ndim != 2 or q.ndim != 2:
         return int(min(p.count * prod(q.shape[1:]), q.count * p.shape[0]))
     columns = np.bincount(p.coordinates[1], minlength=p.shape[1])

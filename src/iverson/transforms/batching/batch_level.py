@@ -72,11 +72,11 @@ class Example(Origin):
 
 
 class Batched(LevelValue):
-    """What a handle holds in a batch: one array for each example, in a handle with these along axis 0.
+    """Value of a handle in a batch: one array for each example, in a handle with the examples along axis 0.
 
-    lead : 1; or 0 for what is the same for all examples, in a handle of its own shape, where it must be told
-        apart from what it is outside of the batch: as a variable of a gradient inside.
-    may_store : whether eager code may have it in a sparse layout.
+    lead : 1; or 0 for a value that is the same for all examples, in a handle of its own shape, where the
+        batch must tell it apart from the same value outside: as a variable of a gradient inside.
+    may_store : True if eager code may have it in a sparse layout.
     """
 
     __slots__ = ("_origin", "_shape", "dense", "dtype", "held", "lead", "may_store", "shape")
@@ -108,14 +108,14 @@ class Batched(LevelValue):
 
     @property
     def stored(self) -> Any:
-        """What says which entries of one example eager code would store; None of numbers."""
+        """Origin of the entries of one example that eager code would store; None of numbers."""
         if self._origin is not None:
             return self._origin
         whole = None if self.dense else origin_of(self.held)
         return Example(whole) if self.lead and whole is not None else whole
 
     def note_stored(self, stored: Any) -> None:
-        """As `LevelValue.note_stored`."""
+        """See `LevelValue.note_stored`."""
         self._origin = stored
 
     @property
@@ -154,11 +154,11 @@ class Batch(Level):
         self._constant = is_constant()  # around it: what is differentiated inside of that is recorded
 
     def _is_constant(self) -> bool:
-        """Whether the mapped function says that what it computes here is constant."""
+        """True if the mapped function says that its computations here are constant."""
         return is_constant() and not self._constant
 
     def writing(self, x: Any) -> None:
-        """As `Level.writing`: what x held is noted, unless it is a value of the batch."""
+        """Note the value that x had, unless it is a value of the batch; see `Level.writing`."""
         if not (isinstance(held := value_of(x), Batched) and held._level is self):
             self._written.append((ref(x), held, slot_of(x)))
 
@@ -175,12 +175,12 @@ class Batch(Level):
         return self._wrote(results)
 
     def _wrote(self, results: Sequence[Any]) -> bool:
-        """Whether a tensor is left that it wrote into, but its results; to ask keeps none alive."""
+        """True if a tensor that the function wrote into is still alive and is no result."""
         left = (where() for where, *_ in self._written)
         return any(x is not None and all(x is not r for r in results) for x in left)
 
     def examples(self) -> int:
-        """As `Level.examples`."""
+        """See `Level.examples`."""
         return self.size
 
     def of_examples(self, handle: Any) -> Any:
@@ -188,7 +188,7 @@ class Batch(Level):
         return make_handle(self.value(handle, 1))
 
     def variable_of(self, x: Any) -> Any:
-        """What is to be differentiated in this batch: of what is outside, a handle that the batch knows."""
+        """Handle to differentiate in this batch; for a tensor from outside, a handle that the batch knows."""
         own = value_of(x)
         return (
             x if isinstance(own, Batched) and own._level is self else make_handle(Batched(self, alias(x), 0))
@@ -196,7 +196,7 @@ class Batch(Level):
 
     @contextmanager
     def knowing(self, x: Any, operand: Any) -> Iterator[None]:
-        """As `Level.knowing`: what is the same for all examples is known outside."""
+        """See `Level.knowing`: a value that is the same for all examples is known outside, too."""
         held, _ = self.outside(operand)
         with ExitStack() as blocks:
             for level in levels()[: self.depth]:
@@ -204,7 +204,7 @@ class Batch(Level):
             yield
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """As `Level.function`: a Function on all examples, so that its derivative outside is the user's."""
+        """See `Level.function`: one Function on all examples; its derivative outside is the user's."""
         held, stored = list(map(self.outside, args)), list(map(origin_of, args))
         if any(isinstance(a, Wrapper) for a in args):
             return None
@@ -229,16 +229,16 @@ class Batch(Level):
         return results if several else results[0]
 
     def one_by_one(self, function: Any) -> Any:
-        """As `Level.one_by_one`: example by example."""
+        """See `Level.one_by_one`: example by example."""
         return each_example(function, self)
 
     def outside(self, x: Any) -> tuple[Any, int]:
-        """What a handle stands for outside, and 1 if that has the examples along axis 0, else 0."""
+        """Handle outside that x stands for, and 1 if that has the examples along axis 0, else 0."""
         value = value_of(x, None)
         return (value.held, value.lead) if isinstance(value, Batched) and value._level is self else (x, 0)
 
     def value(self, held: Any, lead: int) -> Any:
-        """What a handle of one example holds: a constant zero is the same for all, and stays one."""
+        """Value of a handle of one example: a constant zero is the same for all, and remains a zero."""
         made = Batched(self, held, lead)
         if not made.dense and type(value_of(held)) is Zero and not is_tracked(held):
             return Zero(made.shape, made.dtype, made.stored)
@@ -342,7 +342,7 @@ register(
 
 
 def chunk(chunk_size: Any, operation: str) -> int | None:
-    """How many examples to compute together; raises ArgumentError unless that is a positive number."""
+    """Number of examples to compute together; raises ArgumentError unless it is None or positive."""
     step = None if chunk_size is None else as_int(chunk_size, operation, "chunk_size")
     if step is not None and step < 1:
         raise ArgumentError(operation, "chunk_size", got=str(step), expected="a positive number of examples")
@@ -350,7 +350,7 @@ def chunk(chunk_size: Any, operation: str) -> int | None:
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """What chunks of examples gave, as one."""
+    """Results of chunks of examples, as one array."""
     if len(parts) == 1:
         return parts[0]
     return F.concat(*parts, axis=0, offsets=concat_offsets([p.shape[0] for p in parts]))

@@ -65,7 +65,7 @@ def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: 
 
 
 def _held(level: Batch, x: Any) -> tuple[Any, bool]:
-    """What a handle in a batch stands for, and whether that is one for each example."""
+    """Handle outside that x stands for, and True if that has one array for each example."""
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level:
         return value.held, value.lead == 1
@@ -150,7 +150,7 @@ _INT = np.dtype(np.int64)
 
 
 def _is_total(equation: Equation) -> bool:
-    """Whether an equation ends without an error and without an effect, whatever its operands hold."""
+    """True if an equation ends without an error and without an effect, whatever its operands contain."""
     op = equation.op
     moves = op.entry_map.moves and len(values_of(equation.operands)) == 1
     return op.elementwise or moves or op.name in PRODUCTS or "keepdims" in equation.params

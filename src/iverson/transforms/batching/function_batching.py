@@ -264,7 +264,7 @@ def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
 def _example(
     cls: type[Function], args: Sequence[Any], of: Sequence[int], k: int, stored: Sequence[Stored]
 ) -> list[Any]:
-    """As `_at`, where what is sparse in the batch is so, too; no derivative goes through this."""
+    """Arguments of one example, sparse if they are in the batch; no derivative goes through. See `_at`."""
     found = _at(args, of, k)
     for n, (x, own) in enumerate(zip(found, stored, strict=True)):
         pattern = resolved(own)

@@ -183,7 +183,7 @@ def _moved(x: Any, start: int, stop: int) -> Any:
 
 
 def _size(mapped: Sequence[_Mapped]) -> int:
-    """How many examples all leaves have."""
+    """Number of examples; raises ShapeError if leaves differ in it."""
     sizes = {m.size: m for m in mapped}
     if not sizes:
         raise ArgumentError(
@@ -202,7 +202,7 @@ def _same_for_all(level: Batch, x: Any) -> Any:
 
 
 def _left(level: Batch, result: Any, axis: int | None) -> Any:
-    """What a result of the function is for all examples, these in front; for no axis, as it is.
+    """Result of the function for all examples, with these along axis 0; without them if ``axis`` is None.
 
     A handle of its own, whatever else the function returns.
     """

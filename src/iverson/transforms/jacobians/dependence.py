@@ -218,7 +218,7 @@ def _operand(x: Any, may_be_index: bool) -> Any:
 
 
 def _is_constant(x: Any) -> bool:
-    """Whether something is made of numbers and names: to keep it keeps no object of the user's."""
+    """True if a value consists of numbers and names: to keep it keeps no object of the user's alive."""
     try:
         if x in _KNOWN:
             return True

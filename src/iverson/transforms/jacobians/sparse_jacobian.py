@@ -79,7 +79,7 @@ def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
 
 
 def _is_mixed(handles: Sequence[Any]) -> bool:
-    """Whether some are complex and others are not."""
+    """True if some handles are complex and others are not."""
     return len({x.dtype.kind == "c" for x in handles}) > 1
 
 

@@ -27,7 +27,7 @@ MOST, ENTRIES = 512, 1 << 23
 
 
 class Seeds(NamedTuple):
-    """Where passes start: ``of(start, stop, weight)`` gives, for each handle there, its seeds in some of all
+    """Seeds of the passes: ``of(start, stop, weight)`` returns, for each handle, its seeds in some of all
     ``total`` passes along axis 0, times a number, or None where all of them are zero.
     """
 
@@ -98,7 +98,7 @@ def _complex(real: Any, imaginary: Any) -> Any:
 
 
 def _together(line: Any) -> int:
-    """How many passes to make at once: what they compute should fit into memory, and mostly into a cache."""
+    """Number of passes to run at once, so that their values fit into memory, and mostly into a cache."""
     nodes = reachable([slot_of(y)[0] for y in line.outputs if is_tracked(y)], 0)
     sizes: list[int] = [
         prod(held.shape) for node in nodes for held in (node.out if node.multiple else (node.out,))
