@@ -72,12 +72,12 @@ def added(terms: Sequence[Any]) -> Any:
     selection all else.
     """
     supports = [support_of(value_of(x)) for x in terms]
-    stored = [isinstance(s, Stored) for s in supports]
+    on_pattern = [isinstance(s, Stored) for s in supports]
     # Of patterns alone, the sum is stored where any of them is, which a trace does not know.
-    unknown = not all(stored) or any(isinstance(value_of(x), LevelValue) for x in terms)
+    unknown = not all(on_pattern) or any(isinstance(value_of(x), LevelValue) for x in terms)
     full = [x for x, s in zip(terms, supports, strict=True) if s is FULL]
     selections = all(may_select(x) or type(value_of(x)) is Packed for x in full)
-    if any(stored) and unknown and selections and join(supports) is FULL:
+    if any(on_pattern) and unknown and selections and join(supports) is FULL:
         terms = list(map(spread, terms))
     total = F.add_n(*terms)
     regions = [r for r in map(_box_of, terms) if r is not None]

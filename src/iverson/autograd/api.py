@@ -65,7 +65,7 @@ def seeds_for(
         )
     seeds = []
     for output, ct in zip(outputs, cotangents, strict=True):
-        held = output if isinstance(output, Handle) else unwrap(output)
+        handle = output if isinstance(output, Handle) else unwrap(output)
         if ct is None:
             if output.size != 1:
                 raise GradientError(
@@ -83,16 +83,16 @@ def seeds_for(
                     expected="a cotangent for every complex output",
                     remedy=f"pass {argument}, or take the real part or abs of the output first",
                 )
-            ct = make_handle(np.ones(held.shape, output.dtype))
+            ct = make_handle(np.ones(handle.shape, output.dtype))
         else:
-            if held is not output:
+            if handle is not output:
                 ct = output._seed(ct, operation, argument)
             elif not isinstance(ct, Handle):
                 ct = make_handle(_array(ct, operation, argument))
-            if ct._value.shape != held._value.shape or ct._value.dtype != held._value.dtype:
-                ct = check_seed(held, ct, operation, argument)
-        if held._node is not None and (type(ct._value) is not Zero or ct._node is not None):
-            seeds.append(((held._node, held._index), ct))
+            if ct._value.shape != handle._value.shape or ct._value.dtype != handle._value.dtype:
+                ct = check_seed(handle, ct, operation, argument)
+        if handle._node is not None and (type(ct._value) is not Zero or ct._node is not None):
+            seeds.append(((handle._node, handle._index), ct))
     return seeds
 
 
@@ -191,10 +191,10 @@ def grad(
             raise not_tracked(x, "grad", f"inputs[{k}]")
     seeds = seeds_for(outs, cts, "grad", "grad_outputs")
     create_graph = create_graph or is_recorded_for(seeds)
-    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph).get
+    cotangent_of = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=create_graph).get
     results: list[Any] = []
     for x, slot in zip(ins, slots, strict=True):
-        ct = found(slot)
+        ct = cotangent_of(slot)
         if ct is None:
             g = _of_unused(unwrap(x), unused, len(results))
         else:

@@ -33,8 +33,8 @@ class Needs:
 
     def result(self, node: Node, index: int) -> Entries:
         """The need of the cotangent of one result."""
-        found: Entries | Demands = self.of_results.get(node, NOTHING)
-        return found[index] if isinstance(found, tuple) else found
+        need: Entries | Demands = self.of_results.get(node, NOTHING)
+        return need[index] if isinstance(need, tuple) else need
 
 
 def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bool = False) -> Needs:
@@ -46,39 +46,43 @@ def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bo
     needs = Needs()
     of_args = needs.of_args = {}
     results = needs.of_results = {}
-    known = results.get
+    need_of = results.get
     requested: dict[Node, dict[int, Entries]] = {}
     for (node, index), need in targets.items():
         if node.op is None:  # the oldest are first: what a pass goes by in reverse
             results[node] = need
         else:
             requested.setdefault(node, {})[index] = need
-    reached = results.keys()
+    needed_nodes = results.keys()
     for node in order:
-        own: Any = NOTHING
+        node_need: Any = NOTHING
         parents = node.parents
-        if not reached.isdisjoint(parents):
-            demands: Demands = tuple(map(known, parents, _NOTHINGS))
+        if not needed_nodes.isdisjoint(parents):
+            demands: Demands = tuple(map(need_of, parents, _NOTHINGS))
             is_read = True
             if tuple in map(type, demands):  # of parents with several results
                 demands = tuple(map(_of, demands, node.indices))
                 is_read = any(need is not NOTHING for need in demands)
             if is_read:
                 of_args[node] = demands
-                asked, own = node.reads
+                usual_demand, node_need = node.reads
                 for need in demands:
                     if (
-                        need is not asked
+                        need is not usual_demand
                         and need is not NOTHING
-                        and (type(asked) is not Stored or need != asked)
+                        and (type(usual_demand) is not Stored or need != usual_demand)
                     ):
-                        own = _demanded(node, demands, recording)
+                        node_need = _demanded(node, demands, recording)
                         break
         if requested and node in requested:
             of_node = requested[node]
-            own = of_node[0] if own is NOTHING and not node.multiple else _merged(node, own, of_node)
-        if own is not NOTHING:
-            results[node] = own
+            node_need = (
+                of_node[0]
+                if node_need is NOTHING and not node.multiple
+                else _merged(node, node_need, of_node)
+            )
+        if node_need is not NOTHING:
+            results[node] = node_need
     return needs
 
 
@@ -107,24 +111,28 @@ def are_differentiated(within: Sequence[Level]) -> bool:
 def known_inputs(node: Node, recording: bool) -> list[Any]:
     """Arguments of a node as far as they are known to last, in a pass that is recorded or is not."""
     within = levels()
-    written = bool(within) and are_differentiated(within)
-    if not (recording or written) and _AVALS.issuperset(map(type, node.args)):
+    is_differentiated = bool(within) and are_differentiated(within)
+    if not (recording or is_differentiated) and _AVALS.issuperset(map(type, node.args)):
         return list(node.args)
-    known = []
-    for held, parent in zip(node.args, node.parents, strict=True):
-        may_change = (recording and parent is not None) or (written and isinstance(held, Aval | LevelValue))
-        if parent is not None and not recording and isinstance(held, Sparse):
+    facts = []
+    for operand, parent in zip(node.args, node.parents, strict=True):
+        may_change = (recording and parent is not None) or (
+            is_differentiated and isinstance(operand, Aval | LevelValue)
+        )
+        if parent is not None and not recording and isinstance(operand, Sparse):
             of = parent.out  # what its own node knows of it
-            if type(of) is Aval and getattr(of.support, "pattern", None) is held.pattern:
-                known.append(of)
+            if type(of) is Aval and getattr(of.support, "pattern", None) is operand.pattern:
+                facts.append(of)
                 continue
-        is_known = held.support is FULL or not may_change if type(held) is Aval else type(held) is Strided
-        known.append(held if is_known else plan.lasting(held, may_change=may_change))
-    return known
+        is_known = (
+            operand.support is FULL or not may_change if type(operand) is Aval else type(operand) is Strided
+        )
+        facts.append(operand if is_known else plan.lasting(operand, may_change=may_change))
+    return facts
 
 
-def _merged(node: Node, own: Any, requested: dict[int, Entries]) -> Any:
+def _merged(node: Node, need: Any, requested: dict[int, Entries]) -> Any:
     if not node.multiple:
-        return join([own, requested[0]])
-    of_results = own if type(own) is tuple else (own,) * len(node.out)
+        return join([need, requested[0]])
+    of_results = need if type(need) is tuple else (need,) * len(node.out)
     return tuple(join([n, requested.get(k, NOTHING)]) for k, n in enumerate(of_results))

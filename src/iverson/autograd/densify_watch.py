@@ -28,10 +28,10 @@ _DENSE = (np.ndarray, Zero)
 
 def leaf_of(value: Any) -> Node:
     """A new variable; of a sparse value it remembers that it is one."""
-    made = leaf(value.shape, value.dtype)
+    variable = leaf(value.shape, value.dtype)
     if isinstance(value, Sparse):
-        meta_of(made).stored = value.pattern.count
-    return made
+        meta_of(variable).stored = value.pattern.count
+    return variable
 
 
 class Watch:
@@ -66,9 +66,9 @@ class Watch:
         if self.warned:
             return
         self.warned = True
-        stored = meta_of(self.node).stored
+        count = meta_of(self.node).stored
         warn(
-            f"gradient: that of a sparse tensor of shape {self.meta.shape} with {stored} stored entries is "
+            f"gradient: that of a sparse tensor of shape {self.meta.shape} with {count} stored entries is "
             "nonzero everywhere, and dense; to have it at fewer entries, differentiate in its values() "
             "(make the tensor with with_values), or read it through sparse_mask or masked_tensor",
             DensifyWarning,
@@ -78,7 +78,7 @@ class Watch:
 def watch(parents: Sequence[Node | None], needs: Sequence[Entries], k: int) -> Watch | None:
     """The watch over argument k's cotangent, if that is a large sparse leaf with all entries asked for."""
     parent = parents[k]
-    if parent is None or (own := parent.meta) is None or own.stored is None:
+    if parent is None or (node_meta := parent.meta) is None or node_meta.stored is None:
         return None
     meta = parent.result(0)
     large = prod(meta.shape) * meta.dtype.itemsize >= LARGE_GRADIENT

@@ -100,29 +100,29 @@ def _walk(
     recording: bool,
     select: bool,
 ) -> dict[Slot, Any]:
-    arrived: Arrived = {}
+    cotangents: Arrived = {}
     for slot, handle in seeds:
         node = slot[0]
-        if not node.multiple and node in needs.of_results and node not in arrived:
-            arrived[node] = handle
+        if not node.multiple and node in needs.of_results and node not in cotangents:
+            cotangents[node] = handle
         elif needs.result(*slot) is not NOTHING:
-            _arrive(arrived, *slot, handle, recording)
-    found: dict[Slot, Any] = {}
-    asked = set(map(first, targets))
+            _arrive(cotangents, *slot, handle, recording)
+    results: dict[Slot, Any] = {}
+    target_nodes = set(map(first, targets))
     of_args = needs.of_args
     in_level = bool(levels())
     # Without a need nothing arrives; to count what is skipped, all nodes are passed by.
     path: Any = order if work.active.count else of_args
     for node in reversed(path):
-        g = arrived.pop(node, None)
+        g = cotangents.pop(node, None)
         if g is None:
             if work.active.count:
                 from iverson.autograd.skipped_cotangents import report_unreached
 
                 report_unreached(node, needs)
             continue
-        if node.multiple or type(g) is Sum or node.meta is not None or node in asked:
-            g = _collect(node, g, found, targets, select)
+        if node.multiple or type(g) is Sum or node.meta is not None or node in target_nodes:
+            g = _collect(node, g, results, targets, select)
         demands = of_args.get(node)
         if demands is not None:
             parents = node.parents
@@ -130,28 +130,28 @@ def _walk(
                 differentiated.set(node.where)
             for k, ct in _cotangents(node, g, demands, recording):
                 parent = parents[k]
-                if parent in arrived or parent.multiple:
-                    _arrive(arrived, parent, node.indices[k], ct, recording)
+                if parent in cotangents or parent.multiple:
+                    _arrive(cotangents, parent, node.indices[k], ct, recording)
                 else:
-                    arrived[parent] = ct
-    for node, g in arrived.items():  # of which no argument is asked for, in the order of arrival
+                    cotangents[parent] = ct
+    for node, g in cotangents.items():  # of which no argument is asked for, in the order of arrival
         meta = node.meta
-        whole = type(g) is not Sum and not node.multiple
-        if whole and type(g._value) is Strided and (meta is None or not meta.hooks):
-            found[node, 0] = g
+        is_single = type(g) is not Sum and not node.multiple
+        if is_single and type(g._value) is Strided and (meta is None or not meta.hooks):
+            results[node, 0] = g
         else:
-            _collect(node, g, found, targets, select)
-    return found
+            _collect(node, g, results, targets, select)
+    return results
 
 
-def _arrive(arrived: Arrived, node: Node | None, index: int, ct: Any, recording: bool) -> None:
+def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Any, recording: bool) -> None:
     """Add a cotangent to what has arrived for one result of a node."""
     assert node is not None
     if node.multiple:
-        by_result = arrived.setdefault(node, {})
+        by_result = cotangents.setdefault(node, {})
         by_result[index] = _added(by_result.get(index), ct, recording)
     else:
-        arrived[node] = _added(arrived.get(node), ct, recording)
+        cotangents[node] = _added(cotangents.get(node), ct, recording)
 
 
 def _added(before: Any, ct: Any, recording: bool) -> Any:
@@ -179,17 +179,17 @@ def _exported(ct: Any) -> Any:
 
 
 def _collect(
-    node: Node, at_node: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
+    node: Node, at_node: Any, results: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
 ) -> Any:
     """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
     if not node.multiple:
-        return _completed(node, 0, at_node, found, targets, select)
-    complete = {k: _completed(node, k, ct, found, targets, select) for k, ct in at_node.items()}
+        return _completed(node, 0, at_node, results, targets, select)
+    complete = {k: _completed(node, k, ct, results, targets, select) for k, ct in at_node.items()}
     return tuple([complete[k] if k in complete else _undefined(node, k) for k in range(len(node.out))])
 
 
 def _completed(
-    node: Node, index: int, ct: Any, found: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
+    node: Node, index: int, ct: Any, results: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
 ) -> Any:
     if type(ct) is Sum:
         ct = ct.total()
@@ -198,7 +198,7 @@ def _completed(
     if (node, index) in targets:
         if select and type(ct._value) is not np.ndarray:
             ct = selected(ct)
-        found[node, index] = ct
+        results[node, index] = ct
     return ct
 
 
@@ -245,8 +245,8 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
 
 def _is_whole(g: Any) -> bool:
     """True if a cotangent counts as possibly nonzero everywhere: it is strided or dense."""
-    held = getattr(g, "_value", None)
-    return type(held) is Strided or getattr(held, "dense", False)
+    value = getattr(g, "_value", None)
+    return type(value) is Strided or getattr(value, "dense", False)
 
 
 def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
@@ -274,18 +274,18 @@ def pulled_back(
     g : the cotangents of the results, with zeros for those that are undefined.
     """
     parents, indices = zip(*(slot_of(x) if isinstance(x, Handle) else (None, 0) for x in inputs), strict=True)
-    held = tuple([value_of(x, x) for x in inputs])
-    node = make_node(op, held, params, parents, indices, out, None)
+    values = tuple([value_of(x, x) for x in inputs])
+    node = make_node(op, values, params, parents, indices, out, None)
     demands = tuple([FULL if k in wanted else NOTHING for k in range(len(inputs))])
-    found = _cotangents(node, tuple(g) if op.multiple else g[0], demands, is_grad_enabled())
-    return [(k, _multiplied(ct)) for k, ct in found]
+    cotangents = _cotangents(node, tuple(g) if op.multiple else g[0], demands, is_grad_enabled())
+    return [(k, _multiplied(ct)) for k, ct in cotangents]
 
 
 def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:
-    given = getattr(ct, "dtype", None)
-    if given != of.dtype:
-        arrived = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
-        work.cast(node.describe(), str(given), str(of.dtype), arrived)
+    result_dtype = getattr(ct, "dtype", None)
+    if result_dtype != of.dtype:
+        cotangent_dtypes = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
+        work.cast(node.describe(), str(result_dtype), str(of.dtype), cotangent_dtypes)
 
 
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> tuple[Plan, Demands]:
@@ -294,24 +294,34 @@ def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> t
     replacing = overrides()
     if replacing and op.name in replacing:  # a user's rules give all of a cotangent
         return pullback(op, demands), tuple([need if need is NOTHING else FULL for need in demands])
-    held = getattr(g, "_value", None)
-    if type(held) is Bracket:  # its values are computed wherever they are held, in a box or everywhere
-        held = held.values
-    of_all = node.multiple or type(g) is LowRank or not op.entry_map.bounds or type(held) is Strided
-    of_all = of_all or getattr(held, "dense", False)
+    value = getattr(g, "_value", None)
+    if type(value) is Bracket:  # its values are computed wherever they are held, in a box or everywhere
+        value = value.values
+    of_all = node.multiple or type(g) is LowRank or not op.entry_map.bounds or type(value) is Strided
+    of_all = of_all or getattr(value, "dense", False)
     if of_all or (g._node is not None and is_grad_enabled()):
         return pullback(op, demands), demands
-    if isinstance(held, LevelValue) and are_differentiated(levels()):
+    if isinstance(value, LevelValue) and are_differentiated(levels()):
         return pullback(op, demands), demands
-    (asked, own), pattern = node.reads, getattr(g._value, "pattern", None)
-    if asked is own and type(asked) is Stored and asked.pattern is pattern and not recording:
+    (usual_demand, usual_need), pattern = node.reads, getattr(g._value, "pattern", None)
+    if (
+        usual_demand is usual_need
+        and type(usual_demand) is Stored
+        and usual_demand.pattern is pattern
+        and not recording
+    ):
         for need in demands:
-            if need is not asked and need is not NOTHING and type(need) is not Full and need != asked:
+            if (
+                need is not usual_demand
+                and need is not NOTHING
+                and type(need) is not Full
+                and need != usual_demand
+            ):
                 break
         else:
             return on_values(op, demands), demands
-    known = known_inputs(node, recording)
-    parts = parts_of(op, demands, support_of(held), known, node.out, node.params)
+    inputs = known_inputs(node, recording)
+    parts = parts_of(op, demands, support_of(value), inputs, node.out, node.params)
     return pullback(op, demands, parts), parts
 
 
@@ -329,7 +339,7 @@ def _carried_out(
         inputs = node.inputs()
     if type(y) is not Aval:
         y = node.results()
-    given: list[tuple[int, Any]] = []
+    cotangents: list[tuple[int, Any]] = []
     if plan.replaced:
         g = _exported(g)
     for kind, positions, rule in plan.steps:
@@ -346,15 +356,15 @@ def _carried_out(
                 ct = _part(op, rule, entry_by_entry(parts[k]), k, g, y, inputs, params)
         else:
             if kind is Kind.TOGETHER:
-                wanted = {k: parts[k] for k in positions}
-                of_all = rule(F, wanted, g, y, *inputs, **params)
-                of_all = [_cut(ct, wanted[k], inputs[k]) for k, ct in zip(positions, of_all, strict=True)]
+                part_of = {k: parts[k] for k in positions}
+                of_all = rule(F, part_of, g, y, *inputs, **params)
+                of_all = [_cut(ct, part_of[k], inputs[k]) for k, ct in zip(positions, of_all, strict=True)]
             else:
                 if op.selects:  # type: ignore[attr-defined]
                     g = tuple(map(selected, g)) if node.multiple else selected(g)
                 of_all = rule(demands, node, g)
                 of_all = [of_all[k] for k in positions]
-            given += _several(of_all, positions, node, demands, g)
+            cotangents += _several(of_all, positions, node, demands, g)
             continue
         if watched is not None:
             watched.check(ct)
@@ -365,45 +375,45 @@ def _carried_out(
             and value.dtype is of.dtype
             and value.shape == of.shape
         ) or (ct := _conformed(ct, node, k, demands, g)) is not None:
-            given.append((k, ct))
-    return given
+            cotangents.append((k, ct))
+    return cotangents
 
 
 def _several(
     of_all: Sequence[Any], positions: Sequence[int], node: Node, demands: Demands, g: Any
 ) -> list[tuple[int, Any]]:
     """The cotangents that a rule for several inputs gave; warns where a large sparse leaf's is dense."""
-    given = []
+    cotangents = []
     for k, ct in zip(positions, of_all, strict=True):
         watched = watch(node.parents, demands, k)
         if watched is not None:
             watched.check(ct)
         ct = _conformed(ct, node, k, demands, g)
         if ct is not None:
-            given.append((k, ct))
-    return given
+            cotangents.append((k, ct))
+    return cotangents
 
 
 def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> list[tuple[int, Any]]:
     """Run the rules on stored entries alone; all operands are on one pattern. See `_carried_out`."""
     pattern, entries = g._value.pattern, g._value.values
     g, shape, params = make_handle(entries), entries.shape, node.params
-    held: list[Any] = []
+    operands: list[Any] = []
     for x in (node.out, *node.args):
         if type(x) is Aval:
             x = Aval(shape, x.dtype)
         elif type(x) not in _GIVEN:
             x = make_handle(x.values)
-        held.append(x)
-    given: list[tuple[int, Any]] = []
+        operands.append(x)
+    cotangents: list[tuple[int, Any]] = []
     for _, (k,), rule in plan.steps:
-        ct = rule(F, g, *held, **params)
+        ct = rule(F, g, *operands, **params)
         if ct is None:
             continue
         ct = with_entries(ct, pattern)
         if ct._value.dtype == node.args[k].dtype or (ct := _conformed(ct, node, k, demands, g)) is not None:
-            given.append((k, ct))
-    return given
+            cotangents.append((k, ct))
+    return cotangents
 
 
 def _part(op: Op, rule: Any, part: Entries, k: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
@@ -425,11 +435,11 @@ def _part_of_slices(op: Op, rule: Any, pattern: Any, k: int, g: Any, y: Any, inp
     dense = inputs[k].shape[pattern.ndim :]
     if not dense:
         return NotImplemented
-    whole = entries_of_slices(pattern, dense)
-    ct = op.vjp_at(F, rule, Stored(whole), k, g, y, *inputs, **params)  # type: ignore[misc]
+    full_pattern = entries_of_slices(pattern, dense)
+    ct = op.vjp_at(F, rule, Stored(full_pattern), k, g, y, *inputs, **params)  # type: ignore[misc]
     if ct is NotImplemented:
         return ct
-    entries = F.reshape(entries_at(ct, whole, held=True), shape=pattern.stored_shape + dense)
+    entries = F.reshape(entries_at(ct, full_pattern, held=True), shape=pattern.stored_shape + dense)
     return with_entries(entries, pattern)
 
 
@@ -473,7 +483,7 @@ def conform(ct: Any, of: Any, source: Any) -> Any:
     return ct
 
 
-def check_seed(output: Any, ct: Any, operation: str, argument: str, what: str = "the output") -> Any:
+def check_seed(output: Any, ct: Any, operation: str, argument: str, subject: str = "the output") -> Any:
     """A cotangent the user gave for an output (a tangent for an input), of its shape, brought to its dtype.
 
     Raises ShapeError, and DTypeError for a complex one of something real.
@@ -486,7 +496,7 @@ def check_seed(output: Any, ct: Any, operation: str, argument: str, what: str = 
             operation,
             argument,
             got=f"shape {ct.shape}",
-            expected=f"shape {shape}, that of {what}",
+            expected=f"shape {shape}, that of {subject}",
             remedy="it is never broadcast; use broadcast_to if that is meant",
         )
     if ct.dtype.kind == "c" and output.dtype.kind != "c":
@@ -494,7 +504,7 @@ def check_seed(output: Any, ct: Any, operation: str, argument: str, what: str = 
             operation,
             argument,
             got=f"dtype {ct.dtype}",
-            expected=f"a real dtype: {what} is {output.dtype}",
+            expected=f"a real dtype: {subject} is {output.dtype}",
             remedy="take its real part if that is meant",
         )
     return conform(ct, output, operation)

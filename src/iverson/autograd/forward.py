@@ -39,27 +39,27 @@ def push(
 
     select : whether selections in them are made.
     """
-    known: dict[Slot, Any] = dict(tangents)
-    arrived: Any = known.get
+    all_tangents: dict[Slot, Any] = dict(tangents)
+    tangent_of: Any = all_tangents.get
     with recording(create_graph):
         for node in reachable([node for node, _ in outputs], oldest(tangents)):
             if node.op is None:
                 continue
-            incoming = list(map(arrived, zip(node.parents, node.indices, strict=True)))
-            given = tuple(map(is_not, incoming, _NONES))
-            if True not in given:
+            incoming = list(map(tangent_of, zip(node.parents, node.indices, strict=True)))
+            defined = tuple(map(is_not, incoming, _NONES))
+            if True not in defined:
                 continue
             try:
-                results = _tangents(node, node.op, incoming, given)
+                results = _tangents(node, node.op, incoming, defined)
             except Exception as error:
                 error.add_note(f"in the forward derivative of {node.describe()}")
                 raise
             for index, t in enumerate(results):
                 # A result that is itself a starting point keeps the tangent it was given.
                 if t is not None and (node, index) not in tangents:
-                    known[node, index] = t
-    found = {slot: known[slot] for slot in outputs if slot in known}
-    return {slot: selected(t) for slot, t in found.items()} if select else found
+                    all_tangents[node, index] = t
+    output_tangents = {slot: all_tangents[slot] for slot in outputs if slot in all_tangents}
+    return {slot: selected(t) for slot, t in output_tangents.items()} if select else output_tangents
 
 
 _NONES = repeat(None)
@@ -73,9 +73,9 @@ def _tangents(node: Node, op: Op, incoming: list[Any], defined: tuple[bool, ...]
         if kind is Kind.JOINT:
             if op.selects:  # type: ignore[attr-defined]
                 incoming = [None if t is None else selected(t) for t in incoming]
-            given = rule(tuple(incoming), node)
+            results = rule(tuple(incoming), node)
             return [
-                None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(given)
+                None if t is None else _total([_checked(t, node, j)], node, j) for j, t in enumerate(results)
             ]
         if kind is Kind.EACH:
             terms.append(rule(F, incoming[positions[0]], y, *inputs, **params))
@@ -88,8 +88,8 @@ def _tangents(node: Node, op: Op, incoming: list[Any], defined: tuple[bool, ...]
             terms.append(_transposed_twice(node, op, incoming, positions))
     if not op.multiple:
         return [_total(terms, node, 0)]
-    found = [t for t in terms if t is not None]
-    return [_total([t[j] for t in found], node, j) for j in range(len(node.out))]
+    summands = [t for t in terms if t is not None]
+    return [_total([t[j] for t in summands], node, j) for j in range(len(node.out))]
 
 
 def _checked(t: Any, node: Node, index: int) -> Any:
@@ -155,6 +155,6 @@ def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: Sequen
     slots = [(v._node, 0) for v in variables]
     from iverson.autograd.mode import is_grad_enabled
 
-    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=is_grad_enabled())
-    results = tuple(found.get(slot) for slot in slots)
+    gradients = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=is_grad_enabled())
+    results = tuple(gradients.get(slot) for slot in slots)
     return results if op.multiple else results[0]

@@ -50,8 +50,8 @@ class _Mode:
         self._set()
 
     def __exit__(self, *_: object) -> None:
-        *rest, (mode, constant) = _before.get()
-        _before.set(tuple(rest))
+        *outer, (mode, constant) = _before.get()
+        _before.set(tuple(outer))
         _recording.set(mode)
         _constant.set(constant)
 

@@ -72,16 +72,16 @@ class Node:
 
     def result(self, index: int) -> Aval:
         """Shape and dtype of one result."""
-        held = self.out[index] if self.multiple else self.out
-        return Aval(held.shape, held.dtype)
+        value = self.out[index] if self.multiple else self.out
+        return Aval(value.shape, value.dtype)
 
     def inputs(self) -> tuple[Any, ...]:
         """The arguments as rules get them: handles, Avals for values not kept, Python scalars."""
-        given = list(self.args)
-        for k, held in enumerate(given):
-            if type(held) not in _GIVEN:
-                given[k] = make_handle(held, self.parents[k], self.indices[k])
-        return tuple(given)
+        operands = list(self.args)
+        for k, operand in enumerate(operands):
+            if type(operand) not in _GIVEN:
+                operands[k] = make_handle(operand, self.parents[k], self.indices[k])
+        return tuple(operands)
 
     def results(self) -> Any:
         """The result (a tuple where the op has several), as rules get it."""
@@ -89,9 +89,9 @@ class Node:
             return self.out if type(self.out) is Aval else make_handle(self.out, self)
         return tuple([h if type(h) is Aval else self._result(h, k) for k, h in enumerate(self.out)])
 
-    def _result(self, held: Any, k: int) -> Any:
+    def _result(self, value: Any, k: int) -> Any:
         """One of several results: nothing flows back through integers and booleans."""
-        return make_handle(held, self, k) if held.dtype.kind in "fcV" else make_handle(held)
+        return make_handle(value, self, k) if value.dtype.kind in "fcV" else make_handle(value)
 
     def describe(self) -> str:
         """The op and the user's line that called it."""
@@ -110,19 +110,19 @@ def make_node(
     reads: tuple[Entries | None, Any] = (None, None),
 ) -> Node:
     """A new node. A function in place of ``__init__``, which takes three times as long to be called."""
-    made = _new(Node)
-    made.op = op
-    made.multiple = op is not None and op.multiple
-    made.args = args
-    made.params = params
-    made.parents = parents
-    made.indices = indices
-    made.out = out
-    made.where = where
-    made.reads = reads
-    made.number = next_number()
-    made.meta = None
-    return made
+    node = _new(Node)
+    node.op = op
+    node.multiple = op is not None and op.multiple
+    node.args = args
+    node.params = params
+    node.parents = parents
+    node.indices = indices
+    node.out = out
+    node.where = where
+    node.reads = reads
+    node.number = next_number()
+    node.meta = None
+    return node
 
 
 _new = object.__new__
@@ -180,8 +180,8 @@ def meta_of(node: Node) -> NodeMeta:
 
 def grad_slot(node: Node | None, index: int) -> GradSlot | None:
     """The place of a result's gradient, if a handle holds one."""
-    known = None if node is None or node.meta is None else node.meta.places.get(index)
-    return None if known is None else known()
+    reference = None if node is None or node.meta is None else node.meta.places.get(index)
+    return None if reference is None else reference()
 
 
 def hold_gradient(x: Any) -> GradSlot:
@@ -225,19 +225,19 @@ def line_of(where: Where) -> str:
 
 def reachable(roots: Iterable[Node], floor: int) -> list[Node]:
     """All nodes with a number of at least ``floor`` that the roots were made from, oldest first."""
-    found = []
-    seen: set[Node | None] = {None}
+    nodes = []
+    visited: set[Node | None] = {None}
     for node in roots:
-        if node not in seen and node.number >= floor:
-            seen.add(node)
-            found.append(node)
-    for node in found:  # which grows
+        if node not in visited and node.number >= floor:
+            visited.add(node)
+            nodes.append(node)
+    for node in nodes:  # which grows
         for parent in node.parents:
-            if parent not in seen:
-                seen.add(parent)
+            if parent not in visited:
+                visited.add(parent)
                 if parent.number >= floor:  # type: ignore[union-attr]
-                    found.append(parent)  # type: ignore[arg-type]
-    return sorted(found, key=_number)
+                    nodes.append(parent)  # type: ignore[arg-type]
+    return sorted(nodes, key=_number)
 
 
 _number = attrgetter("number")

@@ -64,16 +64,16 @@ class Plan(NamedTuple):
     on_values: bool = False
 
 
-def lasting(held: Any, *, may_change: bool) -> Any:
+def lasting(operand: Any, *, may_change: bool) -> Any:
     """Facts of an operand that last, from its form in a node, for the functions below.
 
     An Aval with the support that lasts; numbers and strided arrays (of indices, say) are themselves.
     """
-    if type(held) is Aval:
-        return Aval(held.shape, held.dtype) if may_change and held.support is not FULL else held
-    if type(held) is Strided or type(held) not in layouts_by_type:
-        return held
-    return Aval(held.shape, held.dtype, FULL if may_change else support_of(held))
+    if type(operand) is Aval:
+        return Aval(operand.shape, operand.dtype) if may_change and operand.support is not FULL else operand
+    if type(operand) is Strided or type(operand) not in layouts_by_type:
+        return operand
+    return Aval(operand.shape, operand.dtype, FULL if may_change else support_of(operand))
 
 
 def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: Any, params: Params) -> Any:
@@ -86,8 +86,8 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
     shapes = map(getattr, out if op.multiple else (out,), _SHAPE, _NONES)
     if UnknownShape in map(type, shapes):
         return FULL
-    found = op.entry_map.demand(op, demands, inputs, out, params)
-    return plain(found, out.shape) if type(found) is Box and not op.multiple else found
+    demand = op.entry_map.demand(op, demands, inputs, out, params)
+    return plain(demand, out.shape) if type(demand) is Box and not op.multiple else demand
 
 
 def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | None = None) -> Plan:
@@ -105,12 +105,12 @@ def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | 
         return _pullback(op, demands, parts, replacing)
     types = tuple(map(type, parts))
     kinds = types, tuple(map(getattr, demands, _PRODUCTS, _FALSE))
-    known = op.plans.get(kinds)
-    if known is None:
-        known = _kept(op, kinds, _pullback(op, demands, parts, replacing))
+    plan = op.plans.get(kinds)
+    if plan is None:
+        plan = _kept(op, kinds, _pullback(op, demands, parts, replacing))
     if parts is demands and _ALL_OR_NOTHING.issuperset(types):
-        _kept(op, demands, known)  # where it is looked for first
-    return known
+        _kept(op, demands, plan)  # where it is looked for first
+    return plan
 
 
 def _kept(op: Op, key: Any, plan: Plan) -> Plan:
@@ -125,13 +125,13 @@ def _pullback(
 ) -> Plan:
     replaced = op.name in replacing
     rules = replacing[op.name] if replaced else op.vjp
-    wanted = tuple(compress(count(), map(is_not, demands if replaced else parts, _NOTHINGS)))
+    positions = tuple(compress(count(), map(is_not, demands if replaced else parts, _NOTHINGS)))
     if isinstance(op, JointOp):
-        return Plan((Step(Kind.JOINT, wanted, op.joint),))
+        return Plan((Step(Kind.JOINT, positions, op.joint),))
     if callable(rules):
-        return Plan((Step(Kind.TOGETHER, wanted, rules),) if wanted else (), replaced)
+        return Plan((Step(Kind.TOGETHER, positions, rules),) if positions else (), replaced)
     steps = []
-    for k in wanted:
+    for k in positions:
         if k < len(rules) and (rule := rules[k]) is not None:
             kind = Kind.EACH
             if not replaced:
@@ -146,13 +146,13 @@ def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
 
     They follow from which are demanded alone, and hold for whatever pattern that is.
     """
-    wanted = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))
-    known = op.plans.get(("on values", wanted))  # the hash of a Kind is a call
-    if known is None:
-        rules = [(k, rule) for k, rule in enumerate(op.vjp_rules()) if k in wanted]
+    positions = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))
+    plan = op.plans.get(("on values", positions))  # the hash of a Kind is a call
+    if plan is None:
+        rules = [(k, rule) for k, rule in enumerate(op.vjp_rules()) if k in positions]
         steps = tuple([Step(Kind.VALUES, (k,), rule) for k, rule in rules if rule is not None])
-        known = op.plans["on values", wanted] = Plan(steps, on_values=True)
-    return known
+        plan = op.plans["on values", positions] = Plan(steps, on_values=True)
+    return plan
 
 
 _PRODUCTS, _FALSE = repeat("products"), repeat(False)
@@ -178,32 +178,32 @@ def parts_of(
     return tuple(parts)
 
 
-def pushforward(op: Op, given: tuple[bool, ...]) -> tuple[Step, ...]:
-    """The rules that give the tangents of the results, from those of the inputs that are ``given``."""
+def pushforward(op: Op, defined: tuple[bool, ...]) -> tuple[Step, ...]:
+    """The rules that give the tangents of the results, from those of the inputs that are ``defined``."""
     if (by_user := overrides()) and (replacing := by_user.get(pushforward_of(op.name))) is not None:
-        rules = replacing(len(given))  # type: ignore[operator]
-        return tuple(Step(Kind.EACH, (k,), rules[k]) for k, has in enumerate(given) if has)
-    known = op.plans.get(("push", given))
-    if known is not None:
-        return known  # type: ignore[no-any-return]
+        rules = replacing(len(defined))  # type: ignore[operator]
+        return tuple(Step(Kind.EACH, (k,), rules[k]) for k, has in enumerate(defined) if has)
+    cached_steps = op.plans.get(("push", defined))
+    if cached_steps is not None:
+        return cached_steps  # type: ignore[no-any-return]
     if isinstance(op, JointOp) and op.joint_jvp is not None:
         return (Step(Kind.JOINT, (), op.joint_jvp),)
     steps: list[Step] = []
-    done: set[int] = set()
+    positions: set[int] = set()
     transposed = []
-    groups = op.groups(len(given))
-    for k in (k for k, has in enumerate(given) if has):
+    groups = op.groups(len(defined))
+    for k in (k for k, has in enumerate(defined) if has):
         rule = op.jvp[k] if k < len(op.jvp) else None
-        if k in done:
+        if k in positions:
             continue
         if rule is not None:
             steps.append(Step(Kind.EACH, (k,), rule))
         elif (group := next((g for g in groups if k in g), None)) is not None:
-            done.update(group)
+            positions.update(group)
             steps.append(Step(Kind.LINEAR, group, None))
         else:
             transposed.append(k)
     if transposed:
         steps.append(Step(Kind.TRANSPOSED, tuple(transposed), None))
-    op.plans["push", given] = tuple(steps)
+    op.plans["push", defined] = tuple(steps)
     return tuple(steps)

@@ -61,14 +61,14 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     handle = _handle_type[0]
     values: list[Any] = []
     parents: list[Node | None] = []
-    tracked = mixed = False
+    any_tracked = mixed = False
     level: Any = None
     plain = True
     for a in args:
         if type(a) is handle:
             v = a._value
             if (node := a._node) is not None:
-                tracked = True
+                any_tracked = True
             parents.append(node)
             if type(v) is not _ndarray:
                 plain = False
@@ -103,7 +103,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if relaying is not state:
             token = set_error_state(relaying)
     try:
-        if tracked and level is None and dispatch.levels() and (cells := dispatch.cells()) is not None:
+        if any_tracked and level is None and dispatch.levels() and (cells := dispatch.cells()) is not None:
             plain = False
             out = cells.bind(op, args, params)
         elif plain:
@@ -136,15 +136,15 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         out = with_origin(op, args, params, out)
     if work.active.count:
         _report(op, out, values, params)
-    if not tracked or not is_grad_enabled():
+    if not any_tracked or not is_grad_enabled():
         if op.multiple:
-            made: Any = tuple(map(handle, out))
+            result: Any = tuple(map(handle, out))
         else:  # `make_handle`, without a call
-            made = _new(handle)
-            made._value, made._node, made._index = out, None, 0
+            result = _new(handle)
+            result._value, result._node, result._index = out, None, 0
         if unrecorded_values.calls.count:
-            unrecorded_values.mark(made if op.multiple else (made,), args)
-        return made
+            unrecorded_values.mark(result if op.multiple else (result,), args)
+        return result
     if unrecorded_values.calls.count:
         parents = unrecorded_values.barred(parents, args)
     return _record(op, args, params, values, parents, plain, out)
@@ -180,44 +180,48 @@ def _record(
         if all(p is None for p in parents):
             return tuple(map(handle, out)) if op.multiple else handle(out)
     may_simplify = not plain and (type(out) is Zero or id(out) in map(id, values))
-    if may_simplify and (kept := _simplified(op, values, parents, out)) is not None:
+    if may_simplify and (operand_position := _simplified(op, values, parents, out)) is not None:
         # The result is a constant zero, or one of the operands as it was.
-        k = kept[0]
+        k = operand_position[0]
         return handle(out) if k < 0 else handle(out, parents[k], max(args[k]._index, 0))
     if not plain and Zero in map(type, out if op.multiple else (out,)):
         out = _recorded_zeros(op, values, out)
-    tracked = tuple(map(is_not, parents, _NONES)) if None in parents else (True,) * len(parents)
-    saved, result_saved = op.plans.get(tracked) or op.saves(tracked)
+    tracked_mask = tuple(map(is_not, parents, _NONES)) if None in parents else (True,) * len(parents)
+    saved, result_saved = op.plans.get(tracked_mask) or op.saves(tracked_mask)
     if op.name in overrides():
         saved, result_saved = (True,) * len(saved), True
     indices = (0,) * len(parents)
     out_is_dense = getattr(out, "dense", False)
-    whole = plain or out_is_dense
+    all_dense = plain or out_is_dense
     for k, keep in enumerate(saved):
-        known = None
+        parent_out = None
         if (parent := parents[k]) is not None:
-            known = parent.out
+            parent_out = parent.out
             if parent.multiple:
                 indices = (*indices[:k], max(args[k]._index, 0), *indices[k + 1 :])
         v = values[k]
         dense = type(v) is _ndarray or getattr(v, "dense", False)
-        whole = whole and (dense or type(v) in _SCALARS)
+        all_dense = all_dense and (dense or type(v) in _SCALARS)
         if not keep:
             if dense:  # what its own node knows of it serves this one too
-                if type(known) is Aval and known.support is FULL:
-                    values[k] = known
+                if type(parent_out) is Aval and parent_out.support is FULL:
+                    values[k] = parent_out
                 else:
                     values[k] = Aval(v.shape, v.dtype)
             elif type(v) not in _SCALARS:
-                values[k] = known if type(known) is Aval and _is_on_pattern(known.support, v) else _known(v)
-    reads = WHOLE if whole and not op.entry_map.partial else UNKNOWN
+                values[k] = (
+                    parent_out
+                    if type(parent_out) is Aval and _is_on_pattern(parent_out.support, v)
+                    else _known(v)
+                )
+    reads = WHOLE if all_dense and not op.entry_map.partial else UNKNOWN
     if type(out) is _ndarray:
         kept_out: Any = out if result_saved else Aval(out.shape, out.dtype)
         if not plain and op.entry_map.by_moving:
             reads = _moved(op, values, FULL)
     elif op.multiple:
-        each = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
-        kept_out = tuple([o if keep else _known(o) for o, keep in zip(out, each, strict=True)])
+        saves_result = result_saved if type(result_saved) is tuple else (result_saved,) * len(out)
+        kept_out = tuple([o if keep else _known(o) for o, keep in zip(out, saves_result, strict=True)])
     elif out_is_dense:
         kept_out = out if result_saved else Aval(out.shape, out.dtype)
     else:
@@ -237,9 +241,9 @@ def _record(
     node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, reads)
     if op.multiple:
         return tuple(handle(o, node, k) if o.dtype.kind in "fcV" else handle(o) for k, o in enumerate(out))
-    made = _new(handle)
-    made._value, made._node, made._index = out, node, 0
-    return made
+    result = _new(handle)
+    result._value, result._node, result._index = out, node, 0
+    return result
 
 
 def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
@@ -250,11 +254,11 @@ def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
     level = dispatch.level_of(values)
     if level is None:
         return out
-    found = [
+    results = [
         dispatch.value_of(level.variable_of(make_handle(v))) if type(v) is Zero else v
         for v in (out if op.multiple else (out,))
     ]
-    return tuple(found) if op.multiple else found[0]
+    return tuple(results) if op.multiple else results[0]
 
 
 def _on_one_pattern(op: Op, values: list[Any], parents: list[Node | None], out: Any) -> Stored | None:
@@ -270,8 +274,8 @@ def _on_one_pattern(op: Op, values: list[Any], parents: list[Node | None], out: 
         elif type(v) not in _SCALARS and (getattr(v, "pattern", None) is not pattern or v.shape != shape):
             return None
     for parent in parents:  # the demands of a chain of such calls are one object
-        if parent is not None and type(read := parent.reads[1]) is Stored and read.pattern is pattern:
-            return read
+        if parent is not None and type(need := parent.reads[1]) is Stored and need.pattern is pattern:
+            return need
     return Stored(pattern)
 
 
@@ -314,10 +318,10 @@ def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any
     args = (x, value)
     parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
     if not is_grad_enabled() or all(p is None for p in parents):
-        made = make_handle(x._value)
+        result = make_handle(x._value)
         if unrecorded_values.calls.count:
-            unrecorded_values.mark((made,), args)
-        return made
+            unrecorded_values.mark((result,), args)
+        return result
     if unrecorded_values.calls.count:
         parents = unrecorded_values.barred(parents, args)
     values = [a._value if isinstance(a, Handle) else a for a in args]
@@ -364,8 +368,8 @@ def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Excepti
     avals = [v if type(v) in _SCALARS else aval_of(v) for v in values]
     try:
         op.abstract(*avals, **params)
-    except IversonError as found:
-        return found
+    except IversonError as explanation:
+        return explanation
     except Exception:  # the account itself failed: fall back to the kernel's words
         pass
     kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
@@ -385,14 +389,14 @@ def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None
     if any(isinstance(o, dispatch.LevelValue) for o in outs):
         return
     structures = [array for p in params.values() if isinstance(p, Pattern) for array in p.arrays]
-    made = sum(new_bytes(o, values, structures) for o in outs)
-    held = sum(map(entries, outs))
+    new_byte_count = sum(new_bytes(o, values, structures) for o in outs)
+    entry_count = sum(map(entries, outs))
     steps = multiply_adds(op.name, list(map(_avals, values))) if op.name in FACTORISATIONS else 0
     if steps:
         work.factorisation(op.name, steps)
     # What makes nothing new computes nothing: a view, a selection that is deferred.
-    entrywise = cost.entrywise(op, map(_entries, values), held) if made and not steps else 0
-    work.op(op.name, op.elementwise, made, held, entrywise)
+    entrywise = cost.entrywise(op, map(_entries, values), entry_count) if new_byte_count and not steps else 0
+    work.op(op.name, op.elementwise, new_byte_count, entry_count, entrywise)
 
 
 def _entries(value: Any) -> int:

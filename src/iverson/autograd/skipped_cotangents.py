@@ -20,8 +20,8 @@ def report_unreached(node: Node, needs: Needs) -> None:
         return
     of_args = needs.of_args.get(node, (NOTHING,) * len(node.parents))
     unneeded = sum(map(_is_unneeded, node.parents, of_args))
-    needed = sum(p is not None for p in node.parents) - unneeded
-    work.skipped(node.op.name, unneeded=unneeded, undefined=needed)
+    undefined = sum(p is not None for p in node.parents) - unneeded
+    work.skipped(node.op.name, unneeded=unneeded, undefined=undefined)
     beside: tuple[int, ...] = ()
     for k, parent in enumerate(node.parents):
         if parent is not None and _has_rule(node, k):
@@ -62,7 +62,7 @@ def _kind(part: Entries) -> str:
 def _has_rule(node: Node, k: int) -> bool:
     """True if there is a rule for an argument's cotangent, other than a user's own."""
     op: Any = node.op
-    held = node.args[k]
-    if isinstance(op, JointOp) or not hasattr(held, "dtype") or not is_inexact(held.dtype):
+    operand = node.args[k]
+    if isinstance(op, JointOp) or not hasattr(operand, "dtype") or not is_inexact(operand.dtype):
         return False
     return callable(op.vjp) or (k < len(op.vjp) and op.vjp[k] is not None)

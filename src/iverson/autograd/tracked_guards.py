@@ -120,15 +120,15 @@ def not_tracked(
 ) -> GradientError:
     """The error for a tensor that has no gradient; that of a value of a level is not known within it."""
     if has_entries(x):
-        got = "a tensor that does not require grad"
+        problem = "a tensor that does not require grad"
     else:
-        got = "a value of a call that is traced or mapped, whose gradient is taken outside of it"
+        problem = "a value of a call that is traced or mapped, whose gradient is taken outside of it"
         remedy = (
             "do so with the tensor before the call, or with its result; or differentiate inside, by "
             "iverson.grad or of x = x.detach().requires_grad_()"
         )
     return GradientError(
-        operation, argument, got=got, expected="a leaf or a result recorded from one", remedy=remedy
+        operation, argument, got=problem, expected="a leaf or a result recorded from one", remedy=remedy
     )
 
 

@@ -72,8 +72,8 @@ class Call:
         if x._node is None:
             return min(x._index, 0)
         floor = min((node.number for node in self.arrived), default=0)
-        found = bool(self.arrived) and not self.arrived.isdisjoint(reachable([x._node], floor))
-        return OF_ARRIVED if found else UNRECORDED
+        depends_on_arrived = bool(self.arrived) and not self.arrived.isdisjoint(reachable([x._node], floor))
+        return OF_ARRIVED if depends_on_arrived else UNRECORDED
 
 
 class _Calls:
@@ -112,8 +112,8 @@ class Looking:
 
     __slots__ = ("found", "own")
 
-    def __init__(self, own: range) -> None:
-        self.own = own
+    def __init__(self, pass_numbers: range) -> None:
+        self.own = pass_numbers
         self.found = False
 
 
@@ -121,27 +121,27 @@ _looking: ContextVar[Looking | None] = ContextVar("iverson_looking", default=Non
 
 
 @contextmanager
-def looking(own: range) -> Iterator[Looking]:
+def looking(pass_numbers: range) -> Iterator[Looking]:
     """A pass that is made again, and recorded, if what users wrote reads something tracked from around it."""
-    made = Looking(own)
-    token = _looking.set(made)
+    state = Looking(pass_numbers)
+    token = _looking.set(state)
     try:
-        yield made
+        yield state
     finally:
         _looking.reset(token)
 
 
 def of_user() -> AbstractContextManager[Any]:
     """While a rule of a user, or a hook, runs in a pass that is not recorded."""
-    found = _looking.get()
-    return nullcontext(Call()) if found is None else _looked_at(found)
+    state = _looking.get()
+    return nullcontext(Call()) if state is None else _looked_at(state)
 
 
 @contextmanager
-def _looked_at(found: Looking) -> Iterator[Call]:
+def _looked_at(state: Looking) -> Iterator[Call]:
     with watched(Call()) as call:
         yield call
-    found.found |= any(node.number not in found.own for node, _ in call.around)
+    state.found |= any(node.number not in state.own for node, _ in call.around)
 
 
 def is_unrecorded(x: Any) -> bool:
@@ -151,13 +151,13 @@ def is_unrecorded(x: Any) -> bool:
 
 def untracked(x: Any) -> Any:
     """A handle of the same value, which is not tracked here; what stands for it outside of a level may be."""
-    own = make_handle(x._value)
+    handle = make_handle(x._value)
     if calls.count:
-        mark((own,), (x,))
-    return own
+        mark((handle,), (x,))
+    return handle
 
 
-def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
+def mark(results: Iterable[Any], args: Iterable[Any]) -> None:
     """Mark handles without a node that were made of handles that are tracked or marked."""
     call = _call.get()
     if call is None:
@@ -166,7 +166,7 @@ def mark(made: Iterable[Any], args: Iterable[Any]) -> None:
     call.read(args)
     if not (dependence := min(map(call.dependence, args), default=0)):
         return
-    for x in made:
+    for x in results:
         if isinstance(x, Handle) and x._node is None and x.dtype.kind in "fcV":
             x._index = dependence
             call.handles.append(ref(x))
@@ -226,12 +226,12 @@ def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: S
     aval = Aval(meta.shape, meta.dtype)
     op = JointOp(name=name, forward=passed, abstract=lambda *_: aval, joint=joint, joint_jvp=joint_jvp)
     parents = [*closed, *recorded]
-    held = tuple(node.result(index) for node, index in parents)
+    avals = tuple(node.result(index) for node, index in parents)
     nodes, indices = tuple(node for node, _ in parents), tuple(index for _, index in parents)
-    return make_node(op, held, {}, nodes, indices, aval, user_call())
+    return make_node(op, avals, {}, nodes, indices, aval, user_call())
 
 
 def behind(name: str, what: str, x: Any, closed: Sequence[Slot]) -> Any:
     """The same value behind a `barrier`, open to what it is recorded of."""
-    own = [] if x._node is None else [(x._node, x._index)]
-    return make_handle(x._value, barrier(name, what, x, closed, own))
+    slots = [] if x._node is None else [(x._node, x._index)]
+    return make_handle(x._value, barrier(name, what, x, closed, slots))

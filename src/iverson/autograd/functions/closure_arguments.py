@@ -23,19 +23,19 @@ _METHODS = ("forward", "backward", "jvp", "setup_context")
 
 def read_around(cls: Any) -> list[CellType]:
     """Cells of the methods, or of functions in these, that hold a value of a level."""
-    found = (cell for method in _methods(cls).values() for cell in _cells(method, set()))
-    return list({id(cell): cell for cell in found}.values())
+    cells = (cell for method in _methods(cls).values() for cell in _cells(method, set()))
+    return list({id(cell): cell for cell in cells}.values())
 
 
 def _methods(cls: Any) -> dict[str, FunctionType]:
     """The methods of a Function, that are functions, by name."""
-    held = {name: getattr_static(cls, name, None) for name in _METHODS}
-    plain = {name: getattr(x, "__func__", x) for name, x in held.items()}
+    attributes = {name: getattr_static(cls, name, None) for name in _METHODS}
+    plain = {name: getattr(x, "__func__", x) for name, x in attributes.items()}
     return {name: x for name, x in plain.items() if isinstance(x, FunctionType)}
 
 
-def _cells(function: FunctionType, seen: set[int]) -> Iterator[CellType]:
-    seen.add(id(function))
+def _cells(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
+    visited.add(id(function))
     for cell in function.__closure__ or ():
         try:
             content = cell.cell_contents
@@ -43,8 +43,8 @@ def _cells(function: FunctionType, seen: set[int]) -> Iterator[CellType]:
             continue
         if isinstance(content, Handle) and not has_entries(content):
             yield cell
-        elif isinstance(content, FunctionType) and id(content) not in seen:
-            yield from _cells(content, seen)
+        elif isinstance(content, FunctionType) and id(content) not in visited:
+            yield from _cells(content, visited)
 
 
 def _with(function: FunctionType, contents: dict[int, Any]) -> FunctionType:
@@ -56,11 +56,11 @@ def _with(function: FunctionType, contents: dict[int, Any]) -> FunctionType:
         elif (inner := _inner(cell)) is not None and any(id(c) in contents for c in _cells_of(inner, set())):
             cell = CellType(_with(inner, contents))
         cells.append(cell)
-    made = FunctionType(
+    copy = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def _inner(cell: CellType) -> FunctionType | None:
@@ -70,13 +70,13 @@ def _inner(cell: CellType) -> FunctionType | None:
         return None
 
 
-def _cells_of(function: FunctionType, seen: set[int]) -> Iterator[CellType]:
+def _cells_of(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
     """All cells of a function and of the functions in them."""
-    seen.add(id(function))
+    visited.add(id(function))
     for cell in function.__closure__ or ():
         yield cell
-        if (inner := _inner(cell)) is not None and id(inner) not in seen:
-            yield from _cells_of(inner, seen)
+        if (inner := _inner(cell)) is not None and id(inner) not in visited:
+            yield from _cells_of(inner, visited)
 
 
 def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
@@ -87,8 +87,8 @@ def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
 
     def in_rule(ctx: Any) -> Any:
         """Function whose rule reads, as eager code does, the contents of the cells when it runs."""
-        given = [getattr(ctx, n) for n in names]
-        return variant([_now(cls, *each) for each in zip(cells, at_call, given, strict=True)])
+        arguments = [getattr(ctx, n) for n in names]
+        return variant([_now(cls, *cell_state) for cell_state in zip(cells, at_call, arguments, strict=True)])
 
     def variant(around: Any) -> Any:
         contents = dict(zip(map(id, cells), around, strict=True))
@@ -97,22 +97,22 @@ def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
     class Lifted(base):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            own, around = args[:-count], args[-count:]
+            forward_args, around = args[:-count], args[-count:]
             vars(ctx).update(zip(names, around, strict=True))
             ctx.needs_input_grad = ctx.needs_input_grad[:-count]
             of, setup = variant(around), getattr(cls, "setup_context", None)
             if setup is None:
-                return of.forward(ctx, *own)
-            out = of.forward(*own)
-            of.setup_context(ctx, own, out)
+                return of.forward(ctx, *forward_args)
+            out = of.forward(*forward_args)
+            of.setup_context(ctx, forward_args, out)
             return out
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             ctx.needs_input_grad = ctx.needs_input_grad[:-count]
-            found = in_rule(ctx).backward(ctx, *grads)
-            found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-            return (*found, *(None,) * count)
+            gradients = in_rule(ctx).backward(ctx, *grads)
+            gradients = tuple(gradients) if isinstance(gradients, (tuple, list)) else (gradients,)
+            return (*gradients, *(None,) * count)
 
     if "jvp" in plain:
 
@@ -129,10 +129,10 @@ def _now(cls: Any, cell: CellType, at_call: Any, argument: Any) -> Any:
     x = cell.cell_contents
     if not isinstance(x, Handle) or has_entries(x):
         return x
-    held = value_of(x)
-    if held is at_call:
+    value = value_of(x)
+    if value is at_call:
         return argument
-    if held._level in levels() and held._level.examples() is None:
+    if value._level in levels() and value._level.examples() is None:
         return x
     raise GradientError(
         cls.__name__,

@@ -91,9 +91,9 @@ class Context:
             return None
         value, parent, index, wrapper = place
         if index < 0:
-            made = make_handle(value, None, index)
-            self._bar([made])
-            return rewrap(wrapper, made)
+            handle = make_handle(value, None, index)
+            self._bar([handle])
+            return rewrap(wrapper, handle)
         # Without a node of its own, it is one of this node's results.
         return rewrap(wrapper, make_handle(value, self._node if parent == PLACE else parent, index))
 
@@ -102,18 +102,20 @@ class Context:
         if is_grad_enabled():
             for x in handles:
                 if x is not None and unrecorded_values.is_unrecorded(x):
-                    what = f"what forward kept: a tensor of shape {x.shape} that is no input and no result"
-                    x._node, x._index = unrecorded_values.barrier(self._name, what, x, self._inputs), 0
+                    description = (
+                        f"what forward kept: a tensor of shape {x.shape} that is no input and no result"
+                    )
+                    x._node, x._index = unrecorded_values.barrier(self._name, description, x, self._inputs), 0
 
     def _for_call(self, node: Node, needs: tuple[bool, ...], forward: bool = False) -> Context:
         """A context for one call of a rule: the same attributes, this call's needs."""
-        self._bar([kept() for kept in self._unrecorded])
-        own = object.__new__(type(self))
-        own.__dict__.update(self.__dict__)
-        own.needs_input_grad = needs
-        own._node = node
+        self._bar([reference() for reference in self._unrecorded])
+        context = object.__new__(type(self))
+        context.__dict__.update(self.__dict__)
+        context.needs_input_grad = needs
+        context._node = node
         if forward and self._saved_forward is not None:
-            own._saved = self._saved_forward
+            context._saved = self._saved_forward
         for name, place in self._result_attributes.items():
-            setattr(own, name, own._restore(place))
-        return own
+            setattr(context, name, context._restore(place))
+        return context

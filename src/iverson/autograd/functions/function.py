@@ -120,17 +120,20 @@ class Function:
         handles = [unwrap(a) for a in args]
         parents = tuple([h._node if isinstance(h, Handle) else None for h in handles])
         indices = tuple([h._index if isinstance(h, Handle) else 0 for h in handles])
-        tracked = tuple([p is not None for p in parents])
-        is_recorded = is_grad_enabled() and any(tracked)
+        tracked_mask = tuple([p is not None for p in parents])
+        is_recorded = is_grad_enabled() and any(tracked_mask)
         level = level_of(value_of(h, h) for h in handles)
         if level is not None and not is_recorded:
             with level.innermost():  # what it is of is outside of levels within this one
-                kept = level.function(cls, args)
-            if kept is not None:
+                level_results = level.function(cls, args)
+            if level_results is not None:
                 if unrecorded_values.calls.count:
-                    unrecorded_values.mark(map(unwrap, kept if isinstance(kept, tuple) else (kept,)), handles)
-                return kept
-        ctx = Context(tracked if is_recorded else (False,) * len(args))
+                    unrecorded_values.mark(
+                        map(unwrap, level_results if isinstance(level_results, tuple) else (level_results,)),
+                        handles,
+                    )
+                return level_results
+        ctx = Context(tracked_mask if is_recorded else (False,) * len(args))
         rule: type[Function] = cls
         try:
             out, call = _forward(cls, ctx, args, is_recorded)
@@ -138,10 +141,10 @@ class Function:
             by_itself = level.one_by_one(cls) if level is not None and is_recorded else None
             if by_itself is None:
                 raise
-            rule, ctx, level = by_itself, Context(tracked), None
+            rule, ctx, level = by_itself, Context(tracked_mask), None
             out, call = _forward(rule, ctx, args, is_recorded)
-        several = isinstance(out, (tuple, list))
-        results = tuple(out) if several else (out,)
+        is_tuple = isinstance(out, (tuple, list))
+        results = tuple(out) if is_tuple else (out,)
         for r in results:
             if not isinstance(r, Operand) and r is not None:
                 raise GradientError(
@@ -151,30 +154,30 @@ class Function:
                     expected="Tensors",
                 )
         if not is_recorded:
-            given = tuple(None if r is None else rewrap(r, make_handle(unwrap(r)._value)) for r in results)
+            outputs = tuple(None if r is None else rewrap(r, make_handle(unwrap(r)._value)) for r in results)
             if unrecorded_values.calls.count:
-                unrecorded_values.mark(map(unwrap, given), handles)
+                unrecorded_values.mark(map(unwrap, outputs), handles)
         else:
             if level is not None:
                 results = _as_outside(rule, level, args, results)
-            given = _recorded(rule, ctx, args, parents, indices, results, call)
-        return given if several else given[0]
+            outputs = _recorded(rule, ctx, args, parents, indices, results, call)
+        return outputs if is_tuple else outputs[0]
 
 
 def _argument(x: Any) -> Any:
     """A handle of forward's own; a tracked tensor from outside is an input of a trace, as it is of an op."""
-    if x._node is not None and levels() and (taken := cells()) is not None:
-        x = taken.inside(x)
+    if x._node is not None and levels() and (level_cells := cells()) is not None:
+        x = level_cells.inside(x)
     return alias(x)
 
 
 def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, with the defaults before the last one given, as forward has them."""
-    own = signature(_method(cls, "forward"))
+    forward_signature = signature(_method(cls, "forward"))
     before = () if hasattr(cls, "setup_context") else (None,)
     try:
-        bound = own.bind(*before, *args, **kwargs)
-        count = max(list(own.parameters).index(name) for name in bound.arguments) + 1
+        bound = forward_signature.bind(*before, *args, **kwargs)
+        count = max(list(forward_signature.parameters).index(name) for name in bound.arguments) + 1
         bound.apply_defaults()
         # After *args come those that have no place.
         if not bound.kwargs or not kwargs.keys() & bound.kwargs.keys():
@@ -185,7 +188,7 @@ def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     raise ArgumentTypeError(
         f"{cls.__name__}.apply",
         got=problem,
-        expected=f"arguments of forward{own}",
+        expected=f"arguments of forward{forward_signature}",
         remedy="name only parameters that can be given by position: each has a gradient, in their order",
     )
 
@@ -211,17 +214,19 @@ def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results:
     not the user's. The handles that forward returned stay, as it may have kept them, and get other values.
     """
     with recording(False), level.innermost():
-        kept = level.function(cls, args)
-    if kept is None:
+        level_results = level.function(cls, args)
+    if level_results is None:
         return results
-    found = []
-    for r, own in zip(results, kept if isinstance(kept, tuple) else (kept,), strict=True):
+    outputs = []
+    for r, level_result in zip(
+        results, level_results if isinstance(level_results, tuple) else (level_results,), strict=True
+    ):
         if r is not None and any(r is a for a in args):
             r = rewrap(r, alias(unwrap(r)))
         if r is not None:
-            unwrap(r)._value = unwrap(own)._value
-        found.append(r)
-    return tuple(found)
+            unwrap(r)._value = unwrap(level_result)._value
+        outputs.append(r)
+    return tuple(outputs)
 
 
 def _recorded(
@@ -246,12 +251,12 @@ def _recorded(
         joint_jvp=_joint_jvp(cls, ctx, *wrappers),
         multiple=multiple,
     )
-    known = tuple(_known(h._value) if isinstance(h, Handle) else None for h in map(unwrap, args))
+    arg_avals = tuple(_known(h._value) if isinstance(h, Handle) else None for h in map(unwrap, args))
     # The call depends on what forward read from around it, as on an argument whose gradient is None.
-    known += tuple([node.result(index) for node, index in around])
+    arg_avals += tuple([node.result(index) for node, index in around])
     parents += tuple([node for node, _ in around])
     indices += tuple([index for _, index in around])
-    node = make_node(op, known, {}, parents, indices, avals if multiple else avals[0], user_call())
+    node = make_node(op, arg_avals, {}, parents, indices, avals if multiple else avals[0], user_call())
     result_of = {id(r): k for k, r in enumerate(results) if r is not None}
     _note_unrecorded(cls, ctx, args, results, call, node)
     ctx._saved = tuple(_place(t, result_of, args) for t in ctx._to_save)
@@ -292,13 +297,15 @@ def _note_unrecorded(
     ctx._name = cls.__name__
     ctx._inputs = [(p, i) for p, i in zip(node.parents, node.indices, strict=True) if p is not None]
     alive = [
-        kept for kept in call.handles if (x := kept()) is not None and unrecorded_values.is_unrecorded(x)
+        reference
+        for reference in call.handles
+        if (x := reference()) is not None and unrecorded_values.is_unrecorded(x)
     ]
     ctx._unrecorded = alive
     if call.left:
-        known = {id(x) for x in _leaves((args, results))}
-        kept = [v for k, v in vars(ctx).items() if k.startswith("_to_save") or not k.startswith("_")]
-        ctx._keeps_numbers = any(_is_number(x) for x in _leaves(kept) if id(x) not in known)
+        leaf_ids = {id(x) for x in _leaves((args, results))}
+        attributes = [v for k, v in vars(ctx).items() if k.startswith("_to_save") or not k.startswith("_")]
+        ctx._keeps_numbers = any(_is_number(x) for x in _leaves(attributes) if id(x) not in leaf_ids)
 
 
 def _leaves(tree: Any) -> Iterator[Any]:
@@ -330,36 +337,38 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
 
 def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
-        wanted = tuple(need is not NOTHING for need in needs[: len(inputs)])
+        needs_grad = tuple(need is not NOTHING for need in needs[: len(inputs)])
         around = (None,) * (len(needs) - len(inputs))
-        if not any(wanted):
+        if not any(needs_grad):
             return (None,) * len(needs)
-        arrived = g if node.multiple else (g,)
-        given = ctx._given(arrived)
-        grads = [x if x is None else rewrap(w, alias(x)) for w, x in zip(outputs, given, strict=True)]
+        incoming = g if node.multiple else (g,)
+        rule_cotangents = ctx._given(incoming)
+        grads = [
+            x if x is None else rewrap(w, alias(x)) for w, x in zip(outputs, rule_cotangents, strict=True)
+        ]
         rule = _method(cls, "backward")
-        with _watched(ctx, rule, arrived) as call:
-            found = cotangents(cls, ctx._for_call(node, wanted), grads, len(wanted))
-        seeds = _seeds(f"{cls.__name__}.backward", "gradient", found, inputs)
-        return *_barred(rule, ctx, call, arrived, seeds), *around
+        with _watched(ctx, rule, incoming) as call:
+            results = cotangents(cls, ctx._for_call(node, needs_grad), grads, len(needs_grad))
+        seeds = _seeds(f"{cls.__name__}.backward", "gradient", results, inputs)
+        return *_barred(rule, ctx, call, incoming, seeds), *around
 
     return joint
 
 
 def cotangents(cls: type[Function], ctx: Context, grads: Sequence[Any], count: int) -> tuple[Any, ...]:
     """Cotangents that the user's backward returns for ``count`` arguments; others have to be None."""
-    found = _method(cls, "backward")(ctx, *grads)
-    found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    if len(found) < count or any(x is not None for x in found[count:]):
+    gradients = _method(cls, "backward")(ctx, *grads)
+    gradients = tuple(gradients) if isinstance(gradients, (tuple, list)) else (gradients,)
+    if len(gradients) < count or any(x is not None for x in gradients[count:]):
         raise ArgumentError(
             f"{cls.__name__}.backward",
-            got=f"{len(found)} gradients",
+            got=f"{len(gradients)} gradients",
             expected=f"{count}, one (or None) for each argument of forward",
         )
-    return found[:count]
+    return gradients[:count]
 
 
-def _seeds(operation: str, argument: str, found: tuple[Any, ...], wrappers: Any) -> list[Any]:
+def _seeds(operation: str, argument: str, results: tuple[Any, ...], wrappers: Any) -> list[Any]:
     """Results of a user's rule, as plain handles for the plain handles of arguments or results.
 
     In the gradient of a plain tensor, entries that are missing are zero.
@@ -370,7 +379,7 @@ def _seeds(operation: str, argument: str, found: tuple[Any, ...], wrappers: Any)
         else wrapper._seed(x, operation, f"{argument} {k}")
         if wrapper is not None
         else zero_filled(x)
-        for k, (x, wrapper) in enumerate(zip(found, wrappers, strict=True))
+        for k, (x, wrapper) in enumerate(zip(results, wrappers, strict=True))
     ]
 
 
@@ -378,47 +387,47 @@ _NUMBERS = "numbers or arrays that the rule computed with"
 _UNRECORDED = "what the rule computed without a record (under no_grad, or after detach)"
 
 
-def _slots(arrived: Sequence[Any]) -> list[tuple[Node, int]]:
-    return [(g._node, g._index) for g in arrived if g._node is not None]
+def _slots(incoming: Sequence[Any]) -> list[tuple[Node, int]]:
+    return [(g._node, g._index) for g in incoming if g._node is not None]
 
 
-def _watched(ctx: Context, rule: Any, arrived: Sequence[Any]) -> Any:
+def _watched(ctx: Context, rule: Any, incoming: Sequence[Any]) -> Any:
     """The call of a rule, whose unrecorded values are watched where the pass is recorded."""
     if not is_grad_enabled():
         return unrecorded_values.of_user()
 
     def bar(x: Any) -> Node:
-        of_arrived = _slots(arrived) if x._index == unrecorded_values.OF_ARRIVED else []
+        of_arrived = _slots(incoming) if x._index == unrecorded_values.OF_ARRIVED else []
         return unrecorded_values.barrier(
             f"{ctx._name}.{rule.__name__}", _UNRECORDED, x, [*ctx._inputs, *of_arrived]
         )
 
-    return unrecorded_values.watched(unrecorded_values.Call(arrived, bar))
+    return unrecorded_values.watched(unrecorded_values.Call(incoming, bar))
 
 
 def _barred(
-    rule: Any, ctx: Context, call: unrecorded_values.Call, arrived: Sequence[Any], found: list[Any]
+    rule: Any, ctx: Context, call: unrecorded_values.Call, incoming: Sequence[Any], results: list[Any]
 ) -> tuple[Any, ...]:
     """Results of a rule, without derivatives if the pass is recorded but the rule is not."""
     once = hasattr(rule, "_once")
-    left = call.left or ctx._keeps_numbers
+    keeps_numbers = call.left or ctx._keeps_numbers
     if not is_grad_enabled():
-        return tuple(found)
-    what = "a rule that is once_differentiable" if once else _NUMBERS if left else _UNRECORDED
+        return tuple(results)
+    cause = "a rule that is once_differentiable" if once else _NUMBERS if keeps_numbers else _UNRECORDED
 
     def barred(x: Any) -> Any:
         if (
             not isinstance(x, Handle)
             or is_undefined(x)
-            or not (once or left or unrecorded_values.is_unrecorded(x))
+            or not (once or keeps_numbers or unrecorded_values.is_unrecorded(x))
         ):
             return x
         # What a rule gives is linear in what arrived: not recorded at all, it lost that too.
-        lost = once or call.arrived_left or x._node is None
-        closed = [*ctx._inputs, *(_slots(arrived) if lost else [])]
-        return unrecorded_values.behind(f"{ctx._name}.{rule.__name__}", what, x, closed)
+        loses_incoming = once or call.arrived_left or x._node is None
+        closed = [*ctx._inputs, *(_slots(incoming) if loses_incoming else [])]
+        return unrecorded_values.behind(f"{ctx._name}.{rule.__name__}", cause, x, closed)
 
-    return tuple(map(barred, found))
+    return tuple(map(barred, results))
 
 
 def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -445,9 +454,9 @@ def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
     as_function(rule, "once_differentiable", "rule")
 
     @wraps(rule)
-    def wrapped(ctx: Any, *given: Any) -> Any:
+    def wrapped(ctx: Any, *arguments: Any) -> Any:
         with recording(False):
-            return rule(ctx, *(rewrap(x, make_handle(unwrap(x)._value)) for x in given))
+            return rule(ctx, *(rewrap(x, make_handle(unwrap(x)._value)) for x in arguments))
 
     wrapped._once = True  # type: ignore[attr-defined]
     return wrapped
@@ -459,38 +468,38 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
         return None
 
     def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
-        given: list[Any] = []
+        arguments: list[Any] = []
         tangents = tangents[: len(inputs)]  # without those of what forward read from around it
-        for t, known, wrapper in zip(tangents, node.args, inputs, strict=False):
-            if t is None and known is not None:
-                t = make_handle(Zero(known.shape, known.dtype))
+        for t, aval, wrapper in zip(tangents, node.args, inputs, strict=False):
+            if t is None and aval is not None:
+                t = make_handle(Zero(aval.shape, aval.dtype))
             (t,) = ctx._given((t,))
-            given.append(t if t is None else rewrap(wrapper, alias(t)))
-        arrived = [t for t in tangents if t is not None]
-        with _watched(ctx, user_jvp, arrived) as call:
-            found = user_jvp(
-                ctx._for_call(node, tuple(t is not None for t in tangents), forward=True), *given
+            arguments.append(t if t is None else rewrap(wrapper, alias(t)))
+        incoming = [t for t in tangents if t is not None]
+        with _watched(ctx, user_jvp, incoming) as call:
+            results = user_jvp(
+                ctx._for_call(node, tuple(t is not None for t in tangents), forward=True), *arguments
             )
-        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
         expected = len(node.out) if node.multiple else 1
-        if len(found) != expected:
+        if len(results) != expected:
             raise ArgumentError(
                 f"{cls.__name__}.jvp",
-                got=f"{len(found)} tangents",
+                got=f"{len(results)} tangents",
                 expected=f"{expected}, one for each result of forward",
             )
-        seeds = _seeds(f"{cls.__name__}.jvp", "tangent", found, outputs)
-        return _barred(user_jvp, ctx, call, arrived, seeds)
+        seeds = _seeds(f"{cls.__name__}.jvp", "tangent", results, outputs)
+        return _barred(user_jvp, ctx, call, incoming, seeds)
 
     return joint_jvp
 
 
 def _method(cls: type[Function], name: str) -> Any:
     """A method that the subclass must have for what it is asked."""
-    found = getattr(cls, name)
-    if found is getattr(Function, name):
+    method = getattr(cls, name)
+    if method is getattr(Function, name):
         raise _missing(cls.__name__, name)
-    return found
+    return method
 
 
 def _missing(operation: str, name: str) -> MissingRuleError:
