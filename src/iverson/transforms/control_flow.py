@@ -100,7 +100,7 @@ class _Carry(_Leaves):
 
     def origins(self) -> list[Any]:
         """Origins of the stored entries; unknown for leaves that store other entries in another step."""
-        return [UNKNOWN if k in self.unknown else stored for k, stored in enumerate(super().origins())]
+        return [UNKNOWN if k in self.unknown else origin for k, origin in enumerate(super().origins())]
 
     def stored(self, body: _Body) -> list[Any]:
         """Origins of the entries of leaves that are stored after the loop."""
@@ -109,15 +109,15 @@ class _Carry(_Leaves):
     def _learn_unknown(self, body: _Body) -> bool:
         """Notes leaves that are sparse, or that the body asks about, and that a step returns otherwise."""
         before, after = self.origins(), body.traced.stored[: len(self.handles)]
-        asked = body.traced.reads_patterns
-        more = [
+        reads_patterns = body.traced.reads_patterns
+        new_unknown = [
             k
             for k, (a, b) in enumerate(zip(before, after, strict=True))
-            if a is not UNKNOWN and (a is not None or (asked and b is not None))
+            if a is not UNKNOWN and (a is not None or (reads_patterns and b is not None))
             if not same(resolved(a), resolved(b))
         ]
-        self.unknown.update(more)
-        return bool(more)
+        self.unknown.update(new_unknown)
+        return bool(new_unknown)
 
     def learn(self, body: _Body) -> bool:
         """Notes what the steps of a body leave on another pattern; returns whether there is more of it."""
@@ -127,11 +127,11 @@ class _Carry(_Leaves):
         captured = {id(x): v for x, v in zip(body.traced.captured, inputs, strict=False)}
         cells = zip(body.cells, outputs[body.traced.own :], strict=True)
         cells_change = any(id(c) in captured and _changes_pattern(captured[id(c)], y) for c, y in cells)
-        more = not changing <= self.changing or cells_change > self.cells_change
-        more = self._learn_unknown(body) or more
+        has_new = not changing <= self.changing or cells_change > self.cells_change
+        has_new = self._learn_unknown(body) or has_new
         self.changing |= changing
         self.cells_change |= cells_change
-        return more
+        return has_new
 
 
 def _changes_pattern(before: Value, after: Any) -> bool:
@@ -153,12 +153,12 @@ def _path(structure: Any, k: int, name: str) -> str:
     return str(structure.accessors()[k].codify(name))
 
 
-def _traced(function: Any, name: str, *how: Any, **more: Any) -> TracedFunction:
+def _traced(function: Any, name: str, *how: Any, **options: Any) -> TracedFunction:
     """A function traced, if it does not write into what it is given.
 
     Tensors around it that it writes are cells: inputs and outputs of its graph.
     """
-    traced = TracedFunction(function, name, *how, stateful=True, once=True, **more)
+    traced = TracedFunction(function, name, *how, stateful=True, once=True, **options)
     if traced.written:
         raise GraphError(
             name,
@@ -196,17 +196,17 @@ class _Body:
 
     def with_cells(self, cells: Sequence[Any]) -> _Body:
         """The body with the values of these cells as its last outputs: those that it does not write, too."""
-        own, values, left = self.traced.own, [], []
+        result_count, values, missing = self.traced.own, [], []
         for cell in cells:
             at = [k for k, c in enumerate(self.cells) if c.same_as(cell)]
             if not at:
-                left.append((x := cell.now(), Value(Aval(x.shape, x.dtype))))
-            values.append(self.graph.outputs[own + at[0]] if at else left[-1][1])
+                missing.append((x := cell.now(), Value(Aval(x.shape, x.dtype))))
+            values.append(self.graph.outputs[result_count + at[0]] if at else missing[-1][1])
         body = copy(self)
         g = self.graph
-        inputs = (*(v for _, v in left), *g.inputs)
-        body.graph = Graph(inputs, g.equations, (*g.outputs[:own], *values), g.constants)
-        body.consts = [*(x for x, _ in left), *self.consts]
+        inputs = (*(v for _, v in missing), *g.inputs)
+        body.graph = Graph(inputs, g.equations, (*g.outputs[:result_count], *values), g.constants)
+        body.consts = [*(x for x, _ in missing), *self.consts]
         body.cells = list(cells)
         return body
 
@@ -217,13 +217,13 @@ class _Body:
         """
         if not self.cells:
             return self, []
-        own, consts, g = self.traced.own, len(self.consts), self.graph
+        result_count, consts, g = self.traced.own, len(self.consts), self.graph
         at = [k for k, x in enumerate(self.traced.captured) if any(x is c for c in self.cells)]
         order = [next(k for k in at if self.traced.captured[k] is c) for c in self.cells]
         stays = [k for k in range(consts) if k not in at]
         inputs = [*(g.inputs[k] for k in stays), *g.inputs[consts : consts + first]]
         inputs += [*(g.inputs[k] for k in order), *g.inputs[consts + first :]]
-        outputs = (*g.outputs[:first], *g.outputs[own:], *g.outputs[first:own])
+        outputs = (*g.outputs[:first], *g.outputs[result_count:], *g.outputs[first:result_count])
         body = copy(self)
         body.graph = interned(Graph(tuple(inputs), g.equations, outputs, g.constants))
         body.consts = [self.consts[k] for k in stays]
@@ -236,9 +236,9 @@ class _Body:
 
     def with_others(self, before: Sequence[Any], after: Sequence[Any]) -> Graph:
         """The graph with inputs that it does not read, for other handles around its own constants."""
-        own = len(self.consts)
-        fresh = [tuple(Value(Aval(x.shape, x.dtype)) for x in held) for held in (before, after)]
-        inputs = (*fresh[0], *self.graph.inputs[:own], *fresh[1], *self.graph.inputs[own:])
+        const_count = len(self.consts)
+        fresh = [tuple(Value(Aval(x.shape, x.dtype)) for x in handles) for handles in (before, after)]
+        inputs = (*fresh[0], *self.graph.inputs[:const_count], *fresh[1], *self.graph.inputs[const_count:])
         return Graph(inputs, self.graph.equations, self.graph.outputs, self.graph.constants)
 
 
@@ -259,7 +259,7 @@ def _check_same(
     operation: str,
     argument: str,
     name: str,
-    got: Any,
+    actual: Any,
     got_leaves: Sequence[Any],
     expected: Any,
     expected_leaves: Sequence[Any],
@@ -269,9 +269,9 @@ def _check_same(
 
     Leaves are pairs of a plain handle (or value) and what it means beyond that.
     """
-    if got != expected:
+    if actual != expected:
         raise ArgumentError(
-            operation, argument, got=f"a tree {got}", expected=f"a tree {expected}", remedy=remedy
+            operation, argument, got=f"a tree {actual}", expected=f"a tree {expected}", remedy=remedy
         )
     for k, ((a, like), (b, other)) in enumerate(zip(got_leaves, expected_leaves, strict=True)):
         path = _path(expected, k, name)
@@ -315,8 +315,8 @@ def _with_semantics(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
     """Outputs of a body's graph from ``start`` on, each with the semantics of its leaf."""
-    own = [like for like, _ in body.traced.leaves]
-    return list(zip(body.traced.graph.outputs[: len(own)], own, strict=True))[start:]
+    semantics = [like for like, _ in body.traced.leaves]
+    return list(zip(body.traced.graph.outputs[: len(semantics)], semantics, strict=True))[start:]
 
 
 # --- cond ---------------------------------------------------------------------------------------------
@@ -362,8 +362,8 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
             expected="shape (), one flag",
             remedy="use iverson.where to choose entry by entry",
         )
-    given = _Leaves(operands, "cond", "operands")
-    of = given.avals(), given.tree, given.origins(), given.handles
+    leaves = _Leaves(operands, "cond", "operands")
+    of = leaves.avals(), leaves.tree, leaves.origins(), leaves.handles
     sides = [_Body(f, "cond", *of) for f in (true_fun, false_fun)]
     on_true, on_false = sides
     _check_same(
@@ -378,14 +378,14 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     )
     cells = on_true.cells + [c for c in on_false.cells if not any(map(c.same_as, on_true.cells))]
     on_true, on_false = (side.with_cells(cells) for side in sides) if cells else sides
-    args = [flag, *on_true.consts, *on_false.consts, *given.handles]
+    args = [flag, *on_true.consts, *on_false.consts, *leaves.handles]
     out = chosen(
         args,
         on_true=interned(on_true.with_others((), on_false.consts)),
         on_false=interned(on_false.with_others(on_true.consts, ())),
     )
-    for x, *stored in zip(out, on_true.traced.stored, on_false.traced.stored, strict=False):
-        note_stored(x, Either(*stored))
+    for x, *origins in zip(out, on_true.traced.stored, on_false.traced.stored, strict=False):
+        note_stored(x, Either(*origins))
     on_true.put(out[on_true.traced.own :])
     return on_true.traced.packed(out[: on_true.traced.own])  # type: ignore[no-any-return]
 
@@ -394,7 +394,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
 
 
 def _check_carry(
-    operation: str, function: str, body: _Body, given: _Leaves, structure: Any, count: int
+    operation: str, function: str, body: _Body, carry: _Leaves, structure: Any, count: int
 ) -> None:
     _check_same(
         operation,
@@ -402,8 +402,8 @@ def _check_carry(
         "carry",
         structure,
         _results(body)[:count],
-        given.structure,
-        _with_semantics(given.leaves),
+        carry.structure,
+        _with_semantics(carry.leaves),
         "a carry keeps its structure, shapes and dtypes: convert what is passed first, or what is returned",
     )
 
@@ -509,7 +509,7 @@ def scan(
     every = _every(checkpoint)
     slices = _Leaves(xs, "scan", "xs")
     steps = _length(slices, length)
-    each = [Aval(x.shape[1:], x.dtype) for x in slices.handles]
+    slice_avals = [Aval(x.shape[1:], x.dtype) for x in slices.handles]
     returned: list[Any] = []
 
     def step(carry: Any, x: Any) -> Any:
@@ -527,11 +527,11 @@ def scan(
         return out
 
     def trace(carry: _Carry) -> tuple[_Body, Any]:
-        n, avals = len(carry.handles), [*carry.avals(), *each]
+        n, avals = len(carry.handles), [*carry.avals(), *slice_avals]
         arguments = lambda h: (carry.tree(h[:n]), slices.tree(h[n:]))
         origins = [*carry.origins(), *map(Unclear, slices.origins())]
-        given = [*carry.handles, *slices.handles]
-        return _Body(step, "scan", avals, arguments, origins, given, carry.cells_change), returned[0]
+        handles = [*carry.handles, *slices.handles]
+        return _Body(step, "scan", avals, arguments, origins, handles, carry.cells_change), returned[0]
 
     carry, body = _stepping(init, "scan", trace)
     count = len(carry.handles)
@@ -548,11 +548,11 @@ def scan(
         out = scanned_in_blocks(args, body=body.graph, every=min(every, max(steps, 1)), **call)
     else:
         out = scanned(args, body=body.graph, **call)
-    for x, stored in zip(out[:count], carry.stored(body), strict=True):
-        note_stored(x, stored)
+    for x, origin in zip(out[:count], carry.stored(body), strict=True):
+        note_stored(x, origin)
     steps_of = zip(body.graph.outputs[count + len(state) :], body.traced.stored[count:], strict=False)
-    for x, (y, stored) in zip(out[count + len(state) :], steps_of, strict=False):
-        note_stored(x, stacked(stored, y, steps))
+    for x, (y, origin) in zip(out[count + len(state) :], steps_of, strict=False):
+        note_stored(x, stacked(origin, y, steps))
     body.put(out[count : count + len(state)])
     last = list(map(rewrap, carry.leaves, out[:count]))
     rows = out[count + len(state) :]
@@ -595,12 +595,12 @@ def _every(checkpoint: Any) -> int:
 
 def _length(slices: _Leaves, length: Any) -> int:
     """Number of steps."""
-    found: dict[int, int] = {}
+    leaf_by_length: dict[int, int] = {}
     if length is not None:
         steps = as_int(length, "scan", "length")
         if steps < 0:
             raise ArgumentError("scan", "length", got=str(steps), expected="a number of steps")
-        found[steps] = -1
+        leaf_by_length[steps] = -1
     for k, (x, leaf) in enumerate(zip(slices.handles, slices.leaves, strict=True)):
         path = _path(slices.structure, k, "xs")
         if isinstance(leaf, Wrapper):
@@ -613,16 +613,16 @@ def _length(slices: _Leaves, length: Any) -> int:
             )
         if not x.ndim:
             raise ShapeError("scan", "xs", got=f"{path} of rank 0", expected="steps along a first axis")
-        found.setdefault(x.shape[0], k)
-    if not found:
+        leaf_by_length.setdefault(x.shape[0], k)
+    if not leaf_by_length:
         raise ArgumentError("scan", "length", got="None, and no xs", expected="a number of steps")
-    if len(found) > 1:
-        got = ", ".join(
+    if len(leaf_by_length) > 1:
+        lengths = ", ".join(
             f"length {n}" if k < 0 else f"{n} steps in {_path(slices.structure, k, 'xs')}"
-            for n, k in found.items()
+            for n, k in leaf_by_length.items()
         )
-        raise ShapeError("scan", "xs", got=got, expected="as many steps in all of them")
-    return next(iter(found))
+        raise ShapeError("scan", "xs", got=lengths, expected="as many steps in all of them")
+    return next(iter(leaf_by_length))
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init: R) -> R:
@@ -662,16 +662,18 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init:
     _check_carry("while_loop", "body_fun", body, carry, body.traced.structure, len(carry.handles))
     count = len(carry.handles)
     body, state = body.carrying(count)
-    asked = condition.with_others((), body.consts)
-    asked = replace(asked, inputs=(*asked.inputs, *(Value(Aval(x.shape, x.dtype)) for x in state)))
+    condition_graph = condition.with_others((), body.consts)
+    condition_graph = replace(
+        condition_graph, inputs=(*condition_graph.inputs, *(Value(Aval(x.shape, x.dtype)) for x in state))
+    )
     out = repeated(
         [*condition.consts, *body.consts, *carry.handles, *state],
-        condition=interned(asked),
+        condition=interned(condition_graph),
         body=interned(body.with_others(condition.consts, ())),
         consts=len(condition.consts) + len(body.consts),
     )
-    for x, stored in zip(out[:count], carry.stored(body), strict=True):
-        note_stored(x, stored)
+    for x, origin in zip(out[:count], carry.stored(body), strict=True):
+        note_stored(x, origin)
     body.put(out[count:])
     return carry.tree(out[:count])  # type: ignore[no-any-return]
 
@@ -788,13 +790,13 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = flatten((args, kwargs))
         leaves = [asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in leaves]
-        given = [x for x in leaves if isinstance(x, Operand)]
-        handles = list(map(unwrap, given))
+        operands = [x for x in leaves if isinstance(x, Operand)]
+        handles = list(map(unwrap, operands))
 
         def arguments(inputs: Sequence[Any]) -> Any:
-            own = iter(inputs)
+            replacements = iter(inputs)
             return unflatten(
-                structure, [rewrap(x, next(own)) if isinstance(x, Operand) else x for x in leaves]
+                structure, [rewrap(x, next(replacements)) if isinstance(x, Operand) else x for x in leaves]
             )
 
         origins = list(map(origin_of, handles))
@@ -803,8 +805,8 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
         cells = _written(traced, name)
         body, consts = lifted(traced.graph, traced.inputs())
         out = checkpointed([*consts, *handles], body=body)
-        for x, stored in zip(out, traced.stored, strict=True):
-            note_stored(x, stored)
+        for x, origin in zip(out, traced.stored, strict=True):
+            note_stored(x, origin)
         for cell, value in zip(cells, out[traced.own :], strict=True):
             cell.put(value)
         return traced.packed(out[: traced.own])  # type: ignore[no-any-return]

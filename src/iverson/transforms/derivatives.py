@@ -137,9 +137,10 @@ class Linearization:
         ]
         slots = [slot_of(v) for v in self.variables]
         targets = dict.fromkeys(slots, FULL)
-        found, recording = self._walked(lambda r: reverse(seeds, targets, create_graph=r), recording)
+        gradients, recording = self._walked(lambda r: reverse(seeds, targets, create_graph=r), recording)
         results = [
-            found.get(s, Tensor(Zero(v.shape, v.dtype))) for s, v in zip(slots, self.variables, strict=True)
+            gradients.get(s, Tensor(Zero(v.shape, v.dtype)))
+            for s, v in zip(slots, self.variables, strict=True)
         ]
         return handed_out(results, recording)
 
@@ -150,20 +151,24 @@ class Linearization:
         """
         if recording or not self.may_record:
             return walk(recording), recording
-        with looking(self.own) as seen:
-            found = walk(False)
-        if not seen.found:
-            return found, False
+        with looking(self.own) as state:
+            result = walk(False)
+        if not state.found:
+            return result, False
         self.outer = True
         return walk(True), True
 
     def push(self, tangents: list[Any]) -> list[Any]:
         """Tangents of the outputs from those of the inputs, one per leaf (None stands for zero)."""
         recording = self.outer or _tracked(tangents)
-        known = {slot_of(v): t for v, t in zip(self.variables, tangents, strict=True) if t is not None}
+        input_tangents = {
+            slot_of(v): t for v, t in zip(self.variables, tangents, strict=True) if t is not None
+        }
         slots = [slot_of(o) for o in self.outputs if is_tracked(o)]
-        found, recording = self._walked(lambda r: push(slots, known, create_graph=r), recording)
-        results = [found.get(slot_of(o), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
+        output_tangents, recording = self._walked(
+            lambda r: push(slots, input_tangents, create_graph=r), recording
+        )
+        results = [output_tangents.get(slot_of(o), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
         return handed_out(results, recording)
 
 
@@ -231,8 +236,8 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has
     """
     line = Linearization(function, tuple(primals), "jvp", has_aux)
     leaves, structure = flatten(tuple(tangents))
-    given = match(leaves, structure, line.given, line.structure, "jvp", "tangents")
-    out = line.like_outputs(line.push(given))
+    leaf_tangents = match(leaves, structure, line.given, line.structure, "jvp", "tangents")
+    out = line.like_outputs(line.push(leaf_tangents))
     return (line.value(), out, line.auxiliary()) if has_aux else (line.value(), out)
 
 
@@ -245,9 +250,9 @@ def with_argnums(
 ) -> Any:
     """The function of the chosen arguments alone, those arguments, and whether one was asked for."""
     single = not isinstance(argnums, (tuple, list))
-    given: Any = (argnums,) if single else argnums
-    chosen = [as_int(n, operation, "argnums") for n in given]
-    for n in chosen:
+    numbers: Any = (argnums,) if single else argnums
+    indices = [as_int(n, operation, "argnums") for n in numbers]
+    for n in indices:
         if not -len(args) <= n < len(args):
             raise ArgumentError(
                 operation,
@@ -256,7 +261,7 @@ def with_argnums(
                 expected=f"the position of one of {len(args)} arguments",
                 remedy="" if args else "pass what is differentiated by position",
             )
-    positions = [n % len(args) for n in chosen]
+    positions = [n % len(args) for n in indices]
     if len(set(positions)) != len(positions):
         raise ArgumentError(operation, "argnums", got=str(argnums), expected="each argument once")
 
@@ -299,8 +304,8 @@ def value_and_grad(
 
     @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = with_argnums(function, args, kwargs, argnums, "grad")
-        line = Linearization(partial, chosen, "grad", has_aux)
+        partial, primals, single = with_argnums(function, args, kwargs, argnums, "grad")
+        line = Linearization(partial, primals, "grad", has_aux)
         if len(line.results) != 1 or line.results[0].size != 1:
             shapes = ", ".join(str(o.shape) for o in line.results)
             raise GradientError(
@@ -318,8 +323,8 @@ def value_and_grad(
                 expected="a real number",
                 remedy="use vjp",
             )
-        one = Tensor(np.ones(line.outputs[0].shape, line.outputs[0].dtype))
-        grads = line.like_inputs(line.pull([one]))
+        unit = Tensor(np.ones(line.outputs[0].shape, line.outputs[0].dtype))
+        grads = line.like_inputs(line.pull([unit]))
         value = (line.value(), line.auxiliary()) if has_aux else line.value()
         return value, grads[0] if single else grads
 
@@ -358,11 +363,11 @@ def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
     >>> grad(grad(lambda x: x ** 3))(iv.asarray(2.0))
     iverson.Tensor(12.)
     """
-    both = value_and_grad(function, argnums, has_aux)
+    value_and_gradient = value_and_grad(function, argnums, has_aux)
 
     @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
+        value, gradient = value_and_gradient(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
     return call
@@ -447,29 +452,29 @@ def _jacobian(
 
     @as_named(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = with_argnums(function, args, kwargs, argnums, "jacobian")
-        line = Linearization(partial, chosen, "jacobian")
+        partial, primals, single = with_argnums(function, args, kwargs, argnums, "jacobian")
+        line = Linearization(partial, primals, "jacobian")
         inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
         if layout != "strided":
             _check_held(line, layout)
         sparse = plan(line, mode, layout != "strided")
         if sparse is not None:
-            found = blocks(line, sparse, step, layout)
+            block_rows = blocks(line, sparse, step, layout)
         elif not or_forward and (mode == "reverse" or (mode == "auto" and outputs <= inputs)):
-            found = by_rows(line, step)
+            block_rows = by_rows(line, step)
         else:
-            found = by_columns(line, step)
+            block_rows = by_columns(line, step)
         if sparse is None and layout != "strided":
-            found = [
+            block_rows = [
                 [stored_whole(block, y, x, layout) for block, x in zip(row, line.inputs, strict=True)]
-                for row, y in zip(found, line.outputs, strict=True)
+                for row, y in zip(block_rows, line.outputs, strict=True)
             ]
         rows = [
             unflatten(
                 line.structure,
                 [jacobian_block(result, x, part) for x, part in zip(line.given, row, strict=True)],
             )
-            for result, row in zip(line.results, found, strict=True)
+            for result, row in zip(line.results, block_rows, strict=True)
         ]
         return unflatten(line.out_structure, [row[0] if single else row for row in rows])
 

@@ -50,26 +50,26 @@ class AnyCount:
         if not alike or not all(_are_same(x, y) for x, y in pairs):
             return False
         graphs = self._graph(symbols), other.graph
-        (text, objects), (other_text, others) = map(text_and_objects, graphs)
-        same = text == other_text and len(objects) == len(others)
-        return same and all(map(is_same, objects, others))
+        (text, objects), (other_text, other_objects) = map(text_and_objects, graphs)
+        texts_agree = text == other_text and len(objects) == len(other_objects)
+        return texts_agree and all(map(is_same, objects, other_objects))
 
     def capacities(self, counts: Sequence[int]) -> tuple[int, ...]:
         """Numbers of entries that programs are made for, for patterns that store so many."""
-        taken = Counts(set(self._taken))
+        counts_in_use = Counts(set(self._taken))
         pairs = zip(counts, self.symbols, strict=True)
-        return tuple([taken.of((n, *s.stored_shape[1:])) for n, s in pairs])
+        return tuple([counts_in_use.of((n, *s.stored_shape[1:])) for n, s in pairs])
 
     def graph(self, patterns: Sequence[Pattern], capacities: Sequence[int] | None = None) -> Graph:
         """The graph for at most so many entries, or for as many as patterns have; what follows from them may
         have about as many as it has of these."""
         counts = Counts({*self._taken, *(capacities or ()), *(p.stored_shape[0] for p in patterns)})
         if capacities is None:
-            made: list[Any] = [symbol_for(p, counts=counts) for p in patterns]
+            symbols: list[Any] = [symbol_for(p, counts=counts) for p in patterns]
         else:
-            made = [s.with_capacity(n, counts) for s, n in zip(self.symbols, capacities, strict=True)]
-        with examples(dict(zip(made, patterns, strict=True))):
-            return self._graph(made)
+            symbols = [s.with_capacity(n, counts) for s, n in zip(self.symbols, capacities, strict=True)]
+        with examples(dict(zip(symbols, patterns, strict=True))):
+            return self._graph(symbols)
 
     def _graph(self, symbols: Sequence[PatternSymbol]) -> Graph:
         binding: Binding = dict(zip(self.symbols, symbols, strict=True))
@@ -79,10 +79,10 @@ class AnyCount:
         return with_counts(graph, counts)
 
 
-def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+def _are_same(tensors: Sequence[Any], other_tensors: Sequence[Any]) -> bool:
     """True if outside tensors, and cells, are those of another trace."""
-    pairs = zip(some, others, strict=False)
-    return len(some) == len(others) and all(
+    pairs = zip(tensors, other_tensors, strict=False)
+    return len(tensors) == len(other_tensors) and all(
         x is y or (not isinstance(x, Operand) and x.same_as(y)) for x, y in pairs
     )
 

@@ -49,8 +49,8 @@ def implicit(
             return find()
     graph, (_, *captured) = jit(condition).traced(like)
 
-    def of(x: Any, *others: Any) -> Any:
-        return interpret(graph, [x, *others])[0]
+    def of(x: Any, *constants: Any) -> Any:
+        return interpret(graph, [x, *constants])[0]
 
     def by_matrix(of_x: Condition, y: Any, g: Any) -> Any:
         if layout == "csr":
@@ -65,16 +65,16 @@ def implicit(
 
     class Solution(Function):
         @staticmethod
-        def forward(ctx: Any, *others: Any) -> Any:
+        def forward(ctx: Any, *constants: Any) -> Any:
             y = find()
-            ctx.save_for_backward(*others, y)
+            ctx.save_for_backward(*constants, y)
             return y
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
-            *others, y = ctx.saved_tensors
-            weights = solved(lambda y: of(y, *others), y, -g)
-            return vjp(lambda *others: of(y, *others), *others)[1](weights)
+            *constants, y = ctx.saved_tensors
+            weights = solved(lambda y: of(y, *constants), y, -g)
+            return vjp(lambda *constants: of(y, *constants), *constants)[1](weights)
 
     return Solution.apply(*captured)
 
@@ -98,16 +98,16 @@ def implicit_in_trace(
 
     The derivative is as of `implicit`.
     """
-    known = Aval(start.shape, start.dtype)
-    traced = TracedFunction(function, name, [known], lambda h: ((h[0],), {}))
+    aval = Aval(start.shape, start.dtype)
+    traced = TracedFunction(function, name, [aval], lambda h: ((h[0],), {}))
     body, consts = lifted(traced.graph, traced.captured)
     compiled = Compiled(body, name)
 
     def found(start: Any, *arrays: Any) -> Sequence[Any]:
-        others = list(map(asarray, arrays))
-        return solve(lambda x: compiled([*others, x])[0], start)
+        constants = list(map(asarray, arrays))
+        return solve(lambda x: compiled([*constants, x])[0], start)
 
-    of = External(found, (known, Aval((), dtypes.bool), Aval(start.shape, dtypes.bool)))
+    of = External(found, (aval, Aval((), dtypes.bool), Aval(start.shape, dtypes.bool)))
 
     class Solution(Function):
         @staticmethod
@@ -121,20 +121,20 @@ def implicit_in_trace(
         def backward(ctx: Any, g: Any, *_: Any) -> Any:
             if refused is not None:
                 refused()
-            *others, y, free = ctx.saved_tensors
-            smooth = [k for k, x in enumerate(others) if dtypes.is_inexact(x.dtype)]
+            *constants, y, free = ctx.saved_tensors
+            smooth = [k for k, x in enumerate(constants) if dtypes.is_inexact(x.dtype)]
 
-            def held(x: Any, *chosen: Any) -> Any:
-                given = list(others)
-                for k, c in zip(smooth, chosen, strict=True):
-                    given[k] = c
-                condition = condition_of(lambda x: interpret(body, [*given, x])[0])
+            def held(x: Any, *values: Any) -> Any:
+                inputs = list(constants)
+                for k, c in zip(smooth, values, strict=True):
+                    inputs[k] = c
+                condition = condition_of(lambda x: interpret(body, [*inputs, x])[0])
                 return F.where(free, condition(x), x - y)
 
-            own = [others[k] for k in smooth]
-            weights = by_factors(matrix_transpose(jacobian(held)(y, *own)), -g)
-            grads: list[Any] = [None] * (1 + len(others))
-            for k, ct in zip(smooth, vjp(lambda *c: held(y, *c), *own)[1](weights), strict=True):
+            smooth_values = [constants[k] for k in smooth]
+            weights = by_factors(matrix_transpose(jacobian(held)(y, *smooth_values)), -g)
+            grads: list[Any] = [None] * (1 + len(constants))
+            for k, ct in zip(smooth, vjp(lambda *c: held(y, *c), *smooth_values)[1](weights), strict=True):
                 grads[1 + k] = ct
             return tuple(grads)
 

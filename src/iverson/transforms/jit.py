@@ -88,25 +88,25 @@ class _Entry:
         self,
         function: Callable[..., Any],
         name: str,
-        given: _Given,
+        call: _Given,
         native: bool,
         symbols: Symbols = NO_SYMBOLS,
     ) -> None:
-        guards = guards_of(function, (*given.leaves, *given.fixed.values()))
+        guards = guards_of(function, (*call.leaves, *call.fixed.values()))
         self._name, self._native = name, native
-        avals = given.avals(symbols)
-        origins = given.origins(symbols)
+        avals = call.avals(symbols)
+        origins = call.origins(symbols)
         self.traced = TracedFunction(
             function,
             name,
             avals,
-            given.rebuilt,
+            call.rebuilt,
             stateful=True,
             as_stored=True,
             origins=origins,
-            given=given.handles,
+            given=call.handles,
         )
-        donated = self._donated = dict.fromkeys(given.donated, -1) | self.traced.donated()
+        donated = self._donated = dict.fromkeys(call.donated, -1) | self.traced.donated()
         self.graph = self.traced.graph
         self.compiled = Compiled(self.graph, name, native=native, donated=donated)
         inputs = set(map(id, self.traced.inputs()))
@@ -156,39 +156,46 @@ class _Entry:
         for k in traced.written:
             check_in_place(handles[k], self._name)
         bases = [views.base_of(handles[k]) for k in traced.written]
-        put = [(x, views.base_of(x)) for x in (cell.now() for cell, is_tensor in traced.put if is_tensor)]
-        self._check_apart(handles, bases, put)
-        given = [*handles, *traced.inputs(), *self._inside]
+        outside_writes = [
+            (x, views.base_of(x)) for x in (cell.now() for cell, is_tensor in traced.put if is_tensor)
+        ]
+        self._check_apart(handles, bases, outside_writes)
+        inputs = [*handles, *traced.inputs(), *self._inside]
         if self._steps:
             with recording(False):
-                results = self.compiled(given)
+                results = self.compiled(inputs)
         else:
-            results = self.compiled(given)
-        others = iter(results[traced.own :])
+            results = self.compiled(inputs)
+        updates = iter(results[traced.own :])
         for k, base in zip(traced.written, bases, strict=True):
-            handles[k]._become(next(others))
+            handles[k]._become(next(updates))
             views.write_back(handles[k], base)
         for cell, is_tensor in traced.put:
-            cell.put(next(others) if is_tensor else None)
+            cell.put(next(updates) if is_tensor else None)
         return traced.packed(results[: traced.own])
 
     def _check_apart(
-        self, handles: Sequence[Any], bases: Sequence[views.Base | None], put: Sequence[tuple[Any, Any]]
+        self,
+        handles: Sequence[Any],
+        bases: Sequence[views.Base | None],
+        outside_writes: Sequence[tuple[Any, Any]],
     ) -> None:
         """Raises ArgumentError where what is written is known to the trace as another tensor besides.
 
-        bases : what the arguments that are written are parts of. put : tensors from outside that are written,
-        each with what it is a part of.
+        bases : the tensors that written arguments are parts of. outside_writes : tensors from outside that
+        are written, each with the tensor that it is a part of.
         """
         arguments, outside = set(map(id, handles)), set(map(id, self.traced.outside()))
         outside.update(id(guard.held) for guard in self.guards)
-        written = {id(handles[k]) for k in self.traced.written}
+        written_ids = {id(handles[k]) for k in self.traced.written}
         wholes = {id(base[0]) for base in bases if base is not None}
         # A part from outside is written in the trace with what it is a part of, if the trace has that too.
-        wholes |= {id(base[0]) for _, base in put if base is not None} - {id(x) for x, _ in put}
+        wholes |= {id(base[0]) for _, base in outside_writes if base is not None} - {
+            id(x) for x, _ in outside_writes
+        }
         if not (
-            written.isdisjoint(outside)
-            and arguments.isdisjoint(id(x) for x, _ in put)
+            written_ids.isdisjoint(outside)
+            and arguments.isdisjoint(id(x) for x, _ in outside_writes)
             and wholes.isdisjoint(arguments | outside)
         ):
             raise ArgumentError(
@@ -205,12 +212,12 @@ def _any_count(
     entry: _Entry, symbols: Symbols, trace: Callable[[Symbols], _Entry]
 ) -> tuple[_Entry, AnyCount] | None:
     """A trace like one, for any number of entries; None where what it computes depends on that."""
-    others = stand_ins(list(symbols), entry.traced)
+    general_symbols = stand_ins(list(symbols), entry.traced)
     try:
-        with examples({s: p for p, s in others.items()}):
-            general = trace(others)
-        found = AnyCount(general.traced, list(others.values()))
-        return (general, found) if found.agrees(entry.traced, list(symbols.values())) else None
+        with examples({s: p for p, s in general_symbols.items()}):
+            general = trace(general_symbols)
+        any_count = AnyCount(general.traced, list(general_symbols.values()))
+        return (general, any_count) if any_count.agrees(entry.traced, list(symbols.values())) else None
     except Exception:  # shapes that fit, or a function that works, for these numbers of entries alone
         return None
 
@@ -244,16 +251,16 @@ class _Given:
                 if (first := places.setdefault(id(leaf), len(self.handles))) < len(self.handles):
                     key.append(first)  # what is written to one is written to both
             x = leaf if type(leaf) is Tensor or not isinstance(leaf, _ARRAYS) else asarray(leaf)
-            if type(x) is Tensor and type(held := value_of(x)) is Strided:
+            if type(x) is Tensor and type(value := value_of(x)) is Strided:
                 self.handles.append(x)
-                key.append((held.shape, held.dtype))
+                key.append((value.shape, value.dtype))
             elif isinstance(x, Operand):
                 handle = unwrap(x)
                 plain = False
                 self.handles.append(handle)
-                if type(x) is Tensor and (pattern := _symbolic(held)) is not None:
+                if type(x) is Tensor and (pattern := _symbolic(value)) is not None:
                     number = self.patterns.setdefault(pattern, len(self.patterns))
-                    key.append((layout_of(held).name, held.shape, held.dtype, number, kind_key(pattern)))
+                    key.append((layout_of(value).name, value.shape, value.dtype, number, kind_key(pattern)))
                 else:
                     key.append((_wrapper_key(x), _key(value_of(handle))))
             else:
@@ -298,27 +305,27 @@ class _Given:
 
     def avals(self, symbols: Symbols) -> list[Aval]:
         """Avals of the handles, with symbols in place of patterns."""
-        found = list(map(aval_of, self.handles))
-        for k, a in enumerate(found):
+        avals = list(map(aval_of, self.handles))
+        for k, a in enumerate(avals):
             if isinstance(a.support, Stored) and (symbol := symbols.get(a.support.pattern)) is not None:
-                found[k] = Aval(a.shape, a.dtype, Stored(symbol))
-        return found
+                avals[k] = Aval(a.shape, a.dtype, Stored(symbol))
+        return avals
 
     def origins(self, symbols: Symbols) -> list[Any]:
         """Origins of the entries that eager code stores; supports do not tell if entries are repeated."""
-        found = list(map(origin_of, self.handles))
-        for k, p in enumerate(found):
+        origins = list(map(origin_of, self.handles))
+        for k, p in enumerate(origins):
             symbol = symbols.get(support_pattern(value_of(self.handles[k])))
             if isinstance(p, Pattern) and symbol is not None:
-                found[k] = None if p.distinct else Repeated(symbol)
-        return found
+                origins[k] = None if p.distinct else Repeated(symbol)
+        return origins
 
     def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other handles; a tensor that is there twice is one there, too."""
-        given = iter(handles)
-        made: dict[int, Any] = {}
+        iterator = iter(handles)
+        operand_of: dict[int, Any] = {}
         leaves = [
-            made.setdefault(id(x), rewrap(x, next(given))) if isinstance(x, Operand) else x
+            operand_of.setdefault(id(x), rewrap(x, next(iterator))) if isinstance(x, Operand) else x
             for x in self.leaves
         ]
         args, kwargs = unflatten(self.structure, leaves)
@@ -329,12 +336,12 @@ def _plain_key(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequen
     """A key of the structure, shapes and dtypes of arguments that are all strided tensors and different ones,
     None where they are not; their leaves, and what is known of these."""
     structure = None
-    if kwargs or (found := strided_operands(args)) is None:
+    if kwargs or (plain_args := strided_operands(args)) is None:
         args, _, structure = flatten_exactly((args, kwargs))
-        found = strided_operands(args)
-    if found is None or (len(args) > 1 and len(set(map(id, args))) < len(args)):
+        plain_args = strided_operands(args)
+    if plain_args is None or (len(args) > 1 and len(set(map(id, args))) < len(args)):
         return None, args, None
-    return (structure, found.facts), args, found
+    return (structure, plain_args.facts), args, plain_args
 
 
 def _constant(x: Any) -> Any:
@@ -355,8 +362,8 @@ def _key(value: Any) -> Any:
     if type(value) is Strided:
         return value.shape, value.dtype
     support = support_of(value)
-    known = support if isinstance(support, Box) else getattr(value, "pattern", None)
-    return layout_of(value).name, value.shape, value.dtype, known
+    box_or_pattern = support if isinstance(support, Box) else getattr(value, "pattern", None)
+    return layout_of(value).name, value.shape, value.dtype, box_or_pattern
 
 
 def _zeros_like(value: Any) -> Any:
@@ -382,19 +389,19 @@ class Chosen:
     """Some of the arguments of a function: positions and names, each as the other, too."""
 
     def __init__(
-        self, chosen: int | str | Iterable[int | str], parameter: str, function: Callable[..., Any]
+        self, choice: int | str | Iterable[int | str], parameter: str, function: Callable[..., Any]
     ) -> None:
-        given: Any = (chosen,) if isinstance(chosen, int | str) else chosen
-        if isinstance(given, Operand) or not isinstance(given, Iterable):
-            given = (given,)
-        for k in (given := tuple(given)):
+        items: Any = (choice,) if isinstance(choice, int | str) else choice
+        if isinstance(items, Operand) or not isinstance(items, Iterable):
+            items = (items,)
+        for k in (items := tuple(items)):
             if isinstance(k, bool) or not isinstance(k, int | str):
                 raise ArgumentTypeError(
                     "jit", parameter, got=described(k), expected="positions and names of arguments"
                 )
-        self.positions = {k for k in given if isinstance(k, int)}
-        self.names = {k for k in given if isinstance(k, str)}
-        self.any = bool(given)
+        self.positions = {k for k in items if isinstance(k, int)}
+        self.names = {k for k in items if isinstance(k, str)}
+        self.any = bool(items)
         if self.any:
             self._complete(parameter, function)
 
@@ -405,20 +412,23 @@ class Chosen:
         except (TypeError, ValueError):  # of a function that is compiled itself
             return
         kinds = {p.kind for p in declared}
-        counted = [p for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        named = {p.name for p in declared if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        if inspect.Parameter.VAR_KEYWORD not in kinds and (unknown := sorted(self.names - named)):
+        positional = [p for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        by_name = {p.name for p in declared if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        if inspect.Parameter.VAR_KEYWORD not in kinds and (unknown := sorted(self.names - by_name)):
             raise ArgumentError(
-                "jit", parameter, got=f"'{unknown[0]}'", expected=f"names of parameters: {sorted(named)}"
+                "jit", parameter, got=f"'{unknown[0]}'", expected=f"names of parameters: {sorted(by_name)}"
             )
         if inspect.Parameter.VAR_POSITIONAL not in kinds:
-            if beyond := [k for k in self.positions if not -len(counted) <= k < len(counted)]:
+            if beyond := [k for k in self.positions if not -len(positional) <= k < len(positional)]:
                 raise ArgumentError(
-                    "jit", parameter, got=f"{beyond[0]}", expected=f"positions of {len(counted)} parameters"
+                    "jit",
+                    parameter,
+                    got=f"{beyond[0]}",
+                    expected=f"positions of {len(positional)} parameters",
                 )
-            self.positions = {k % len(counted) for k in self.positions}
-        self.positions |= {k for k, p in enumerate(counted) if p.name in self.names & named}
-        self.names |= {p.name for k, p in enumerate(counted) if k in self.positions and p.name in named}
+            self.positions = {k % len(positional) for k in self.positions}
+        self.positions |= {k for k, p in enumerate(positional) if p.name in self.names & by_name}
+        self.names |= {p.name for k, p in enumerate(positional) if k in self.positions and p.name in by_name}
 
     def at(self, args: Sequence[Any]) -> set[int]:
         """The positions, of so many arguments, from the first."""
@@ -426,9 +436,9 @@ class Chosen:
 
     def leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> set[int]:
         """The identities of the leaves of these arguments."""
-        own = [args[k] for k in self.at(args)]
-        own += [kwargs[k] for k in self.names if k in kwargs]
-        return {id(leaf) for leaf in flatten(own)[0]}
+        arguments = [args[k] for k in self.at(args)]
+        arguments += [kwargs[k] for k in self.names if k in kwargs]
+        return {id(leaf) for leaf in flatten(arguments)[0]}
 
 
 class Static(Chosen):
@@ -448,8 +458,8 @@ class Static(Chosen):
                 raise ArgumentTypeError(
                     name, "static", got="a tensor", expected="a Python value", remedy="leave it out of static"
                 )
-        rest = tuple(None if k in fixed else a for k, a in enumerate(args))
-        return rest, {k: v for k, v in kwargs.items() if k not in fixed}, fixed
+        traced_args = tuple(None if k in fixed else a for k, a in enumerate(args))
+        return traced_args, {k: v for k, v in kwargs.items() if k not in fixed}, fixed
 
     @staticmethod
     def put_back(
@@ -488,28 +498,28 @@ class Jitted(Generic[P, R]):
         key = None
         if not self._chosen:
             key, leaves, plain = _plain_key(args, kwargs)
-            known = self._plain.get(key)
-            if known is not None and known.holds() and not overrides() and current() == USUAL:
-                return known.on_plain(leaves, plain)  # type: ignore[no-any-return]
-        given = _Given(args, kwargs, self._static, self._donate, self._name)
-        if given.is_traced:  # inside of a trace or a batch it is a part of that
+            plain_entry = self._plain.get(key)
+            if plain_entry is not None and plain_entry.holds() and not overrides() and current() == USUAL:
+                return plain_entry.on_plain(leaves, plain)  # type: ignore[no-any-return]
+        call = _Given(args, kwargs, self._static, self._donate, self._name)
+        if call.is_traced:  # inside of a trace or a batch it is a part of that
             if work.active.count and not any(level.examples() for level in levels()):
-                work.note(self._called(given))
+                work.note(self._called(call))
             leaves, structure = flatten(self._function(*args, **kwargs))
             return unflatten(structure, handed_out(leaves, recorded=True))  # type: ignore[no-any-return]
-        entry = self._entry(given)
+        entry = self._entry(call)
         if key is not None and not overrides() and current() == USUAL:
             self._plain[key] = entry
-        result = entry(given.handles)
-        if given.donated:
-            kept = entry.traced.written
-            give_away([given.handles[k] for k in given.donated if k not in kept], self._name)
+        result = entry(call.handles)
+        if call.donated:
+            written_positions = entry.traced.written
+            give_away([call.handles[k] for k in call.donated if k not in written_positions], self._name)
         return result  # type: ignore[no-any-return]
 
-    def _called(self, given: _Given) -> Called:
+    def _called(self, call: _Given) -> Called:
         """A note of a call with such arguments."""
-        args, kwargs = given.rebuilt([make_handle(_zeros_like(value_of(h))) for h in given.handles])
-        return Called(self, args, kwargs, tuple(map(is_tracked, given.handles)))
+        args, kwargs = call.rebuilt([make_handle(_zeros_like(value_of(h))) for h in call.handles])
+        return Called(self, args, kwargs, tuple(map(is_tracked, call.handles)))
 
     def graph(self, *args: P.args, **kwargs: P.kwargs) -> Graph:
         """The graph for such arguments; tracked tensors that the function closes over are its last inputs."""
@@ -517,15 +527,15 @@ class Jitted(Generic[P, R]):
 
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """A new graph for these arguments, with the patterns of sparse ones, and handles for its inputs."""
-        given = _Given(args, kwargs, self._static, self._donate, self._name)
-        entry = _Entry(self._function, self._name, given, self._native)
-        return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
+        call = _Given(args, kwargs, self._static, self._donate, self._name)
+        entry = _Entry(self._function, self._name, call, self._native)
+        return entry.compiled.graph, [*call.handles, *entry.traced.inputs()]
 
     def traced_for_kind(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """Graph and handles for all arguments that share a trace in calls; see `traced`."""
-        given = _Given(args, kwargs, self._static, self._donate, self._name)
-        entry = self._traced(given, given.key, self._key(given, given.key))[0]
-        return entry.compiled.graph, [*given.handles, *entry.traced.inputs()]
+        call = _Given(args, kwargs, self._static, self._donate, self._name)
+        entry = self._traced(call, call.key, self._key(call, call.key))[0]
+        return entry.compiled.graph, [*call.handles, *entry.traced.inputs()]
 
     def clear_cache(self) -> None:
         """Forget all that was traced."""
@@ -543,23 +553,23 @@ class Jitted(Generic[P, R]):
         """The number of programs that are kept."""
         return len({id(entry.compiled) for entry in self._entries.values()})
 
-    def _entry(self, given: _Given) -> _Entry:
+    def _entry(self, call: _Given) -> _Entry:
         around = (rules_in_force(), current()) if overrides() or current() != USUAL else None
-        kind = given.key if around is None else (given.key, *around)
-        key = self._key(given, kind)
+        kind = call.key if around is None else (call.key, *around)
+        key = self._key(call, kind)
         entry = self._entries.get(key)
         if entry is None or not entry.holds():
             # The function runs under no lock: it may call itself, or what another thread traces. Threads that
             # meet here may each trace it; the traces are the same.
-            now = argument_texts(self._function, *given.arguments)
+            now = argument_texts(self._function, *call.arguments)
             reason = "the first call" if self._texts is None else difference(self._texts, now)
             self._texts = now
-            entry, key = self._traced(given, kind, key)
+            entry, key = self._traced(call, kind, key)
             entry.compiled.reason = reason
             if self._native:
-                alike = given.with_any_numbers, around, key[1:] if given.patterns else ()
+                alike = call.with_any_numbers, around, key[1:] if call.patterns else ()
                 general = self._any_number.setdefault(alike, AnyNumber())
-                entry = self._serve(entry, given.handles, key, general, reason)
+                entry = self._serve(entry, call.handles, key, general, reason)
             self._entries[key] = entry
         return entry
 
@@ -582,26 +592,26 @@ class Jitted(Generic[P, R]):
                 self._served.pop(oldest, None)
         return served
 
-    def _key(self, given: _Given, kind: Any) -> Any:
+    def _key(self, call: _Given, kind: Any) -> Any:
         """The key of a call of a kind: with the patterns, the numbers of their entries, or capacities."""
-        if not given.patterns:
+        if not call.patterns:
             return kind
         if kind in self._by_pattern:
-            return kind, "patterns", tuple(given.patterns)
-        exact = kind, "counts", given.counts
+            return kind, "patterns", tuple(call.patterns)
+        exact = kind, "counts", call.counts
         general = None if exact in self._entries else self._any_count.get(kind)
-        return exact if general is None else (kind, "capacities", general[1].capacities(given.counts))
+        return exact if general is None else (kind, "capacities", general[1].capacities(call.counts))
 
-    def _traced(self, given: _Given, kind: Any, key: Any) -> tuple[_Entry, Any]:
+    def _traced(self, call: _Given, kind: Any, key: Any) -> tuple[_Entry, Any]:
         """A trace, and its key: for any patterns like those of the arguments where the function does not
         depend on where their entries are."""
-        trace = functools.partial(_Entry, self._function, self._name, given, self._native)
-        if given.patterns and kind not in self._by_pattern:
+        trace = functools.partial(_Entry, self._function, self._name, call, self._native)
+        if call.patterns and kind not in self._by_pattern:
             general = self._any_count.pop(kind, None)
             if general is not None and key[1] == "capacities" and general[0].holds():
                 self._any_count[kind] = general
-                return general[0].on(general[1].graph(list(given.patterns), key[2])), key
-            symbols = given.symbols()
+                return general[0].on(general[1].graph(list(call.patterns), key[2])), key
+            symbols = call.symbols()
             self._tries[kind] = tries = self._tries.get(kind, 0) + 1
             general = None
             try:
@@ -612,13 +622,13 @@ class Jitted(Generic[P, R]):
                 if bounds(entry.traced.graph):
                     if general is None:  # numbers of entries that follow from patterns are in the trace
                         raise PatternRead
-                    entry = general[0].on(general[1].graph(list(given.patterns)))
+                    entry = general[0].on(general[1].graph(list(call.patterns)))
             except PatternRead:
                 self._by_pattern.add(kind)
-                return trace(), (kind, "patterns", tuple(given.patterns))
+                return trace(), (kind, "patterns", tuple(call.patterns))
             if general is not None:
                 self._any_count[kind] = general
-            return entry, (kind, "counts", given.counts)
+            return entry, (kind, "counts", call.counts)
         return trace(), key
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -630,7 +640,7 @@ class Jitted(Generic[P, R]):
     def __reduce__(self) -> str:
         """Pickled by the name that its module has it under, as functions are; a copy is itself."""
         module = sys.modules.get(self.__module__)
-        names = (name for name, held in vars(module).items() if held is self) if module else ()
+        names = (name for name, value in vars(module).items() if value is self) if module else ()
         return next(iter(names), getattr(self, "__qualname__", self._name))
 
 

@@ -138,8 +138,8 @@ def _preconditioner(m: Any, operation: str, shape: Any) -> Any:
                 decides="the preconditioner M",
                 remedy="name one ('jacobi', 'ilu'), or make M of what is no argument of the transform",
             )
-            held = as_inexact(as_plain(matrix, operation, "M"), operation, "M").detach()
-            m = LinearOperator(lambda v: matmul(held, v), held.shape[-2:])
+            preconditioner = as_inexact(as_plain(matrix, operation, "M"), operation, "M").detach()
+            m = LinearOperator(lambda v: matmul(preconditioner, v), preconditioner.shape[-2:])
         else:
             raise ArgumentTypeError(
                 operation,
@@ -200,8 +200,8 @@ def _from_zero(a: Any, b: Any, options: dict[str, Any]) -> Any:
     if not isinstance(a, LinearOperator):
         if b.ndim > 1:
             return F.iterative_solve(a, b, **options)
-        found = F.iterative_solve(a, F.expand_dims(b, axis=(1,)), **options)
-        return F.squeeze(found, axis=(found.ndim - 1,))
+        solution = F.iterative_solve(a, F.expand_dims(b, axis=(1,)), **options)
+        return F.squeeze(solution, axis=(solution.ndim - 1,))
     if b.ndim == 2:
         return stack([_by_products(a, b[:, k], options) for k in range(b.shape[1])], axis=1)
     return _by_products(a, b, options)
@@ -221,10 +221,10 @@ def _by_products(a: LinearOperator, b: Any, options: dict[str, Any]) -> Any:
         return asarray(krylov_solvers.iterated(_on_numbers(a), right, **options)[:, 0])
 
     m = options["m"]
-    turned = {**options, "m": m.turned if m is not None else None}
+    transposed_options = {**options, "m": m.turned if m is not None else None}
 
     def transposed(product: Callable[[Any], Any], g: Any) -> Any:
-        return _by_products(LinearOperator(product, a.shape, a.dtype), g, turned)
+        return _by_products(LinearOperator(product, a.shape, a.dtype), g, transposed_options)
 
     return implicit(lambda x: a @ x - b, find, zeros(b.shape, dtype=b.dtype), transposed)
 
@@ -344,10 +344,10 @@ def gmres(
     >>> gmres(asarray([[2.0, 1.0], [0.0, 1.0]]), asarray([3.0, 1.0]), M="jacobi").round(decimals=6)
     iverson.Tensor([1., 1.])
     """
-    kept = None if restart is None else as_int(restart, "gmres", "restart")
-    if kept is not None and kept < 1:
-        raise ArgumentError("gmres", "restart", got=str(kept), expected="one vector or more")
-    method = "gmres" if kept is None else f"gmres({kept})"
+    restart_count = None if restart is None else as_int(restart, "gmres", "restart")
+    if restart_count is not None and restart_count < 1:
+        raise ArgumentError("gmres", "restart", got=str(restart_count), expected="one vector or more")
+    method = "gmres" if restart_count is None else f"gmres({restart_count})"
     return _solved(method, a, b, x0, rtol, atol, maxiter, M)  # type: ignore[no-any-return]
 
 
@@ -422,8 +422,8 @@ def _pair_by_products(a: LinearOperator, w: Any, v: Any) -> Any:
     def transposed(product: Callable[[Any], Any], g: Any) -> Any:
         return minres(LinearOperator(product, (n + 1, n + 1), a.dtype), g)
 
-    found = np.append(v, w)
-    return implicit(condition, lambda: asarray(found), zeros(n + 1, dtype=a.dtype), transposed)
+    pair = np.append(v, w)
+    return implicit(condition, lambda: asarray(pair), zeros(n + 1, dtype=a.dtype), transposed)
 
 
 __all__ = ["LinearOperator", "bicgstab", "cg", "eigsh", "gmres", "lobpcg", "minres"]

@@ -36,14 +36,16 @@ class External:
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """The results, checked."""
         if self.size is not None:
-            each = [self.one(*(x[k] for x in arrays)) for k in range(self.size)]
-            return tuple(map(np.stack, zip(*each, strict=True)))
+            rows = [self.one(*(x[k] for x in arrays)) for k in range(self.size)]
+            return tuple(map(np.stack, zip(*rows, strict=True)))
         return self.one(*arrays)
 
     def one(self, *arrays: Any) -> tuple[Any, ...]:
         """The results for one example, found outside of whatever traces and batches there are."""
-        found = Context().run(self.function, *arrays)
-        return tuple(np.asarray(x, a.dtype).reshape(a.shape) for x, a in zip(found, self.avals, strict=True))
+        results = Context().run(self.function, *arrays)
+        return tuple(
+            np.asarray(x, a.dtype).reshape(a.shape) for x, a in zip(results, self.avals, strict=True)
+        )
 
     def known(self) -> tuple[Aval, ...]:
         """Avals of the results."""
@@ -57,8 +59,8 @@ def _batched(F: Any, examples: Examples, *args: Any, of: External) -> Any:
         return bind(external, tuple(examples.each(F, args)), {"of": _over(of, examples.size)})
     # of several batches: one axis for all of them
     args = tuple(F.reshape(x, shape=(-1, *x.shape[2:])) for x in examples.each(F, args))
-    found = bind(external, args, {"of": _over(of, examples.size * of.size)})
-    return tuple(F.reshape(x, shape=(examples.size, of.size, *x.shape[1:])) for x in found)
+    results = bind(external, args, {"of": _over(of, examples.size * of.size)})
+    return tuple(F.reshape(x, shape=(examples.size, of.size, *x.shape[1:])) for x in results)
 
 
 def _over(of: External, size: int) -> External:

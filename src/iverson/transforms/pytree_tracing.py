@@ -67,12 +67,12 @@ class TracedFunction:
             "is_differentiated": differentiates(given),
         }
         self._origins = origins or (None,) * len(avals)
-        taken: list[Any] = []
+        outside_tensors: list[Any] = []
         for times in count(1):
-            more = self._trace(function, name, avals, arguments, taken, times > _TIMES)
-            if not more:
+            new_tensors = self._trace(function, name, avals, arguments, outside_tensors, times > _TIMES)
+            if not new_tensors:
                 break
-            taken += more
+            outside_tensors += new_tensors
         del self._results, self._origins  # a cycle through it would keep alive what the function wrote
 
     def _trace(
@@ -81,7 +81,7 @@ class TracedFunction:
         name: str,
         avals: Sequence[Aval],
         arguments: Any,
-        taken: list[Any],
+        outside_tensors: list[Any],
         last: bool,
     ) -> list[Any]:
         """Trace with these tensors from outside as inputs; returns those that should have been, too.
@@ -90,7 +90,7 @@ class TracedFunction:
         """
         with Trace(name, **self._how) as level, recording(True):
             cells: TraceCells | None = level.cells
-            for x in taken if cells is not None else ():
+            for x in outside_tensors if cells is not None else ():
                 cells.take(x)  # type: ignore[union-attr]
             handles = list(map(level.input, avals, self._origins))
             inputs = list(map(alias, handles))
@@ -104,12 +104,12 @@ class TracedFunction:
             if cells is not None:
                 if last:
                     cells.leave_temporaries()
-                put = cells.written()
+                writes = cells.written()
                 if cells.again:
-                    again, cells.again = cells.again, []  # which would keep them alive
-                    return again
-                self.put = [(cell, x is not None) for cell, x in put]
-                outputs += [x for _, x in put if x is not None]
+                    missing, cells.again = cells.again, []  # which would keep them alive
+                    return missing
+                self.put = [(cell, x is not None) for cell, x in writes]
+                outputs += [x for _, x in writes if x is not None]
                 level.captured += cells.inputs()
             if self._as_stored:
                 outputs = list(map(as_stored, outputs))
@@ -118,15 +118,17 @@ class TracedFunction:
             self.reads_patterns = level.reads_patterns
         self.captured = [x for _, x in level.captured]
         # Cells have guards of their own; what is gone was the function's.
-        own = {id(None)} | {id(c.now()) for c in (cells.kept() if cells else ()) if isinstance(c, TensorCell)}
-        self._read = [read for read in level.read.values() if id(read[0]()) not in own]
+        cell_ids = {id(None)} | {
+            id(c.now()) for c in (cells.kept() if cells else ()) if isinstance(c, TensorCell)
+        }
+        self._read = [record for record in level.read.values() if id(record[0]()) not in cell_ids]
         self.is_pure = not self.written and not self.put
         self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
         return []
 
-    def _outputs(self, function: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+    def _outputs(self, function: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Any]:
         """Handles of the function's results, which are not the user's."""
-        args, kwargs = given
+        args, kwargs = arguments
         leaves, self.structure = opened(function(*args, **kwargs))
         leaves = self._results(leaves)
         #: Of each leaf, what it means beyond its handle, or what it is where it is no tensor.
@@ -138,11 +140,11 @@ class TracedFunction:
         """Function that packs results in one call if they are tensors without semantics; else None."""
         if any(semantics is not None or not is_tensor for semantics, is_tensor in self.leaves):
             return None
-        whole = unflatten(self.structure, leaves)
-        if len(leaves) == 1 and whole is leaves[0]:
+        tree = unflatten(self.structure, leaves)
+        if len(leaves) == 1 and tree is leaves[0]:
             return itemgetter(0)
-        if type(whole) in (tuple, list) and len(whole) == len(leaves) and all(map(is_, whole, leaves)):
-            return type(whole)
+        if type(tree) in (tuple, list) and len(tree) == len(leaves) and all(map(is_, tree, leaves)):
+            return type(tree)
         return partial(unflatten, self.structure)
 
     @property
@@ -152,14 +154,14 @@ class TracedFunction:
 
     def holds(self) -> bool:
         """True if the outside tensors that the function read are unchanged."""
-        gone = False
-        for where, held, tracked in self._read:
+        has_dead = False
+        for where, content, was_tracked in self._read:
             if (x := where()) is None:
-                gone = True
-            elif contents(x) is not held or is_tracked(unwrap(x)) is not tracked:
+                has_dead = True
+            elif contents(x) is not content or is_tracked(unwrap(x)) is not was_tracked:
                 return False
-        if gone:  # tensors that the function itself made
-            self._read = [read for read in self._read if read[0]() is not None]
+        if has_dead:  # tensors that the function itself made
+            self._read = [record for record in self._read if record[0]() is not None]
         return not self._guards or False not in [guard() for guard in self._guards]
 
     @property
@@ -169,16 +171,16 @@ class TracedFunction:
 
     def donated(self) -> dict[int, int]:
         """Inputs that do not exist any more after a call, each with the output that takes its place."""
-        own = len(self.graph.inputs) - len(self.captured)
+        argument_count = len(self.graph.inputs) - len(self.captured)
         first = self.own
-        found = {k: first + n for n, k in enumerate(self.written)}
+        output_of = {k: first + n for n, k in enumerate(self.written)}
         at = first + len(self.written)
-        where = {id(x): own + k for k, x in enumerate(self.captured)}
+        where = {id(x): argument_count + k for k, x in enumerate(self.captured)}
         for cell, is_tensor in self.put:
             if is_tensor and id(cell) in where:
-                found[where[id(cell)]] = at
+                output_of[where[id(cell)]] = at
             at += is_tensor
-        return found
+        return output_of
 
     def inputs(self) -> Sequence[Any]:
         """Handles of what it captured, as they are now."""
@@ -188,13 +190,13 @@ class TracedFunction:
 
     def outside(self) -> list[Any]:
         """Tensors from outside that it reads or writes, as they are now."""
-        found = [unwrap(x) for where, *_ in self._read if (x := where()) is not None]
-        return [*found, *self.inputs()]
+        handles = [unwrap(x) for where, *_ in self._read if (x := where()) is not None]
+        return [*handles, *self.inputs()]
 
     def packed(self, handles: Sequence[Any]) -> Any:
         """The result, from handles for its tensors."""
         if self._pack is not None:
             return self._pack(handles)
-        given = iter(handles)
-        leaves = [rewrap(x, next(given)) if is_tensor else x for x, is_tensor in self.leaves]
+        iterator = iter(handles)
+        leaves = [rewrap(x, next(iterator)) if is_tensor else x for x, is_tensor in self.leaves]
         return unflatten(self.structure, leaves)

@@ -60,13 +60,13 @@ def ravel_pytree(tree: Any, /) -> tuple[Tensor, Callable[[Any], Any]]:
             raise ShapeError(
                 "unravel", "vector", got=f"shape {x.shape}", expected=f"shape {(int(ends[-1]),)}"
             )
-        found = []
+        results = []
         for like, part, (start, stop) in zip(leaves, parts, pairwise(ends), strict=True):
-            own = F.index_basic(x, key=(slice(start, stop, 1),))
-            own = cast(F.reshape(own, shape=part.shape), part.dtype)
+            leaf = F.index_basic(x, key=(slice(start, stop, 1),))
+            leaf = cast(F.reshape(leaf, shape=part.shape), part.dtype)
             pattern = _pattern(like)
-            found.append(rewrap(like, own if pattern is None else F.from_values(own, pattern=pattern)))
-        return unflatten(structure, found)
+            results.append(rewrap(like, leaf if pattern is None else F.from_values(leaf, pattern=pattern)))
+        return unflatten(structure, results)
 
     return vector, unravel
 

@@ -207,19 +207,19 @@ def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
                 expected="floating tensors",
                 remedy="convert it with astype, or leave it out of argnums",
             )
-    entered = levels()
-    if (taken := cells()) is not None:
-        leaves = list(map(taken.inside, leaves))
-    known = [entered[-1].variable_of(x) for x in leaves] if entered else leaves
-    return [variable(value_of(x)) if not is_tracked(x) else bind(TABLE["identity"], (x,)) for x in known]
+    level_stack = levels()
+    if (level_cells := cells()) is not None:
+        leaves = list(map(level_cells.inside, leaves))
+    handles = [level_stack[-1].variable_of(x) for x in leaves] if level_stack else leaves
+    return [variable(value_of(x)) if not is_tracked(x) else bind(TABLE["identity"], (x,)) for x in handles]
 
 
 def arguments(variables: list[Any]) -> list[Any]:
     """The variables as a function gets them: handles of its own, to rebind or to read ``.grad`` of."""
-    own = list(map(alias, variables))
-    for x in own:
+    handles = list(map(alias, variables))
+    for x in handles:
         hold_gradient(x)
-    return own
+    return handles
 
 
 def match(
@@ -251,8 +251,8 @@ def match(
 
 def handed_out(leaves: list[Any], recorded: bool) -> list[Any]:
     """The leaves as handles of their receiver's own, with their history only where it is asked for."""
-    own = alias if recorded else untracked
-    return [rewrap(x, own(unwrap(x))) if isinstance(x, Operand) else x for x in leaves]
+    handle_for = alias if recorded else untracked
+    return [rewrap(x, handle_for(unwrap(x))) if isinstance(x, Operand) else x for x in leaves]
 
 
 def as_named(function: Function) -> Callable[[Function], Function]:

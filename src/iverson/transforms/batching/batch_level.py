@@ -64,11 +64,11 @@ class Example(Origin):
     __slots__ = ()
 
     def _find(self) -> Stored:
-        whole = stored_once(self._of[0])
-        if whole is None or whole is UNKNOWN:
-            return whole
-        found = each(whole)
-        return UNKNOWN if found is None else found
+        batch_pattern = stored_once(self._of[0])
+        if batch_pattern is None or batch_pattern is UNKNOWN:
+            return batch_pattern
+        example_pattern = each(batch_pattern)
+        return UNKNOWN if example_pattern is None else example_pattern
 
 
 class Batched(LevelValue):
@@ -83,10 +83,10 @@ class Batched(LevelValue):
 
     dtype: np.dtype[Any]
 
-    def __init__(self, level: Level, held: Any, lead: int = 1) -> None:
-        value = value_of(held)
+    def __init__(self, level: Level, handle: Any, lead: int = 1) -> None:
+        value = value_of(handle)
         self._level = level
-        self.held = held
+        self.held = handle
         self.lead = lead
         self._origin: Any = None
         self._shape = value.shape[lead:]
@@ -111,8 +111,8 @@ class Batched(LevelValue):
         """Origin of the entries of one example that eager code would store; None of numbers."""
         if self._origin is not None:
             return self._origin
-        whole = None if self.dense else origin_of(self.held)
-        return Example(whole) if self.lead and whole is not None else whole
+        origin = None if self.dense else origin_of(self.held)
+        return Example(origin) if self.lead and origin is not None else origin
 
     def note_stored(self, stored: Any) -> None:
         """See `LevelValue.note_stored`."""
@@ -125,8 +125,8 @@ class Batched(LevelValue):
 
     @property
     def pattern(self) -> Any:
-        found = getattr(value_of(self.held), "pattern", None)
-        return each(found) if found is not None and self.lead else found
+        pattern = getattr(value_of(self.held), "pattern", None)
+        return each(pattern) if pattern is not None and self.lead else pattern
 
     def __repr__(self) -> str:
         return f"Batched({self.shape}, {self.dtype})"
@@ -159,8 +159,8 @@ class Batch(Level):
 
     def writing(self, x: Any) -> None:
         """Note the value that x had, unless it is a value of the batch; see `Level.writing`."""
-        if not (isinstance(held := value_of(x), Batched) and held._level is self):
-            self._written.append((ref(x), held, slot_of(x)))
+        if not (isinstance(value := value_of(x), Batched) and value._level is self):
+            self._written.append((ref(x), value, slot_of(x)))
 
     def put_back(self, results: Sequence[Any]) -> bool:
         """Let tensors around the function hold again what they did; whether it wrote into one.
@@ -169,15 +169,15 @@ class Batch(Level):
         """
         if self._wrote(results):
             gc.collect()  # a cycle may keep a temporary alive
-        for where, held, slot in reversed(self._written):
+        for where, value, slot in reversed(self._written):
             if (x := where()) is not None:
-                rebind(x, held, *slot)
+                rebind(x, value, *slot)
         return self._wrote(results)
 
     def _wrote(self, results: Sequence[Any]) -> bool:
         """True if a tensor that the function wrote into is still alive and is no result."""
-        left = (where() for where, *_ in self._written)
-        return any(x is not None and all(x is not r for r in results) for x in left)
+        handles = (where() for where, *_ in self._written)
+        return any(x is not None and all(x is not r for r in results) for x in handles)
 
     def examples(self) -> int:
         """See `Level.examples`."""
@@ -189,44 +189,46 @@ class Batch(Level):
 
     def variable_of(self, x: Any) -> Any:
         """Handle to differentiate in this batch; for a tensor from outside, a handle that the batch knows."""
-        own = value_of(x)
+        value = value_of(x)
         return (
-            x if isinstance(own, Batched) and own._level is self else make_handle(Batched(self, alias(x), 0))
+            x
+            if isinstance(value, Batched) and value._level is self
+            else make_handle(Batched(self, alias(x), 0))
         )
 
     @contextmanager
     def knowing(self, x: Any, operand: Any) -> Iterator[None]:
         """See `Level.knowing`: a value that is the same for all examples is known outside, too."""
-        held, _ = self.outside(operand)
+        outside_operand, _ = self.outside(operand)
         with ExitStack() as blocks:
             for level in levels()[: self.depth]:
-                blocks.enter_context(level.knowing(x, held))
+                blocks.enter_context(level.knowing(x, outside_operand))
             yield
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
         """See `Level.function`: one Function on all examples; its derivative outside is the user's."""
-        held, stored = list(map(self.outside, args)), list(map(origin_of, args))
+        operands, arg_origins = list(map(self.outside, args)), list(map(origin_of, args))
         if any(isinstance(a, Wrapper) for a in args):
             return None
         with nullcontext() if self._is_constant() else self._recording:
-            if not any(lead for _, lead in held):  # one call for all examples
-                out = function.apply(*(x for x, _ in held))
-                several = isinstance(out, tuple)
-                found = [(x, 0) for x in (out if several else (out,))]
+            if not any(lead for _, lead in operands):  # one call for all examples
+                out = function.apply(*(x for x, _ in operands))
+                is_tuple = isinstance(out, tuple)
+                pairs = [(x, 0) for x in (out if is_tuple else (out,))]
             elif hasattr(function, "vmap"):
-                found, several = by_rule(function, self.size, held, stored)
+                pairs, is_tuple = by_rule(function, self.size, operands, arg_origins)
             else:
-                over = over_examples(function, self.size, [lead for _, lead in held], stored, Batch)
-                out = over.apply(*(x for x, _ in held))
-                several = isinstance(out, tuple)
-                found = [(x, 1) for x in (out if several else (out,))]
-        made = [x if x is None else self.value(x, lead) for x, lead in found]
-        unclear = Unclear(*stored)
-        for x in made:
+                over = over_examples(function, self.size, [lead for _, lead in operands], arg_origins, Batch)
+                out = over.apply(*(x for x, _ in operands))
+                is_tuple = isinstance(out, tuple)
+                pairs = [(x, 1) for x in (out if is_tuple else (out,))]
+        values = [x if x is None else self.value(x, lead) for x, lead in pairs]
+        unclear = Unclear(*arg_origins)
+        for x in values:
             if type(x) is Batched and x.lead and not x.is_sparse:
                 x.note_stored(unclear)
-        results = tuple([x if x is None else make_handle(x) for x in made])
-        return results if several else results[0]
+        results = tuple([x if x is None else make_handle(x) for x in values])
+        return results if is_tuple else results[0]
 
     def one_by_one(self, function: Any) -> Any:
         """See `Level.one_by_one`: example by example."""
@@ -237,29 +239,29 @@ class Batch(Level):
         value = value_of(x, None)
         return (value.held, value.lead) if isinstance(value, Batched) and value._level is self else (x, 0)
 
-    def value(self, held: Any, lead: int) -> Any:
+    def value(self, handle: Any, lead: int) -> Any:
         """Value of a handle of one example: a constant zero is the same for all, and remains a zero."""
-        made = Batched(self, held, lead)
-        if not made.dense and type(value_of(held)) is Zero and not is_tracked(held):
-            return Zero(made.shape, made.dtype, made.stored)
-        return made
+        batched = Batched(self, handle, lead)
+        if not batched.dense and type(value_of(handle)) is Zero and not is_tracked(handle):
+            return Zero(batched.shape, batched.dtype, batched.stored)
+        return batched
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The op on all examples at once, by its rule."""
         if levels()[-1] is not self:  # what it is of is outside of levels within this one
             with self.innermost():
                 return self.bind(op, args, params)
-        own, of = [], []
+        operands, of = [], []
         ranks = set()
         may_store = op.entry_map.converts
         for a in args:
             if type(a) is Batched:
                 may_store = may_store or a.may_store or a._origin is not None
-                own.append(a.held)
+                operands.append(a.held)
                 of.append(a.lead == 1)
                 ranks.add(len(a.shape) if a.lead else None)
             else:
-                own.append(a)
+                operands.append(a)
                 of.append(False)
                 if type(a) not in _NUMBERS:
                     ranks.add(None)
@@ -271,24 +273,28 @@ class Batch(Level):
         token = None if is_grad_enabled() is recorded else set_recording(recorded)
         try:
             if lead and len(ranks) == 1 and op.batch is None and op.entry_map.elementwise:
-                found = bind(op, tuple(own), params)  # examples of one rank, and numbers: nothing to align
+                result = bind(
+                    op, tuple(operands), params
+                )  # examples of one rank, and numbers: nothing to align
             elif lead:
                 rule = rule_of(op, params) or _warned(op)
-                found = rule(F, Examples(op, self.size, tuple(of), self.origin), *own, **params)
+                result = rule(F, Examples(op, self.size, tuple(of), self.origin), *operands, **params)
             elif hasattr(op, "evaluate"):
-                found = op.evaluate(own, **params)
+                result = op.evaluate(operands, **params)
             else:
-                found = bind(op, tuple(own), params)
+                result = bind(op, tuple(operands), params)
         finally:
             if token is not None:
                 reset_recording(token)
         if not op.multiple and not may_store:
-            return self.value(found, lead)
-        made = [self.value(x, lead) for x in (found if op.multiple else (found,))]
-        for x, stored in zip(made, origins(op, args, params, len(made)) if may_store else (), strict=False):
+            return self.value(result, lead)
+        values = [self.value(x, lead) for x in (result if op.multiple else (result,))]
+        for x, origin in zip(
+            values, origins(op, args, params, len(values)) if may_store else (), strict=False
+        ):
             if type(x) is Batched:
-                x.note_stored(stored)
-        return tuple(made) if op.multiple else made[0]
+                x.note_stored(origin)
+        return tuple(values) if op.multiple else values[0]
 
 
 def _warned(op: Op) -> Any:
@@ -320,10 +326,10 @@ def _support(value: Batched) -> Entries:
     """The entries in which any example may be nonzero."""
     if value.dense:
         return FULL
-    found = support_of(value_of(value.held))
-    if not isinstance(found, Box):
-        return found if found is NOTHING else FULL
-    region = found.region
+    support = support_of(value_of(value.held))
+    if not isinstance(support, Box):
+        return support if support is NOTHING else FULL
+    region = support.region
     return plain(Box(Region(region.start[value.lead :], region.stop[value.lead :])), value.shape)
 
 

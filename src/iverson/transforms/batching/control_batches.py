@@ -54,12 +54,11 @@ def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: 
             for v, has in zip(body.inputs, of, strict=True)
         ]
         with Batch(size, origin) as level:
-            own = [level.of_examples(x) if has else x for x, has in zip(inputs, of, strict=True)]
-            found = [_held(level, x) for x in interpret(body, own)]
-        flags = tuple([has or force for (_, has), force in zip(found, forced, strict=True)])
+            operands = [level.of_examples(x) if has else x for x, has in zip(inputs, of, strict=True)]
+            pairs = [_held(level, x) for x in interpret(body, operands)]
+        flags = tuple([has or force for (_, has), force in zip(pairs, forced, strict=True)])
         outputs = [
-            x if has or not wanted else _repeated(x, size)
-            for (x, has), wanted in zip(found, flags, strict=True)
+            x if has or not flag else _repeated(x, size) for (x, has), flag in zip(pairs, flags, strict=True)
         ]
         return interned(trace.rewritten(outputs)), flags
 
@@ -90,7 +89,7 @@ def _scan(
     _F: Any, examples: Examples, *args: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool
 ) -> tuple[Any, ...]:
     size, of = examples.size, list(examples.of)
-    whole, flags = _settled(body, of, examples, consts, carry)
+    batched_body, flags = _settled(body, of, examples, consts, carry)
     operands = [
         _repeated(x, size) if has and not had else x
         for x, has, had in zip(args, of, examples.of, strict=True)
@@ -98,7 +97,12 @@ def _scan(
     first = consts + carry
     xs = [_exchanged(x) if has else x for x, has in zip(operands[first:], of[first:], strict=True)]
     out = scanned(
-        [*operands[:first], *xs], body=whole, consts=consts, carry=carry, length=length, reverse=reverse
+        [*operands[:first], *xs],
+        body=batched_body,
+        consts=consts,
+        carry=carry,
+        length=length,
+        reverse=reverse,
     )
     ys = [_exchanged(y) if has else y for y, has in zip(out[carry:], flags[carry:], strict=True)]
     return _each([*out[:carry], *ys], flags, size)
@@ -108,9 +112,9 @@ def _settled(body: Graph, of: list[bool], examples: Examples, consts: int, carry
     """A loop's body on all examples; ``of`` then says of the carry too which differs in some step."""
     while True:
         here = of[consts : consts + carry]
-        whole, flags = batched(body, of, examples, here)
+        batched_body, flags = batched(body, of, examples, here)
         if list(flags[:carry]) == here:
-            return whole, flags
+            return batched_body, flags
         of[consts : consts + carry] = flags[:carry]
 
 
@@ -141,9 +145,9 @@ def _for_those(takes: Any, body: Graph, args: Sequence[Any], of: Sequence[bool],
         return interpret(body, args)
     first = F.argmax(F.astype(takes, dtype=_INT), axis=0, keepdims=False)
     rows = F.where(takes, np.arange(size), first)
-    own = [F.gather(x, rows, axes=(0,)) if has else x for x, has in zip(args, of, strict=True)]
+    operands = [F.gather(x, rows, axes=(0,)) if has else x for x, has in zip(args, of, strict=True)]
     is_taken = F.any(takes, axis=(0,), keepdims=False)
-    return chosen([is_taken, *own], on_true=body, on_false=body.once("zeros", lambda: _zeros(body)))
+    return chosen([is_taken, *operands], on_true=body, on_false=body.once("zeros", lambda: _zeros(body)))
 
 
 _INT = np.dtype(np.int64)
@@ -172,30 +176,32 @@ def _while(
     _F: Any, examples: Examples, *args: Any, condition: Graph, body: Graph, consts: int
 ) -> tuple[Any, ...]:
     size, of, carry = examples.size, list(examples.of), len(body.outputs)
-    whole, flags = _settled(body, of, examples, consts, carry)
-    asked, (differs,) = batched(condition, of, examples)
+    batched_body, flags = _settled(body, of, examples, consts, carry)
+    batched_condition, (differs,) = batched(condition, of, examples)
     if differs:
         of[consts:] = [True] * carry
         flags = tuple(of[consts:])
-        whole, asked = _until_all(condition, body, of, examples)
+        batched_body, batched_condition = _until_all(condition, body, of, examples)
     operands = [
         _repeated(x, size) if has and not had else x
         for x, has, had in zip(args, of, examples.of, strict=True)
     ]
-    return _each(repeated(operands, condition=asked, body=whole, consts=consts), flags, size)
+    return _each(
+        repeated(operands, condition=batched_condition, body=batched_body, consts=consts), flags, size
+    )
 
 
 def _until_all(condition: Graph, body: Graph, of: Sequence[bool], examples: Examples) -> tuple[Graph, Graph]:
     """The body and the condition of a loop in which every example takes as many steps as it needs."""
     carry = len(body.outputs)
-    asked, _ = batched(condition, of, examples, (True,))
+    batched_condition, _ = batched(condition, of, examples, (True,))
     step, _ = batched(body, of, examples, (True,) * carry)
     graphs = []
-    for what in ("body", "condition"):
+    for role in ("body", "condition"):
         with Trace("vmap") as trace, recording(False):
             inputs = [trace.input(v.aval) for v in step.inputs]
-            (flags,) = interpret(asked, inputs)
-            if what == "condition":
+            (flags,) = interpret(batched_condition, inputs)
+            if role == "condition":
                 graphs.append(trace.rewritten([F.any(flags, axis=(0,), keepdims=False)]))
             else:
                 after = interpret(step, inputs)
@@ -207,8 +213,8 @@ def _until_all(condition: Graph, body: Graph, of: Sequence[bool], examples: Exam
 
 
 def _checkpoint(_F: Any, examples: Examples, *args: Any, body: Graph) -> tuple[Any, ...]:
-    whole, flags = batched(body, examples.of, examples)
-    return _each(checkpointed(args, body=whole), flags, examples.size)
+    batched_body, flags = batched(body, examples.of, examples)
+    return _each(checkpointed(args, body=batched_body), flags, examples.size)
 
 
 BATCHES.update({"scan": _scan, "cond": _cond, "while": _while, "checkpoint": _checkpoint})

@@ -38,31 +38,32 @@ class _Restored(Context):
 
 
 def by_rule(
-    cls: type[Function], size: int, held: Sequence[Held], stored: Sequence[Stored]
+    cls: type[Function], size: int, operands: Sequence[Held], arg_origins: Sequence[Stored]
 ) -> tuple[list[Held], bool]:
     """The results of the user's static method ``vmap``, and whether there are several.
 
-    stored : what says which entries of the arguments of one example are stored.
+    arg_origins : origins of the entries that the arguments of one example store.
     """
     dense = (
-        origin_of(x) is not None and resolved(own) is None for (x, _), own in zip(held, stored, strict=True)
+        origin_of(x) is not None and resolved(origin) is None
+        for (x, _), origin in zip(operands, arg_origins, strict=True)
     )
-    given = [F.to_dense(x) if is_dense else x for is_dense, (x, _) in zip(dense, held, strict=True)]
+    arguments = [F.to_dense(x) if is_dense else x for is_dense, (x, _) in zip(dense, operands, strict=True)]
     rule: Any = cls.vmap  # type: ignore[attr-defined]
-    made = rule(size, tuple(0 if lead else None for _, lead in held), *given)
-    if not isinstance(made, tuple) or len(made) != 2:
+    pair = rule(size, tuple(0 if lead else None for _, lead in operands), *arguments)
+    if not isinstance(pair, tuple) or len(pair) != 2:
         raise ArgumentError(
             f"{cls.__name__}.vmap",
-            got=f"{made!r}",
+            got=f"{pair!r}",
             expected="a pair of the results and the axes of their examples",
         )
-    results, axes = made
-    several = isinstance(results, tuple | list)
-    pairs = zip(results, axes, strict=True) if several else [(results, axes)]
+    results, axes = pair
+    is_tuple = isinstance(results, tuple | list)
+    pairs = zip(results, axes, strict=True) if is_tuple else [(results, axes)]
     return [
         (x, 0) if axis is None or x is None else (F.permute_dims(x, axes=_first(axis, x.ndim)), 1)
         for x, axis in pairs
-    ], several
+    ], is_tuple
 
 
 def _first(axis: int, ndim: int) -> tuple[int, ...]:
@@ -70,11 +71,11 @@ def _first(axis: int, ndim: int) -> tuple[int, ...]:
 
 
 def over_examples(
-    cls: type[Function], size: int, of: Sequence[int], stored: Sequence[Stored], enter: NewLevel
+    cls: type[Function], size: int, of: Sequence[int], arg_origins: Sequence[Stored], enter: NewLevel
 ) -> type[Function]:
     """The Function on all examples: of arguments that have them along axis 0 where ``of`` says so.
 
-    stored : what says which entries of the arguments of one example are stored.
+    arg_origins : origins of the entries that the arguments of one example store.
     """
 
     class Over(Function):
@@ -82,16 +83,16 @@ def over_examples(
 
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            own = Context(ctx.needs_input_grad)
+            context = Context(ctx.needs_input_grad)
             try:
                 with enter(size) as level:
-                    out = _run(cls, own, _inside(level, args, of, stored))
+                    out = _run(cls, context, _inside(level, args, of, arg_origins))
                     Over.several = isinstance(out, tuple | list)
                     results = [
                         r if r is None else _repeated(level.outside(r), size)
                         for r in (out if Over.several else (out,))
                     ]
-                    _keep(ctx, own, level, out if Over.several else (out,), results)
+                    _keep(ctx, context, level, out if Over.several else (out,), results)
             except GraphError:
                 if not size:
                     raise ArgumentError(
@@ -106,7 +107,7 @@ def over_examples(
                     BatchWarning,
                 )
                 ctx.each = [Context(ctx.needs_input_grad) for _ in range(size)]
-                outs = [_run(cls, c, _example(cls, args, of, k, stored)) for k, c in enumerate(ctx.each)]
+                outs = [_run(cls, c, _example(cls, args, of, k, arg_origins)) for k, c in enumerate(ctx.each)]
                 results = _stacked(outs)
                 Over.several = isinstance(outs[0], tuple | list)
                 for c in ctx.each:
@@ -121,15 +122,17 @@ def over_examples(
                     cotangents(cls, _restored(c, c._tensors, ctx), _at(grads, (1,) * len(grads), k), len(of))
                     for k, c in enumerate(ctx.each)
                 ]
-                found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
+                arg_cotangents = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
             else:
                 with enter(size) as level:
-                    given = [g if g is None else level.of_examples(g) for g in grads]
-                    made = cotangents(cls, _back(ctx, level), given, len(of))
-                    found = [None if x is None else _repeated(level.outside(x), size) for x in made]
+                    level_grads = [g if g is None else level.of_examples(g) for g in grads]
+                    level_cotangents = cotangents(cls, _back(ctx, level), level_grads, len(of))
+                    arg_cotangents = [
+                        None if x is None else _repeated(level.outside(x), size) for x in level_cotangents
+                    ]
             return tuple(
                 x if x is None or lead else F.sum(x, axis=(0,), keepdims=False)
-                for x, lead in zip(found, of, strict=True)
+                for x, lead in zip(arg_cotangents, of, strict=True)
             )
 
     Over.__name__ = cls.__name__
@@ -153,14 +156,14 @@ def each_example(cls: type[Function], level: Any) -> type[Function]:
         @once_differentiable
         def backward(ctx: Any, *grads: Any) -> Any:
             args, of = zip(*ctx.held, strict=True)
-            given, of_given = zip(*map(level.outside, grads), strict=True)
+            outer_grads, of_grads = zip(*map(level.outside, grads), strict=True)
             with level.suspended(), level._recording:
                 rows = [
-                    _pulled(cls, _example(cls, args, of, k, ctx.stored), _at(given, of_given, k))
+                    _pulled(cls, _example(cls, args, of, k, ctx.stored), _at(outer_grads, of_grads, k))
                     for k in range(level.size)
                 ]
-                found = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
-            return tuple(None if x is None else level.of_examples(x) for x in found)
+                arg_cotangents = [_stack(list(parts)) for parts in zip(*rows, strict=True)]
+            return tuple(None if x is None else level.of_examples(x) for x in arg_cotangents)
 
     Each.__name__ = cls.__name__
     return Each
@@ -170,13 +173,13 @@ def _pulled(cls: type[Function], args: list[Any], grads: list[Any]) -> list[Any]
     """Cotangents of the arguments of one call, from those of its results."""
     at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fcV"]
     variables = fresh([args[k] for k in at], cls.__name__, "arguments")
-    own = dict(zip(at, variables, strict=True))
+    variable_at = dict(zip(at, variables, strict=True))
     with recording(True):
-        results = _tuple(cls.apply(*(own.get(k, a) for k, a in enumerate(args))))
+        results = _tuple(cls.apply(*(variable_at.get(k, a) for k, a in enumerate(args))))
     seeds = [(slot_of(y), g) for y, g in zip(results, grads, strict=True) if is_tracked(y)]
     slots = [slot_of(x) for x in variables]
-    found = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=is_grad_enabled())
-    cotangents = {k: found.get(slot) for k, slot in zip(at, slots, strict=True)}
+    gradients = reverse(seeds, dict.fromkeys(slots, FULL), create_graph=is_grad_enabled())
+    cotangents = {k: gradients.get(slot) for k, slot in zip(at, slots, strict=True)}
     return [cotangents.get(k) for k in range(len(args))]
 
 
@@ -193,43 +196,45 @@ def _run(cls: Any, ctx: Context, args: Sequence[Any]) -> Any:
     return out
 
 
-def _inside(level: Any, held: Sequence[Any], of: Sequence[int], stored: Sequence[Stored]) -> list[Any]:
+def _inside(
+    level: Any, operands: Sequence[Any], of: Sequence[int], arg_origins: Sequence[Stored]
+) -> list[Any]:
     """Handles of one example, which stores the same entries as in the batch that it is from."""
-    made = [level.of_examples(x) if lead else x for x, lead in zip(held, of, strict=True)]
-    for x, own, lead in zip(made, stored, of, strict=True):
-        if lead and own is not None:
-            note_stored(x, own)
-    return made
+    handles = [level.of_examples(x) if lead else x for x, lead in zip(operands, of, strict=True)]
+    for x, origin, lead in zip(handles, arg_origins, of, strict=True):
+        if lead and origin is not None:
+            note_stored(x, origin)
+    return handles
 
 
-def _repeated(held: Held, size: int) -> Any:
-    x, lead = held
+def _repeated(operand: Held, size: int) -> Any:
+    x, lead = operand
     return x if lead else F.broadcast_to(x, shape=(size, *x.shape))
 
 
-def _keep(ctx: Any, own: Context, level: Any, out: Sequence[Any], results: Sequence[Any]) -> None:
+def _keep(ctx: Any, context: Context, level: Any, out: Sequence[Any], results: Sequence[Any]) -> None:
     """Keep outside of the batch what the user's forward kept inside."""
-    known = {id(r): x for r, x in zip(out, results, strict=True)}
+    result_of = {id(r): x for r, x in zip(out, results, strict=True)}
 
     def outside(x: Any) -> Held:
-        return (known[id(x)], 1) if id(x) in known else level.outside(x)
+        return (result_of[id(x)], 1) if id(x) in result_of else level.outside(x)
 
-    _say(ctx, own, out, results)
-    own.__dict__.pop("needs_input_grad")
-    attributes = {n: x for n, x in vars(own).items() if not n.startswith("_")}
-    leaves, ctx.structure = flatten((list(own._to_save), attributes), none_is_leaf=True)
-    held = [outside(x) if isinstance(x, Handle) else (None, 0) for x in leaves]
-    ctx.save_for_backward(*(x for x, _ in held))
-    ctx.leads = tuple(lead for _, lead in held)
+    _say(ctx, context, out, results)
+    context.__dict__.pop("needs_input_grad")
+    attributes = {n: x for n, x in vars(context).items() if not n.startswith("_")}
+    leaves, ctx.structure = flatten((list(context._to_save), attributes), none_is_leaf=True)
+    pairs = [outside(x) if isinstance(x, Handle) else (None, 0) for x in leaves]
+    ctx.save_for_backward(*(x for x, _ in pairs))
+    ctx.leads = tuple(lead for _, lead in pairs)
     ctx.stored = list(map(origin_of, leaves))
     ctx.others = [None if isinstance(x, Handle) else x for x in leaves]
 
 
-def _say(ctx: Context, own: Context, out: Sequence[Any], results: Sequence[Any]) -> None:
+def _say(ctx: Context, context: Context, out: Sequence[Any], results: Sequence[Any]) -> None:
     """Say of the results of all examples what the user's forward said of those of one."""
-    ctx.set_materialize_grads(own._materialize)
+    ctx.set_materialize_grads(context._materialize)
     ctx.mark_non_differentiable(
-        *(x for r, x in zip(out, results, strict=True) if r is not None and id(r) in own._no_gradient)
+        *(x for r, x in zip(out, results, strict=True) if r is not None and id(r) in context._no_gradient)
     )
 
 
@@ -238,18 +243,18 @@ def _back(ctx: Any, level: Any) -> Context:
     leaves = _inside(level, ctx.saved_tensors, ctx.leads, ctx.stored)
     leaves = [other if x is None else x for x, other in zip(leaves, ctx.others, strict=True)]
     saved, attributes = unflatten(ctx.structure, leaves)
-    own = _restored(None, saved, ctx)
-    own.__dict__.update(attributes)
-    return own
+    context = _restored(None, saved, ctx)
+    context.__dict__.update(attributes)
+    return context
 
 
-def _restored(filled: Context | None, tensors: Sequence[Any], ctx: Any) -> Context:
-    own = _Restored(ctx.needs_input_grad)
-    if filled is not None:
-        own.__dict__.update({n: x for n, x in vars(filled).items() if not n.startswith("_")})
-        own.needs_input_grad = ctx.needs_input_grad
-    own._tensors = tuple(tensors)
-    return own
+def _restored(source: Context | None, tensors: Sequence[Any], ctx: Any) -> Context:
+    restored = _Restored(ctx.needs_input_grad)
+    if source is not None:
+        restored.__dict__.update({n: x for n, x in vars(source).items() if not n.startswith("_")})
+        restored.needs_input_grad = ctx.needs_input_grad
+    restored._tensors = tuple(tensors)
+    return restored
 
 
 def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
@@ -262,12 +267,12 @@ def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
 
 
 def _example(
-    cls: type[Function], args: Sequence[Any], of: Sequence[int], k: int, stored: Sequence[Stored]
+    cls: type[Function], args: Sequence[Any], of: Sequence[int], k: int, arg_origins: Sequence[Stored]
 ) -> list[Any]:
     """Arguments of one example, sparse if they are in the batch; no derivative goes through. See `_at`."""
-    found = _at(args, of, k)
-    for n, (x, own) in enumerate(zip(found, stored, strict=True)):
-        pattern = resolved(own)
+    arguments = _at(args, of, k)
+    for n, (x, origin) in enumerate(zip(arguments, arg_origins, strict=True)):
+        pattern = resolved(origin)
         if pattern is UNKNOWN:
             raise ArgumentError(
                 f"{cls.__name__}.apply",
@@ -276,8 +281,8 @@ def _example(
                 remedy="read the argument through sparse_mask first",
             )
         if not same(resolved(origin_of(x)), pattern):
-            found[n] = F.to_dense(x) if pattern is None else F.on_pattern(x, pattern)
-    return found
+            arguments[n] = F.to_dense(x) if pattern is None else F.on_pattern(x, pattern)
+    return arguments
 
 
 def _stacked(outs: Sequence[Any]) -> list[Any]:

@@ -69,8 +69,8 @@ def vmap(
         chunks = [_of_chunk(function, leaves, structure, kwargs, mapped, out_axes, piece) for piece in pieces]
         places, out_structure = chunks[0][1:]
         parts = zip(*(results for results, *_ in chunks), strict=True)
-        whole = [_joined(p, n, order) for p, n in zip(parts, places, strict=True)]
-        return unflatten(out_structure, whole)
+        outputs = [_joined(p, n, order) for p, n in zip(parts, places, strict=True)]
+        return unflatten(out_structure, outputs)
 
     return call
 
@@ -80,15 +80,15 @@ def _of_chunk(
 ) -> tuple[list[Any], list[int | None], Any]:
     """The results for some examples, with the axes they are to get and the structure they have."""
     with Batch(piece.stop - piece.start if isinstance(piece, slice) else piece.size) as level:
-        own = [_same_for_all(level, x) for x in leaves]
+        inputs = [_same_for_all(level, x) for x in leaves]
         for m in mapped:
-            own[m.position] = m.example(level, piece)
+            inputs[m.position] = m.example(level, piece)
         results: list[Any] = []
         try:
-            out = function(*unflatten(structure, own), **kwargs)
+            out = function(*unflatten(structure, inputs), **kwargs)
             results, out_structure = flatten(out, none_is_leaf=True)
             places = _prefix(out_axes, out, out_structure, "out_axes")
-            found = [_left(level, r, n) for r, n in zip(results, places, strict=True)]
+            outputs = [_left(level, r, n) for r, n in zip(results, places, strict=True)]
         finally:
             wrote = level.put_back(results)
         if wrote:
@@ -99,9 +99,9 @@ def _of_chunk(
                 expected="a function that returns what it computes",
                 remedy="return the value, and write what vmap returns; the tensor is as it was",
             )
-        check_no_leaves([unwrap(own[m.position]) for m in mapped], "vmap")
-        del out, results, own  # tensors that it made and wrote are not from outside
-    return found, places, out_structure
+        check_no_leaves([unwrap(inputs[m.position]) for m in mapped], "vmap")
+        del out, results, inputs  # tensors that it made and wrote are not from outside
+    return outputs, places, out_structure
 
 
 class _Mapped:
@@ -141,8 +141,8 @@ class _Mapped:
             x = F.gather(x, piece, axes=(0,))
         elif (piece.start, piece.stop) != (0, self.size):
             x = F.index_basic(x, key=(piece, *(canonical_slice(slice(None), n) for n in x.shape[1:])))
-        one = level.of_examples(x)
-        return one if self.masks is None else masked_tensor(one, self._mask(piece))
+        handle = level.of_examples(x)
+        return handle if self.masks is None else masked_tensor(handle, self._mask(piece))
 
     def _mask(self, piece: Piece) -> Any:
         first = piece.start if isinstance(piece, slice) else piece[0]
@@ -190,15 +190,15 @@ def _size(mapped: Sequence[_Mapped]) -> int:
             "vmap", "in_axes", got="None for every argument", expected="an axis of one of them at least"
         )
     if len(sizes) > 1:
-        got = ", ".join(f"{n} in leaf {m.position}" for n, m in sizes.items())
-        raise ShapeError("vmap", got=f"examples: {got}", expected="as many in all arguments")
+        counts = ", ".join(f"{n} in leaf {m.position}" for n, m in sizes.items())
+        raise ShapeError("vmap", got=f"examples: {counts}", expected="as many in all arguments")
     return next(iter(sizes))
 
 
 def _same_for_all(level: Batch, x: Any) -> Any:
     """An argument without examples: if it is tracked, that is outside of the batch."""
-    held = unwrap(x)
-    return rewrap(x, level.variable_of(held)) if isinstance(held, Operand) and is_tracked(held) else x
+    handle = unwrap(x)
+    return rewrap(x, level.variable_of(handle)) if isinstance(handle, Operand) and is_tracked(handle) else x
 
 
 def _left(level: Batch, result: Any, axis: int | None) -> Any:
@@ -210,8 +210,8 @@ def _left(level: Batch, result: Any, axis: int | None) -> Any:
         return None
     (x,) = tensors([result], "vmap", "the function's result")
     if isinstance(x, MaskedTensor):
-        held = _left(level, F.to_dense(x.to_tensor(0)), axis)
-        return _MaskedPart(held, _left(level, x.get_mask(), axis))
+        data = _left(level, F.to_dense(x.to_tensor(0)), axis)
+        return _MaskedPart(data, _left(level, x.get_mask(), axis))
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level:
         if value.lead and axis is None:
@@ -230,9 +230,9 @@ def _left(level: Batch, result: Any, axis: int | None) -> Any:
 
 
 class _MaskedPart(NamedTuple):
-    """A result with a mask, of some examples: its entries, 0 where there is none, and which there are."""
+    """A masked result of some examples: its entries, 0 for missing ones, and its mask."""
 
-    held: Any
+    data: Any
     mask: Any
 
 
@@ -242,8 +242,8 @@ def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
     order : where each example is, if not in order.
     """
     if isinstance(parts[0], _MaskedPart):
-        held, masks = ([getattr(p, name) for p in parts] for name in _MaskedPart._fields)
-        return masked_tensor(_joined(held, axis, order), _joined(masks, axis, order))
+        data, masks = ([getattr(p, name) for p in parts] for name in _MaskedPart._fields)
+        return masked_tensor(_joined(data, axis, order), _joined(masks, axis, order))
     x = parts[0]
     if axis is None or x is None:
         return x
@@ -268,7 +268,7 @@ def _prefix(axes: Any, tree: Any, structure: Any, argument: str) -> list[Any]:
     import optree
 
     try:
-        found = optree.broadcast_prefix(axes, tree, is_leaf=is_wrapper, none_is_leaf=True)
+        leaf_axes = optree.broadcast_prefix(axes, tree, is_leaf=is_wrapper, none_is_leaf=True)
     except (ValueError, TypeError) as error:
         raise ArgumentError(
             "vmap",
@@ -278,7 +278,7 @@ def _prefix(axes: Any, tree: Any, structure: Any, argument: str) -> list[Any]:
             + ("the arguments, a tuple" if argument == "in_axes" else "the result"),
             remedy=str(error).splitlines()[0],
         ) from None
-    return [None if n is None else as_int(n, "vmap", argument) for n in found]
+    return [None if n is None else as_int(n, "vmap", argument) for n in leaf_axes]
 
 
 _AXES = frozenset((int, type(None)))

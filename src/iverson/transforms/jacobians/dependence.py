@@ -165,27 +165,27 @@ def structure(variables: Sequence[Handle], outputs: Sequence[Handle]) -> Any:
     """All that `dependences` looks at, as something to keep results by; None where it is large, or of objects
     that pass: the ops, their parameters and index arrays, shapes, patterns, and which result is an operand of
     what."""
-    known: dict[tuple[Node | None, int], Any] = {slot_of(x): k for k, x in enumerate(variables)}
-    found: list[Any] = []
+    number_of: dict[tuple[Node | None, int], Any] = {slot_of(x): k for k, x in enumerate(variables)}
+    records: list[Any] = []
     floor = min(slot_of(x)[0].number for x in variables)
     for node in reachable([slot_of(y)[0] for y in outputs if is_tracked(y)], floor):
-        if (node, 0) in known or node.op is None:
+        if (node, 0) in number_of or node.op is None:
             continue
         params = frozen(node.params) if node.params else ()
         args, op = _operands(node), node.op
-        told: Any = op
+        op_key: Any = op
         if TABLE.get(op.name) is not op:  # an op in index notation, or that runs a graph, is told by its map
-            told = ref(op.entry_map) if op.entry_map.indexed else ...
-        if told is ... or ... in args or not _is_constant(params):
+            op_key = ref(op.entry_map) if op.entry_map.indexed else ...
+        if op_key is ... or ... in args or not _is_constant(params):
             return None
         slots = zip(node.parents, node.indices, strict=True)
-        parents = tuple([None if slot[0] is None else known.get(slot, "outside") for slot in slots])
+        parents = tuple([None if slot[0] is None else number_of.get(slot, "outside") for slot in slots])
         shapes = [y.shape for y in (node.out if node.multiple else (node.out,))]
         for k in range(len(shapes)):
-            known[node, k] = len(found), k
-        found.append((told, params, args, parents, *shapes))
-    ends = [(known.get(slot_of(y)), y.shape) for y in outputs]
-    return are_differentiated(levels()), *(x.shape for x in variables), *found, *ends
+            number_of[node, k] = len(records), k
+        records.append((op_key, params, args, parents, *shapes))
+    ends = [(number_of.get(slot_of(y)), y.shape) for y in outputs]
+    return are_differentiated(levels()), *(x.shape for x in variables), *records, *ends
 
 
 #: Index arrays of so many entries are part of a structure.
@@ -198,13 +198,13 @@ def _operands(node: Node) -> tuple[Any, ...]:
     assert op is not None
     indexed = op.entry_map.indexed
     linear = {i for group in op.groups(len(node.args)) for i in group} if indexed else ()
-    found: list[Any] = []
+    facts: list[Any] = []
     for i, x in enumerate(node.args):
         if type(x) is Aval and x.support is FULL:
-            found.append((x.shape, x.dtype))
+            facts.append((x.shape, x.dtype))
         else:
-            found.append(_operand(x, indexed and i not in linear))
-    return tuple(found)
+            facts.append(_operand(x, indexed and i not in linear))
+    return tuple(facts)
 
 
 def _operand(x: Any, may_be_index: bool) -> Any:
@@ -224,10 +224,10 @@ def _is_constant(x: Any) -> bool:
             return True
     except TypeError:  # not hashable
         return False
-    found = all(map(_is_constant, x)) if type(x) is tuple else isinstance(x, _CONSTANTS)
-    if found and type(x) is tuple and len(_KNOWN) < _KEPT:
+    is_constant = all(map(_is_constant, x)) if type(x) is tuple else isinstance(x, _CONSTANTS)
+    if is_constant and type(x) is tuple and len(_KNOWN) < _KEPT:
         _KNOWN.add(x)
-    return found
+    return is_constant
 
 
 #: Tuples that are, so many at most: the parameters of ops are few.

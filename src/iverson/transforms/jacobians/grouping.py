@@ -24,16 +24,16 @@ def disjoint(support: NDArray[np.bool_]) -> list[Members]:
     """
     if 2 * support.sum(axis=1).max(initial=0) > support.shape[1]:
         return list(np.arange(support.shape[1])[:, None])
-    taken: list[NDArray[np.bool_]] = []
+    group_rows: list[NDArray[np.bool_]] = []
     groups: list[list[int]] = []
     for k, column in enumerate(support.T):
-        for rows, members in zip(taken, groups, strict=True):
+        for rows, members in zip(group_rows, groups, strict=True):
             if not (rows & column).any():
                 rows |= column
                 members.append(k)
                 break
         else:
-            taken.append(column.copy())
+            group_rows.append(column.copy())
             groups.append([k])
     return [np.array(members) for members in groups]
 

@@ -66,16 +66,16 @@ def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
     if _is_mixed(line.inputs) or _is_mixed(line.outputs):  # a group is of columns, or rows, of one kind
         return None
     key = mode, stored, line.outer, structure(line.variables, line.outputs)
-    if (known := _plans.get(key)) is not None:
-        return known[0]
+    if (entry := _plans.get(key)) is not None:
+        return entry[0]
     widest = None if stored else n // SHARE  # a pass for each of them saves as much
-    found = dependences(line.variables, line.outputs, line.outer, widest=widest)
-    made = _made(found, mode, m, n, stored)
-    if key[3] is not None and (made is None or made.rows.size + made.alone_rows.size <= LARGEST):
+    output_dependences = dependences(line.variables, line.outputs, line.outer, widest=widest)
+    passes = _made(output_dependences, mode, m, n, stored)
+    if key[3] is not None and (passes is None or passes.rows.size + passes.alone_rows.size <= LARGEST):
         if len(_plans) >= MANY:
             _plans.clear()
-        _plans[key] = (made,)
-    return made
+        _plans[key] = (passes,)
+    return passes
 
 
 def _is_mixed(handles: Sequence[Any]) -> bool:
@@ -93,12 +93,12 @@ SHARE = 8
 WIDEST = 1 << 24
 
 
-def _made(found: Sequence[Dependence], mode: str, m: int, n: int, stored: bool) -> Plan | None:
+def _made(output_dependences: Sequence[Dependence], mode: str, m: int, n: int, stored: bool) -> Plan | None:
     """The passes for a function of n numbers that gives m, from what each of these depends on."""
-    if all(d.everywhere for d in found):
+    if all(d.everywhere for d in output_dependences):
         return None
-    wide = np.concatenate([d.wide for d in found])
-    rows, columns = _pairs(found)
+    wide = np.concatenate([d.wide for d in output_dependences])
+    rows, columns = _pairs(output_dependences)
     best: tuple[Numbers, bool, NDArray[np.bool_]] | None = None
     if mode != "reverse":
         alone = wide if mode == "forward" else wide | _long(rows, m)
@@ -110,8 +110,8 @@ def _made(found: Sequence[Dependence], mode: str, m: int, n: int, stored: bool) 
         numbers = _groups(columns, rows, n, m)
         other = None if numbers is None else (numbers, False, wide)
         best = min((p for p in (best, other) if p), key=_passes, default=None)
-    others = {"forward": n, "reverse": m}.get(mode, min(m, n))
-    if not stored and (best is None or 2 * _passes(best) > others):
+    plain_count = {"forward": n, "reverse": m}.get(mode, min(m, n))
+    if not stored and (best is None or 2 * _passes(best) > plain_count):
         return None
     if best is None:  # a pass for each row, or each column
         forward = mode == "forward"
@@ -148,11 +148,13 @@ def _long(rows: Numbers, m: int) -> NDArray[np.bool_]:
     return longest
 
 
-def _pairs(found: Sequence[Dependence]) -> tuple[Numbers, Numbers]:
+def _pairs(output_dependences: Sequence[Dependence]) -> tuple[Numbers, Numbers]:
     """The rows and columns of the entries that may be nonzero, outside of wide rows, in row-major order."""
-    starts = np.cumsum([0, *(d.matrix.shape[0] for d in found)])
-    pairs = [d.pairs for d in found]
-    rows = np.concatenate([own + start for (own, _), start in zip(pairs, starts, strict=False)])
+    starts = np.cumsum([0, *(d.matrix.shape[0] for d in output_dependences)])
+    pairs = [d.pairs for d in output_dependences]
+    rows = np.concatenate(
+        [row_numbers + start for (row_numbers, _), start in zip(pairs, starts, strict=False)]
+    )
     return rows, np.concatenate([columns for _, columns in pairs])
 
 
@@ -184,28 +186,28 @@ def blocks(line: Any, plan: Plan, chunk_size: int | None, layout: str = "strided
     starts = [np.cumsum([0, *(x.size for x in handles)]) for handles in (line.outputs, line.inputs)]
     if plan.forward:
         seeds = _grouped(line.inputs, starts[1], plan.numbers, plan.count)
-        found = pushed(line, seeds, chunk_size, _any_complex(line.inputs))
+        pass_results = pushed(line, seeds, chunk_size, _any_complex(line.inputs))
     else:
         seeds = _grouped(line.outputs, starts[0], plan.numbers, plan.count, plan.alone)
-        found = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
+        pass_results = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
     alone: list[Any] = []
     numbers = np.full(int(starts[0][-1]), -1)
     if plan.alone.size:
         numbers[plan.alone] = np.arange(plan.alone.size)
         seeds = _grouped(line.outputs, starts[0], numbers, plan.alone.size)
         alone = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
-    made = []
+    block_rows = []
     for o, y in enumerate(line.outputs):
         row = []
         for k, x in enumerate(line.inputs):
             block = _Block(*((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True)))
-            by = (plan.numbers, plan.forward, found[o if plan.forward else k])
+            by = (plan.numbers, plan.forward, pass_results[o if plan.forward else k])
             terms = [block.entries(plan.rows, plan.columns, *by)]
             if alone:
                 terms.append(block.entries(plan.alone_rows, plan.alone_columns, numbers, False, alone[k]))
             row.append((_added if layout == "strided" else _stored)(terms, y, x, layout))
-        made.append(row)
-    return made
+        block_rows.append(row)
+    return block_rows
 
 
 def stored_whole(block: Any, y: Any, x: Any, layout: str) -> Any:
@@ -250,10 +252,10 @@ def _grouped(
     def of(start: int, stop: int, weight: complex) -> list[Any]:
         seeds = []
         for x, first in zip(handles, starts, strict=False):
-            own = numbers[first : first + x.size]
+            group_of_entry = numbers[first : first + x.size]
             dense = np.zeros((stop - start, x.size), x.dtype)
-            at = np.flatnonzero((own >= start) & (own < stop))
-            dense[own[at] - start, at] = weight
+            at = np.flatnonzero((group_of_entry >= start) & (group_of_entry < stop))
+            dense[group_of_entry[at] - start, at] = weight
             seeds.append(make_handle(dense.reshape(stop - start, *x.shape)) if at.size else None)
         return seeds
 

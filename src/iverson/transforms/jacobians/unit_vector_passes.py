@@ -39,8 +39,10 @@ def by_rows(line: Any, chunk_size: int | None) -> list[list[Any]]:
     """For each output, the blocks of all inputs, by pullbacks."""
     blocks = []
     for k, y in enumerate(line.outputs):
-        found = pulled(line, _units_of(line.outputs, k), chunk_size, y.dtype.kind == "c")
-        blocks.append([_shaped(rows, y.shape + x.shape) for rows, x in zip(found, line.inputs, strict=True)])
+        pass_results = pulled(line, _units_of(line.outputs, k), chunk_size, y.dtype.kind == "c")
+        blocks.append(
+            [_shaped(rows, y.shape + x.shape) for rows, x in zip(pass_results, line.inputs, strict=True)]
+        )
     return blocks
 
 
@@ -48,8 +50,8 @@ def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
     """The same by pushforwards."""
     blocks: list[list[Any]] = [[] for _ in line.outputs]
     for k, x in enumerate(line.inputs):
-        found = pushed(line, _units_of(line.inputs, k), chunk_size, x.dtype.kind == "c")
-        for block, columns, y in zip(blocks, found, line.outputs, strict=True):
+        pass_results = pushed(line, _units_of(line.inputs, k), chunk_size, x.dtype.kind == "c")
+        for block, columns, y in zip(blocks, pass_results, line.outputs, strict=True):
             block.append(_shaped(_last(columns), y.shape + x.shape))
     return blocks
 
@@ -59,13 +61,13 @@ def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) ->
 
     is_complex : whether some of these outputs are.
     """
-    found = _passes(line, line.pull, seeds, 1, chunk_size)
+    results = _passes(line, line.pull, seeds, 1, chunk_size)
     real = [x.dtype.kind != "c" for x in line.inputs]
     if not (is_complex and any(real)):
-        return found
+        return results
     imaginary = _passes(line, line.pull, seeds, 1j, chunk_size)
     return [
-        _complex(F.real(a), F.real(b)) if r else a for a, b, r in zip(found, imaginary, real, strict=True)
+        _complex(F.real(a), F.real(b)) if r else a for a, b, r in zip(results, imaginary, real, strict=True)
     ]
 
 
@@ -74,11 +76,11 @@ def pushed(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) ->
 
     is_complex : whether some of these inputs are.
     """
-    found = _passes(line, line.push, seeds, 1, chunk_size)
+    results = _passes(line, line.push, seeds, 1, chunk_size)
     if not is_complex:
-        return found
+        return results
     imaginary = _passes(line, line.push, seeds, 1j, chunk_size)
-    return [_complex(F.real(a), F.real(b)) for a, b in zip(found, imaginary, strict=True)]
+    return [_complex(F.real(a), F.real(b)) for a, b in zip(results, imaginary, strict=True)]
 
 
 def _units_of(handles: Sequence[Any], k: int) -> Seeds:
@@ -101,7 +103,7 @@ def _together(line: Any) -> int:
     """Number of passes to run at once, so that their values fit into memory, and mostly into a cache."""
     nodes = reachable([slot_of(y)[0] for y in line.outputs if is_tracked(y)], 0)
     sizes: list[int] = [
-        prod(held.shape) for node in nodes for held in (node.out if node.multiple else (node.out,))
+        prod(result.shape) for node in nodes for result in (node.out if node.multiple else (node.out,))
     ]
     return max(1, min(MOST, ENTRIES // max([1, *sizes])))
 
@@ -124,20 +126,20 @@ def _together_from(line: Any, walk: Any, seeds: Seeds, weight: complex, start: i
     recorded = line.outer
     try:
         with recording(recorded), Batch(stop - start) as level:
-            given = [None if x is None else level.of_examples(x) for x in seeds.of(start, stop, weight)]
-            found = [_examples(level, x) for x in walk(given)]
+            level_seeds = [None if x is None else level.of_examples(x) for x in seeds.of(start, stop, weight)]
+            results = [_examples(level, x) for x in walk(level_seeds)]
         if line.outer == recorded:
-            return found
+            return results
         return _together_from(line, walk, seeds, weight, start, stop)
     except GraphError:  # a rule reads entries: a custom function's, say
-        each = [_alone(walk, seeds.of(n, n + 1, weight)) for n in range(start, stop)]
-        return [joined(x) for x in zip(*each, strict=True)]
+        passes = [_alone(walk, seeds.of(n, n + 1, weight)) for n in range(start, stop)]
+        return [joined(x) for x in zip(*passes, strict=True)]
 
 
 def _alone(walk: Any, seeds: list[Any]) -> list[Any]:
     """One pass by itself."""
-    found = walk([None if x is None else F.squeeze(x, axis=(0,)) for x in seeds])
-    return [F.expand_dims(x, axis=(0,)) for x in found]
+    results = walk([None if x is None else F.squeeze(x, axis=(0,)) for x in seeds])
+    return [F.expand_dims(x, axis=(0,)) for x in results]
 
 
 def _examples(level: Batch, x: Any) -> Any:
@@ -159,8 +161,8 @@ def units(shape: Shape, dtype: Any, start: int, stop: int, weight: complex = 1) 
     )
     dense = np.zeros(region.shape, dtype)
     dense[(np.arange(count), *(p - low for p, low in zip(places, region.start[1:], strict=True)))] = weight
-    whole = (count, *shape)
-    return dense if region.covers(whole) else Box(whole, region, dense)
+    full_shape = (count, *shape)
+    return dense if region.covers(full_shape) else Box(full_shape, region, dense)
 
 
 def _shaped(rows: Any, shape: Shape) -> Any:
