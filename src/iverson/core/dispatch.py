@@ -107,15 +107,15 @@ def plain(args: Iterable[Any], kind: type[Any]) -> Plain | None:
     handle = _handle[0]
     values: list[Any] = []
     facts: list[Any] = []
-    tracked = False
+    any_tracked = False
     for x in args:
         if type(x) is not handle or type(value := x._value) is not kind:
             return None
         values.append(value)
         facts += (value.shape, value.dtype)
         if x._node is not None:
-            tracked = True
-    return Plain(values, tuple(facts), tracked)
+            any_tracked = True
+    return Plain(values, tuple(facts), any_tracked)
 
 
 def is_tracked(x: Any) -> bool:
@@ -309,20 +309,21 @@ class Level(ABC):
         there are any and this is to be refused."""
 
         def changed() -> list[tuple[Any, Callable[[Any], None]]]:
-            found = [(where(), restore) for where, restore in self._wrappers.values()]
-            return [(x, restore) for x, restore in found if x is not None and _level_of(x) is self]
+            wrappers = [(where(), restore) for where, restore in self._wrappers.values()]
+            return [(x, restore) for x, restore in wrappers if x is not None and _level_of(x) is self]
 
         if refuse and changed():
             import gc
 
             gc.collect()  # a cycle may keep a temporary alive
-        found = changed()
-        for x, restore in found:
+        wrappers = changed()
+        for x, restore in wrappers:
             restore(x)
-        if refuse and found:
+        if refuse and wrappers:
+            wrapper, _ = wrappers[0]
             raise GraphError(
                 self.name,
-                got=f"a write into a {type(found[0][0]).__name__} from outside, of shape {found[0][0].shape}",
+                got=f"a write into a {type(wrapper).__name__} from outside, of shape {wrapper.shape}",
                 expected="writes into plain tensors, or a function that returns what it computes",
                 remedy="return the new value, and write it after the call",
             )
@@ -376,9 +377,9 @@ class _Entered:
         self.count = 0
         self.lock = locks.lock()
 
-    def add(self, more: int) -> None:
+    def add(self, change: int) -> None:
         with self.lock:
-            self.count += more
+            self.count += change
 
 
 with_cells = _Entered()
@@ -402,12 +403,12 @@ def _level_of(x: Any) -> Level | None:
 
 def rewrapping(x: Wrapper, restore: Callable[[Any], None]) -> None:
     """Before a wrapper is made to stand for another value: levels that it is from outside of take note."""
-    own = _level_of(x)
+    value_level = _level_of(x)
     for level in reversed(levels()):
-        if level is own:
+        if level is value_level:
             return
-        known = level._wrappers.get(id(x))
-        if known is None or known[0]() is not x:
+        entry = level._wrappers.get(id(x))
+        if entry is None or entry[0]() is not x:
             level._wrappers[id(x)] = ref(x), restore
 
 
@@ -451,24 +452,24 @@ def level_of(values: Iterable[Any]) -> Level | None:
 
     Raises ArgumentError for a value of a level that is not entered in this context.
     """
-    found: Level | None = None
-    entered = levels()
+    innermost: Level | None = None
+    level_stack = levels()
     for v in values:
-        if isinstance(v, LevelValue) and (level := v._level) is not found:
-            if level not in entered:
-                got, expected, remedy = level.gone
-                raise ArgumentError(level.name, got=got, expected=expected, remedy=remedy)
-            if found is None or entered.index(level) > entered.index(found):
-                found = level
-    return found
+        if isinstance(v, LevelValue) and (level := v._level) is not innermost:
+            if level not in level_stack:
+                problem, expected, remedy = level.gone
+                raise ArgumentError(level.name, got=problem, expected=expected, remedy=remedy)
+            if innermost is None or level_stack.index(level) > level_stack.index(innermost):
+                innermost = level
+    return innermost
 
 
 def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple[Any, ...]:
     """The arguments of a call as a level's `bind` takes them: its own values, all else as it was given."""
-    seen = []
+    operands = []
     for a, v in zip(args, values, strict=True):  # a loop: this is asked for each call in a level
-        seen.append(v if isinstance(v, LevelValue) and v._level is level else a)
-    return tuple(seen)
+        operands.append(v if isinstance(v, LevelValue) and v._level is level else a)
+    return tuple(operands)
 
 
 class Draw:
@@ -491,8 +492,8 @@ class Draw:
     ) -> None:
         self._bits, self._draw, self._lead, self._known = bits, draw, lead, known
         state = bits.state
-        drawn = draw(lead)  # as an example, after which the bits are as before
-        self.shape, self.dtype = drawn.shape, drawn.dtype
+        example = draw(lead)  # as an example, after which the bits are as before
+        self.shape, self.dtype = example.shape, example.dtype
         bits.state = state
 
     def __call__(self) -> Any:
@@ -515,8 +516,8 @@ class Draw:
 
 def created(handle: Any) -> Any:
     """A new array as the innermost level has it: what creation and random functions return."""
-    entered = levels()
-    return entered[-1].created(handle) if entered else handle
+    level_stack = levels()
+    return level_stack[-1].created(handle) if level_stack else handle
 
 
 def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits: Any) -> Any:
@@ -533,10 +534,10 @@ def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits
     inside = [(level, n) for level, n in counts if n is not None]
     lead = tuple([n for _, n in inside])
     known = (*known, *(level.origin for level, _ in inside))
-    made = levels()[first - 1].drawn(Draw(bits, draw, lead, known)) if first else created(draw(lead))
+    result = levels()[first - 1].drawn(Draw(bits, draw, lead, known)) if first else created(draw(lead))
     for level, _ in inside:
-        made = level.of_examples(made)
-    return made
+        result = level.of_examples(result)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,11 +571,11 @@ def register_handle(kind: type[Handle]) -> None:
 
 def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
     """A new eager handle: what calling its class gives, in half the time."""
-    made = _new(_handle[0])
-    made._value = value
-    made._node = node
-    made._index = index
-    return made
+    handle = _new(_handle[0])
+    handle._value = value
+    handle._node = node
+    handle._index = index
+    return handle
 
 
 def make_handles(values: Iterable[Any]) -> list[Any]:

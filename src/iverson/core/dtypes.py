@@ -76,7 +76,7 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     try:
         if isinstance(getattr(dtype, "shape", None), tuple) and not isinstance(dtype, np.dtype):
             raise TypeError("an array has a dtype, and is none")  # NumPy takes any object with a dtype for it
-        found: np.dtype[Any] = np.dtype(dtype)
+        result: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:  # NumPy reads strings as formats: TypeError, ValueError, SyntaxError, ...
         raise DTypeError(
             operation,
@@ -85,15 +85,15 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
             expected="a dtype",
             remedy="use e.g. iverson.float64",
         ) from error
-    if not is_known(found):
+    if not is_known(result):
         raise DTypeError(
             operation,
             "dtype",
-            got=str(found),
+            got=str(result),
             expected=EXPECTED,
             remedy="convert the data first, e.g. with numpy.asarray(x, dtype='float32')",
         )
-    return found
+    return result
 
 
 def load_bfloat16() -> np.dtype[Any]:
@@ -107,8 +107,8 @@ def load_bfloat16() -> np.dtype[Any]:
             expected="that package, which has the dtype",
             remedy="install it, e.g. with pip install 'iverson[bfloat16]', or use iverson.float16",
         ) from None
-    found: np.dtype[Any] = np.dtype(package.bfloat16)
-    return found
+    dtype: np.dtype[Any] = np.dtype(package.bfloat16)
+    return dtype
 
 
 def is_known(dtype: np.dtype[Any]) -> builtins.bool:
@@ -227,13 +227,13 @@ def _names_bfloat16(item: Any) -> builtins.bool:
 
 def _with_bfloat16(items: list[Any]) -> np.dtype[Any]:
     """Promoted dtype of bfloat16 and others: as with float16 in its place, or with float32 beside float16."""
-    own = load_bfloat16()
-    known = [d if type(d) in (builtins.bool, int, float, complex) else as_dtype(d) for d in items]
-    others = [d for d in known if not isinstance(d, np.dtype) or d != own]
-    if any(isinstance(d, np.dtype) and d == float16 for d in others):
-        return result_type(float32, *others)
-    found = result_type(float16, *others)
-    return own if found == float16 else found
+    bfloat16_dtype = load_bfloat16()
+    operands = [d if type(d) in (builtins.bool, int, float, complex) else as_dtype(d) for d in items]
+    other_operands = [d for d in operands if not isinstance(d, np.dtype) or d != bfloat16_dtype]
+    if any(isinstance(d, np.dtype) and d == float16 for d in other_operands):
+        return result_type(float32, *other_operands)
+    promoted = result_type(float16, *other_operands)
+    return bfloat16_dtype if promoted == float16 else promoted
 
 
 def can_cast(source: Any, target: Any, casting: Literal["safe", "same_kind"] = "safe") -> builtins.bool:

@@ -176,8 +176,8 @@ def meet(a: Entries, b: Entries) -> Entries:
 
 
 def _boxes(a: Region, b: Region) -> Entries:
-    both = a.intersect(b)
-    return Box(both) if both.size else NOTHING
+    region = a.intersect(b)
+    return Box(region) if region.size else NOTHING
 
 
 def _stored(pattern: Any, products: bool) -> Entries:
@@ -210,8 +210,8 @@ def covers(outer: Entries, inner: Entries, shape: Shape) -> bool:
     if type(outer) is Full or inner is NOTHING:
         return True
     if type(outer) is Box:
-        own = hull(inner, shape)
-        return not own.size or outer.region.intersect(own) == own
+        inner_region = hull(inner, shape)
+        return not inner_region.size or outer.region.intersect(inner_region) == inner_region
     if type(outer) is Stored:
         return type(inner) is Stored and inner.pattern is outer.pattern
     return outer == inner
@@ -220,8 +220,8 @@ def covers(outer: Entries, inner: Entries, shape: Shape) -> bool:
 def size(entries: Entries, shape: Shape) -> int:
     """Number of entries in the set."""
     if type(entries) is Bracket:
-        held = int(np.count_nonzero(entries.condition))
-        return prod(shape) - held if entries.negated else held
+        count = int(np.count_nonzero(entries.condition))
+        return prod(shape) - count if entries.negated else count
     if type(entries) is Stored:
         return int(entries.pattern.count) * prod(shape[entries.pattern.ndim :])
     return hull(entries, shape).size

@@ -71,8 +71,8 @@ def way_in(value: object, otherwise: str = "convert it with iverson.asarray") ->
     >>> way_in(scipy.sparse.eye_array(3))
     'convert it with iverson.from_scipy'
     """
-    known = _WAYS_IN.get(_package(value))
-    return f"convert it with {known}" if known else otherwise
+    function = _WAYS_IN.get(_package(value))
+    return f"convert it with {function}" if function else otherwise
 
 
 def described(value: object) -> str:

@@ -84,19 +84,19 @@ def _relaying() -> Any:
     if not {"warn", "call", "log"}.intersection(modes.values()):
         return error_state()
     logged = frozenset(name for name, mode in modes.items() if mode == "log")
-    changed = {name: "log" if mode == "warn" else mode for name, mode in modes.items()}
-    return _umath._make_extobj(**changed, call=Relay(call, logged))
+    relayed_modes = {name: "log" if mode == "warn" else mode for name, mode in modes.items()}
+    return _umath._make_extobj(**relayed_modes, call=Relay(call, logged))
 
 
 def relayed(state: Any) -> Any:
     """The state in which ops run where the user's, the current one, is ``state``."""
-    found = _relayed.get(state)
-    if found is None:
-        found = _relaying() if SUPPORTED else state
+    relayed_state = _relayed.get(state)
+    if relayed_state is None:
+        relayed_state = _relaying() if SUPPORTED else state
         if len(_relayed) >= _FEW:
             _relayed.clear()
-        _relayed[state] = found
-    return found
+        _relayed[state] = relayed_state
+    return relayed_state
 
 
 #: The state of a program that sets none, and what serves it.
@@ -154,8 +154,8 @@ def trapping(ufunc: Any) -> Any:
     if not SUPPORTED:
         return ufunc
     call = _calling(ufunc)
-    own = {"__builtins__": builtins, "__name__": __name__, "__warningregistry__": ()}  # C code imports, too
-    return FunctionType(call.__code__, own, call.__name__, None, call.__closure__)
+    scope = {"__builtins__": builtins, "__name__": __name__, "__warningregistry__": ()}  # C code imports, too
+    return FunctionType(call.__code__, scope, call.__name__, None, call.__closure__)
 
 
 #: The code of frames within which only the user's code runs.

@@ -175,8 +175,8 @@ class Op:
         everything = entry_map.elementwise and len(self.linear_in) == 1 and len(self.vjp_rules()) == 1
         follows(zero_preserving=entry_map.keeps_zeros or everything or self.linear_in == JOINTLY)
         constant = [k for k, rule in enumerate(self.vjp_rules()) if rule is None]
-        given = {k for k, rule in enumerate(self.jvp) if rule is not None}.union(*self.linear_in)
-        follows(constant_in=frozenset(constant) - given)
+        with_tangent = {k for k, rule in enumerate(self.jvp) if rule is not None}.union(*self.linear_in)
+        follows(constant_in=frozenset(constant) - with_tangent)
 
     @property
     def elementwise(self) -> bool:
@@ -200,31 +200,33 @@ class Op:
         The result is zero where all inputs of a group of ``linear_in`` are, or all inputs of an op that keeps
         zeros; the op's entry map takes other supports where their entries go. Raises as ``abstract`` does.
         """
-        found = self.abstract(*avals, **params)
+        out = self.abstract(*avals, **params)
         supports = tuple([getattr(a, "support", FULL) for a in avals])
         if not self.entry_map.partial and supports.count(FULL) == len(supports):
-            made = [Aval(a.shape, a.dtype) for a in (found if self.multiple else (found,))]
-            return tuple(made) if self.multiple else made[0]
+            results = [Aval(a.shape, a.dtype) for a in (out if self.multiple else (out,))]
+            return tuple(results) if self.multiple else results[0]
         groups = [g for g in self.groups(len(avals)) if g]
         if self.zero_preserving and all(hasattr(a, "shape") for a in avals):
             groups.append(tuple(range(len(avals))))
         if self.entry_map.converts and isinstance(supports[0], Stored):
             groups.append((0,))
-        bounds: list[Any] = [self._image(group, supports, avals, found, params) for group in groups]
+        bounds: list[Any] = [self._image(group, supports, avals, out, params) for group in groups]
         support: Entries = reduce(meet, bounds, cast(Entries, FULL))
         if self.multiple:
-            return tuple(Aval(a.shape, a.dtype, support if support is NOTHING else FULL) for a in found)
-        return Aval(found.shape, found.dtype, plain(support, found.shape))
+            return tuple(Aval(a.shape, a.dtype, support if support is NOTHING else FULL) for a in out)
+        return Aval(out.shape, out.dtype, plain(support, out.shape))
 
     def _image(self, group: Group, supports: Any, avals: Any, out: Any, params: Params) -> Any:
         """The entries of the result that the supports of a group of inputs reach."""
         members = set(group)
-        own = tuple([s if k in members else NOTHING for k, s in enumerate(supports)])
-        if all(s is NOTHING for s in own):
+        group_supports = tuple([s if k in members else NOTHING for k, s in enumerate(supports)])
+        if all(s is NOTHING for s in group_supports):
             return NOTHING
-        if self.multiple or not (self.entry_map.partial or any(isinstance(s, Box | Stored) for s in own)):
+        if self.multiple or not (
+            self.entry_map.partial or any(isinstance(s, Box | Stored) for s in group_supports)
+        ):
             return FULL
-        return self.entry_map.demand(self, own, avals, out, params)
+        return self.entry_map.demand(self, group_supports, avals, out, params)
 
     def relation(self, call: Call, i: int) -> Relation:
         """The entries of input i that each entry of a result depends on, where no other factor is zero."""
@@ -260,27 +262,27 @@ class Op:
 
         For an op with several results, the second may be a tuple with an item for each result.
         """
-        found = self.plans.get(tracked)
-        if found is None:
-            found = self.plans[tracked] = self._find_saves(tracked)
-        return found
+        masks = self.plans.get(tracked)
+        if masks is None:
+            masks = self.plans[tracked] = self._find_saves(tracked)
+        return masks
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
         count = len(tracked)
-        wanted = [k for k in range(count) if tracked[k]]
-        needed: set[int | str] = set()
+        positions = [k for k in range(count) if tracked[k]]
+        values_read: set[int | str] = set()
         if callable(self.vjp):
             by_input = isinstance(getattr(self.vjp, "reads", None), Mapping)
-            for i in wanted if by_input else wanted[:1]:
-                needed |= reads(self.vjp, skip=3, count=count, of=i)
+            for i in positions if by_input else positions[:1]:
+                values_read |= reads(self.vjp, skip=3, count=count, of=i)
         for i, rule in (*enumerate(self.vjp_rules()), *enumerate(self.jvp)):
             if rule is not None and i < count and tracked[i]:
-                needed |= reads(rule, skip=2, count=count)
-        derived = {i for i in wanted if i >= len(self.jvp) or self.jvp[i] is None}
+                values_read |= reads(rule, skip=2, count=count)
+        derived = {i for i in positions if i >= len(self.jvp) or self.jvp[i] is None}
         for group in self.groups(count):
             if not derived.isdisjoint(group):
-                needed |= set(range(count)).difference(group)
-        return tuple(k in needed for k in range(count)), "y" in needed
+                values_read |= set(range(count)).difference(group)
+        return tuple(k in values_read for k in range(count)), "y" in values_read
 
 
 @cache
@@ -294,11 +296,13 @@ def reads(rule: Rule, skip: int, count: int, of: int = 0) -> frozenset[int | str
     if declared is not None:
         return frozenset(declared[of] if isinstance(declared, Mapping) else declared)
     names, starred = positional(rule)
-    named = enumerate(names[skip:], -1)
-    found: set[int | str] = {"y" if k < 0 else k for k, name in named if not name.startswith("_")}
+    names_by_position = enumerate(names[skip:], -1)
+    inputs: set[int | str] = {
+        "y" if k < 0 else k for k, name in names_by_position if not name.startswith("_")
+    }
     if starred and not starred.startswith("_"):
-        found |= set(range(max(len(names) - skip - 1, 0), count))
-    return frozenset(found)
+        inputs |= set(range(max(len(names) - skip - 1, 0), count))
+    return frozenset(inputs)
 
 
 def frozen(params: Params) -> Any:

@@ -45,10 +45,10 @@ def as_shape(shape: Any, operation: str) -> Shape:
     if type(shape) is tuple and _INT.issuperset(map(type, shape)):
         result: Shape = shape
     else:
-        several = (
+        is_sequence = (
             isinstance(shape, Iterable) and type(shape) not in _TEXT and getattr(shape, "ndim", None) != 0
         )
-        items = shape if several else (shape,)
+        items = shape if is_sequence else (shape,)
         result = tuple(as_int(n, operation, "shape") for n in items)
     if result and min(result) < 0:
         raise ShapeError(operation, "shape", got=str(result), expected="non-negative extents")
@@ -122,14 +122,14 @@ def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
 def infer_shape(shape: Shape, size: int, operation: str) -> Shape:
     """A target shape with at most one -1 filled in, checked to hold ``size`` entries."""
     unknown = [k for k, n in enumerate(shape) if n == -1]
-    known = prod(n for n in shape if n != -1)
+    known_size = prod(n for n in shape if n != -1)
     if len(unknown) > 1 or any(n < -1 for n in shape):
         raise ShapeError(
             operation, "shape", got=str(shape), expected="non-negative extents and at most one -1"
         )
-    if unknown and known and size % known == 0:
-        return tuple(size // known if n == -1 else n for n in shape)
-    if unknown or known != size:
+    if unknown and known_size and size % known_size == 0:
+        return tuple(size // known_size if n == -1 else n for n in shape)
+    if unknown or known_size != size:
         raise ShapeError(operation, "shape", got=str(shape), expected=f"a shape that holds {size} entries")
     return shape
 
@@ -158,8 +158,8 @@ def check_storable(shape: Shape, dtype: Any, operation: str, argument: str = "sh
 def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
     """Raises ArgumentError unless ``value`` is one of ``choices``."""
     try:
-        known = value in frozenset(choices)  # by hash: arrays compare entry by entry
+        is_choice = value in frozenset(choices)  # by hash: arrays compare entry by entry
     except TypeError:
-        known = False
-    if not known:
+        is_choice = False
+    if not is_choice:
         raise ArgumentError(operation, argument, got=described(value), expected=f"one of {tuple(choices)}")

@@ -109,8 +109,8 @@ class replaced_rules:
         _overrides.set({**overrides(), **self._rules})
 
     def __exit__(self, *_: object) -> None:
-        *rest, before = _before.get()
-        _before.set(tuple(rest))
+        *outer, before = _before.get()
+        _before.set(tuple(outer))
         _overrides.set(before)
 
 

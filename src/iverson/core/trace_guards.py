@@ -100,12 +100,12 @@ class Guard:
 
     def holds(self) -> bool:
         """True if the place still has that very object, with the same entries and as constant as it was."""
-        held = self.held
+        before = self.held
         now = self._read()
-        if now is not held and not _is_same(now, held):
+        if now is not before and not _is_same(now, before):
             return False
         inner = self.inner
-        if unwrap(held) is not inner:
+        if unwrap(before) is not inner:
             return False
         return self.value is None or (value_of(inner) is self.value and not is_tracked(inner))
 
@@ -132,8 +132,8 @@ class Items(Guard):
     def holds(self) -> bool:
         """True if the container still has those very objects."""
         now = self._read()
-        held = self.held
-        return len(now) == len(held) and (all(map(is_, now, held)) or all(map(_is_same, now, held)))
+        before = self.held
+        return len(now) == len(before) and (all(map(is_, now, before)) or all(map(_is_same, now, before)))
 
 
 class Parts(Guard):
@@ -156,11 +156,11 @@ def _is_same(a: Any, b: Any) -> bool:
 
 def guards_of(function: Any, arguments: Iterable[Any] = ()) -> list[Guard]:
     """All that a function may read besides tensors among its arguments."""
-    found = _Reached()
+    search = _Reached()
     for x in (function, *arguments):
-        found.reach(x)
-    found.close()
-    return list(found.guards.values())
+        search.reach(x)
+    search.close()
+    return list(search.guards.values())
 
 
 class _Reached:
@@ -199,8 +199,8 @@ class _Reached:
 
     def _guard(self, key: Any, read: Callable[[], Any], kind: type[Guard] = Guard) -> None:
         if key not in self.guards:
-            made = self.guards[key] = kind(read)
-            self.reach(made.held)
+            guard = self.guards[key] = kind(read)
+            self.reach(guard.held)
 
     def _enter(self, x: Any) -> None:
         if isinstance(x, FunctionType):
@@ -208,8 +208,8 @@ class _Reached:
                 self._function(x)
             else:
                 for cell in x.__closure__ or ():
-                    if isinstance(held := _contents(cell), _FUNCTIONS):
-                        self.reach(held)
+                    if isinstance(content := _contents(cell), _FUNCTIONS):
+                        self.reach(content)
         elif isinstance(x, _CONTAINERS):
             if not isinstance(x, tuple | frozenset):
                 self.guards[id(x), "items"] = Items(partial(_items, x))
@@ -253,24 +253,24 @@ class _Reached:
         """The attributes of an object that names may mean: its own, and those of the user's classes."""
         if isinstance(x, ModuleType) and not _is_of_users(getattr(x, "__file__", None)):
             return
-        own: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
+        attributes: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
         names = self._names
         if self._by_name:
             of_users = any(_users_classes(x)) or type(x) in (SimpleNamespace, threading.local)
             if of_users or (type(x) is ModuleType and _is_users_module(x.__name__)):
                 classes = _users_classes(x)
-                names = names.union(n for n in set(own).union(*map(vars, classes)) if n[:2] != "__")
+                names = names.union(n for n in set(attributes).union(*map(vars, classes)) if n[:2] != "__")
         if isinstance(x, threading.local):  # whose dictionary is another in each thread
             for name in names:
                 self._guard((id(x), name), partial(getattr, x, name, _MISSING))
             return
-        for name in names.intersection(own):
-            self._guard((id(own), name), partial(own.get, name, _MISSING))
+        for name in names.intersection(attributes):
+            self._guard((id(attributes), name), partial(attributes.get, name, _MISSING))
         for cls in _users_classes(x):
             for name in _read_of(cls, names):
                 self._guard((id(cls), name), partial(vars(cls).get, name, _MISSING))
-                if isinstance(own, dict):  # which may get one of its own
-                    self._guard((id(own), name), partial(own.get, name, _MISSING))
+                if isinstance(attributes, dict):  # which may get one of its own
+                    self._guard((id(attributes), name), partial(attributes.get, name, _MISSING))
                 if isinstance(vars(cls)[name], MemberDescriptorType) and not isinstance(x, type):
                     self._guard((id(x), name), partial(getattr, x, name, _MISSING))
 
@@ -296,9 +296,9 @@ def _read_of(cls: type, names: set[str]) -> Iterator[str]:
     """The attributes of a class that code with these names may read; operators, calls and what a base class
     of ours calls have none there."""
     of_ours = any(_module(base).startswith(_OURS) for base in cls.__mro__)
-    for name, held in vars(cls).items():
+    for name, attribute in vars(cls).items():
         is_called = of_ours or name[:2] == "__"
-        if name in names or (is_called and isinstance(held, FunctionType | staticmethod)):
+        if name in names or (is_called and isinstance(attribute, FunctionType | staticmethod)):
             yield name
 
 
@@ -320,13 +320,13 @@ def _contents(cell: CellType) -> Any:
 def _names(code: CodeType) -> set[str]:
     """The names of globals and attributes that a code object, and those inside of it, may read: strings in it
     too, as ``getattr`` takes them."""
-    found = set(code.co_names)
+    names = set(code.co_names)
     for c in code.co_consts:
         if isinstance(c, CodeType):
-            found |= _names(c)
+            names |= _names(c)
         elif isinstance(c, str) and c.isidentifier():
-            found.add(c)
-    return found
+            names.add(c)
+    return names
 
 
 @cache
@@ -357,18 +357,18 @@ def _computes_names(code: CodeType) -> bool:
 @cache
 def _imports(code: CodeType, package: str | None) -> tuple[str, ...]:
     """The modules that it imports when it runs, each with those it is in."""
-    found: list[str] = []
+    modules: list[str] = []
     steps = dis.get_instructions(code) if dis.opmap["IMPORT_NAME"] in code.co_code[::2] else ()
     level = [s for s in steps if s.opname in ("LOAD_CONST", "LOAD_SMALL_INT", "IMPORT_NAME")]
     for k, step in enumerate(level):
         if step.opname == "IMPORT_NAME":
             up = level[k - 2].argval
             name = resolve_name("." * up + step.argval, package) if up and package else step.argval
-            found += [name[:end] for end in (*(k for k, c in enumerate(name) if c == "."), len(name))]
+            modules += [name[:end] for end in (*(k for k, c in enumerate(name) if c == "."), len(name))]
     for c in code.co_consts:
         if isinstance(c, CodeType):
-            found += _imports(c, package)
-    return tuple(found)
+            modules += _imports(c, package)
+    return tuple(modules)
 
 
 @cache

@@ -51,14 +51,14 @@ class Cost:
         return any(astuple(self))
 
 
-def entrywise(op: Any, operands: Iterable[int], held: int) -> int:
+def entrywise(op: Any, operands: Iterable[int], result_count: int) -> int:
     """Number of entries that an op computes or reads one by one, from the entries of operands and results.
 
     An op that runs graphs computes none of its own: their equations do.
     """
     if op.name in PRODUCTS or op.entry_map.moves or op.family in RUN_GRAPHS:
         return 0
-    return held if op.elementwise else max((held, *operands))
+    return result_count if op.elementwise else max((result_count, *operands))
 
 
 #: Families of ops that run graphs.
@@ -80,14 +80,14 @@ def of(
         operands, results = list(map(_dense, operands)), list(map(_dense, results))
     if gives_view(op) or (not dense and op.name in DEFERRED):
         return Cost()
-    held = sum(map(_held, results))
+    result_count = sum(map(_held, results))
     new = sum(_held(r) * r.dtype.itemsize for r in results)
     if op.name in PRODUCTS:
         return Cost(*PRODUCTS[op.name](*operands, **params), 0, new)
     if steps := multiply_adds(op.name, operands):
         return Cost(0, steps, 0, new)
     sizes = [_held(x) for x in operands if isinstance(x, Aval)]
-    return Cost(entries=entrywise(op, sizes, held), bytes=new)
+    return Cost(entries=entrywise(op, sizes, result_count), bytes=new)
 
 
 def _dense(aval: Any) -> Any:
@@ -100,10 +100,10 @@ _views: dict[Any, bool] = {}
 
 def gives_view(op: Any) -> bool:
     """True if an op may return a view of its operand; its samples decide."""
-    found = _views.get(op)
-    if found is None:
-        found = _views[op] = bool(op.entry_map.moves and op.samples and _shares(op))
-    return found
+    is_view = _views.get(op)
+    if is_view is None:
+        is_view = _views[op] = bool(op.entry_map.moves and op.samples and _shares(op))
+    return is_view
 
 
 def _shares(op: Any) -> bool:
@@ -158,9 +158,9 @@ def _sampled(a: Any, b: Any, *at: Any, pattern: Any = None) -> tuple[int, int]:
     """Entries of a product at a pattern, or index arrays: sums over what a row of a holds, on average."""
     if NOTHING in (a.support, b.support):
         return 0, 0
-    held = min(_held(a) * a.shape[-1] // max(prod(a.shape), 1), a.shape[-1])
+    row_count = min(_held(a) * a.shape[-1] // max(prod(a.shape), 1), a.shape[-1])
     across = min(_held(b) * b.shape[-2] // max(prod(b.shape), 1), b.shape[-2])
-    return 1, (at[0].shape[0] if at else pattern.count) * min(held, across)
+    return 1, (at[0].shape[0] if at else pattern.count) * min(row_count, across)
 
 
 #: The ops that are products: from operands and parameters to how many there are, and their multiply-adds.

@@ -129,11 +129,11 @@ def sparse_product(multiply_adds: int) -> None:
         work.sparse_multiply_adds += multiply_adds
 
 
-def note(what: Any) -> None:
+def note(event: Any) -> None:
     """Note something that is not done, or done in part."""
     for work in _current.get():
         if work.notes is not None:
-            work.notes.append(what)
+            work.notes.append(event)
 
 
 def op(name: str, elementwise: bool, new_bytes: int, entries: int, entrywise: int = 0) -> None:
@@ -175,7 +175,7 @@ def skipped(name: str, undefined: int = 0, unneeded: int = 0) -> None:
         work.unneeded_of[name] += unneeded
 
 
-def cast(where: str, given: str, asked: str, arrived: tuple[str, ...]) -> None:
+def cast(where: str, result_dtype: str, input_dtype: str, cotangent_dtypes: tuple[str, ...]) -> None:
     """Report a cotangent that a rule gave in another dtype than its input's."""
     for work in _current.get():
-        work.casts[where, given, asked, arrived] += 1
+        work.casts[where, result_dtype, input_dtype, cotangent_dtypes] += 1

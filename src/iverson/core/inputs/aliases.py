@@ -53,13 +53,13 @@ def also_called(**table: Alias) -> Callable[[Callable[P, R]], Callable[..., R]]:
 
 def _own(operation: str, table: Mapping[str, Alias], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments by the function's own names."""
-    own = {name: value for name, value in kwargs.items() if name not in table}
-    found: dict[str, Any] = {}
+    arguments = {name: value for name, value in kwargs.items() if name not in table}
+    from_aliases: dict[str, Any] = {}
     for name, alias in table.items():
         value = kwargs.get(name)
         if name not in kwargs or (value is None and alias.flags is not None):
             continue
-        if alias.own in own:
+        if alias.own in arguments:
             raise ArgumentError(
                 operation, name, got=f"{alias.own} as well", expected="one of them: they are the same"
             )
@@ -71,13 +71,13 @@ def _own(operation: str, table: Mapping[str, Alias], kwargs: dict[str, Any]) -> 
                 )
             value = alias.flags[flag]
         if alias.own and (value is not None or alias.flags is None):
-            found[alias.own] = value
-    return own | found
+            from_aliases[alias.own] = value
+    return arguments | from_aliases
 
 
-def flag(own: str) -> Alias:
+def flag(argument: str) -> Alias:
     """A flag that stands for one of the function's own."""
-    return Alias(own, {True: True, False: False})
+    return Alias(argument, {True: True, False: False})
 
 
 #: A flag that changes nothing: the function serves either value.

@@ -110,18 +110,18 @@ def checked(function: AnyFunction, name: str = "") -> AnyFunction:
     as it is.
     """
     annotations = function.__annotations__.items()
-    named = {p: CHECKS[a] for p, a in annotations if a in CHECKS and p != "return"}
-    if not named:
+    checks = {p: CHECKS[a] for p, a in annotations if a in CHECKS and p != "return"}
+    if not checks:
         return function
     operation = name or function.__name__.strip("_")
-    placed = [(k, p, named[p]) for k, p in enumerate(positional(function)[0]) if p in named]
+    positional_checks = [(k, p, checks[p]) for k, p in enumerate(positional(function)[0]) if p in checks]
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for key, value in kwargs.items():
-            if key in named:
-                kwargs[key] = named[key](value, operation, key)
-        for k, key, check in placed:
+            if key in checks:
+                kwargs[key] = checks[key](value, operation, key)
+        for k, key, check in positional_checks:
             if k < len(args):
                 args = (*args[:k], check(args[k], operation, key), *args[k + 1 :])
         return function(*args, **kwargs)

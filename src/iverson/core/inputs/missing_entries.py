@@ -35,11 +35,11 @@ def missing(obj: Any) -> np.ndarray[Any, Any] | None:
     """Mask of the missing entries of a column or a table; None if no entry is known to be missing."""
     columns = _columns(obj)
     if columns is not None:
-        found = [missing(column) for column in columns]
-        if all(m is None for m in found):
+        masks = [missing(column) for column in columns]
+        if all(m is None for m in masks):
             return None
         complete = np.zeros(len(obj), bool)
-        return np.stack([complete if m is None else m for m in found], axis=1)
+        return np.stack([complete if m is None else m for m in masks], axis=1)
     names = _methods(obj)
     absent = None if names is None else np.asarray(getattr(obj, names[0])(), bool)
     return absent if absent is not None and absent.any() else None
@@ -58,10 +58,10 @@ def filled(obj: Any) -> np.ndarray[Any, Any]:
     if missing(obj) is None:
         return np.asarray(obj)
     _, leave_out, fill = _methods(obj)  # type: ignore[misc]
-    some = next(iter(getattr(obj, leave_out)()), None)
-    if some is None:  # all are missing
+    example = next(iter(getattr(obj, leave_out)()), None)
+    if example is None:  # all are missing
         return np.zeros(len(obj), getattr(obj.dtype, "numpy_dtype", float))
-    return np.asarray(getattr(obj, fill)(some))
+    return np.asarray(getattr(obj, fill)(example))
 
 
 def check_none_missing(obj: Any, operation: str, argument: str) -> None:

@@ -25,9 +25,9 @@ PACKAGE_FOLDER = _folder(str(sys.modules[__name__.partition(".")[0]].__file__))
 @cache
 def _libraries() -> tuple[str, ...]:
     """Folders whose frames a warning skips: those of the package, NumPy and SciPy (located, not imported)."""
-    found = find_spec("scipy")
-    others = (np.__file__, *([found.origin] if found and found.origin else []))
-    return (PACKAGE_FOLDER, *map(_folder, others))
+    spec = find_spec("scipy")
+    files = (np.__file__, *([spec.origin] if spec and spec.origin else []))
+    return (PACKAGE_FOLDER, *map(_folder, files))
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
@@ -92,8 +92,8 @@ def _stored_after(code: CodeType, at: int) -> str:
     if not after or not after[0].opname.startswith("STORE_") or after[0].opname == "STORE_ATTR":
         return ""
     name = after[0].argval  # of two instructions in one, two
-    found = name[0] if isinstance(name, tuple) else name
-    return found if isinstance(found, str) else ""
+    variable = name[0] if isinstance(name, tuple) else name
+    return variable if isinstance(variable, str) else ""
 
 
 def warn(message: str, category: type[Warning]) -> None:
@@ -102,8 +102,8 @@ def warn(message: str, category: type[Warning]) -> None:
     if frame is None:
         warnings.warn(message, category, stacklevel=2)
         return
-    known = frame.f_globals.setdefault("__warningregistry__", {})
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
     module = frame.f_globals.get("__name__")
     warnings.warn_explicit(
-        message, category, frame.f_code.co_filename, frame.f_lineno, module=module, registry=known
+        message, category, frame.f_code.co_filename, frame.f_lineno, module=module, registry=registry
     )

@@ -72,9 +72,11 @@ def in_notation(name: str, functions: Container[str]) -> str:
     >>> in_notation("mean", ()), in_notation("arcsin", {"asin"}), in_notation("nothing_known", ())
     ('; in index notation it is te.sum(x[k], k) / n', '; in index notation it is te.asin', '')
     """
-    own = NAMES.get(name, name)
-    found = f"te.{own}" if own in functions else _IN_NOTATION.get(own) or _IN_NOTATION.get(name)
-    return f"; in index notation it is {found}" if found else ""
+    target = NAMES.get(name, name)
+    replacement = (
+        f"te.{target}" if target in functions else _IN_NOTATION.get(target) or _IN_NOTATION.get(name)
+    )
+    return f"; in index notation it is {replacement}" if replacement else ""
 
 
 def remedy(name: str) -> str:
@@ -83,5 +85,5 @@ def remedy(name: str) -> str:
     >>> remedy("cat"), remedy("arcsin"), remedy("nothing_known")
     ('; here it is iverson.concat', '; here it is iverson.asin', '')
     """
-    found = f"iverson.{NAMES[name]}" if name in NAMES else _ELSEWHERE.get(name)
-    return f"; here it is {found}" if found else ""
+    replacement = f"iverson.{NAMES[name]}" if name in NAMES else _ELSEWHERE.get(name)
+    return f"; here it is {replacement}" if replacement else ""

@@ -16,16 +16,16 @@ _guarding_libraries: list[Any] = []
 
 def lock() -> Any:
     """A lock for Python's own objects, which are whole whenever a fork is possible."""
-    made = threading.Lock()
-    _guarding_python.add(made)
-    return made
+    mutex = threading.Lock()
+    _guarding_python.add(mutex)
+    return mutex
 
 
 def reentrant_lock() -> Any:
     """The same, for a thread that may take it again."""
-    made = threading.RLock()
-    _guarding_python.add(made)
-    return made
+    mutex = threading.RLock()
+    _guarding_python.add(mutex)
+    return mutex
 
 
 def library_lock() -> Any:
@@ -33,24 +33,24 @@ def library_lock() -> Any:
 
     A fork waits until no other thread is inside, as nobody would finish its work in the child.
     """
-    made = threading.RLock()
-    _guarding_libraries.append(made)
-    return made
+    mutex = threading.RLock()
+    _guarding_libraries.append(mutex)
+    return mutex
 
 
 def _before_fork() -> None:
-    for each in _guarding_libraries:
-        each.acquire()
+    for mutex in _guarding_libraries:
+        mutex.acquire()
 
 
 def _after_fork() -> None:
-    for each in reversed(_guarding_libraries):
-        each.release()
+    for mutex in reversed(_guarding_libraries):
+        mutex.release()
 
 
 def _in_child() -> None:
-    for each in _guarding_python:
-        each._at_fork_reinit()  # as in the standard library's logging and concurrent.futures
+    for mutex in _guarding_python:
+        mutex._at_fork_reinit()  # as in the standard library's logging and concurrent.futures
     _after_fork()
 
 

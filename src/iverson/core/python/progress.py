@@ -33,16 +33,16 @@ def shown(items: Iterable[Item], label: str, total: int) -> Iterator[Item]:
         yield from items
         return
     due = monotonic() + PATIENCE
-    drawn = False
+    has_bar = False
     try:
-        for done, item in enumerate(items, 1):
+        for count, item in enumerate(items, 1):
             if monotonic() >= due:
-                bar = "#" * (WIDTH * done // max(total, 1))
-                _write(f"{_ERASE}{label} [{bar:.<{WIDTH}}] {done}/{total}")
-                due, drawn = monotonic() + INTERVAL, True
+                bar = "#" * (WIDTH * count // max(total, 1))
+                _write(f"{_ERASE}{label} [{bar:.<{WIDTH}}] {count}/{total}")
+                due, has_bar = monotonic() + INTERVAL, True
             yield item
     finally:
-        if drawn:
+        if has_bar:
             _write(_ERASE)
 
 

@@ -32,10 +32,10 @@ def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
         return b if b in (0, 1) else b * (a if b == 2 else F.pow(a, b - 1))
     # 0 * a**(-1) at a = 0 is not a derivative: a**0 is constant. The derivative of 0 in b, which is 1 / a, is
     # that of a root there: inf. At b = 1 it is 1 + log(a): -inf.
-    one = F.logical_and(F.equal(b, 0), F.logical_not(F.isfinite(F.reciprocal(a))))
-    slope = b * F.pow(F.where(one, 1.0, a), b - 1)
+    zero_power = F.logical_and(F.equal(b, 0), F.logical_not(F.isfinite(F.reciprocal(a))))
+    slope = b * F.pow(F.where(zero_power, 1.0, a), b - 1)
     linear = F.logical_and(F.equal(a, 0), F.equal(b, 1))
-    return F.where(one, _root(F, one, b), slope - _root(F, linear, b - 1))
+    return F.where(zero_power, _root(F, zero_power, b), slope - _root(F, linear, b - 1))
 
 
 def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
@@ -43,8 +43,8 @@ def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
     # -inf for 0 < b <= 1, inf for b = 0.
     real = F.real(b) if b.dtype.kind == "c" else b
     constant = F.logical_and(F.equal(a, 0), F.greater_equal(real, 0))
-    one, steep = F.equal(b, 0), F.logical_and(F.greater(real, 0), F.less_equal(real, 1))
-    flat = _root(F, F.logical_and(constant, one), a) - _root(F, F.logical_and(constant, steep), a)
+    zero_power, steep = F.equal(b, 0), F.logical_and(F.greater(real, 0), F.less_equal(real, 1))
+    flat = _root(F, F.logical_and(constant, zero_power), a) - _root(F, F.logical_and(constant, steep), a)
     return F.where(constant, flat, y * F.log(F.where(constant, 1.0, a)))
 
 
@@ -71,9 +71,9 @@ def inverse_length(F: Any, y: Any) -> Any:
     return F.where(at_zero, F.sqrt(y), F.reciprocal(F.where(at_zero, 1.0, y)))
 
 
-def _hypot_part(which: int) -> Derivative:
+def _hypot_part(index: int) -> Derivative:
     def rule(F: Any, y: Any, a: Any, b: Any) -> Any:
-        return (a, b)[which] * inverse_length(F, y)
+        return (a, b)[index] * inverse_length(F, y)
 
     return rule
 

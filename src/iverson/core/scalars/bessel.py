@@ -21,12 +21,12 @@ def _i0e_order(F: Any, k: int, x: Any) -> Any:
     """
     x = F.minimum(F.abs(x), 1e300)
     ratio: Any = 2.0
-    found = F.i0e(x)
+    product = F.i0e(x)
     for j in range(k + 120, -1, -1):
         ratio = (2 * j + 1) / (2 * x + j + 1 - x * ratio)
         if j < k:
-            found = found * ratio
-    return found
+            product = product * ratio
+    return product
 
 
 def _bessel(name: str) -> Any:
@@ -36,17 +36,17 @@ def _bessel(name: str) -> Any:
 
 def _sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), exactly 0 at whole numbers."""
-    whole = np.rint(x.real)
-    sine = np.sin(np.pi * (x - whole)) * np.where(whole % 2, -1, 1).astype(whole.dtype)
+    nearest = np.rint(x.real)
+    sine = np.sin(np.pi * (x - nearest)) * np.where(nearest % 2, -1, 1).astype(nearest.dtype)
     zero = x == 0
     return np.where(zero, np.ones((), x.dtype), sine / (np.pi * np.where(zero, 1, x)))
 
 
 def _sinc_by_sine(F: Any, x: Any) -> Any:
     """sin(pi x) / (pi x) as a graph; see `_sinc`."""
-    whole = F.round(x)
-    half = 0.5 * whole
-    sine = F.sin(math.pi * (x - whole))
+    nearest = F.round(x)
+    half = 0.5 * nearest
+    sine = F.sin(math.pi * (x - nearest))
     sine = F.where(F.equal(F.floor(half), half), sine, -sine)
     zero = F.equal(x, 0.0)
     return F.where(zero, 1.0, sine / (math.pi * F.where(zero, 1.0, x)))

@@ -49,10 +49,10 @@ def _gamma_order(F: Any, m: int, a: Any, x: Any) -> Total:
         )
 
     def finish(total: Any, a: Any, x: Any, _log: Any, front: Any, *_slopes: Any) -> Any:
-        found = F.where(x <= a, front, -front) * total
+        value = F.where(x <= a, front, -front) * total
         # At 0 and at infinity P is constant in a.
-        found = F.where((x == 0) | F.isinf(x), 0.0, found)
-        return F.where((a > 0) & (x >= 0), found, math.nan)
+        value = F.where((x == 0) | F.isinf(x), 0.0, value)
+        return F.where((a > 0) & (x >= 0), value, math.nan)
 
     slopes = [_psi(F, k, a) for k in range(m)]
     return half_line(F, integrand, scale, (a, x, log_x, front, *slopes), finish)
@@ -77,39 +77,39 @@ def _beta_order(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
     swap = x * (a + b) > a
     # The parameters of the function or its mirror image, whose x is below the mean, and 1 - x.
     p, q = F.where(swap, b, a), F.where(swap, a, b)
-    y, rest = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
-    scale = 1 / F.maximum(p - q * y / rest, F.minimum(p, F.sqrt(p * (p + q) / q)))
-    front = F.exp(p * F.log(y) + (q - 1) * F.log(rest) - F.betaln(p, q))
+    y, complement = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
+    scale = 1 / F.maximum(p - q * y / complement, F.minimum(p, F.sqrt(p * (p + q) / q)))
+    front = F.exp(p * F.log(y) + (q - 1) * F.log(complement) - F.betaln(p, q))
     orders = range(m + n)
-    given = (a, b, x, front, *(_psi(F, k, v) for v in (p, q, p + q) for k in orders))
+    arguments = (a, b, x, front, *(_psi(F, k, v) for v in (p, q, p + q) for k in orders))
 
     def integrand(z: Any, a: Any, b: Any, x: Any, _front: Any, *psis: Any) -> Any:
         swap = x * (a + b) > a
         p, q = F.where(swap, b, a), F.where(swap, a, b)
-        y, rest = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
+        y, complement = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
         of_p, of_q, of_both = (psis[k * (m + n) : (k + 1) * (m + n)] for k in range(3))
-        further = F.log1p(-F.expm1(-z) * y / rest)
-        log_t, log_other = F.log(y) - z, F.log(rest) + further
+        further = F.log1p(-F.expm1(-z) * y / complement)
+        log_t, log_other = F.log(y) - z, F.log(complement) + further
 
         def slopes(j: int, k: int) -> Any:
-            both = of_both[j + k - 1]
+            psi_of_sum = of_both[j + k - 1]
             if j and k:
-                return both
+                return psi_of_sum
             one, other = (of_p, of_q) if j else (of_q, of_p)
-            found = both - F.where(swap, other[j + k - 1], one[j + k - 1])
+            value = psi_of_sum - F.where(swap, other[j + k - 1], one[j + k - 1])
             if j + k > 1:
-                return found
+                return value
             one_log, other_log = (log_t, log_other) if j else (log_other, log_t)
-            return found + F.where(swap, other_log, one_log)
+            return value + F.where(swap, other_log, one_log)
 
         return F.exp((q - 1) * further - p * z) * of_exponential((m, n), slopes)
 
     def finish(total: Any, a: Any, b: Any, x: Any, front: Any, *_psis: Any) -> Any:
-        found = F.where(x * (a + b) > a, -front, front) * total
-        found = F.where((x == 0) | (x == 1), 0.0, found)
-        return F.where((a > 0) & (b > 0) & (x >= 0) & (x <= 1), found, math.nan)
+        value = F.where(x * (a + b) > a, -front, front) * total
+        value = F.where((x == 0) | (x == 1), 0.0, value)
+        return F.where((a > 0) & (b > 0) & (x >= 0) & (x <= 1), value, math.nan)
 
-    return half_line(F, integrand, scale, given, finish)
+    return half_line(F, integrand, scale, arguments, finish)
 
 
 def _beta_density(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Any:
@@ -117,11 +117,11 @@ def _beta_density(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Any:
     density = F.exp(F.xlogy(a - 1, x) + F.xlog1py(b - 1, -x) - F.betaln(a, b))
 
     def slope(j: int, k: int) -> Any:
-        both = _psi(F, j + k - 1, a + b)
+        psi_of_sum = _psi(F, j + k - 1, a + b)
         if j and k:
-            return both
-        found = both - _psi(F, j + k - 1, a if j else b)
-        return found + (F.log(x) if j else F.log1p(-x)) if j + k == 1 else found
+            return psi_of_sum
+        value = psi_of_sum - _psi(F, j + k - 1, a if j else b)
+        return value + (F.log(x) if j else F.log1p(-x)) if j + k == 1 else value
 
     return density * of_exponential((m, n), slope) if m + n else density
 
@@ -159,10 +159,10 @@ def _psi_step_order(F: Any, n: int, a: Any, b: Any) -> Total:
         steps = F.where(low < _FAR, 20.0, 0.0)
         p, q = 1 / (low + steps), 1 / (high + steps)
         first = d * p * q  # p - q
-        found = total + sign * (factorial(n) / 2) * first * _sum(p, q, n + 1)
-        found = found + (F.log1p(d * p) if n == 0 else sign * factorial(n - 1) * first * _sum(p, q, n))
+        value = total + sign * (factorial(n) / 2) * first * _sum(p, q, n + 1)
+        value = value + (F.log1p(d * p) if n == 0 else sign * factorial(n - 1) * first * _sum(p, q, n))
         for k, c in enumerate(_COEFFICIENTS, 1):
-            found = found + sign * c * prod(range(2 * k, 2 * k + n)) * first * _sum(p, q, 2 * k + n)
+            value = value + sign * c * prod(range(2 * k, 2 * k + n)) * first * _sum(p, q, 2 * k + n)
         x, z, _, reflected, apart = ends(a, b)
         if n < 2:
             # pi (cot(pi x) - cot(pi z)) and its derivative, by a product where they are close.
@@ -174,18 +174,18 @@ def _psi_step_order(F: Any, n: int, a: Any, b: Any) -> Total:
                 poles = -math.pi * math.pi * step * _sine(F, x + z) / (at_x * at_z * at_x * at_z)
                 plain = math.pi * math.pi * (1 / (at_z * at_z) - 1 / (at_x * at_x))
             poles = F.where(F.abs(step) < 0.1, poles, plain)
-            found = F.where(reflected, poles - sign * found, found)
-        found = F.where(apart, _psi(F, n, z) - _psi(F, n, x), found)
-        return F.where(b < 0, -found, found)
+            value = F.where(reflected, poles - sign * value, value)
+        value = F.where(apart, _psi(F, n, z) - _psi(F, n, x), value)
+        return F.where(b < 0, -value, value)
 
     return Total(20, (low, high, d, a, b), term, finish)
 
 
 def _sine(F: Any, x: Any) -> Any:
     """sin(pi x)."""
-    whole = F.round(x)
-    half = 0.5 * whole
-    sine = F.sin(math.pi * (x - whole))
+    nearest = F.round(x)
+    half = 0.5 * nearest
+    sine = F.sin(math.pi * (x - nearest))
     return F.where(F.floor(half) < half, -sine, sine)
 
 
@@ -235,11 +235,11 @@ def _zeta_order(F: Any, m: int, s: Any, q: Any) -> Total:
         return total
 
     def finish(total: Any, s: Any, q: Any) -> Any:
-        found = (total + rest(s, q)) * factorial(m)
+        value = (total + rest(s, q)) * factorial(m)
         at_infinity = F.where(q < 1, math.inf * (-1) ** m, 0.0)
         # Below, the terms are larger than their sum by as much as rounding leaves digits.
-        found = F.where(s >= -2, found, math.nan)
-        return F.where(s == math.inf, at_infinity, F.where(q > 0, found, math.nan))
+        value = F.where(s >= -2, value, math.nan)
+        return F.where(s == math.inf, at_infinity, F.where(q > 0, value, math.nan))
 
     return Total(16, (s, q), lambda k, s, q: _power(F, m, s, q + k), finish)
 
@@ -268,8 +268,8 @@ def _zeta_dq(F: Any, m: int, s: Any, q: Any) -> Any:
         t = F.where(at_pole, 1.0, s)
         there = s * F.digamma(q) - 1 + F.pow(F.abs(s), 1.5)
         return F.where(at_pole, there, (1 - (t + 1)) * F.zeta(t + 1, q))
-    own = (1 - (s + 1)) * F.zeta_order(m, s + 1, q)
-    return own - m * (F.zeta_order(m - 1, s + 1, q) if m > 1 else F.zeta(s + 1, q))
+    leading_term = (1 - (s + 1)) * F.zeta_order(m, s + 1, q)
+    return leading_term - m * (F.zeta_order(m - 1, s + 1, q) if m > 1 else F.zeta(s + 1, q))
 
 
 def _reflected_slope(F: Any, s: Any) -> Any:
@@ -280,8 +280,8 @@ def _reflected_slope(F: Any, s: Any) -> Any:
     u, angle = 1 - s, 0.5 * math.pi * s
     value = F.zeta(u, 1.0)
     slope = (math.log(2 * math.pi) - F.digamma(u)) * value - F.zeta_order(1, u, 1.0)
-    found = F.sin(angle) * slope + 0.5 * math.pi * F.cos(angle) * value
-    return found * (2 * F.exp(F.lgamma(u) + (s - 1) * math.log(2 * math.pi)))
+    terms = F.sin(angle) * slope + 0.5 * math.pi * F.cos(angle) * value
+    return terms * (2 * F.exp(F.lgamma(u) + (s - 1) * math.log(2 * math.pi)))
 
 
 def zeta_slope(F: Any, s: Any, q: Any) -> Any:
@@ -291,12 +291,12 @@ def zeta_slope(F: Any, s: Any, q: Any) -> Any:
     if not riemann:
         below = F.logical_and(below, F.equal(q, 1))
     t = F.where(below, s, -3.0)
-    found = _reflected_slope(F, t)
+    slope = _reflected_slope(F, t)
     if not riemann:  # its derivative in q at 1; of the power, the second is nan
         beyond = F.where(below, q, 1.0) - 1
-        found = found - beyond * (F.zeta(t + 1, 1.0) + t * _reflected_slope(F, t + 1))
-        found = found + F.pow(F.abs(beyond), 1.5)
-    return F.where(below, found, F.zeta_order(1, F.where(below, 2.0, s), q))
+        slope = slope - beyond * (F.zeta(t + 1, 1.0) + t * _reflected_slope(F, t + 1))
+        slope = slope + F.pow(F.abs(beyond), 1.5)
+    return F.where(below, slope, F.zeta_order(1, F.where(below, 2.0, s), q))
 
 
 _SHAPE: tuple[float, float] = (0.5, 2.5)

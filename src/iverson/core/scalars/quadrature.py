@@ -32,7 +32,7 @@ class _Arrays:
 class Total:
     """``finish(sum of term(k, *given) over k < count, *given)``.
 
-    given : what does not depend on k. k is a number, or an expression of double precision.
+    given : arguments that do not depend on k. k is a number, or an expression of double precision.
     """
 
     count: int
@@ -61,23 +61,25 @@ STEP, FIRST, NODES = 1 / 16, -4.5, 168
 
 
 def half_line(
-    F: Any, integrand: Callable[..., Any], scale: Any, given: tuple[Any, ...], finish: Callable[..., Any]
+    F: Any, integrand: Callable[..., Any], scale: Any, arguments: tuple[Any, ...], finish: Callable[..., Any]
 ) -> Total:
-    """``finish(integral, *given)`` of the integral from 0 to infinity of ``integrand(z, *given)``, a function
-    that falls exponentially on the given scale of z.
+    """``finish(integral, *arguments)`` of the integral from 0 to infinity of ``integrand(z, *arguments)``,
+    a function that falls exponentially on the given scale of z.
 
     By H. Takahasi, M. Mori: Double exponential formulas for numerical integration, Publ. RIMS 9 (1974), with
     the map for integrands that fall as exp(-z), z = exp(t - exp(-t)). It is exact to rounding for what is
     smooth on the scale, and for powers and logarithms at 0.
     """
 
-    def term(k: Any, scale: Any, *given: Any) -> Any:
+    def term(k: Any, scale: Any, *arguments: Any) -> Any:
         t = FIRST + k * STEP
         inner = F.exp(-t)
         z = F.exp(t - inner)
-        return STEP * z * (1 + inner) * integrand(z * scale, *given)
+        return STEP * z * (1 + inner) * integrand(z * scale, *arguments)
 
-    return Total(NODES, (scale, *given), term, lambda total, scale, *given: finish(total * scale, *given))
+    return Total(
+        NODES, (scale, *arguments), term, lambda total, scale, *arguments: finish(total * scale, *arguments)
+    )
 
 
 def of_exponential(order: tuple[int, int], slopes: Callable[[int, int], Any]) -> Any:
@@ -111,8 +113,8 @@ def by_orders(count: int, function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def body(*args: Any) -> Any:
-        found = function(_Arrays, *args)
-        return total_of(found) if isinstance(found, Total) else found
+        result = function(_Arrays, *args)
+        return total_of(result) if isinstance(result, Total) else result
 
     return _by_orders(count, body)
 
@@ -122,14 +124,14 @@ def _by_orders(count: int, body: Callable[..., Any]) -> Callable[..., Any]:
         dtype = dtypes.to_inexact(np.result_type(*args))
         orders, xs = args[:count], [np.asarray(x, np.float64) for x in args[count:]]
         shape = np.broadcast_shapes(*(np.shape(x) for x in args))
-        found = np.empty(shape, dtype)
+        result = np.empty(shape, dtype)
         with np.errstate(all="ignore"):
-            for which, chosen in _alike(orders, shape):
-                if chosen is None:
-                    found[...] = body(*which, *xs)
+            for combination, mask in _alike(orders, shape):
+                if mask is None:
+                    result[...] = body(*combination, *xs)
                 else:
-                    found[chosen] = body(*which, *(np.broadcast_to(x, shape)[chosen] for x in xs))
-        return found
+                    result[mask] = body(*combination, *(np.broadcast_to(x, shape)[mask] for x in xs))
+        return result
 
     return of
 
@@ -140,6 +142,6 @@ def _alike(orders: tuple[Any, ...], shape: tuple[int, ...]) -> Iterator[tuple[tu
         yield tuple(int(np.asarray(n).item()) for n in orders), None
         return
     rows = np.stack([np.broadcast_to(n, shape) for n in orders])
-    for which in np.unique(rows.reshape(len(orders), -1), axis=1).T:
-        at = np.all(rows == which.reshape(-1, *(1,) * len(shape)), axis=0)
-        yield tuple(map(int, which)), at
+    for combination in np.unique(rows.reshape(len(orders), -1), axis=1).T:
+        at = np.all(rows == combination.reshape(-1, *(1,) * len(shape)), axis=0)
+        yield tuple(map(int, combination)), at

@@ -46,7 +46,7 @@ class Slopes:
         if not bounded:
             return rule
         names, starred = positional(rule)
-        read = {"y" if k < 0 else k for k, name in enumerate(names[1:], -1) if not name.startswith("_")}
+        inputs = {"y" if k < 0 else k for k, name in enumerate(names[1:], -1) if not name.startswith("_")}
 
         def of(F: Any, y: Any, *xs: Any) -> Any:
             inside: Any = True
@@ -61,7 +61,7 @@ class Slopes:
             d = rule(F, y, *xs)
             return d * F.where(inside, 1.0, math.nan).astype(d.dtype)
 
-        of.reads = frozenset(read | set(bounded) | (set(range(len(self.domain))) if starred else set()))  # type: ignore[attr-defined]
+        of.reads = frozenset(inputs | set(bounded) | (set(range(len(self.domain))) if starred else set()))  # type: ignore[attr-defined]
         return of
 
 

@@ -94,10 +94,10 @@ def _rgamma_d(F: Any, y: Any, x: Any) -> Any:
     """By the reflection gamma(1 - x) sin(pi x) / pi for small x: y digamma(x) is 0 times inf at the poles."""
     low = F.less(x, 0.5)
     near = F.where(low, x, 0.0)
-    whole = F.round(near)
-    half = 0.5 * whole
+    nearest = F.round(near)
+    half = 0.5 * nearest
     sign = F.where(F.equal(F.floor(half), half), 1.0, -1.0)
-    angle, mirrored = math.pi * (near - whole), 1.0 - near
+    angle, mirrored = math.pi * (near - nearest), 1.0 - near
     reflected = F.gamma(mirrored) * (F.cos(angle) - F.digamma(mirrored) * F.sin(angle) * (1 / math.pi))
     return F.where(low, sign * reflected, -y * F.digamma(F.where(low, 1.0, x)))
 

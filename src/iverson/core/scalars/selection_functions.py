@@ -14,9 +14,9 @@ def _chosen(wins: str, i: int) -> Derivative:
     """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
 
     def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
-        own, other = (a, b)[i], (b, a)[i]
-        held = F.or_nan(getattr(F, wins)(own, other), own)
-        return F.bracket(held, F.shared_at_ties(a, b, F.nan_at(own, t)), negated=False)
+        operand, other = (a, b)[i], (b, a)[i]
+        is_winner = F.or_nan(getattr(F, wins)(operand, other), operand)
+        return F.bracket(is_winner, F.shared_at_ties(a, b, F.nan_at(operand, t)), negated=False)
 
     return rule
 
@@ -25,14 +25,14 @@ def _clipped(i: int) -> Derivative:
     """The derivative of clip in x, or in a bound where that bound is the result; hi wins over lo."""
 
     def rule(F: Any, t: Any, _y: Any, x: Any, lo: Any, hi: Any) -> Any:
-        own = (x, lo, hi)[i]
+        operand = (x, lo, hi)[i]
         if i == 0:
-            chosen = F.logical_and(F.greater_equal(x, lo), F.less_equal(x, hi))
+            condition = F.logical_and(F.greater_equal(x, lo), F.less_equal(x, hi))
         elif i == 1:
-            chosen = F.logical_and(F.less(x, lo), F.less_equal(lo, hi))
+            condition = F.logical_and(F.less(x, lo), F.less_equal(lo, hi))
         else:
-            chosen = F.logical_or(F.greater(x, hi), F.greater(lo, hi))
-        return F.bracket(F.or_nan(chosen, own), F.nan_at(own, t), negated=False)
+            condition = F.logical_or(F.greater(x, hi), F.greater(lo, hi))
+        return F.bracket(F.or_nan(condition, operand), F.nan_at(operand, t), negated=False)
 
     return rule
 

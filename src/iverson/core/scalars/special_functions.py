@@ -43,9 +43,9 @@ def mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
     """y with ``better(x)`` in its place at hard entries."""
     if not np.any(hard):
         return y
-    mended = np.array(y)
-    mended[hard] = better(np.asarray(x)[hard])
-    return mended
+    result = np.array(y)
+    result[hard] = better(np.asarray(x)[hard])
+    return result
 
 
 def sigmoid(x: Any) -> Any:
@@ -146,8 +146,8 @@ def digamma(x: Any) -> Any:
 def _reflected_digamma(x: Any) -> Any:
     fraction = x - np.rint(x)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = _psi(1 - x) - np.pi / np.tan(np.pi * fraction)
-    return np.where(fraction == 0, np.nan, found).astype(x.dtype)
+        value = _psi(1 - x) - np.pi / np.tan(np.pi * fraction)
+    return np.where(fraction == 0, np.nan, value).astype(x.dtype)
 
 
 def polygamma(n: Any, x: Any) -> Any:
