@@ -266,9 +266,9 @@ def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
 
 
 def pulled_back(
-    op: Op, params: Any, inputs: Sequence[Any], out: Any, g: Sequence[Any], wanted: Sequence[int]
+    op: Op, params: Any, inputs: Sequence[Any], out: Any, g: Sequence[Any], positions: Sequence[int]
 ) -> list[tuple[int, Any]]:
-    """The cotangents that are defined of the ``wanted`` inputs of a call, by position.
+    """Pairs of a position and the cotangent of that input of a call, where it is defined.
 
     inputs : handles, or numbers. out : the result as a node holds it, a tuple where there are several.
     g : the cotangents of the results, with zeros for those that are undefined.
@@ -276,7 +276,7 @@ def pulled_back(
     parents, indices = zip(*(slot_of(x) if isinstance(x, Handle) else (None, 0) for x in inputs), strict=True)
     values = tuple([value_of(x, x) for x in inputs])
     node = make_node(op, values, params, parents, indices, out, None)
-    demands = tuple([FULL if k in wanted else NOTHING for k in range(len(inputs))])
+    demands = tuple([FULL if k in positions else NOTHING for k in range(len(inputs))])
     cotangents = _cotangents(node, tuple(g) if op.multiple else g[0], demands, is_grad_enabled())
     return [(k, _multiplied(ct)) for k, ct in cotangents]
 

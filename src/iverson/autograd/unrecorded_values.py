@@ -196,7 +196,9 @@ def note_left(x: Any) -> None:
         call.arrived_left |= dependence == OF_ARRIVED
 
 
-def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: Sequence[Slot] = ()) -> Node:
+def barrier(
+    name: str, description: str, meta: Any, closed: Sequence[Slot], recorded: Sequence[Slot] = ()
+) -> Node:
     """A node for a value of which only the dependence on the ``recorded`` result (none or one) is known.
 
     It raises GradientError if a derivative is to flow through it to one of the ``closed`` ones. What flows
@@ -208,12 +210,12 @@ def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: S
         if refused:
             raise GradientError(
                 name,
-                got=f"a derivative through {what}",
+                got=f"a derivative through {description}",
                 expected="functions of iverson on the inputs and results of forward: these are recorded",
                 remedy="compute it in the rule from saved inputs or results; make an argument of a tensor "
                 "that forward reads from around it",
             )
-        return behind(name, what, g, closed) if is_grad_enabled() else g
+        return behind(name, description, g, closed) if is_grad_enabled() else g
 
     def joint(needs: tuple[Entries, ...], _node: Node, g: Any) -> Any:
         refused = any(need is not NOTHING for need in needs[: len(closed)])
@@ -231,7 +233,7 @@ def barrier(name: str, what: str, meta: Any, closed: Sequence[Slot], recorded: S
     return make_node(op, avals, {}, nodes, indices, aval, user_call())
 
 
-def behind(name: str, what: str, x: Any, closed: Sequence[Slot]) -> Any:
+def behind(name: str, description: str, x: Any, closed: Sequence[Slot]) -> Any:
     """The same value behind a `barrier`, open to what it is recorded of."""
     slots = [] if x._node is None else [(x._node, x._index)]
-    return make_handle(x._value, barrier(name, what, x, closed, slots))
+    return make_handle(x._value, barrier(name, description, x, closed, slots))

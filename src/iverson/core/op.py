@@ -327,14 +327,14 @@ def by_position(rule: Rule) -> Rule:
     return of_all
 
 
-def reading(what: Iterable[int | str] | Mapping[int, Iterable[int | str]]) -> Callable[[Rule], Rule]:
+def reading(inputs: Iterable[int | str] | Mapping[int, Iterable[int | str]]) -> Callable[[Rule], Rule]:
     """Declare what a rule reads where its signature does not say it: input positions and "y".
 
     Of a rule for all inputs, this may be said for each of them.
     """
 
     def mark(rule: Rule) -> Rule:
-        rule.reads = what if isinstance(what, Mapping) else frozenset(what)  # type: ignore[attr-defined]
+        rule.reads = inputs if isinstance(inputs, Mapping) else frozenset(inputs)  # type: ignore[attr-defined]
         return rule
 
     return mark

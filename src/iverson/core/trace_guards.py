@@ -78,9 +78,9 @@ class Guard:
 
     __slots__ = ("_read", "held", "inner", "value")
 
-    def __init__(self, read: Callable[[], Any]) -> None:
-        self._read = read
-        self.held = read()
+    def __init__(self, reader: Callable[[], Any]) -> None:
+        self._read = reader
+        self.held = reader()
         self.inner = unwrap(self.held)
         is_constant = isinstance(self.inner, Handle) and not is_tracked(self.inner)
         self.value = value_of(self.inner) if is_constant else None
@@ -197,9 +197,9 @@ class _Reached:
                 if not isinstance(x, FunctionType) and type(x) not in _CONTAINERS:
                     self._attributes(x)
 
-    def _guard(self, key: Any, read: Callable[[], Any], kind: type[Guard] = Guard) -> None:
+    def _guard(self, key: Any, reader: Callable[[], Any], kind: type[Guard] = Guard) -> None:
         if key not in self.guards:
-            guard = self.guards[key] = kind(read)
+            guard = self.guards[key] = kind(reader)
             self.reach(guard.held)
 
     def _enter(self, x: Any) -> None:

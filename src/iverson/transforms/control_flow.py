@@ -182,12 +182,12 @@ class _Body:
         avals: Sequence[Aval],
         arguments: Any,
         origins: Sequence[Any],
-        given: Sequence[Any],
+        handles: Sequence[Any],
         cells_change: bool = False,
     ) -> None:
         self.name = name
         how: tuple[Any, ...] = (function, name, avals, lambda h: (arguments(h), {}), self._tensors)
-        self.traced = _traced(*how, cells_change=cells_change, origins=origins, given=given)
+        self.traced = _traced(*how, cells_change=cells_change, origins=origins, given=handles)
         self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
         self.cells = _written(self.traced, name)
 

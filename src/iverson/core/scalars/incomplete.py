@@ -95,8 +95,8 @@ def _beta_order(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
             psi_of_sum = of_both[j + k - 1]
             if j and k:
                 return psi_of_sum
-            one, other = (of_p, of_q) if j else (of_q, of_p)
-            value = psi_of_sum - F.where(swap, other[j + k - 1], one[j + k - 1])
+            psis_of_argument, other = (of_p, of_q) if j else (of_q, of_p)
+            value = psi_of_sum - F.where(swap, other[j + k - 1], psis_of_argument[j + k - 1])
             if j + k > 1:
                 return value
             one_log, other_log = (log_t, log_other) if j else (log_other, log_t)

@@ -54,23 +54,23 @@ class Plan:
         return int(self.numbers.max(initial=-1)) + 1
 
 
-def plan(line: Any, mode: str, stored: bool = False) -> Plan | None:
+def plan(line: Any, mode: str, is_sparse: bool = False) -> Plan | None:
     """The passes for a function that was recorded; None where there is nothing to win.
 
     mode : "forward" or "reverse", which then are the only passes, or "auto".
-    stored : whether zeros that are known are to be left out, however few passes that saves.
+    is_sparse : True if known zeros are to be left out, however few passes that saves.
     """
     m, n = (sum(x.size for x in handles) for handles in (line.outputs, line.inputs))
-    if min(m, n) < FEW and not stored:
+    if min(m, n) < FEW and not is_sparse:
         return None
     if _is_mixed(line.inputs) or _is_mixed(line.outputs):  # a group is of columns, or rows, of one kind
         return None
-    key = mode, stored, line.outer, structure(line.variables, line.outputs)
+    key = mode, is_sparse, line.outer, structure(line.variables, line.outputs)
     if (entry := _plans.get(key)) is not None:
         return entry[0]
-    widest = None if stored else n // SHARE  # a pass for each of them saves as much
+    widest = None if is_sparse else n // SHARE  # a pass for each of them saves as much
     output_dependences = dependences(line.variables, line.outputs, line.outer, widest=widest)
-    passes = _made(output_dependences, mode, m, n, stored)
+    passes = _made(output_dependences, mode, m, n, is_sparse)
     if key[3] is not None and (passes is None or passes.rows.size + passes.alone_rows.size <= LARGEST):
         if len(_plans) >= MANY:
             _plans.clear()
@@ -93,7 +93,9 @@ SHARE = 8
 WIDEST = 1 << 24
 
 
-def _made(output_dependences: Sequence[Dependence], mode: str, m: int, n: int, stored: bool) -> Plan | None:
+def _made(
+    output_dependences: Sequence[Dependence], mode: str, m: int, n: int, is_sparse: bool
+) -> Plan | None:
     """The passes for a function of n numbers that gives m, from what each of these depends on."""
     if all(d.everywhere for d in output_dependences):
         return None
@@ -111,7 +113,7 @@ def _made(output_dependences: Sequence[Dependence], mode: str, m: int, n: int, s
         other = None if numbers is None else (numbers, False, wide)
         best = min((p for p in (best, other) if p), key=_passes, default=None)
     plain_count = {"forward": n, "reverse": m}.get(mode, min(m, n))
-    if not stored and (best is None or 2 * _passes(best) > plain_count):
+    if not is_sparse and (best is None or 2 * _passes(best) > plain_count):
         return None
     if best is None:  # a pass for each row, or each column
         forward = mode == "forward"
