@@ -66,7 +66,7 @@ class Sum:
 
 
 def added(terms: Sequence[Any]) -> Any:
-    """The sum of cotangents or tangents; what is in none of their supports is left out of it.
+    """The sum of cotangents or tangents; entries in none of their supports are left out.
 
     Of boxes that is what they do not fill of the region around them, of what is stored beside a box or a
     selection all else.

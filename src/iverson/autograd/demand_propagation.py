@@ -38,7 +38,7 @@ class Needs:
 
 
 def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bool = False) -> Needs:
-    """Needs of all nodes in ``order`` (oldest first), given what is demanded of the targets.
+    """Needs of all nodes in ``order`` (oldest first), from the demands on the targets.
 
     A node's result is needed where it is a target, and where the needs of its inputs reach
     (`iverson.autograd.plan.demanded`). While recording, only the zeros of constants are counted on.

@@ -58,7 +58,7 @@ class Watch:
         return watched
 
     def check(self, cotangent: Any) -> None:
-        """Warn if it is dense all the same, made by what goes around the ops."""
+        """Warn if a cotangent is dense although no watched op made it so: code around the ops did."""
         if type(getattr(cotangent, "_value", None)) is Strided:
             self.warn()
 

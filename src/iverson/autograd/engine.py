@@ -145,7 +145,7 @@ def _walk(
 
 
 def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Any, recording: bool) -> None:
-    """Add a cotangent to what has arrived for one result of a node."""
+    """Add a cotangent to the sum of those that arrived for one result of a node."""
     assert node is not None
     if node.multiple:
         by_result = cotangents.setdefault(node, {})
@@ -174,7 +174,7 @@ def _multiplied(ct: Any) -> Any:
 
 
 def _exported(ct: Any) -> Any:
-    """A cotangent as what is not a rule may see it: multiplied out, its selections made."""
+    """A cotangent for hooks and users' rules: its factors multiplied, its selections computed."""
     return selected(_multiplied(ct))
 
 
@@ -454,9 +454,9 @@ def _cut(ct: Any, part: Entries, of: Any) -> Any:
 
 
 def conform(ct: Any, of: Any, source: Any) -> Any:
-    """A cotangent in the dtype of what it is ``of``; raises GradientError if its shape is not that one's.
+    """A cotangent in the dtype of its input ``of``; raises GradientError if the shapes differ.
 
-    A real input takes the real part: the imaginary part is what it cannot follow.
+    A real input takes the real part: it cannot move along the imaginary part.
     """
     shape, dtype = of.shape, of.dtype
     value = getattr(ct, "_value", None)

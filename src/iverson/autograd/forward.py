@@ -107,7 +107,7 @@ def _checked(t: Any, node: Node, index: int) -> Any:
 
 
 def _total(terms: list[Any], node: Node, index: int) -> Any:
-    """The sum of those terms that are defined; None where there are none."""
+    """The sum of the defined terms; None if no term is defined."""
     of = node.out[index] if node.multiple else node.out
     shape, dtype = of.shape, of.dtype
     # Terms of operands that were broadcast are smaller, and a sum takes its terms in one shape.

@@ -247,7 +247,7 @@ def _record(
 
 
 def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
-    """Results in which those that are zero are values of the level that they are recorded in, if any.
+    """Results in which zeros become values of the level that they are recorded in, if there is one.
 
     A zero is a value of no level: ops outside of it would take what was recorded within for theirs.
     """
@@ -364,7 +364,7 @@ def _normalized(op: Op, out: Any) -> Any:
 
 
 def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Exception) -> IversonError:
-    """An Iverson error for what a kernel raised: the op's own account of it where it has one."""
+    """The Iverson error for an exception of a kernel: that of the op's ``abstract``, if it raises one."""
     avals = [v if type(v) in _SCALARS else aval_of(v) for v in values]
     try:
         op.abstract(*avals, **params)
@@ -381,7 +381,7 @@ def _described(operand: Any) -> str:
 
 
 def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None:
-    """Count a call: the entries of its results, and bytes that are not those of an operand or pattern.
+    """Count a call: the entries of its results, and new bytes, which no operand or pattern shares.
 
     What a level carries out is counted where it is.
     """

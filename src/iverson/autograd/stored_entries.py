@@ -52,8 +52,8 @@ def with_entries(entries: Any, pattern: Any) -> Any:
 
 @derived
 def spread(x: Any) -> Any:
-    """A cotangent or tangent that is stored on a pattern as a selection among all entries, for where the
-    pattern is not known. What is zero off it only now is itself, or what its condition selects."""
+    """A cotangent or tangent on a pattern as a selection among all entries, for code that does not know the
+    pattern. One that is zero off its pattern only now is returned itself, or as its condition selects it."""
     value = value_of(x)
     pattern = getattr(value, "pattern", None)
     if pattern is None:

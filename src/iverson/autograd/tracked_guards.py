@@ -52,9 +52,9 @@ def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Any]]) -> bool:
 
 
 def check_leaves(x: Any, operation: str, argument: str, remedy: str) -> None:
-    """Before the entries of what may be a handle go where no derivative follows.
+    """Check a value before its entries go to code that no derivative follows.
 
-    Raises GradientError where it is one that a transform differentiates.
+    Raises GradientError if it is a handle that a transform differentiates.
     """
     node = getattr(x, "_node", None)
     if node is not None and is_grad_enabled() and is_differentiated(node):
@@ -68,7 +68,7 @@ def check_leaves(x: Any, operation: str, argument: str, remedy: str) -> None:
 
 
 def check_conversion(x: Any, operation: str) -> None:
-    """Before a handle becomes a Python number because something asked for one.
+    """Check a handle before it becomes a Python number because a caller asked for one.
 
     NumPy asks where one is assigned to an entry of an array, and wraps what is raised in a ValueError of its
     own about sequences (it takes whatever has items for one): what is said here stands above that.
@@ -118,7 +118,7 @@ def check_in_place(x: Any, operation: str) -> None:
 def not_tracked(
     x: Any, operation: str, argument: str, remedy: str = "call x.requires_grad_() before computing with it"
 ) -> GradientError:
-    """The error for a tensor that has no gradient; that of a value of a level is not known within it."""
+    """The error for a tensor without a gradient; the gradient of a value of a level is known only outside."""
     if has_entries(x):
         problem = "a tensor that does not require grad"
     else:
@@ -133,8 +133,8 @@ def not_tracked(
 
 
 def check_stays(x: Any) -> None:
-    """Before an untracked handle is said not to be: raises GradientError for a value of a level, which may be
-    differentiated from outside all the same."""
+    """Check a handle before ``requires_grad_(False)``: raises GradientError for a value of a level, which may
+    be differentiated from outside all the same."""
     if not has_entries(x):
         raise GradientError(
             "requires_grad_",

@@ -173,7 +173,7 @@ def mark(results: Iterable[Any], args: Iterable[Any]) -> None:
 
 
 def barred(parents: list[Node | None], args: Iterable[Any]) -> list[Node | None]:
-    """The nodes of an op's arguments; in a rule, that of one that is marked is a barrier."""
+    """The nodes of an op's arguments; in a rule, a marked argument has a barrier as its node."""
     call = _call.get()
     if call is None:
         return parents
@@ -188,7 +188,7 @@ def barred(parents: list[Node | None], args: Iterable[Any]) -> list[Node | None]
 
 
 def note_left(x: Any) -> None:
-    """Before entries of a handle are given out as Python numbers or an array."""
+    """Note that entries of a handle leave the library as Python numbers or an array."""
     call = _call.get()
     if call is not None and x.dtype.kind in "fcV" and (dependence := call.dependence(x)):
         call.read((x,))
@@ -234,6 +234,6 @@ def barrier(
 
 
 def behind(name: str, description: str, x: Any, closed: Sequence[Slot]) -> Any:
-    """The same value behind a `barrier`, open to what it is recorded of."""
+    """The same value behind a `barrier`, which lets derivatives pass to the result that x is recorded as."""
     slots = [] if x._node is None else [(x._node, x._index)]
     return make_handle(x._value, barrier(name, description, x, closed, slots))

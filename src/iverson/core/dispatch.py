@@ -154,15 +154,15 @@ class Wrapper(Operand, ABC):
 
     @abstractmethod
     def _rewrap(self, handle: Any) -> Any:
-        """The same semantics for another handle, of the held one's shape: plain, or a wrapper itself."""
+        """A wrapper with the same semantics for another handle of that shape, plain or a wrapper."""
 
     @abstractmethod
     def _rewrap_stacked(self, handle: Any) -> Any:
-        """The same semantics for several handles that are stacked along a new first axis."""
+        """A wrapper with the same semantics for several handles that are stacked along a new first axis."""
 
     @abstractmethod
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
-        """A plain handle for the held one's cotangent or tangent, from what a user gave for this operand's.
+        """A plain handle for the inner handle's cotangent or tangent, from the user's for the operand.
 
         Raises ShapeError unless ``value`` has this operand's shape.
         """
@@ -195,7 +195,7 @@ def rewrap_stacked(operand: Any, handle: Any) -> Any:
 
 @singledispatch
 def zero_filled(x: Any) -> Any:
-    """A plain handle with 0 for what is not there; what is no wrapper is itself. Wrappers register theirs."""
+    """A plain handle with 0 for missing entries; other values are themselves. Wrappers register theirs."""
     return x
 
 
@@ -305,8 +305,8 @@ class Level(ABC):
             self._restore_wrappers(refuse=how[0] is None)
 
     def _restore_wrappers(self, refuse: bool) -> None:
-        """Let wrappers from outside that hold a value of this level be what they were; raises GraphError if
-        there are any and this is to be refused."""
+        """Restore outside wrappers that were given a value of this level; raises GraphError if there are any
+        and ``refuse`` is True."""
 
         def changed() -> list[tuple[Any, Callable[[Any], None]]]:
             wrappers = [(where(), restore) for where, restore in self._wrappers.values()]
@@ -389,7 +389,7 @@ levels = _levels.get
 
 
 def cells() -> Cells | None:
-    """Those of the innermost level that has any."""
+    """The cells of the innermost level that has cells; None if no level has."""
     for level in reversed(levels()):
         if level.cells is not None:
             return level.cells
@@ -397,12 +397,12 @@ def cells() -> Cells | None:
 
 
 def _level_of(x: Any) -> Level | None:
-    """The level that what an operand holds belongs to."""
+    """The level that an operand's value belongs to; None for an eager value."""
     return getattr(value_of(unwrap(x), None), "_level", None)
 
 
 def rewrapping(x: Wrapper, restore: Callable[[Any], None]) -> None:
-    """Before a wrapper is made to stand for another value: levels that it is from outside of take note."""
+    """Note a wrapper, before it gets another value, in the entered levels within the level of its value."""
     value_level = _level_of(x)
     for level in reversed(levels()):
         if level is value_level:
@@ -439,7 +439,7 @@ class LevelValue(Operand):
         self._level = level
 
     def note_stored(self, stored: Any) -> None:
-        """Note what says which entries eager code would store; by default nothing is."""
+        """Note the origin of the entries that eager code would store; by default nothing is noted."""
 
 
 def has_entries(x: Any) -> bool:
@@ -501,12 +501,12 @@ class Draw:
         return drawn(lambda lead: self._draw((*lead, *self._lead)), self._known, self._bits)
 
     def is_like(self, other: Draw) -> bool:
-        """True where both draw the same, one after the other, from one source."""
+        """True if both draw the same numbers, one after the other, from one source."""
         a, b = ((d.shape, d.dtype, d._lead, d._known) for d in (self, other))
         return self._bits is other._bits and a == b and is_same_function(self._draw, other._draw)
 
     def several(self, count: int) -> Draw:
-        """So many of them, along a new first axis."""
+        """A draw of ``count`` such draws, along a new first axis."""
         return Draw(self._bits, self._draw, (count, *self._lead), self._known)
 
     def differs_in(self, level: Level) -> bool:
@@ -570,7 +570,7 @@ def register_handle(kind: type[Handle]) -> None:
 
 
 def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
-    """A new eager handle: what calling its class gives, in half the time."""
+    """A new eager handle, in half the time that a call of its class takes."""
     handle = _new(_handle[0])
     handle._value = value
     handle._node = node

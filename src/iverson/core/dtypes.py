@@ -195,7 +195,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
 
 
 def named(x: Any) -> Any:
-    """The dtype of an array, or what names a dtype itself (NumPy's scalar types have a ``dtype`` too)."""
+    """The dtype of an array; a type is returned itself (NumPy's scalar types have a ``dtype`` too)."""
     return x if isinstance(x, type) else getattr(x, "dtype", x)
 
 

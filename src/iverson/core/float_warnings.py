@@ -105,7 +105,7 @@ UNSET_RELAYED = Context().run(lambda: relayed(UNSET))
 
 
 def at_user_line(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, of whose call NumPy warns at the user's line: for what computes or casts outside ops."""
+    """The function, with NumPy's warnings at the user's line: for computations and casts outside ops."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         token = set_error_state(relayed(error_state()))

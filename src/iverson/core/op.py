@@ -306,7 +306,7 @@ def reads(rule: Rule, skip: int, count: int, of: int = 0) -> frozenset[int | str
 
 
 def frozen(params: Params) -> Any:
-    """Parameters of a call as something hashable, equal for the same ones: what plans and traces are kept by.
+    """Hashable key of the parameters of a call, for plans and traces: equal for equal parameters.
 
     >>> frozen({"key": (slice(0, 2, 1), None)}) == frozen({"key": (slice(0, 2, 1), None)})
     True

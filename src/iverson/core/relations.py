@@ -272,7 +272,7 @@ class Relation:
         return cls.of(out, into, *batch, *factors)
 
     def inside(self, numbers: Keys) -> Relation:
-        """The part of it for entries of the result with some numbers; the others depend on nothing."""
+        """The relation for entries of the result with these numbers; other entries depend on nothing."""
         if self.within is not None:
             numbers = np.intersect1d(self.within, numbers, assume_unique=True)
         return replace(self, within=numbers)
@@ -379,7 +379,7 @@ def _extents(shape: Shape, axes: Shape) -> Shape:
 
 
 def _ties_of(fact: Fact, out: Shape, into: Shape) -> Ties:
-    """The ties of a fact; where there are too many links, those of all positions to all."""
+    """The ties of a fact; if these are too many links, the ties of all positions to all."""
     ties = fact.ties(out, into)
     return _ties_of(Every(), out, into) if ties is None else ties
 
@@ -415,8 +415,8 @@ def _product_of_links(ties: Iterable[Ties]) -> Matrix | None:
 
 
 def _joint_keys(parts: Sequence[tuple[Shape, KeysOf, int]], shape: Shape, numbers: Keys | None) -> Keys:
-    """The row-major number of the keys of all parts, for each entry of an array, or for those with some
-    numbers; negative where one is."""
+    """The row-major number of the keys of all parts, for each entry of an array, or for the entries with
+    ``numbers``; negative where a key is negative."""
     coordinates: Any = np.unravel_index(numbers, shape) if numbers is not None and shape else ()
     joint = np.zeros((1,) * len(shape) if numbers is None else numbers.shape, np.int64)
     missing: Any = None
@@ -445,7 +445,7 @@ def _in_use(column_keys: Keys, row_keys: Keys) -> tuple[Keys, Keys, int]:
 
 
 def _places_in(ascending: Keys, keys: Keys) -> Keys:
-    """The places of keys among others, which ascend; -1 for those that are not there."""
+    """The places of keys in an ascending array; -1 for keys that it does not contain."""
     if not ascending.size:
         return np.full_like(keys, -1)
     places = np.searchsorted(ascending, keys)

@@ -42,7 +42,7 @@ class _Same:
 
 
 def rules_in_force() -> frozenset[tuple[str, _Same]]:
-    """`overrides` as part of a key, of what derivatives are in: none in most contexts."""
+    """`overrides` as a part of a key of traces, which depend on these rules; empty in most contexts."""
     return frozenset((name, _Same(rules)) for name, rules in overrides().items())
 
 
@@ -94,7 +94,7 @@ def derived(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class replaced_rules:
-    """A ``with`` block in which other rules stand in for those of some ops, in this thread or task alone.
+    """A ``with`` block that replaces the rules of some ops, in this thread or task alone.
 
     Blocks nest, and one object serves any number of them.
     """
@@ -115,7 +115,7 @@ class replaced_rules:
 
 
 class pinned_rules(replaced_rules):
-    """A ``with`` block in which the rules are those of the place where this was made, and no others."""
+    """A ``with`` block with exactly the rules that were in force where this object was created."""
 
     __slots__ = ()
 

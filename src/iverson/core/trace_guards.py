@@ -70,7 +70,7 @@ _PLAIN = (Operand, np.ndarray, np.generic, np.dtype, str, bytes, bool, int, floa
 
 
 class Guard:
-    """Something that a function reads, and what it held while it was traced.
+    """A place that a function reads, and its value while the function was traced.
 
     inner : its handle, another one once something was written to what wraps it.
     value : of a tensor that is a constant, what it stood for: from it others may have been computed.
@@ -356,7 +356,7 @@ def _computes_names(code: CodeType) -> bool:
 
 @cache
 def _imports(code: CodeType, package: str | None) -> tuple[str, ...]:
-    """The modules that it imports when it runs, each with those it is in."""
+    """The modules that a code object imports when it runs, each with its parent packages."""
     modules: list[str] = []
     steps = dis.get_instructions(code) if dis.opmap["IMPORT_NAME"] in code.co_code[::2] else ()
     level = [s for s in steps if s.opname in ("LOAD_CONST", "LOAD_SMALL_INT", "IMPORT_NAME")]

@@ -120,7 +120,7 @@ class _Carry(_Leaves):
         return bool(new_unknown)
 
     def learn(self, body: _Body) -> bool:
-        """Notes what the steps of a body leave on another pattern; returns whether there is more of it."""
+        """Note the leaves that steps leave on another pattern; return True if there are new ones."""
         first, count = len(body.consts), len(self.handles)
         inputs, outputs = body.graph.inputs, body.graph.outputs
         changing = {k for k in range(count) if _changes_pattern(inputs[first + k], outputs[k])}
@@ -154,7 +154,7 @@ def _path(structure: Any, k: int, name: str) -> str:
 
 
 def _traced(function: Any, name: str, *how: Any, **options: Any) -> TracedFunction:
-    """A function traced, if it does not write into what it is given.
+    """The trace of a function; raises GraphError if it writes into an argument.
 
     Tensors around it that it writes are cells: inputs and outputs of its graph.
     """
@@ -195,7 +195,7 @@ class _Body:
         return tensors(leaves, self.name, "the function's result")
 
     def with_cells(self, cells: Sequence[Any]) -> _Body:
-        """The body with the values of these cells as its last outputs: those that it does not write, too."""
+        """The body with the values of all these cells as its last outputs, of unwritten cells too."""
         result_count, values, missing = self.traced.own, [], []
         for cell in cells:
             at = [k for k, c in enumerate(self.cells) if c.same_as(cell)]

@@ -248,7 +248,7 @@ def with_argnums(
     argnums: Argnums,
     operation: str,
 ) -> Any:
-    """The function of the chosen arguments alone, those arguments, and whether one was asked for."""
+    """The function of the arguments ``argnums`` alone, these, and True if ``argnums`` is one number."""
     single = not isinstance(argnums, (tuple, list))
     numbers: Any = (argnums,) if single else argnums
     indices = [as_int(n, operation, "argnums") for n in numbers]

@@ -55,7 +55,7 @@ class AnyCount:
         return texts_agree and all(map(is_same, objects, other_objects))
 
     def capacities(self, counts: Sequence[int]) -> tuple[int, ...]:
-        """Numbers of entries that programs are made for, for patterns that store so many."""
+        """Numbers of entries that programs are compiled for, for patterns that store ``counts`` entries."""
         counts_in_use = Counts(set(self._taken))
         pairs = zip(counts, self.symbols, strict=True)
         return tuple([counts_in_use.of((n, *s.stored_shape[1:])) for n, s in pairs])

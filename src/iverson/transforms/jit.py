@@ -180,7 +180,7 @@ class _Entry:
         bases: Sequence[views.Base | None],
         outside_writes: Sequence[tuple[Any, Any]],
     ) -> None:
-        """Raises ArgumentError where what is written is known to the trace as another tensor besides.
+        """Raise ArgumentError if the trace knows a written tensor as a second tensor, too.
 
         bases : the tensors that written arguments are parts of. outside_writes : tensors from outside that
         are written, each with the tensor that it is a part of.
@@ -211,7 +211,7 @@ class _Entry:
 def _any_count(
     entry: _Entry, symbols: Symbols, trace: Callable[[Symbols], _Entry]
 ) -> tuple[_Entry, AnyCount] | None:
-    """A trace like one, for any number of entries; None where what it computes depends on that."""
+    """A trace like ``entry`` for any number of entries; None if its result depends on that number."""
     general_symbols = stand_ins(list(symbols), entry.traced)
     try:
         with examples({s: p for p, s in general_symbols.items()}):
@@ -321,7 +321,7 @@ class _Given:
         return origins
 
     def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with other handles; a tensor that is there twice is one there, too."""
+        """The arguments with other handles; a tensor that occurs twice is replaced by one handle."""
         iterator = iter(handles)
         operand_of: dict[int, Any] = {}
         leaves = [
@@ -406,7 +406,7 @@ class Chosen:
             self._complete(parameter, function)
 
     def _complete(self, parameter: str, function: Callable[..., Any]) -> None:
-        """Add the position of what is named and the name of what is counted, as a call may give either."""
+        """Add the position of each name and the name of each position, as a call may use either."""
         try:
             declared = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):  # of a function that is compiled itself
@@ -431,7 +431,7 @@ class Chosen:
         self.names |= {p.name for k, p in enumerate(positional) if k in self.positions and p.name in by_name}
 
     def at(self, args: Sequence[Any]) -> set[int]:
-        """The positions, of so many arguments, from the first."""
+        """The positions in ``args``, counted from the first argument."""
         return {k % len(args) for k in self.positions if -len(args) <= k < len(args)}
 
     def leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> set[int]:

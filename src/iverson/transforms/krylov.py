@@ -105,7 +105,7 @@ class LinearOperator:
 
 
 def _on_numbers(operator: LinearOperator) -> Any:
-    """SciPy's operator of the same products."""
+    """SciPy's LinearOperator with the same products."""
     from scipy.sparse.linalg import LinearOperator as SciPys
 
     return SciPys(operator.shape, _numbers(lambda v: operator @ v), dtype=operator.dtype)
@@ -153,7 +153,7 @@ def _preconditioner(m: Any, operation: str, shape: Any) -> Any:
 
 
 def _solved(method: str, a: Any, b: Any, x0: Any, rtol: Any, atol: Any, maxiter: Any, m: Any) -> Any:
-    """x with A x = b, by what the matrix is known by."""
+    """x with A x = b, from the entries of A or, for a LinearOperator, from its products."""
     name = method.partition("(")[0]
     a = a if isinstance(a, LinearOperator) else as_inexact(a, name, "a")
     b = as_inexact(as_plain(b, name, "b") if isinstance(a, LinearOperator) else b, name, "b")
@@ -409,7 +409,7 @@ def _pairs(name: str, a: Any, k: Any, which: str, method: str) -> EighResult:
 
 
 def _pair_by_products(a: LinearOperator, w: Any, v: Any) -> Any:
-    """An eigenvector and then its eigenvalue, as what solves (A v - w v, (1 - v^T v) / 2) = 0.
+    """An eigenvector and then its eigenvalue, as the solution of (A v - w v, (1 - v^T v) / 2) = 0.
 
     The Jacobian of that is symmetric.
     """

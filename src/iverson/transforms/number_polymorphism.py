@@ -50,7 +50,7 @@ class General:
     inputs: list[Input]
 
     def serves(self, template: Template) -> bool:
-        """True for a trace that is the same but for what is an input."""
+        """True if a trace differs from this one only in values that are inputs here."""
         if not self.template.is_like(template):
             return False
         numbers, arrays = self.template.differences(template)
@@ -82,7 +82,7 @@ class AnyNumber:
         self._symbols: Sequence[tuple[int, PatternSymbol]] = ()
 
     def serving(self, compiled: Compiled, values: Sequence[Held]) -> tuple[Compiled, list[Any]] | None:
-        """A general program for a trace, and what it takes besides; None where the trace has to be compiled.
+        """A general program for a trace, and its further inputs; None if the trace must be compiled itself.
 
         compiled : of the trace, which was not run yet. values : of its inputs.
         """
@@ -130,7 +130,7 @@ class AnyNumber:
     def _general(
         self, compiled: Compiled, graph: Graph, template: Template, other: Template
     ) -> General | None:
-        """A program for two traces that are alike, and for those that a program before was made for."""
+        """A program for two traces that are alike, and for all traces that an earlier program serves."""
         numbers, arrays = template.differences(other)
         apart: Mapping[int, int] = {}
         for program in self.programs:

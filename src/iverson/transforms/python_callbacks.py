@@ -41,7 +41,7 @@ class External:
         return self.one(*arrays)
 
     def one(self, *arrays: Any) -> tuple[Any, ...]:
-        """The results for one example, found outside of whatever traces and batches there are."""
+        """The results for one example, computed outside of all traces and batches."""
         results = Context().run(self.function, *arrays)
         return tuple(
             np.asarray(x, a.dtype).reshape(a.shape) for x, a in zip(results, self.avals, strict=True)

@@ -84,7 +84,7 @@ class TracedFunction:
         outside_tensors: list[Any],
         last: bool,
     ) -> list[Any]:
-        """Trace with these tensors from outside as inputs; returns those that should have been, too.
+        """Trace with these tensors from outside as inputs; return further tensors that must be inputs, too.
 
         last : whether there are no others: what else is written was made by the function, and outlives it.
         """
@@ -183,13 +183,13 @@ class TracedFunction:
         return output_of
 
     def inputs(self) -> Sequence[Any]:
-        """Handles of what it captured, as they are now."""
+        """Handles of the captured tensors and cells, with their present values."""
         if not self.captured:
             return ()
         return [x if isinstance(x, Operand) else x.now() for x in self.captured]
 
     def outside(self) -> list[Any]:
-        """Tensors from outside that it reads or writes, as they are now."""
+        """Tensors from outside that the function reads or writes, with their present values."""
         handles = [unwrap(x) for where, *_ in self._read if (x := where()) is not None]
         return [*handles, *self.inputs()]
 

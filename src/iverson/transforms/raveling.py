@@ -78,7 +78,7 @@ def _pattern(x: Any) -> Any:
 
 
 def _entries(x: Any) -> Any:
-    """The entries of a leaf that exist, those of a sparse one that are stored."""
+    """The entries of a leaf; the stored entries of a sparse leaf."""
     plain, pattern = unwrap(x), _pattern(x)
     return plain if pattern is None else F.values_at(plain, pattern=pattern)
 

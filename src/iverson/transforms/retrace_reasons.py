@@ -23,7 +23,7 @@ ArgumentTexts = dict[str, tuple[str, ...]]
 def argument_texts(
     function: Callable[..., Leaf], args: Sequence[Leaf], kwargs: Mapping[str, Leaf]
 ) -> ArgumentTexts:
-    """Arguments by name, each as what a trace counts on of its leaves."""
+    """Text of each argument by name: the facts of its leaves that a trace relies on."""
     try:
         declared = inspect.signature(function).parameters.values()
         names = [p.name for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -28,7 +28,7 @@ def read_around(cls: Any) -> list[CellType]:
 
 
 def _methods(cls: Any) -> dict[str, FunctionType]:
-    """The methods of a Function, that are functions, by name."""
+    """The methods of a Function that are Python functions, by name."""
     attributes = {name: getattr_static(cls, name, None) for name in _METHODS}
     plain = {name: getattr(x, "__func__", x) for name, x in attributes.items()}
     return {name: x for name, x in plain.items() if isinstance(x, FunctionType)}
@@ -80,7 +80,7 @@ def _cells_of(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
 
 
 def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
-    """The Function with what is in some cells as its last arguments, without gradients."""
+    """The Function with the contents of some cells as its last arguments, which get no gradients."""
     count, plain = len(cells), _methods(cls)
     names = [f"around {k}" for k in range(count)]  # which no user's attribute has
     at_call = [value_of(cell.cell_contents) for cell in cells]

@@ -98,7 +98,7 @@ class Context:
         return rewrap(wrapper, make_handle(value, self._node if parent == PLACE else parent, index))
 
     def _bar(self, handles: Sequence[Any]) -> None:
-        """In a pass that is recorded, let no derivative flow through what forward did not record."""
+        """In a recorded pass, put barriers before values that forward did not record."""
         if is_grad_enabled():
             for x in handles:
                 if x is not None and unrecorded_values.is_unrecorded(x):

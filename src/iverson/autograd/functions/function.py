@@ -286,7 +286,7 @@ def _known(value: Any) -> Any:
 def _note_unrecorded(
     cls: type[Function], ctx: Context, args: Any, results: Any, call: unrecorded_values.Call, node: Node
 ) -> None:
-    """Say of what forward computed whether it is a result, wherever it is kept, or not recorded."""
+    """Mark the values that forward computed: as results of the node, or as not recorded."""
     for k, r in enumerate(results):
         x = unwrap(r)
         if x is None or x._node is not None or not (call.left or unrecorded_values.is_unrecorded(x)):
@@ -495,7 +495,7 @@ def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> 
 
 
 def _method(cls: type[Function], name: str) -> Any:
-    """A method that the subclass must have for what it is asked."""
+    """A method of the subclass; raises if the subclass does not define it."""
     method = getattr(cls, name)
     if method is getattr(Function, name):
         raise _missing(cls.__name__, name)

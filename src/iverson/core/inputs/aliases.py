@@ -85,5 +85,5 @@ EITHER = Alias(flags={True: None, False: None})
 
 
 def only(value: bool, remedy: str) -> Alias:
-    """A flag of which one value is what the function does."""
+    """A flag that allows only the value that describes the function."""
     return Alias(flags={value: None}, remedy=remedy)

@@ -26,7 +26,7 @@ def _methods(column: Any) -> tuple[str, ...] | None:
 
 
 def _columns(obj: Any) -> list[Any] | None:
-    """Those of a table, None of all else."""
+    """The columns of a table; None for anything else."""
     table = hasattr(type(obj), "isna") and getattr(obj, "ndim", 1) == 2 and hasattr(obj, "items")
     return [column for _, column in obj.items()] if table else None
 

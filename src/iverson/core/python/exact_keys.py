@@ -48,7 +48,7 @@ _PLAIN = (int, float, complex, bool, str, bytes, type(None), np.dtype)
 
 
 def is_same_function(f: Part, g: Part) -> bool:
-    """True where two functions have the same code and close over the same: what they do is the same.
+    """True if two functions have the same code and close over equal values, so that they do the same.
 
     >>> def times(n):
     ...     return lambda x: x * n

@@ -163,7 +163,7 @@ class Batch(Level):
             self._written.append((ref(x), value, slot_of(x)))
 
     def put_back(self, results: Sequence[Any]) -> bool:
-        """Let tensors around the function hold again what they did; whether it wrote into one.
+        """Restore tensors around the function; return True if it wrote into one that is still alive.
 
         results : leaves of its result; a tensor that it made itself may be one of them.
         """
@@ -298,7 +298,7 @@ class Batch(Level):
 
 
 def _warned(op: Op) -> Any:
-    """The rule of an op of which none is known: a loop over the examples."""
+    """The rule for an op that has none: a loop over the examples, with a warning."""
     warn(
         f"vmap: no rule for '{op.name}': it is carried out example by example; say `batch` in its record, or "
         "its definition in index notation (te.op)",
@@ -308,7 +308,7 @@ def _warned(op: Op) -> Any:
 
 
 def _strided(value: Batched) -> Any:
-    """The entries, where they are the same for all examples."""
+    """The entries, if they are the same for all examples; raises GraphError if not."""
     if not value.lead:
         return to_strided(value_of(value.held))
     level_of((value,))  # raises where it was kept after its end

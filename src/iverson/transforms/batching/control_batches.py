@@ -136,7 +136,7 @@ def _cond(_F: Any, examples: Examples, *args: Any, on_true: Graph, on_false: Gra
 
 
 def _for_those(takes: Any, body: Graph, args: Sequence[Any], of: Sequence[bool], size: int) -> Sequence[Any]:
-    """The outputs of a branch for the examples that take it. Those of others mean nothing.
+    """The outputs of a branch for the examples that take it; outputs of other examples are arbitrary.
 
     Others have the arguments of the first that takes it, so that what they would raise, or never end, does
     not happen: shapes are the same whoever takes it, so that programs are. Not run if none does.

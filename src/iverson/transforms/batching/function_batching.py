@@ -213,7 +213,7 @@ def _repeated(operand: Held, size: int) -> Any:
 
 
 def _keep(ctx: Any, context: Context, level: Any, out: Sequence[Any], results: Sequence[Any]) -> None:
-    """Keep outside of the batch what the user's forward kept inside."""
+    """Save outside of the batch the values that the user's forward saved inside."""
     result_of = {id(r): x for r, x in zip(out, results, strict=True)}
 
     def outside(x: Any) -> Held:
@@ -231,7 +231,7 @@ def _keep(ctx: Any, context: Context, level: Any, out: Sequence[Any], results: S
 
 
 def _say(ctx: Context, context: Context, out: Sequence[Any], results: Sequence[Any]) -> None:
-    """Say of the results of all examples what the user's forward said of those of one."""
+    """Copy the declarations of the user's forward on results of one example to those of all examples."""
     ctx.set_materialize_grads(context._materialize)
     ctx.mark_non_differentiable(
         *(x for r, x in zip(out, results, strict=True) if r is not None and id(r) in context._no_gradient)

@@ -63,7 +63,7 @@ class Dependence:
 
     @property
     def pairs(self) -> tuple[Numbers, Numbers]:
-        """The rows and the places of the others, in row-major order."""
+        """The rows and the places of the entries outside of wide rows, in row-major order."""
         matrix = self.matrix.sorted_indices()
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         one_by_one = matrix.indices < matrix.shape[1] - 1

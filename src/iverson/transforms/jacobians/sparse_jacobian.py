@@ -96,7 +96,7 @@ WIDEST = 1 << 24
 def _made(
     output_dependences: Sequence[Dependence], mode: str, m: int, n: int, is_sparse: bool
 ) -> Plan | None:
-    """The passes for a function of n numbers that gives m, from what each of these depends on."""
+    """The passes for a function from n numbers to m, from the dependence of each result."""
     if all(d.everywhere for d in output_dependences):
         return None
     wide = np.concatenate([d.wide for d in output_dependences])
@@ -141,7 +141,7 @@ def _passes(groups: tuple[Numbers, bool, NDArray[np.bool_]]) -> int:
 
 
 def _long(rows: Numbers, m: int) -> NDArray[np.bool_]:
-    """The longest rows, so many that passes are fewest: one each, and one for each place of another row."""
+    """The longest rows, so many that passes are fewest: one for each, plus the length of the next."""
     lengths = np.bincount(rows, minlength=m)
     order = np.argsort(-lengths, kind="stable")
     count = int(np.argmin(np.arange(m + 1) + np.append(lengths[order], 0)))
@@ -184,7 +184,7 @@ Entries = tuple[Numbers, Numbers, Any]
 
 
 def blocks(line: Any, plan: Plan, chunk_size: int | None, layout: str = "strided") -> list[list[Any]]:
-    """For each output, the blocks of all inputs. In a sparse layout, what the plan lists is stored."""
+    """For each output, the blocks of all inputs. A sparse layout stores the entries that the plan lists."""
     starts = [np.cumsum([0, *(x.size for x in handles)]) for handles in (line.outputs, line.inputs)]
     if plan.forward:
         seeds = _grouped(line.inputs, starts[1], plan.numbers, plan.count)
@@ -246,7 +246,7 @@ def _any_complex(handles: Sequence[Any]) -> bool:
 def _grouped(
     handles: Sequence[Any], starts: Any, numbers: Numbers, count: int, without: Numbers | None = None
 ) -> Seeds:
-    """A pass from the sum of the unit vectors of each group; of those with the number -1, none."""
+    """Seeds of a pass for each group: the sum of its unit vectors. The number -1 is no group."""
     if without is not None and without.size:
         numbers = numbers.copy()
         numbers[without] = -1
@@ -273,7 +273,7 @@ class _Block(NamedTuple):
     def entries(
         self, rows: Numbers, columns: Numbers, numbers: Numbers, forward: bool, results: Handle
     ) -> Entries:
-        """Those of some entries that the block has, from the passes that gave them.
+        """The listed entries that are in the block, with their values from the results of the passes.
 
         numbers : of the passes, by column (``forward``) or by row. results : of the passes, along axis 0.
         """

@@ -57,7 +57,7 @@ def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
 
 
 def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
-    """For each input, what passes from cotangents of the outputs give, along axis 0.
+    """For each input, the results of passes from cotangents of the outputs, along axis 0.
 
     is_complex : whether some of these outputs are.
     """
@@ -72,7 +72,7 @@ def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) ->
 
 
 def pushed(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
-    """For each output, what passes from tangents of the inputs give, along axis 0.
+    """For each output, the results of passes from tangents of the inputs, along axis 0.
 
     is_complex : whether some of these inputs are.
     """
@@ -170,7 +170,7 @@ def _shaped(rows: Any, shape: Shape) -> Any:
 
 
 def _last(columns: Any) -> Any:
-    """The passes' axis behind the others."""
+    """Move the axis of the passes behind the other axes."""
     return columns if _is_zero(columns) else F.permute_dims(columns, axes=(*range(1, columns.ndim), 0))
 
 
