@@ -68,8 +68,8 @@ class Sum:
 def added(terms: Sequence[Any]) -> Any:
     """The sum of cotangents or tangents; entries in none of their supports are left out.
 
-    Of boxes that is what they do not fill of the region around them, of what is stored beside a box or a
-    selection all else.
+    Among boxes these are entries of the region around them that no box has; among patterns beside a box or a
+    selection, all entries outside of the supports.
     """
     supports = [support_of(value_of(x)) for x in terms]
     on_pattern = [isinstance(s, Stored) for s in supports]

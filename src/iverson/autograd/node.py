@@ -34,13 +34,13 @@ Where = tuple[CodeType, int]
 class Node:
     """One recorded op (``op`` is None for a leaf).
 
-    args : what the op was called with: a layout's value where a rule may read it, an Aval where not, or a
-        Python scalar.
-    parents, indices : for each argument the node it came from (or None) and which of its results it was.
-    out : the result, held in the same way; a tuple where the op has several.
-    reads : where the demand of each argument is the first of these or nothing, that of the result is the
-        second. Both are Full (`WHOLE`) where no argument had a support, and a pattern where all that is
-        stored is on that one. `UNKNOWN` where `iverson.autograd.plan.demanded` has to be asked.
+    args : the arguments of the op: a layout's value if a rule may read it, else an Aval, or a Python scalar.
+    parents, indices : for each argument the node it came from (or None) and its position in that node's
+        results.
+    out : the result in the same form; a tuple if the op has several.
+    reads : a pair of demands: if the demand of each argument is the first of these or nothing, that of the
+        result is the second. Both are Full (`WHOLE`) if no argument had a support, and a pattern if all
+        operands and the result are on it. `UNKNOWN` if `iverson.autograd.plan.demanded` must compute it.
     where : the code object and instruction of the user's call.
     """
 
@@ -135,8 +135,8 @@ UNKNOWN: tuple[Entries | None, Any] = (None, None)
 class GradSlot:
     """Place in which ``backward`` adds up the gradient of one result, which ``.grad`` reads.
 
-    Handles own it and the node only knows of it. A recorded gradient leads back to the node it is of, so a
-    node that owned its gradient would be a cycle; and what no handle can read need not be computed.
+    Handles own it, and the node has a weak reference. A recorded gradient leads back to its node, so a node
+    that owned its gradient would be a cycle; and a gradient that no handle can read need not be computed.
     """
 
     __slots__ = ("__weakref__", "gradient")

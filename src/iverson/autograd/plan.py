@@ -1,9 +1,9 @@
 """Plans of pullbacks and pushforwards: the derivative rules of an op that run, and the entries they compute.
 
 Of a cotangent, the meet of two sets of entries is computed: its demand, the entries that are read, and its
-support, the entries that may be nonzero. Pure functions decide it here, from the op, from what is known of
-its operands, from the demands and from the supports. The passes (`engine`, `forward`, `demand_propagation`)
-carry the plans out.
+support, the entries that may be nonzero. Pure functions decide it here, from the op, the facts of its
+operands, the demands and the supports. The passes (`engine`, `forward`, `demand_propagation`) carry the plans
+out.
 
 A support counts if it lasts. That of a value which may be differentiated later, where it is zero now, does
 not: callers give Full in its place. A plan follows from the op and the kinds of these sets; the op keeps it.
@@ -55,8 +55,8 @@ class Step(NamedTuple):
 class Plan(NamedTuple):
     """The steps of a pullback.
 
-    replaced : the rules are a user's (`override_vjp`), of whole tensors.
-    on_values : they are given what is stored on one pattern (`Kind.VALUES`).
+    replaced : True if the rules are a user's (`override_vjp`), which return all entries.
+    on_values : True if the rules get the stored entries of one pattern (`Kind.VALUES`).
     """
 
     steps: tuple[Step, ...]
@@ -93,10 +93,10 @@ def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: A
 def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | None = None) -> Plan:
     """The rules that give the demanded cotangents of the inputs.
 
-    parts : what is computed of each (see `parts_of`); default: what is demanded.
+    parts : the entries of each that are computed (see `parts_of`); default: the demanded ones.
 
-    Which rules run, and how they are called, follows from the kinds of these sets. So the plan holds for all
-    others like them, and none keeps a pattern, which may be large.
+    The kinds of these sets determine the rules that run and the way they are called. So one plan serves all
+    sets of the same kinds, and no plan keeps a pattern, which may be large.
     """
     if parts is None:
         parts = demands
@@ -144,7 +144,7 @@ def _pullback(
 def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
     """The rules of an elementwise op whose operands and cotangent are all on the pattern that is demanded.
 
-    They follow from which are demanded alone, and hold for whatever pattern that is.
+    They depend only on which cotangents are demanded, and hold for any pattern.
     """
     positions = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))
     plan = op.plans.get(("on values", positions))  # the hash of a Kind is a call

@@ -36,10 +36,11 @@ class Call:
     """One call of a Function's method.
 
     arrived : the nodes of the cotangents or tangents handed to a rule.
-    around : the tracked results that it read, were recorded before it, and are not among the ``given`` ones.
-    left, arrived_left : whether a value that depends on its inputs, or on these, left as numbers or an array.
-    handles : those marked in it.
-    bar : of a rule in a pass that is recorded: ``bar(handle)`` is a node for a marked one (`barrier`).
+    around : the tracked results that it read, recorded before the call and not among the ``given`` ones.
+    left, arrived_left : True if a value that depends on its inputs, or on ``arrived``, was given out as
+        numbers or an array.
+    handles : the handles marked in it.
+    bar : of a rule in a recorded pass: ``bar(handle)`` is a node for a marked handle (`barrier`).
     """
 
     __slots__ = ("around", "arrived", "arrived_left", "bar", "given", "handles", "left", "since")
@@ -92,7 +93,7 @@ _call: ContextVar[Call | None] = ContextVar("iverson_unrecorded", default=None)
 
 @contextmanager
 def watched(call: Call) -> Iterator[Call]:
-    """A call whose unrecorded values are marked; of a rule, with what arrived for it (see `Call`)."""
+    """A block for a call whose unrecorded values are marked (see `Call`)."""
     with calls.lock:
         calls.count += 1
     token = _call.set(call)
@@ -122,7 +123,7 @@ _looking: ContextVar[Looking | None] = ContextVar("iverson_looking", default=Non
 
 @contextmanager
 def looking(pass_numbers: range) -> Iterator[Looking]:
-    """A pass that is made again, and recorded, if what users wrote reads something tracked from around it."""
+    """A block for a pass that runs again, recorded, if users' rules or hooks read tracked outside tensors."""
     state = Looking(pass_numbers)
     token = _looking.set(state)
     try:
@@ -201,9 +202,9 @@ def barrier(
 ) -> Node:
     """A node for a value of which only the dependence on the ``recorded`` result (none or one) is known.
 
-    It raises GradientError if a derivative is to flow through it to one of the ``closed`` ones. What flows
-    through it to the recorded one is multiplied there with values that depend on the closed ones: so it is
-    behind a barrier itself.
+    It raises GradientError if a derivative is to flow through it to one of the ``closed`` results. A
+    derivative that flows through it to the recorded result is multiplied there with values that depend on the
+    closed ones: so it is behind a barrier itself.
     """
 
     def passed(refused: bool, g: Any) -> Any:

@@ -144,8 +144,8 @@ def rebind(x: Any, value: Any, *slot: Any) -> None:
 class Wrapper(Operand, ABC):
     """The protocol of an operand that is one plain handle (``_inner``) with semantics of its own.
 
-    What differentiates (the engine, transforms, gradcheck) works on the held handle and wraps what comes out,
-    by `unwrap` and `rewrap`; what computes is an interpreter registered for the kind.
+    Code that differentiates (the engine, transforms, gradcheck) works on the inner handle and wraps its
+    results, by `unwrap` and `rewrap`; ops are carried out by an interpreter registered for the kind.
     """
 
     __slots__ = ()
@@ -202,22 +202,22 @@ def zero_filled(x: Any) -> Any:
 class Level(ABC):
     """A context in which handles have a meaning: a trace, a batch. It is left when its ``with`` block ends.
 
-    Its values (`LevelValue`) are held in handles like those of a layout, so that functions, gradients and
-    wrappers on top of them work as on any other. Ops on them are carried out by the level's `bind`, which
-    calls ops on what its values stand for: handles of levels outside, or eager ones.
+    Handles contain its values (`LevelValue`) as they contain those of a layout, so that functions, gradients
+    and wrappers work on them as on any other value. Ops on them are carried out by the level's `bind`, which
+    calls ops on the handles that its values stand for: handles of outer levels, or eager ones.
 
     Attributes
     ----------
-    name : what errors call it.
-    depth : how many levels it is within; None while it is not entered.
-    drawn : ``drawn(draw)`` gives what will be drawn at random when what the level writes down runs; None
-        where numbers are drawn at once.
-    origin : the level of whose examples or values this one's are: itself, or another for which it stands.
-    cells : what takes in the tensors from outside that are tracked or written in the level (see `Cells`);
-        None where they are what they are outside.
-    reads_patterns : whether it was asked within it which entries a value stores.
-    is_differentiated : whether what it writes down is differentiated later, with respect to entries that a
-        sparse value does not store too: a derivative in it counts on no pattern.
+    name : its name in errors.
+    depth : the number of levels around it; None while it is not entered.
+    drawn : ``drawn(draw)`` returns a value for the numbers that will be drawn when the recorded program runs;
+        None if numbers are drawn at once.
+    origin : the level whose examples or values these are: itself, or another one that it stands for.
+    cells : the handler of outside tensors that are tracked or written in the level (see `Cells`); None if
+        they are the same in the level as outside.
+    reads_patterns : True if code within it asked which entries a value stores.
+    is_differentiated : True if its recorded program is differentiated later, also with respect to entries
+        that a sparse value does not store: a derivative in it relies on no pattern.
     """
 
     __slots__ = ("_wrappers", "depth", "is_differentiated", "name", "origin", "reads_patterns")
@@ -248,13 +248,13 @@ class Level(ABC):
         """
 
     def index_array(self, pattern: Any, axis: int) -> Any:
-        """A handle of the index of each entry along an axis of a pattern that is known only when what the
-        level writes down runs; None where the level knows of no such pattern."""
+        """A handle of the index of each entry along an axis of a pattern that is known only when the level's
+        program runs; None if the level has no such pattern."""
         return None
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """The result of a custom `Function` on arguments of this level, where the level knows more of it than
-        what its forward does; None to have that run as it is."""
+        """The result of a custom `Function` on arguments of this level, if the level carries it out itself;
+        None if its ``forward`` is to run as it is."""
         return None
 
     def one_by_one(self, function: Any) -> Any:
@@ -263,9 +263,9 @@ class Level(ABC):
 
     @contextmanager
     def knowing(self, x: Any, operand: Any) -> Iterator[None]:
-        """A block in which what is read of a tensor from outside, or of one that holds x, is an operand.
+        """A block in which reads of an outside tensor, or of one with the value x, return ``operand``.
 
-        After it, too, where x is a value of a level, which nobody can read anew.
+        After the block, too, if x is a value of a level, which nobody can read anew.
         """
         yield
 
@@ -356,16 +356,16 @@ class Cells(Protocol):
         """Carry out an op on tracked tensors from outside; see `Level.bind`."""
 
     def reading(self, args: Sequence[Any]) -> None:
-        """Before an op on arrays from outside alone, of which this level sees nothing."""
+        """Called before an op on outside arrays alone, which this level does not see."""
 
     def inside(self, x: Any) -> Any:
-        """A handle with the value that the level has for that of an eager handle."""
+        """A handle with the level's value for the value of an eager handle."""
 
     def rebinding(self, x: Any) -> None:
-        """Before a handle is made to stand for another value."""
+        """Called before a handle gets another value."""
 
     def gradient(self, place: Any, *, read: bool) -> None:
-        """Before the gradient in a place is read, or replaced."""
+        """Called before the gradient in a place is read, or replaced."""
 
 
 class _Entered:
@@ -420,11 +420,11 @@ def may_select(x: Any) -> bool:
 class LevelValue(Operand):
     """The protocol of a value that belongs to a level; its type is registered as a layout is.
 
-    may_select : whether what it stands for may hold a selection that is not made (a bracket).
-    is_sparse : whether what it stands for is sparse.
-    pattern : which entries what it stands for stores; None where that is not known, or differs.
-    stored : what says which entries eager code would store (`iverson.kernels.deferred_patterns`); None of
-    numbers. dense : whether what it stands for is known to be strided: then there is nothing else to ask.
+    may_select : True if the eager value may be a selection that is not computed yet (a bracket).
+    is_sparse : True if the eager value is sparse.
+    pattern : the entries that the eager value stores; None if they are not known, or differ.
+    stored : the origin of the entries that eager code would store (`iverson.kernels.deferred_patterns`); None
+    of numbers. dense : True if the eager value is known to be strided: then there is nothing else to ask.
     """
 
     __slots__ = ("_level",)
@@ -473,12 +473,12 @@ def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple
 
 
 class Draw:
-    """Random entries, drawn when they are asked for: what a trace keeps of a draw.
+    """Random entries that are drawn at each call: the form in which a trace keeps a draw.
 
-    ``draw(lead)`` gives a handle with axes of these extents in front.
+    ``draw(lead)`` returns a handle with axes of these extents in front.
 
-    known : the levels whose examples share what is drawn, as its source was made there, or that have it along
-        these axes.
+    known : the levels whose examples share the numbers, as their source was created there, or that have them
+        along these axes.
     """
 
     __slots__ = ("_bits", "_draw", "_known", "_lead", "dtype", "shape")
@@ -521,12 +521,12 @@ def created(handle: Any) -> Any:
 
 
 def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits: Any) -> Any:
-    """New random numbers: ``draw(lead)`` gives a handle with further axes of these extents in front.
+    """New random numbers: ``draw(lead)`` returns a handle with further axes of these extents in front.
 
     They differ from example to example in the levels that were entered after those in ``known``, in which the
-    source of the numbers was made. Within a level that writes down what runs later, they are drawn then.
+    source of the numbers was created. Within a level that records a program, they are drawn when it runs.
 
-    bits : what they are made of, with a ``state`` that can be read and set.
+    bits : the source of the numbers, with a ``state`` that can be read and set.
     """
     traces = (k for k, level in enumerate(levels(), 1) if level.drawn is not None)
     first = max(traces, default=0)
@@ -586,8 +586,9 @@ def make_handles(values: Iterable[Any]) -> list[Any]:
 def alias(x: Any) -> Any:
     """Another handle on the same value and node.
 
-    Rebinding one of them (in place, by assignment) leaves the other as it was: whatever the user's code gets
-    from us and we still need goes out as an alias, and whatever comes in and must last is kept as one.
+    Rebinding one of them (in place, by assignment) leaves the other as it was. So handles that the library
+    still needs are given to the user's code as aliases, and handles from the user that must last are stored
+    as aliases.
     """
     return make_handle(x._value, x._node, x._index)
 

@@ -19,10 +19,10 @@ from iverson.core.relations import Relation
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an op, as relations are told of it.
+    """A call of an op, as an argument of relations.
 
-    inputs : what is known of each, as in `EntryMap.demand`; of index arrays, the entries, if these are known.
-    out : the Aval of the result that is asked for, which is number ``result`` of several.
+    inputs : the facts of each, as in `EntryMap.demand`; of index arrays, the entries, if these are known.
+    out : the Aval of the result in question, which is number ``result`` of several.
     """
 
     op: Any
@@ -45,19 +45,20 @@ class EntryMap:
     moves : each entry of the result is one of input 0 (of the inputs in which the op is linear), or 0.
     by_moving : `demand` of a pattern is found by moving a value on it, as the op itself does.
     partial : some entries of the result depend on a part of the inputs or on none, so that `demand` bounds
-        also what is read where inputs are demanded in full.
-    bounds : whether `support` ever says less than every entry.
-    products : where only products read a cotangent of an input, only products read that of the result.
-    stored : where inputs are demanded in full, the support of the result is what is read of it.
-    superset : the pattern that ``demand`` says of a result on a pattern may have more than kernels store.
-    converts : each entry of the result is that of input 0, in a layout that is asked for.
+        also the entries read if inputs are demanded in full.
+    bounds : True if `support` is ever smaller than all entries.
+    products : if only products read a cotangent of an input, only products read that of the result.
+    stored : if inputs are demanded in full, exactly the support of the result is read.
+    superset : the pattern that ``demand`` returns for a result on a pattern may have more entries than
+        kernels store.
+    converts : each entry of the result is that of input 0, in another layout.
     indexed : `relation` reads the entries of operands that have no derivative: index arrays, masks.
-    factored : `relation` leaves out what zeros of other factors make zero, as far as it can.
+    factored : `relation` leaves out entries that zeros of other factors make zero, as far as it can.
     keeps_zeros : the result is 0 where all inputs are, though the op is not linear in them.
-    family : what kernels for other layouts may be registered under, beside the names of ops with such a map.
-    image : ``image(region, shape, others, params)`` gives the smallest region of the result that depends on a
-        region, not empty, of input 0, which has this shape; empty or None if nothing does. ``others`` are the
-        other inputs. None in its place where no region is known.
+    family : a name to register kernels for other layouts under, beside the names of ops with such a map.
+    image : ``image(region, shape, others, params)`` returns the smallest region of the result that depends on
+        a region, not empty, of input 0, which has this shape; empty or None if nothing does. ``others`` are
+        the other inputs. The attribute is None if no region is known.
     """
 
     elementwise = False

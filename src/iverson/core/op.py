@@ -96,12 +96,12 @@ class Op:
     vjp : per input, ``rule(F, g, y, *inputs, **params)``; None where the op is not differentiable in that
         input. Or one rule for all inputs, ``rule(F, wanted, g, y, *inputs, **params)``, where they share work
         or are any number: a list of the cotangents of the inputs at the positions in ``wanted``, which maps
-        them to the part of each (`Entries`) that is read. What is given of a Box beyond it is cut off.
+        them to the part of each (`Entries`) that is read. Entries outside of a Box are cut off.
     jvp : per input, ``rule(F, t, y, *inputs, **params)``; follows from ``linear_in`` where the op is linear.
     linear_in : groups of inputs; the op is linear in the inputs of a group together, the others fixed.
         Zero rules, the jvp of a linear op and simplification follow from it.
-    entry_map : how entries of the inputs correspond to entries of the result (`EntryMap`). What is read of a
-        cotangent, where it may be nonzero and which entries move follow from it.
+    entry_map : the correspondence of entries of the inputs and of the result (`EntryMap`). The entries that
+        are read of a cotangent, those that may be nonzero and those that move follow from it.
     vjp_at : ``vjp_at(F, rule, part, i, g, y, *inputs, **params)`` computes only the part (a Box or Stored)
         of input i's cotangent, or returns NotImplemented; default: compute, then cut a box out. Where only
         products read the part (`in_products`; only if the entry map says ``products``), it may be `LowRank`,
@@ -119,19 +119,19 @@ class Op:
         loops cannot make it with these parameters. Dtypes are real, the result has entries, and an operand
         may be a number. Default: ``te``.
     samples : calls for the conformance test.
-    convention : what the derivative is where the function has none (ties, kinks), for the table.
-    exceptions : conformance checks this op is excused from, each with its reason.
+    convention : the value of the derivative where the function has none (ties, kinks), for the table.
+    exceptions : conformance checks that this op need not pass, each with its reason.
 
     These follow:
 
     trapping, signals : as of the `Body`.
-    family : what kernels for other layouts may be registered under, beside the name: that of the entry map,
-        or the class's ``FAMILY``.
+    family : a second name to register kernels for other layouts under: that of the entry map, or the class's
+        ``FAMILY``.
     arity : the number of inputs that may have derivatives; None of a variadic op.
     zero_preserving : the result is 0 where all operands are.
-    differentiable, constant_in : whether any input has a derivative rule, and which have none although others
-        do: nothing flows through them.
-    plans : what was planned before (`iverson.autograd.plan`), and what calls save by the inputs tracked.
+    differentiable, constant_in : True if any input has a derivative rule, and the inputs without one: no
+        derivative flows through them.
+    plans : cache of plans (`iverson.autograd.plan`), and of the values that calls save, by tracked inputs.
     """
 
     name: str

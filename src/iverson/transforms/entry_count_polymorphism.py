@@ -1,7 +1,7 @@
 """Polymorphism in the number of stored entries: one trace for sparse operands with any number of them.
 
-A trace is of operands that store so many entries. Where a second one, with numbers that occur nowhere else in
-place of these, writes down the same but for the numbers, what the function computes does not depend on them:
+A trace is for operands with certain numbers of stored entries. A second trace has numbers in their place that
+occur nowhere else. If the two are the same but for these numbers, the computation does not depend on them:
 calls with other numbers run programs for a *capacity*, at least as many entries
 (`iverson.graph.lowering.padding`). A function that reads such a number is not traced for any
 (`iverson.layouts.pattern_symbols.handed_out`).

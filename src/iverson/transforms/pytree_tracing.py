@@ -31,17 +31,17 @@ def differentiates(handles: Sequence[Any]) -> bool:
 class TracedFunction:
     """A function, run once on handles without entries.
 
-    graph : what it computes; what it captured, ``captured``, is its last inputs: tracked tensors, and cells.
-    structure : of its result; ``leaves`` are its leaves, of which tensors are the graph's outputs.
-    written : which handles it writes in place; their new values are outputs after the results.
-    origins : of each input, what says which entries of it eager code would store
-    (`kernels.deferred_patterns`);
-        ``stored`` is that of each output, and ``reads_patterns`` whether the function asked.
-    once : whether it is called right after it was traced, and then no more.
-    cells_change : whether what is in a cell may be on another pattern in the next call.
-    as_stored : whether outputs are stored as eager code stores them, where that is known.
-    given : what will be in place of the inputs, or the like of it: see `Level.is_differentiated`.
-    put : cells that it writes, each with whether it gets a tensor: the last outputs, in order.
+    graph : its computation; the last inputs are the tensors and cells in ``captured``, tracked or written.
+    structure : the structure of its result; ``leaves`` are its leaves, of which tensors are graph outputs.
+    written : positions of the handles that it writes in place; their new values are outputs after results.
+    origins : for each input, the origin of the entries that eager code would store
+        (`kernels.deferred_patterns`); ``stored`` has that of each output, and ``reads_patterns`` is True if
+        the function asked for stored entries.
+    once : True if it is called right after it was traced, and never again.
+    cells_change : True if the value of a cell may be on another pattern in the next call.
+    as_stored : True if outputs are stored as eager code stores them, as far as that is known.
+    given : operands like those that calls will pass for the inputs: see `Level.is_differentiated`.
+    put : the cells that it writes, each with True if it gets a tensor: the last outputs, in order.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class TracedFunction:
     ) -> list[Any]:
         """Trace with these tensors from outside as inputs; return further tensors that must be inputs, too.
 
-        last : whether there are no others: what else is written was made by the function, and outlives it.
+        last : True in the last attempt: other written tensors were created by the function, and outlive it.
         """
         with Trace(name, **self._how) as level, recording(True):
             cells: TraceCells | None = level.cells

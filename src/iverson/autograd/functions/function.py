@@ -210,8 +210,9 @@ def _forward(
 def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
     """The results of forward on values of a level, as they are where the Function is one call outside of it.
 
-    The call is recorded inside by its node. Outside, its derivative would be that of what forward did, and
-    not the user's. The handles that forward returned stay, as it may have kept them, and get other values.
+    The call is recorded inside by its node. Outside, its derivative would be that of the ops in ``forward``,
+    and not the user's. The handles that ``forward`` returned remain, as it may have stored them, and get the
+    values of the outside call.
     """
     with recording(False), level.innermost():
         level_results = level.function(cls, args)

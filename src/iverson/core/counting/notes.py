@@ -16,13 +16,13 @@ from iverson.core.entries import NOTHING, Entries
 class Skip:
     """A cotangent that a reverse pass does not compute, or computes in part.
 
-    node : the recorded call whose input it is of.
-    position : which input.
+    node : the recorded call whose input has this cotangent.
+    position : the position of the input.
     reason : "undefined" (no cotangent arrived at the call, or one that is zero there), "not needed" (nobody
         asked), "box" or "pattern" (nobody asked elsewhere, or it is zero elsewhere).
-    part : which entries of it are computed.
-    beside : inputs whose cotangents are computed, or noted before this one: what the rule shares with theirs
-        is not saved, or not saved again.
+    part : the entries of it that are computed.
+    beside : inputs whose cotangents are computed, or noted before this one: work that the rule shares with
+        theirs is not saved, or not saved again.
     """
 
     node: Any
@@ -36,7 +36,7 @@ class Skip:
 class Annihilated:
     """A call that is not carried out while a function is traced, since operands that are zero make it zero.
 
-    operands : what is known of each, or numbers.
+    operands : the Aval of each, or numbers.
     where : the user's call.
     """
 
@@ -51,8 +51,8 @@ class Unspecified:
     """A call on masked tensors, which computes specified entries alone.
 
     name : the op's.
-    size : how many entries the largest of its operands and results has.
-    specified : how many of them are specified.
+    size : the number of entries of the largest of its operands and results.
+    specified : the number of these entries that are specified.
     itemsize : the bytes of an entry.
     where : the user's call.
     """
@@ -66,11 +66,11 @@ class Unspecified:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call of a compiled function while another is traced, whose equations become part of that.
+    """A call of a compiled function while another is traced: its equations become part of that trace.
 
-    function : what is called.
+    function : the compiled function.
     args, kwargs : arguments of the same types, without their entries.
-    tracked : which tensors among them are differentiated in.
+    tracked : for each tensor among them, True if it is differentiated.
     """
 
     function: Any

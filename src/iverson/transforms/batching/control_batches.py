@@ -1,8 +1,8 @@
 """Batching of control flow: bodies are batched, and become bodies of the same op.
 
-What is the same for all examples stays so, until a body makes it differ. Where the examples themselves decide
-on a branch, each that some take is run, for those that take it, and `where` chooses; a loop runs until those
-of all examples have ended, and one that has ended keeps its carry.
+A value that is the same for all examples remains so, until a body makes it differ. If the predicate of a
+branch differs between examples, each branch that some example takes is run for these examples, and `where`
+chooses; a loop runs until it has ended for all examples, and an example whose loop has ended keeps its carry.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def _cond(_F: Any, examples: Examples, *args: Any, on_true: Graph, on_false: Gra
 def _for_those(takes: Any, body: Graph, args: Sequence[Any], of: Sequence[bool], size: int) -> Sequence[Any]:
     """The outputs of a branch for the examples that take it; outputs of other examples are arbitrary.
 
-    Others have the arguments of the first that takes it, so that what they would raise, or never end, does
-    not happen: shapes are the same whoever takes it, so that programs are. Not run if none does.
+    Other examples run it with the arguments of the first example that takes it, so that they raise no error
+    and end: shapes, and so programs, do not depend on who takes it. It is not run if no example takes it.
     """
     if not size or all(map(_is_total, body.equations)):
         return interpret(body, args)

@@ -79,10 +79,10 @@ def dependences(
 ) -> list[Dependence]:
     """The dependence of each output; places count through the variables' entries in order.
 
-    recording : whether what is found is differentiated further. Then only zeros of constants count: what is
-        tracked may have a derivative where it stores nothing.
-    lost : is given the calls whose results may depend on everything, though operands do not.
-    widest : of rows with so many places, these are not told apart; by default, with all of many.
+    recording : True if the result is differentiated further. Then only zeros of constants count: a tracked
+        value may have a derivative where it stores nothing.
+    lost : a list to which calls are added whose results may depend on everything, though operands do not.
+    widest : rows with so many places count as full rows; by default rows with all places, if these are many.
     """
     by_slot: dict[tuple[Node | None, int], Dependence] = {}
     count = sum(prod(x.shape) for x in variables)
@@ -162,9 +162,8 @@ def _rows_with(matrix: Matrix, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def structure(variables: Sequence[Handle], outputs: Sequence[Handle]) -> Any:
-    """All that `dependences` looks at, as something to keep results by; None where it is large, or of objects
-    that pass: the ops, their parameters and index arrays, shapes, patterns, and which result is an operand of
-    what."""
+    """Key of all that `dependences` reads, to cache its results; None if it is large, or contains objects of
+    the user: the ops, their parameters and index arrays, shapes, patterns, and the operands of each op."""
     number_of: dict[tuple[Node | None, int], Any] = {slot_of(x): k for k, x in enumerate(variables)}
     records: list[Any] = []
     floor = min(slot_of(x)[0].number for x in variables)
