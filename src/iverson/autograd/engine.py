@@ -74,10 +74,10 @@ def reverse(
     """The cotangents of the targets, from cotangents of the outputs.
 
     seeds : pairs of a result and the handle of its cotangent.
-    targets : what is demanded of each result asked for. A target missing from the result is undefined.
-    create_graph : whether the pass itself is recorded, so that its results can be differentiated.
+    targets : the entries demanded of each target. A target missing from the result is undefined.
+    create_graph : True if the pass itself is recorded, so that its results can be differentiated.
     order : the nodes the seeds were made from, oldest first, where the caller knows them already.
-    select : whether selections in the results are made.
+    select : True if selections in the results are computed.
     """
     if order is None:
         order = reachable(map(first, map(first, seeds)), oldest(targets))

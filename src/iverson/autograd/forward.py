@@ -37,7 +37,7 @@ def push(
 ) -> dict[Slot, Any]:
     """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero.
 
-    select : whether selections in them are made.
+    select : True if selections in them are computed.
     """
     all_tangents: dict[Slot, Any] = dict(tangents)
     tangent_of: Any = all_tangents.get

@@ -14,7 +14,7 @@ class JointOp(Op):
 
     joint : ``joint(demands, node, g)`` gives the cotangents of all inputs (None: zero).
     joint_jvp : ``joint_jvp(tangents, node)`` gives the tangents of all results; None: by transposing twice.
-    selects : whether both are given cotangents and tangents whose selections are made.
+    selects : True if both are called with cotangents and tangents whose selections are computed.
     """
 
     joint: Rule

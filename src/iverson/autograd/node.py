@@ -159,7 +159,7 @@ class NodeMeta:
     """Rare facts of a node: hooks, retained results and the places of gradients, by result.
 
     hooks : by result and number, each with the user's call that registered it.
-    stored : of a leaf that is sparse, how many entries it stores.
+    stored : of a sparse leaf, the number of entries that it stores.
     """
 
     __slots__ = ("hooks", "places", "retain", "stored")
@@ -205,7 +205,7 @@ def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
 def user_call(depth: int = 1) -> Where | None:
     """The code object and instruction of the innermost frame outside this package.
 
-    depth : as of `user_frame`, of the caller of this function.
+    depth : see `user_frame`, counted from the caller of this function.
     """
     frame = user_frame(depth + 1)
     return None if frame is None else (frame.f_code, frame.f_lasti)

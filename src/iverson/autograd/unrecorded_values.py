@@ -108,7 +108,7 @@ def watched(call: Call) -> Iterator[Call]:
 class Looking:
     """A pass that is not recorded, of a function whose nodes have the numbers ``own``.
 
-    found : whether a rule of a user, or a hook, read something tracked that is not the function's.
+    found : True if a user's rule or hook read a tracked tensor that is not the function's.
     """
 
     __slots__ = ("found", "own")

@@ -88,7 +88,7 @@ class Bracket:
 class LowRank:
     """The matrix ``left @ right``, not multiplied out: a cotangent that only products read.
 
-    need : which entries of it are.
+    need : the entries of it that are read.
     """
 
     __slots__ = ("left", "need", "right")

@@ -85,8 +85,8 @@ class EntryMap:
     ) -> Any:
         """Entries of the result that depend on demanded entries of the inputs (a tuple, of several results).
 
-        demands : of each input.
-        inputs : what is known of each: an Aval with a support that lasts, a number, or a strided array.
+        demands : the demand on each input.
+        inputs : the facts of each: an Aval with a support that lasts, a number, or a strided array.
         out : the Aval of the result (a tuple of them where there are several).
         """
         return FULL

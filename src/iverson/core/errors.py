@@ -170,7 +170,7 @@ class LostRowsError(IversonError, RuntimeError):
     """Rows of a partitioned table are those of its last checkpoint again: what held them died.
 
     rows : the rows that steps since that checkpoint had changed.
-    steps : which steps these were.
+    steps : the numbers of these steps.
     """
 
     rows: tuple[int, ...] = ()

@@ -107,7 +107,7 @@ class Op:
         products read the part (`in_products`; only if the entry map says ``products``), it may be `LowRank`,
         as g may be.
     multiple : results come as a tuple.
-    as_stored : whether operands of half precision come to the op as they are, and not in float32
+    as_stored : True if operands of half precision come to the op as they are, and not in float32
         (`iverson.kernels.kernel_registry`): its body runs ops, which see to that, or stores.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch
     (`iverson.ops.rules.batching`),
@@ -289,7 +289,7 @@ class Op:
 def reads(rule: Rule, skip: int, count: int, of: int = 0) -> frozenset[int | str]:
     """The inputs (by position) and "y" that a rule reads, from its parameters' names.
 
-    skip : how many parameters stand before ``y`` (``F, g`` or ``F, wanted, g``).
+    skip : the number of parameters before ``y`` (``F, g`` or ``F, wanted, g``).
     of : the input that the rule is called for, for rules that declare what they read for each.
     """
     declared = getattr(rule, "reads", None)

@@ -157,8 +157,8 @@ def same(out: int, into: int) -> Factor:
 class Rows:
     """For entries of an array, a row each.
 
-    matrix : of the rows. size : the number of entries of the array.
-    numbers : of the entries that have a row, row-major and ascending; None for all. Rows of others are empty.
+    matrix : the rows as a matrix. size : the number of entries of the array.
+    numbers : numbers of the entries with a row, row-major and ascending; None for all. Other rows are empty.
     """
 
     matrix: Matrix
@@ -259,7 +259,7 @@ class Relation:
     def aligned(cls, out: Shape, into: Shape, *factors: Factor, core: tuple[int, int] = (0, 0)) -> Relation:
         """The same position along leading axes that broadcast, and facts about the last ones.
 
-        core : how many axes of the result, and of the input, do not broadcast.
+        core : the number of axes of the result, and of the input, that do not broadcast.
         """
         if out == into and core == (0, 0):
             return cls.same(out)
@@ -437,7 +437,7 @@ def _joint_keys(parts: Sequence[tuple[Shape, KeysOf, int]], shape: Shape, number
 
 
 def _in_use(column_keys: Keys, row_keys: Keys) -> tuple[Keys, Keys, int]:
-    """The keys that a row has, numbered anew, and how many these are."""
+    """New numbers of the keys of the columns and of the rows, and the number of different keys of rows."""
     keys, renumbered = np.unique(row_keys, return_inverse=True)
     first = int(np.searchsorted(keys, 0))  # behind the negative ones
     keys, renumbered = keys[first:], renumbered.ravel() - first

@@ -72,8 +72,8 @@ _PLAIN = (Operand, np.ndarray, np.generic, np.dtype, str, bytes, bool, int, floa
 class Guard:
     """A place that a function reads, and its value while the function was traced.
 
-    inner : its handle, another one once something was written to what wraps it.
-    value : of a tensor that is a constant, what it stood for: from it others may have been computed.
+    inner : the handle of the value; a wrapper that was written to has another one.
+    value : of a constant tensor, its value during the trace: constants may have been computed from it.
     """
 
     __slots__ = ("_read", "held", "inner", "value")
@@ -88,7 +88,7 @@ class Guard:
     def settle(self, inputs: Set[int]) -> None:
         """After the trace: of a tensor that is an input of the graph, the entries may change.
 
-        inputs : their identities.
+        inputs : the identities of the inputs.
         """
         if id(self.inner) in inputs:
             self.value = None

@@ -83,8 +83,8 @@ class _Carry(_Leaves):
     """The first carry of a loop.
 
     changing : leaves that a step may leave on another pattern than the one it finds them on.
-    unknown : those of which eager code would store other entries in another step, as far as the body asks.
-    cells_change : whether a step does that to a tensor around it.
+    unknown : leaves of which eager code would store other entries in another step, as far as the body asks.
+    cells_change : True if a step leaves a tensor around it on another pattern.
     """
 
     def __init__(self, tree: Any, operation: str, *, masks: bool = False) -> None:
@@ -213,7 +213,7 @@ class _Body:
     def carrying(self, first: int) -> tuple[_Body, list[Any]]:
         """The body of a loop whose carry ends with the cells, and their values before the loop.
 
-        first : how many inputs, after ``consts``, and how many outputs are the carry.
+        first : the number of inputs, after ``consts``, and of outputs that are the carry.
         """
         if not self.cells:
             return self, []
@@ -479,7 +479,7 @@ def scan(
         dtypes. f may close over tensors, and write into them in each step.
     init : the carry of the first step.
     xs : a pytree of tensors with the steps along their first axes, or None; x is then None.
-    length : how many steps there are; it may be left out where ``xs`` says it.
+    length : the number of steps; optional if ``xs`` determines it.
     reverse : from the last slice to the first. Results stand where their slices do.
     checkpoint : what is kept for the derivative. False: of each step, what its derivative reads. True: of
         each step the carry, from which it is run again. An integer k: the carry of every k-th step, from

@@ -51,7 +51,7 @@ class LinearOperator:
     matvec : a linear function of a vector of n entries, which gives one of m. Solutions differentiate in the
         tracked tensors that it reads.
     shape : (m, n).
-    dtype : of the vectors.
+    dtype : the dtype of the vectors.
 
     Of a function that is not linear, nothing here holds; this is not checked. A sparse matrix is better
     handed over itself: its gradient is then computed where it is asked for alone.

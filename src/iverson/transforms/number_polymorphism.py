@@ -71,7 +71,7 @@ class General:
 class AnyNumber:
     """The general programs for arguments of a kind, and the last special ones while these are kept.
 
-    is_full : whether a trace was compiled that one more general program would have served.
+    is_full : True if a trace was compiled that one more general program would have served.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class AnyNumber:
     def serving(self, compiled: Compiled, values: Sequence[Held]) -> tuple[Compiled, list[Any]] | None:
         """A general program for a trace, and its further inputs; None if the trace must be compiled itself.
 
-        compiled : of the trace, which was not run yet. values : of its inputs.
+        compiled : the program of the trace, which was not run yet. values : the values of its inputs.
         """
         special = [x for where in self._special if (x := where()) is not None]
         self._special = [*map(ref, special), ref(compiled)][-_SPECIAL:]

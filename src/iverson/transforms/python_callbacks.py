@@ -26,7 +26,7 @@ from iverson.ops.rules.batching import Examples
 class External:
     """A function of arrays that gives a tuple of arrays, of which this is known.
 
-    size : of how many examples, along the first axis of all operands and results; None for one.
+    size : the number of examples, along the first axis of all operands and results; None for one.
     """
 
     function: Callable[..., Sequence[Any]]

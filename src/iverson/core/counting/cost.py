@@ -74,7 +74,7 @@ def of(
 
     Ops that may give a view of their operand (`gives_view`) are taken to cost nothing.
 
-    dense : of the same call with every entry.
+    dense : True for the cost of the same call with every entry.
     """
     if dense:
         operands, results = list(map(_dense, operands)), list(map(_dense, results))

@@ -113,7 +113,7 @@ FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
 def multiply_adds(name: str, operands: Sequence[Any]) -> int:
     """Of a call, all matrices of its batch; none where an operand is not stored in full, and of other ops.
 
-    operands : what is known of each.
+    operands : the Aval of each.
 
     >>> from iverson.core.aval import Aval
     >>> multiply_adds("cholesky", [Aval((2, 12, 12), np.dtype(float))])

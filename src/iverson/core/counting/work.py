@@ -103,7 +103,7 @@ active = _Active()
 def counting(*, notes: bool = False) -> Iterator[Work]:
     """Count the work of this context until the block ends. Counters nest; each sees everything.
 
-    notes : whether to keep notes of what is not done. They keep the recorded calls alive that they are of.
+    notes : True to keep notes of work that is not done. A note keeps its recorded call alive.
     """
     work = Work(notes=[] if notes else None)
     token = _current.set((*_current.get(), work))

@@ -33,7 +33,7 @@ def _libraries() -> tuple[str, ...]:
 def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame outside the package; None where there is none.
 
-    depth : how many frames above that of the caller are known to be of the package; looking at one costs.
+    depth : the number of frames above the caller's that are of the package; to read each of them costs time.
     """
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None:

@@ -33,7 +33,7 @@ class Slopes:
         itself is not a real number they are nan or infinite, as at its poles.
     ulps : the largest error, in units of 2^-52 times what the derivative is and what it changes by if the
         arguments change by as much as they are: what rounding of the arguments alone does.
-    size : the largest argument for which that is held; beyond, terms that cancel grow with it.
+    size : the largest argument for which this error is kept; beyond, terms that cancel grow with it.
     """
 
     domain: tuple[Interval | None, ...] = ()
@@ -73,29 +73,29 @@ class Scalar:
     d : the partial derivative per argument; for a holomorphic function also the complex one.
     kinds : dtype kinds accepted.
     result : "same" (as promoted), "float" (integers become the default float), "bool" or "real".
-    linear_in : as in the Op record.
+    linear_in : see the Op record.
     zero_preserving : f(0, ..., 0) = 0.
     vjp, jvp : rules in place of those that follow from ``d``, for functions that are not holomorphic.
     domain : per argument, the interval test values are drawn from; None stands for all reals.
     finite : it is finite wherever its arguments are, but for overflow.
-    names : of the arguments, where they are not the standard's x, or x1 and x2.
+    names : names of the arguments, if they are not the standard's x, or x1 and x2.
     strict : the body itself refuses the dtypes that ``kinds`` leaves out.
     silent : the body raises no floating-point flags.
     calls_ufunc : the body, though no ufunc itself, raises the flags of one.
-    convention : what ``d`` says where there is no derivative.
-    complex_ok : whether complex samples are drawn in tests.
-    summary : what it computes, in a sentence.
+    convention : the value of ``d`` where there is no derivative.
+    complex_ok : True if tests draw complex samples.
+    summary : a sentence about the function.
     example : texts of its arguments in an example (the first becomes an array) and of the result's entries.
         A public function follows from a record with one.
-    method : whether arrays have it as a method; not what they have as a property.
-    scaled : whether the second operand can be scaled, as in PyTorch: ``alpha``.
+    method : True if arrays have it as a method; False if they have it as a property.
+    scaled : True if the second operand can be scaled, as in PyTorch: ``alpha``.
     compiled : whether large arrays take a compiled pass, as NumPy has no vector loop for the body; or a
         function of the operands that says so.
     space : the namespace of the public function, where that is not `iverson`; it is no method then.
     orders : how many of the first arguments are orders (of derivatives, of Bessel functions): small whole
         numbers that rules count up and nothing differentiates in.
     loops : ``loops(F, *xs)``, for compiled loops: the function of real numbers by way of others.
-    slopes : where derivatives hold, and how exactly; of every special function.
+    slopes : domain and accuracy of the derivatives; of every special function.
     series : ``series(F, *orders, *xs)``, the body in double precision by way of functions of F, or as a
         sum (`iverson.core.scalars.quadrature.Total`), for given orders.
     """

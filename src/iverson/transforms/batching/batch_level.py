@@ -138,8 +138,8 @@ _NUMBERS = frozenset((bool, int, float, complex))
 class Batch(Level):
     """Examples of one function, carried through it together.
 
-    size : how many there are.
-    origin : the batch whose examples they are, where a body is carried out on these.
+    size : the number of examples.
+    origin : the batch of these examples, if this one carries out a body on them.
     """
 
     __slots__ = ("_constant", "_recorded", "_recording", "_written", "size")

@@ -34,11 +34,11 @@ Flags = tuple[bool, ...]
 def batched(
     body: Graph, of: Sequence[bool], examples: Examples, force: Sequence[bool] = ()
 ) -> tuple[Graph, Flags]:
-    """A body on all examples, and which of its outputs differ from example to example.
+    """A body on all examples, and for each of its outputs, True if it differs from example to example.
 
-    of : which inputs do.
-    examples : how many there are, and of which batch: draws of its own differ, too.
-    force : which outputs have an axis of examples in any case, the first ones.
+    of : for each input, True if it differs from example to example.
+    examples : their number and their batch: random draws in it differ between examples, too.
+    force : for the first outputs, True if they get an axis of examples in any case.
     """
     forced = (*force, *(False,) * (len(body.outputs) - len(force)))
     size, origin = examples.size, examples.level

@@ -36,7 +36,7 @@ def vmap(
         these like the argument, or like the upper part of it. Keyword arguments are the same for all.
     out_axes : likewise, where the axis of the examples stands in each result. None: it is the same for all
         examples and has no such axis. A result that does not depend on the example is repeated.
-    chunk_size : how many examples are computed together at most, to save memory; all, by default.
+    chunk_size : the largest number of examples computed together, to save memory; by default all.
 
     In the function, a tensor has the shape of one example and no entries to read: a branch on one, and its
     conversion to a number, raise GraphError. Random draws of `iverson.random` differ from example to example,
@@ -108,7 +108,7 @@ class _Mapped:
     """A leaf with examples, in front.
 
     held : all of them, a plain handle.
-    masks : of a MaskedTensor, which entries are specified.
+    masks : of a MaskedTensor, the mask of specified entries.
     """
 
     __slots__ = ("held", "masks", "position")
@@ -239,7 +239,7 @@ class _MaskedPart(NamedTuple):
 def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
     """The results of all chunks as one, with the examples' axis in its place.
 
-    order : where each example is, if not in order.
+    order : the position of each example, if they are not in order.
     """
     if isinstance(parts[0], _MaskedPart):
         data, masks = ([getattr(p, name) for p in parts] for name in _MaskedPart._fields)
@@ -255,7 +255,7 @@ def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
 def _prefix(axes: Any, tree: Any, structure: Any, argument: str) -> list[Any]:
     """An axis or None for every leaf of a tree, from a tree of them like it or like the upper part of it.
 
-    structure : of the tree, whose leaves these are.
+    structure : the structure of the tree.
     """
     if type(axes) is int or axes is None:
         return [axes] * structure.num_leaves

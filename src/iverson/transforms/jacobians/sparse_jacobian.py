@@ -33,11 +33,11 @@ FEW = 8
 class Plan:
     """Passes that give all blocks of a Jacobian.
 
-    rows, columns : where it may be nonzero, outside of the rows that are alone.
-    numbers : of the groups.
-    forward : whether these are of columns, each a pushforward; else of rows, each a pullback.
+    rows, columns : positions of the entries that may be nonzero, outside of the rows that are alone.
+    numbers : the number of the group of each column or row.
+    forward : True for groups of columns, each a pushforward; False for groups of rows, each a pullback.
     alone : rows that are pulled back one by one.
-    alone_rows, alone_columns : where it may be nonzero in these.
+    alone_rows, alone_columns : positions of the entries that may be nonzero in these rows.
     """
 
     rows: Numbers
@@ -275,7 +275,7 @@ class _Block(NamedTuple):
     ) -> Entries:
         """The listed entries that are in the block, with their values from the results of the passes.
 
-        numbers : of the passes, by column (``forward``) or by row. results : of the passes, along axis 0.
+        numbers : the pass of each column (``forward``) or row. results : results of the passes, along axis 0.
         """
         (top, bottom), (first, last) = self
         inside = (rows >= top) & (rows < bottom) & (columns >= first) & (columns < last)

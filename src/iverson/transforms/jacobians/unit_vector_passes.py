@@ -59,7 +59,7 @@ def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
 def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
     """For each input, the results of passes from cotangents of the outputs, along axis 0.
 
-    is_complex : whether some of these outputs are.
+    is_complex : True if some of these outputs are complex.
     """
     results = _passes(line, line.pull, seeds, 1, chunk_size)
     real = [x.dtype.kind != "c" for x in line.inputs]
@@ -74,7 +74,7 @@ def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) ->
 def pushed(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
     """For each output, the results of passes from tangents of the inputs, along axis 0.
 
-    is_complex : whether some of these inputs are.
+    is_complex : True if some of these inputs are complex.
     """
     results = _passes(line, line.push, seeds, 1, chunk_size)
     if not is_complex:
