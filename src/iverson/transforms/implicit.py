@@ -124,7 +124,7 @@ def implicit_in_trace(
             *constants, y, free = ctx.saved_tensors
             smooth = [k for k, x in enumerate(constants) if dtypes.is_inexact(x.dtype)]
 
-            def held(x: Any, *values: Any) -> Any:
+            def restricted(x: Any, *values: Any) -> Any:
                 inputs = list(constants)
                 for k, c in zip(smooth, values, strict=True):
                     inputs[k] = c
@@ -132,9 +132,11 @@ def implicit_in_trace(
                 return F.where(free, condition(x), x - y)
 
             smooth_values = [constants[k] for k in smooth]
-            weights = by_factors(matrix_transpose(jacobian(held)(y, *smooth_values)), -g)
+            weights = by_factors(matrix_transpose(jacobian(restricted)(y, *smooth_values)), -g)
             grads: list[Any] = [None] * (1 + len(constants))
-            for k, ct in zip(smooth, vjp(lambda *c: held(y, *c), *smooth_values)[1](weights), strict=True):
+            for k, ct in zip(
+                smooth, vjp(lambda *c: restricted(y, *c), *smooth_values)[1](weights), strict=True
+            ):
                 grads[1 + k] = ct
             return tuple(grads)
 
