@@ -14,8 +14,8 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 
 Class = TypeVar("Class", bound=type[Any])
 
-#: Those that were made here, by the name that files say.
-_known: dict[str, type[Any]] = {}
+#: The classes that `dataclass` made nodes, by their name in files.
+_registered: dict[str, type[Any]] = {}
 
 
 def field(*, pytree_node: bool = True, metadata: dict[str, Any] | None = None, **options: Any) -> Any:
@@ -83,23 +83,23 @@ def dataclass(cls: Any = None, /, **options: Any) -> Any:
 
     make: Any = optree.dataclasses.dataclass
     try:
-        found: Any = make(cls, namespace=everywhere, **options)
+        node: Any = make(cls, namespace=everywhere, **options)
     except TypeError as error:
         raise ArgumentError(
             "dataclass", "cls", got=str(error), expected="fields that make it again"
         ) from None
-    _known[name_of(found)] = found
-    return found
+    _registered[name_of(node)] = node
+    return node
 
 
 def name_of(cls: type[Any]) -> str:
-    """What a file calls the class."""
+    """The name of the class in files: its module and its qualified name."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def is_known(x: Any) -> bool:
-    """Whether x is an instance of a class that was made here."""
-    return type(x) in _known.values()
+    """True if x is an instance of a class that `dataclass` made a node."""
+    return type(x) in _registered.values()
 
 
 def made(name: str, fields: dict[str, Any]) -> Any:
@@ -107,9 +107,9 @@ def made(name: str, fields: dict[str, Any]) -> Any:
 
     Raises ValueError for one that has not been made in this process.
     """
-    if name not in _known:
+    if name not in _registered:
         raise ValueError(f"the dataclass {name} is not known; import its module first")
-    return _known[name](**fields)
+    return _registered[name](**fields)
 
 
 def fields_of(x: Any) -> dict[str, Any]:

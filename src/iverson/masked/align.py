@@ -18,15 +18,18 @@ from iverson.masked.traced_masks import Computed
 from iverson.ops import F
 
 
-def narrowed(vector: Any, own: Mask, mask: Mask) -> Any:
-    """The vector's entries that a mask, to whose shape its own broadcasts and which lies within it, has."""
-    if own == mask:
+def narrowed(vector: Any, vector_mask: Mask, mask: Mask) -> Any:
+    """The entries of a vector that a second mask specifies, in that mask's order.
+
+    The vector's own mask broadcasts to the second mask's shape and specifies at least the same entries there.
+    """
+    if vector_mask == mask:
         return vector
-    if Computed in (type(own), type(mask)):
-        return mask.pack(F.broadcast_to(own.unpack(vector), shape=mask.shape))
-    if own.layout == mask.layout == "strided" and own.shape == mask.shape:
-        return F.pack(vector, mask.array[own.array], count=mask.count)
-    return F.gather(vector, own.positions(mask), axes=(0,))
+    if Computed in (type(vector_mask), type(mask)):
+        return mask.pack(F.broadcast_to(vector_mask.unpack(vector), shape=mask.shape))
+    if vector_mask.layout == mask.layout == "strided" and vector_mask.shape == mask.shape:
+        return F.pack(vector, mask.array[vector_mask.array], count=mask.count)
+    return F.gather(vector, vector_mask.positions(mask), axes=(0,))
 
 
 def entries_at(x: Any, mask: Mask) -> Any:
@@ -98,15 +101,15 @@ def common(operation: str, masks: Sequence[Mask], shape: Shape, strict: bool | N
 
 
 def _intersection(a: Mask, b: Mask) -> Mask:
-    """What both specify, in their common shape."""
+    """The mask of the entries that both masks specify, in their common shape."""
     shape = broadcast_shapes("mask", a.shape, b.shape)
     if Computed in (type(a), type(b)):
         return Computed(F.logical_and(a.array, b.array))
     if a.layout == b.layout == "strided":
         return Mask(np.logical_and(a.array, b.array))
-    whole = [m for m in (a, b) if m.shape == shape]
-    if not whole:
+    candidates = [m for m in (a, b) if m.shape == shape]
+    if not candidates:
         return joined(explicit(a), explicit(b), shape)
-    result = min(whole, key=lambda m: (m.layout == "strided", m.count))
+    result = min(candidates, key=lambda m: (m.layout == "strided", m.count))
     keep = (b if result is a else a).has(result)
     return result if keep.all() else result.kept(keep)

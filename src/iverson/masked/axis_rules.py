@@ -73,8 +73,8 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
     axis, keepdims = params["axis"], params["keepdims"]
     mask, _ = x._mask.over(axis, keepdims)
     if not mask.count:
-        ones = Aval((1,) * x.ndim, x.dtype)
-        return MaskedTensor(_cast(x._inner, op.abstract(ones, **params).dtype), mask)
+        abstract = Aval((1,) * x.ndim, x.dtype)
+        return MaskedTensor(_cast(x._inner, op.abstract(abstract, **params).dtype), mask)
     if len(axis) == x.ndim and type(x._mask) is not Computed:
         out = bind(op, (x._inner,), {"axis": (0,), "keepdims": True})
         return MaskedTensor(out, mask)
@@ -87,41 +87,45 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
     return MaskedTensor(mask.pack(out), mask)
 
 
-def _over_lines(op: Op, x: MaskedTensor, own: Lines) -> Any:
+def _over_lines(op: Op, x: MaskedTensor, lines: Lines) -> Any:
     """One entry for each line."""
     if op.name == "sum":
-        return F.scatter_add(x._inner, own.line, axes=(0,), shape=own.keys.shape)
-    parts = [part._inner for part in _by_bucket(reduction, op, x, own, {"axis": (1,), "keepdims": False})]
-    return taken(parts, np.argsort(own.bucketed))
+        return F.scatter_add(x._inner, lines.line, axes=(0,), shape=lines.keys.shape)
+    parts = [part._inner for part in _by_bucket(reduction, op, x, lines, {"axis": (1,), "keepdims": False})]
+    return taken(parts, np.argsort(lines.bucketed))
 
 
-def _by_bucket(rule: Any, op: Op, x: MaskedTensor, own: Lines, params: Params) -> list[Any]:
-    """What a rule gives for each bucket of lines, along axis 1."""
-    held = taken([x._inner], own.order)
-    whole = len(own.buckets) == 1
+def _by_bucket(rule: Any, op: Op, x: MaskedTensor, lines: Lines, params: Params) -> list[Any]:
+    """The results of a rule, one for each bucket of lines, along axis 1."""
+    vector = taken([x._inner], lines.order)
+    single = len(lines.buckets) == 1
     return [
         rule(
             op,
-            (MaskedTensor(held if whole else F.index_basic(held, key=(slice(b.start, b.stop, 1),)), b.mask),),
+            (
+                MaskedTensor(
+                    vector if single else F.index_basic(vector, key=(slice(b.start, b.stop, 1),)), b.mask
+                ),
+            ),
             params,
         )
-        for b in own.buckets
+        for b in lines.buckets
     ]
 
 
 def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
     """A rule that keeps the mask, on lines of stored entries."""
-    own = x._mask.lines((axis,))  # type: ignore[attr-defined]
-    if not own.buckets:
+    lines = x._mask.lines((axis,))  # type: ignore[attr-defined]
+    if not lines.buckets:
         return MaskedTensor(alias(x._inner), x._mask)
-    parts = [part._inner for part in _by_bucket(rule, op, x, own, {"axis": 1})]
-    return MaskedTensor(taken(parts, np.argsort(own.order)), x._mask)
+    parts = [part._inner for part in _by_bucket(rule, op, x, lines, {"axis": 1})]
+    return MaskedTensor(taken(parts, np.argsort(lines.order)), x._mask)
 
 
-def _cast(held: Any, dtype: Any) -> Any:
-    if held.dtype.kind == "c" and dtype.kind != "c":
-        held = F.real(held)
-    return alias(held) if held.dtype == dtype else F.astype(held, dtype=dtype)
+def _cast(vector: Any, dtype: Any) -> Any:
+    if vector.dtype.kind == "c" and dtype.kind != "c":
+        vector = F.real(vector)
+    return alias(vector) if vector.dtype == dtype else F.astype(vector, dtype=dtype)
 
 
 def _without_ties(x: MaskedTensor, out: Any, fill: float, mask: Mask, params: Params) -> Any:
@@ -132,10 +136,10 @@ def _without_ties(x: MaskedTensor, out: Any, fill: float, mask: Mask, params: Pa
     if has_entries(out) and not ((F.to_numpy(out) == fill) & mask.array).any():
         return out
     axis, keepdims = params["axis"], params["keepdims"]
-    own = zero_filled(MaskedTensor(x._inner, x._mask))
-    attained = F.logical_and(F.equal(own, fill), x._mask.array)
-    count = F.sum(F.astype(attained, dtype=x.dtype), axis=axis, keepdims=True)
-    terms = F.where(attained, own, 0.0) * F.reciprocal(F.maximum(count, 1.0))
+    values = zero_filled(MaskedTensor(x._inner, x._mask))
+    extremal = F.logical_and(F.equal(values, fill), x._mask.array)
+    count = F.sum(F.astype(extremal, dtype=x.dtype), axis=axis, keepdims=True)
+    terms = F.where(extremal, values, 0.0) * F.reciprocal(F.maximum(count, 1.0))
     tied = F.logical_and(F.equal(out, fill), mask.array)
     return F.where(tied, F.sum(terms, axis=axis, keepdims=keepdims), out)
 
@@ -147,22 +151,22 @@ def search(op: Op, args: Args, params: Params) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
     mask, _ = x._mask.over(axes, keepdims)
     if isinstance(x._mask, Stored):
-        own = x._mask.lines(axes)
-        parts = _by_bucket(search, op, x, own, {"axis": 1, "keepdims": False})
+        lines = x._mask.lines(axes)
+        parts = _by_bucket(search, op, x, lines, {"axis": 1, "keepdims": False})
         if not parts:
             return MaskedTensor(make_handle(np.zeros(0, np.int64)), mask)
-        ranks = taken([part._inner for part in parts], np.argsort(own.bucketed))
-        return MaskedTensor(_read(own.inner, own.at(ranks)), mask)
+        ranks = taken([part._inner for part in parts], np.argsort(lines.bucketed))
+        return MaskedTensor(_read(lines.inner, lines.at(ranks)), mask)
     values, there, k = _filled(x, NEUTRAL[op.name](x.dtype)), x._mask.array, axis
     if axis is None:
         values, there, k = F.reshape(values, shape=(x.size,)), there.reshape(-1), 0
-    found = bind(op, (values,), {"axis": k, "keepdims": True})
+    place = bind(op, (values,), {"axis": k, "keepdims": True})
     # The filling comes first only where all specified entries are equal to it.
-    specified = F.take_along(there, found, k)
+    specified = F.take_along(there, place, k)
     xp = x._mask.namespace
     first = xp.argmax(xp.astype(there, xp.int8), axis=k, keepdims=True)
-    found = F.where(specified, found, first)
-    return MaskedTensor(mask.pack(F.reshape(found, shape=mask.shape)), mask)
+    place = F.where(specified, place, first)
+    return MaskedTensor(mask.pack(F.reshape(place, shape=mask.shape)), mask)
 
 
 def scan(op: Op, args: Args, params: Params) -> Any:
@@ -178,9 +182,9 @@ def running(op: Op, args: Args, params: Params) -> Any:
     """The positions, among all entries, of the extrema of the specified ones so far; the mask stays."""
     (x,), axis = args, params["axis"]
     if isinstance(x._mask, Stored):
-        own = x._mask.lines((axis,))
-        places = _on_lines(own, _by_bucket(running, op, x, own, {**params, "axis": 1}))
-        return MaskedTensor(taken([places], np.argsort(own.order)), x._mask)
+        lines = x._mask.lines((axis,))
+        places = _on_lines(lines, _by_bucket(running, op, x, lines, {**params, "axis": 1}))
+        return MaskedTensor(taken([places], np.argsort(lines.order)), x._mask)
     # The specified entries of each line, before the others: what fills these is no extremum then.
     xp = x._mask.namespace
     first = xp.argsort(_absent(x), axis=axis, stable=True)
@@ -201,8 +205,8 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
     (x,) = args
     if isinstance(x._mask, Stored):
         if op.name == "softmax":
-            own = x._mask.lines((params["axis"],))
-            return MaskedTensor(F.segment_softmax(x._inner, own.line, count=own.keys.size), x._mask)
+            lines = x._mask.lines((params["axis"],))
+            return MaskedTensor(F.segment_softmax(x._inner, lines.line, count=lines.keys.size), x._mask)
         return _along(softmax, op, x, params["axis"])
     xp = x._mask.namespace
     nothing = xp.logical_not(xp.any(x._mask.array, axis=params["axis"], keepdims=True))
@@ -223,24 +227,24 @@ def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[
 
 
 def argsort(op: Op, args: Args, params: Params) -> Any:
-    """Where the entries of `sort` come from; unspecified where those are."""
+    """Positions that the entries of `sort` come from; unspecified where the entries of `sort` are."""
     (x,) = args
     if not isinstance(x._mask, Stored):
         order, mask = _order(x, **params)
         return MaskedTensor(mask.pack(order), mask)
-    own = x._mask.lines((params["axis"],))
-    parts = _by_bucket(argsort, op, x, own, {**params, "axis": 1})
-    return _on_ranks(x, own, params["axis"], _on_lines(own, parts))
+    lines = x._mask.lines((params["axis"],))
+    parts = _by_bucket(argsort, op, x, lines, {**params, "axis": 1})
+    return _on_ranks(x, lines, params["axis"], _on_lines(lines, parts))
 
 
-def _on_lines(own: Lines, parts: list[Any]) -> Any:
+def _on_lines(lines: Lines, parts: list[Any]) -> Any:
     """The places on lines of entries that are named, in bucketed order, by their ranks there."""
     if not parts:
         return make_handle(np.zeros(0, np.int64))
     # The first entry of a line in bucketed order is where its own rank is 0.
-    first = np.arange(own.ranks.size) - own.ranks
+    first = np.arange(lines.ranks.size) - lines.ranks
     ranks = taken([part._inner for part in parts], np.arange(first.size))
-    return F.gather(make_handle(own.inner[own.order]), ranks + first, axes=(0,))
+    return F.gather(make_handle(lines.inner[lines.order]), ranks + first, axes=(0,))
 
 
 def sort(op: Op, args: Args, params: Params) -> Any:
@@ -250,9 +254,9 @@ def sort(op: Op, args: Args, params: Params) -> Any:
     if not isinstance(x._mask, Stored):
         order, mask = _order(x, stable=True, **params)
         return MaskedTensor(mask.pack(F.take_along(x._mask.unpack(x._inner), order, axis)), mask)
-    own = x._mask.lines((axis,))
-    parts = [part._inner for part in _by_bucket(sort, op, x, own, {**params, "axis": 1})]
-    return _on_ranks(x, own, axis, taken(parts, np.arange(x._mask.count)) if parts else x._inner)
+    lines = x._mask.lines((axis,))
+    parts = [part._inner for part in _by_bucket(sort, op, x, lines, {**params, "axis": 1})]
+    return _on_ranks(x, lines, axis, taken(parts, np.arange(x._mask.count)) if parts else x._inner)
 
 
 def _read(array: Any, at: Any) -> Any:
@@ -260,13 +264,13 @@ def _read(array: Any, at: Any) -> Any:
     return F.gather(array, at, axes=(0,))
 
 
-def _on_ranks(x: MaskedTensor, own: Lines, axis: int, vector: Any) -> Any:
+def _on_ranks(x: MaskedTensor, lines: Lines, axis: int, vector: Any) -> Any:
     """A vector in bucketed order as the first entries of each line."""
-    rest = [k for k in range(x.ndim) if k != axis]
-    indices = np.empty((x.ndim, own.ranks.size), np.int64)
-    indices[rest] = x._mask.coordinates(rest)[:, own.order]
-    indices[axis] = own.ranks
-    value = CooPattern(x.shape, indices, True).value(np.arange(1, own.ranks.size + 1))
+    other_axes = [k for k in range(x.ndim) if k != axis]
+    indices = np.empty((x.ndim, lines.ranks.size), np.int64)
+    indices[other_axes] = x._mask.coordinates(other_axes)[:, lines.order]
+    indices[axis] = lines.ranks
+    value = CooPattern(x.shape, indices, True).value(np.arange(1, lines.ranks.size + 1))
     mask, numbers = of_numbers(like(value, x._mask.pattern))  # type: ignore[attr-defined]
     return MaskedTensor(taken([vector], numbers - 1), mask)
 

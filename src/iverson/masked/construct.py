@@ -50,21 +50,21 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
     elif not isinstance(data, (Handle, Wrapper)):
         data = _of_missing(data)
-    given: Any = data if isinstance(data, MaskedTensor) else asarray(data)
-    pattern = _stored_by(given) if mask is None or has_entries(data) else origin_of(given)
+    operand: Any = data if isinstance(data, MaskedTensor) else asarray(data)
+    pattern = _stored_by(operand) if mask is None or has_entries(data) else origin_of(operand)
     if isinstance(pattern, Pattern) and not pattern.distinct:
-        given = F.coalesce(given)
-    own = _mask_of(given, mask)
-    if isinstance(given, MaskedTensor):
-        own = common("masked_tensor", [given._mask, own], given.shape)
-        result = MaskedTensor(alias(narrowed(given._inner, given._mask, own)), own)
+        operand = F.coalesce(operand)
+    specified = _mask_of(operand, mask)
+    if isinstance(operand, MaskedTensor):
+        specified = common("masked_tensor", [operand._mask, specified], operand.shape)
+        result = MaskedTensor(alias(narrowed(operand._inner, operand._mask, specified)), specified)
     else:
-        result = MaskedTensor(own.pack(given), own)
+        result = MaskedTensor(specified.pack(operand), specified)
     return result.detach().requires_grad_() if requires_grad else result
 
 
 def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
-    """As `masked_tensor`, but a MaskedTensor without a new mask is returned as it is.
+    """The result of `masked_tensor`; a MaskedTensor without a new mask is returned as it is.
 
     >>> as_masked_tensor([1., 2.], [False, True])
     iverson.MaskedTensor([--, 2.])
@@ -77,8 +77,8 @@ def _of_missing(data: Any) -> Any:
     absent = missing(data)
     if absent is not None:
         return masked_tensor(filled(data), ~absent)
-    some = isinstance(data, (list, tuple)) and any(map(is_missing, leaves(data)))
-    if not some and getattr(data, "dtype", None) != np.dtype(object):
+    has_missing = isinstance(data, (list, tuple)) and any(map(is_missing, leaves(data)))
+    if not has_missing and getattr(data, "dtype", None) != np.dtype(object):
         return data
     cells = np.array(data, dtype=object)
     absent = np.fromiter(map(is_missing, cells.flat), bool, cells.size).reshape(cells.shape)
@@ -107,27 +107,27 @@ def _mask_of(data: Any, mask: Any) -> Mask:
         isinstance(mask, np.ma.MaskedArray) or missing(mask) is not None
     ):
         mask = masked_tensor(mask)
-    given = mask if isinstance(mask, (Handle, Wrapper)) else asarray(mask)
-    if given.dtype.kind != "b":
+    bools = mask if isinstance(mask, (Handle, Wrapper)) else asarray(mask)
+    if bools.dtype.kind != "b":
         raise DTypeError(
-            "masked_tensor", "mask", got=f"dtype {given.dtype}", expected="bool", remedy="compare it with 0"
+            "masked_tensor", "mask", got=f"dtype {bools.dtype}", expected="bool", remedy="compare it with 0"
         )
-    given = as_index(given)
-    if not fits(given.shape, data.shape):
+    bools = as_index(bools)
+    if not fits(bools.shape, data.shape):
         raise ShapeError(
             "masked_tensor",
             "mask",
-            got=f"shape {given.shape} for data of shape {data.shape}",
+            got=f"shape {bools.shape} for data of shape {data.shape}",
             expected="a shape that broadcasts to that of the data",
         )
-    if isinstance(value_of(given), Sparse) and given.shape == data.shape:
-        value = coalesced(value_of(given))
-        stored = Stored(value.pattern, value.dense_shape)
+    if isinstance(value_of(bools), Sparse) and bools.shape == data.shape:
+        value = coalesced(value_of(bools))
+        result = Stored(value.pattern, value.dense_shape)
         true = value.entries.reshape(-1)
-        return stored if true.all() else stored.kept(true)
-    if not has_entries(given):
-        return Computed(F.broadcast_to(F.to_dense(given), shape=data.shape))
-    return Mask(np.array(np.broadcast_to(F.to_numpy(given), data.shape)))
+        return result if true.all() else result.kept(true)
+    if not has_entries(bools):
+        return Computed(F.broadcast_to(F.to_dense(bools), shape=data.shape))
+    return Mask(np.array(np.broadcast_to(F.to_numpy(bools), data.shape)))
 
 
 __all__ = ["MaskedTensor", "as_masked_tensor", "masked_tensor"]

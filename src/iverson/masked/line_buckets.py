@@ -48,35 +48,35 @@ class Lines:
     @cached_property
     def bucketed(self) -> Array:
         """The lines, those of one bucket after the other."""
-        found: Array = np.argsort(np.ceil(np.log2(self.lengths)), kind="stable")
-        return found
+        lines: Array = np.argsort(np.ceil(np.log2(self.lengths)), kind="stable")
+        return lines
 
     @cached_property
     def order(self) -> Array:
         """The entries in bucketed order: by bucket, line and inner address."""
         lengths = self.lengths[self.bucketed]
         skipped = np.repeat(self._starts[self.bucketed] - np.cumsum(lengths) + lengths, lengths)
-        found: Array = self._order[np.arange(skipped.size) + skipped]
-        return found
+        entries: Array = self._order[np.arange(skipped.size) + skipped]
+        return entries
 
     @cached_property
     def ranks(self) -> Array:
         """The position of each entry on its line, in bucketed order."""
         lengths = self.lengths[self.bucketed]
-        found: Array = np.arange(self.line.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return found
+        positions: Array = np.arange(self.line.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return positions
 
     @cached_property
     def buckets(self) -> list[Bucket]:
         """The buckets, shortest lines first."""
         lengths = self.lengths[self.bucketed]
         ends = np.append(np.flatnonzero(np.diff(np.ceil(np.log2(lengths)))) + 1, lengths.size)
-        found, line, entry = [], 0, 0
+        buckets, line, entry = [], 0, 0
         for end in ends.tolist() if lengths.size else []:
             mask = Mask(np.arange(lengths[line:end].max()) < lengths[line:end, None])
-            found.append(Bucket(mask, entry, entry + mask.count))
+            buckets.append(Bucket(mask, entry, entry + mask.count))
             line, entry = end, entry + mask.count
-        return found
+        return buckets
 
     def at(self, ranks: Any) -> Any:
         """The entry with a given position on each line, in order: a handle, from one of the positions."""

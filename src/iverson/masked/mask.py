@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Mask:
-    """Which entries are specified: a boolean array, True where one is, and how many are. Never written to."""
+    """The specified entries of an array: a boolean array, True at each, and their count. Never written to."""
 
     __slots__ = ("_numbers", "array", "count")
 
@@ -45,7 +45,7 @@ class Mask:
 
     @property
     def full(self) -> bool:
-        """Whether every entry is specified."""
+        """True if every entry is specified."""
         return self.count == self.array.size
 
     @property
@@ -55,9 +55,9 @@ class Mask:
 
     def coordinates(self, axes: Sequence[int] | None = None) -> Array:
         """The indices of the entries in the vector's order, one column each: on all axes, or on some."""
-        found = np.nonzero(self.array) if self.shape else ()
-        chosen = found if axes is None else [found[k] for k in axes]
-        return np.array(chosen, np.int64).reshape(len(chosen), self.count)
+        indices = np.nonzero(self.array) if self.shape else ()
+        rows = indices if axes is None else [indices[k] for k in axes]
+        return np.array(rows, np.int64).reshape(len(rows), self.count)
 
     @property
     def numbers(self) -> Any:
@@ -75,12 +75,12 @@ class Mask:
         return numbers
 
     def has(self, other: Mask) -> Array:
-        """Which entries of another, to whose shape this one's broadcasts, this one specifies there."""
-        found: Array = self.array.reshape(-1)[seen_from(self.shape, other)]
-        return found
+        """For each entry of another mask, to whose shape this one broadcasts: True if specified here."""
+        specified: Array = self.array.reshape(-1)[seen_from(self.shape, other)]
+        return specified
 
     def positions(self, other: Mask) -> Array:
-        """Where in this mask's vector those entries of another are that it has."""
+        """For each entry of another mask, its position in this mask's vector: for those that `has` finds."""
         return (np.cumsum(self.array.reshape(-1)) - 1)[seen_from(self.shape, other)]
 
     def kept(self, keep: Array) -> Mask:
@@ -101,10 +101,13 @@ class Mask:
         """The mask broadcast to a shape."""
         return self if self.shape == shape else Mask(np.array(np.broadcast_to(self.array, shape)))
 
-    def stacked(self, whole: Mask) -> Array:
-        """Where the entries of this mask, stretched along a new first axis, are in its vectors in a row."""
-        found: Array = whole.coordinates([0])[0] * self.count + self.positions(whole)
-        return found
+    def stacked(self, stretched: Mask) -> Array:
+        """Positions of the entries of ``stretched`` in copies of this mask's vector, one after the other.
+
+        ``stretched`` is this mask, broadcast along a new first axis.
+        """
+        positions: Array = stretched.coordinates([0])[0] * self.count + self.positions(stretched)
+        return positions
 
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
         """The mask of a reduction over axes, and how many entries each of its entries is made of."""
@@ -129,7 +132,7 @@ class Mask:
         return self.array.copy()
 
     def picture(self) -> Picture:
-        """Where entries are specified."""
+        """A picture of the specified entries."""
         return spy.of_array(self.array)
 
     def __eq__(self, other: object) -> bool:
@@ -155,12 +158,12 @@ class Mask:
 def taken(vectors: Sequence[Any], positions: Array) -> Any:
     """The entries at some positions of vectors, one after the other: a new handle."""
     offsets = np.cumsum([0, *(v.shape[0] for v in vectors)]).tolist()
-    whole = vectors[0]
+    vector = vectors[0]
     if len(vectors) > 1:
-        whole = F.concat(*vectors, axis=0, offsets=tuple(offsets[:-1]))
+        vector = F.concat(*vectors, axis=0, offsets=tuple(offsets[:-1]))
     if positions.size == offsets[-1] and np.array_equal(positions, np.arange(positions.size)):
-        return alias(whole) if isinstance(whole, Handle) else make_handle(whole)
-    return F.gather(whole, positions, axes=(0,))
+        return alias(vector) if isinstance(vector, Handle) else make_handle(vector)
+    return F.gather(vector, positions, axes=(0,))
 
 
 def seen_from(shape: Shape, mask: Mask) -> Array:
@@ -171,7 +174,7 @@ def seen_from(shape: Shape, mask: Mask) -> Array:
     return addresses(mask.coordinates(axes), tuple(mask.shape[k] for k in axes))
 
 
-def read_axes(shape: Shape, whole: Shape) -> list[int]:
+def read_axes(shape: Shape, target: Shape) -> list[int]:
     """The axes of a shape along which one that broadcasts to it is not stretched."""
-    lead = len(whole) - len(shape)
-    return [k for k in range(lead, len(whole)) if shape[k - lead] != 1 or whole[k] == 1]
+    lead = len(target) - len(shape)
+    return [k for k in range(lead, len(target)) if shape[k - lead] != 1 or target[k] == 1]

@@ -25,8 +25,8 @@ def show(x: Any) -> str:
     prefix = "iverson.MaskedTensor("
     facts = []
     if not has_entries(x._inner):
-        known = "" if not hasattr(x._mask.array, "requires_grad") else ", mask computed"
-        return f"{prefix}shape={x.shape}, dtype={x.dtype}{known})"
+        origin = "" if not hasattr(x._mask.array, "requires_grad") else ", mask computed"
+        return f"{prefix}shape={x.shape}, dtype={x.dtype}{origin})"
     small = x.layout == "strided" or x.size <= np.get_printoptions()["threshold"]
     if 0 in x.shape and x.shape != (0,):
         facts.append(f"shape={x.shape}")
@@ -36,8 +36,8 @@ def show(x: Any) -> str:
         facts.append(f"layout={x.layout!r}")
     if x.requires_grad:
         facts.append("requires_grad=True")
-    shown = entries(x, prefix) if small else f"shape={x.shape}, specified={x._mask.count}"
-    return prefix + ", ".join([shown, *facts]) + ")"
+    content = entries(x, prefix) if small else f"shape={x.shape}, specified={x._mask.count}"
+    return prefix + ", ".join([content, *facts]) + ")"
 
 
 def page(x: Any, picture: Picture) -> str:

@@ -58,16 +58,16 @@ def move(op: Op, args: Args, params: Params) -> Any:
     """Entries move and take with them whether they are specified; a plain operand's all are."""
     if not moves_known(op, args):
         return moved_with_masks(op, args, params)
-    moved = op.groups(len(args))[0]
-    found = {k: _vector(args[k]) for k in moved}
-    stored = any(isinstance(mask, Stored) for _, mask in found.values())
-    sizes = np.cumsum([0, *(mask.count for _, mask in found.values())]).tolist()
+    moving = op.groups(len(args))[0]
+    operands = {k: _vector(args[k]) for k in moving}
+    listed = any(isinstance(mask, Stored) for _, mask in operands.values())
+    sizes = np.cumsum([0, *(mask.count for _, mask in operands.values())]).tolist()
     numbers = list(args)
-    for k, by in zip(moved, sizes, strict=False):
-        mask = found[k][1]
-        numbers[k] = _shifted(mask, by, stored and len(mask.shape) > 0)
+    for k, by in zip(moving, sizes, strict=False):
+        mask = operands[k][1]
+        numbers[k] = _shifted(mask, by, listed and len(mask.shape) > 0)
     mask, at = of_numbers(value_of(bind(op, tuple(numbers), params)))
-    return MaskedTensor(taken([vector for vector, _ in found.values()], at - 1), mask)
+    return MaskedTensor(taken([vector for vector, _ in operands.values()], at - 1), mask)
 
 
 def to_layout(op: Op, args: Args, params: Params) -> Any:
@@ -90,7 +90,7 @@ def reshape(op: Op, args: Args, params: Params) -> Any:
 
 
 def embedded(op: Op, args: Args, params: Params) -> Any:
-    """As an assignment to an array of zeros, which are specified."""
+    """The assignment (`put`) to an array of zeros, all of which are specified."""
     (x,) = args
     zeros = np.broadcast_to(np.zeros((), x.dtype), params["shape"])
     return put(TABLE["index_put"], (zeros, x), {"key": params["key"]})
@@ -106,18 +106,18 @@ def put(op: Op, args: Args, params: Params) -> Any:
         return moved_with_masks(op, args, params)
     if not isinstance(x, MaskedTensor) and isinstance(v._mask, Stored) and _is_box(v, x.shape, params):
         return _surrounded(x, v, params["key"])
-    held, own = _vector(x)
-    value, given = _vector(v, held.dtype)
-    if isinstance(own, Stored):
-        mask, at = _replaced(own, given, indices, params)
+    vector, x_mask = _vector(x)
+    value, value_mask = _vector(v, vector.dtype)
+    if isinstance(x_mask, Stored):
+        mask, at = _replaced(x_mask, value_mask, indices, params)
     else:
-        numbers = (_shifted(own, 0, False), to_strided(_shifted(given, own.count, False)))
+        numbers = (_shifted(x_mask, 0, False), to_strided(_shifted(value_mask, x_mask.count, False)))
         mask, at = of_numbers(value_of(bind(op, (*numbers, *indices), params)))
-    return MaskedTensor(taken([held, value], at - 1), mask)
+    return MaskedTensor(taken([vector, value], at - 1), mask)
 
 
 def _is_box(v: Any, shape: Shape, params: Params) -> bool:
-    """Whether a value is what a whole box of an array of a shape becomes."""
+    """True if the key is a box with steps of 1 of an array of this shape, and the value fills the box."""
     key = params.get("key", ())
     steps = [k.step == 1 if isinstance(k, slice) else False for k in key]
     return len(key) == len(shape) and all(steps) and v.shape == tuple(k.stop - k.start for k in key)
@@ -125,21 +125,23 @@ def _is_box(v: Any, shape: Shape, params: Params) -> bool:
 
 def _surrounded(x: Any, v: Any, key: tuple[slice, ...]) -> Any:
     """Stored entries in their box of a plain array: of that, only what is around the box is listed."""
-    for k, own in enumerate(key):
-        ends = (slice(0, own.start, 1), slice(own.stop, x.shape[k], 1))
-        whole = tuple(slice(0, n, 1) for n in x.shape[:k])
-        before, after = (F.index_basic(x, key=(*whole, end, *key[k + 1 :])) for end in ends)
-        v = F.concat(before, v, after, axis=k, offsets=(0, own.start, own.stop))
+    for k, box in enumerate(key):
+        ends = (slice(0, box.start, 1), slice(box.stop, x.shape[k], 1))
+        leading = tuple(slice(0, n, 1) for n in x.shape[:k])
+        before, after = (F.index_basic(x, key=(*leading, end, *key[k + 1 :])) for end in ends)
+        v = F.concat(before, v, after, axis=k, offsets=(0, box.start, box.stop))
     return v
 
 
-def _replaced(own: Stored, given: Mask, indices: list[Any], params: Params) -> tuple[Mask, Array]:
-    """The mask and the numbers of its entries after an assignment, from those outside and those assigned."""
-    shape = own.shape
-    read = value_of(bind(TABLE["gather" if indices else "index_basic"], (own.numbers, *indices), params))
-    keep = np.ones(own.count, bool)
-    keep[of_numbers(read)[1] - 1] = False
-    spread = bind(TABLE["broadcast_to"], (_shifted(given, own.count, False),), {"shape": read.shape})
+def _replaced(x_mask: Stored, value_mask: Mask, indices: list[Any], params: Params) -> tuple[Mask, Array]:
+    """The mask after an assignment and the numbers of its entries: those that stay, and those assigned."""
+    shape = x_mask.shape
+    target = value_of(bind(TABLE["gather" if indices else "index_basic"], (x_mask.numbers, *indices), params))
+    keep = np.ones(x_mask.count, bool)
+    keep[of_numbers(target)[1] - 1] = False
+    spread = bind(
+        TABLE["broadcast_to"], (_shifted(value_mask, x_mask.count, False),), {"shape": target.shape}
+    )
     assigned, numbers = of_numbers(value_of(spread))
     rows = assigned.coordinates()
     if indices:
@@ -149,21 +151,23 @@ def _replaced(own: Stored, given: Mask, indices: list[Any], params: Params) -> t
         rows, numbers = rows[:, last], numbers[last]
     else:
         rows = _read_from(rows, params["key"])
-    before = own.coordinates()[:, keep]
-    made = of_coordinates(np.concatenate([before, rows], axis=1), shape).pattern
-    return of_numbers(like(made.value(np.concatenate([np.flatnonzero(keep) + 1, numbers])), own.pattern))
+    before = x_mask.coordinates()[:, keep]
+    pattern = of_coordinates(np.concatenate([before, rows], axis=1), shape).pattern
+    return of_numbers(
+        like(pattern.value(np.concatenate([np.flatnonzero(keep) + 1, numbers])), x_mask.pattern)
+    )
 
 
 def _read_from(rows: Array, key: Any) -> Array:
-    """Where in x are the entries of ``x[key]`` at the given indices."""
-    found, axis = [], 0
+    """The indices in x of the entries that have the indices ``rows`` in ``x[key]``."""
+    indices, axis = [], 0
     for item in key:
         if isinstance(item, slice):
-            found.append(item.start + item.step * rows[axis])
+            indices.append(item.start + item.step * rows[axis])
         elif item is not None:
-            found.append(np.full(rows.shape[1], item))
+            indices.append(np.full(rows.shape[1], item))
         axis += item is None or isinstance(item, slice)
-    return np.array(found).reshape(len(found), rows.shape[1])
+    return np.array(indices).reshape(len(indices), rows.shape[1])
 
 
 def routed(rows: Array, at: Sequence[Array], axes: Shape, rank: int) -> tuple[Array, Array]:
@@ -174,14 +178,14 @@ def routed(rows: Array, at: Sequence[Array], axes: Shape, rank: int) -> tuple[Ar
     """
     lead = at[0].ndim
     position = addresses(rows[:lead], at[0].shape)
-    found = np.empty((rank, rows.shape[1]), np.int64)
-    found[list(axes)] = np.array([i.ravel()[position] for i in at]).reshape(len(axes), position.size)
-    found[[k for k in range(rank) if k not in axes]] = rows[lead:]
-    return found, position
+    indices = np.empty((rank, rows.shape[1]), np.int64)
+    indices[list(axes)] = np.array([i.ravel()[position] for i in at]).reshape(len(axes), position.size)
+    indices[[k for k in range(rank) if k not in axes]] = rows[lead:]
+    return indices, position
 
 
 def _last(at: Sequence[Array], axes: Shape, shape: Shape) -> Array:
-    """Which of the places that index arrays name are not named again after that."""
+    """True for each place in index arrays that no later place repeats: the last to write to its entry."""
     place = addresses(np.array([i.ravel() for i in at]), tuple(shape[k] for k in axes))
     _, from_end = np.unique(place[::-1], return_index=True)
     last = np.zeros(place.size, bool)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-_known: set[Any] = set()
+_registered: set[Any] = set()
 
 
 def register(kind: Any) -> None:
     """Make a kind of masked tensor a node of pytrees, unless it is one."""
-    if kind in _known:
+    if kind in _registered:
         return
-    _known.add(kind)
+    _registered.add(kind)
     import optree
     from optree.registry import __GLOBAL_NAMESPACE as everywhere
 

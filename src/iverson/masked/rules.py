@@ -49,10 +49,10 @@ def _masks(args: Args) -> list[Mask]:
 def elementwise(op: Op, args: Args, params: Params) -> Any:
     """Specified where all operands are."""
     mask = common(op.name, _masks(args), _shape(op, args))
-    given = tuple(entries_at(a, mask) for a in args)
+    operands = tuple(entries_at(a, mask) for a in args)
     # A warning may be of an entry that does not exist, where it is not known which do.
     with np.errstate(all="ignore") if any_computed(args) else nullcontext():
-        return MaskedTensor(bind(op, given, params), mask)
+        return MaskedTensor(bind(op, operands, params), mask)
 
 
 def where(op: Op, args: Args, params: Params) -> Any:
@@ -69,20 +69,20 @@ def where(op: Op, args: Args, params: Params) -> Any:
 
 
 def _chosen(args: Args, shape: tuple[int, ...]) -> Mask:
-    """Where the condition is specified and what it chooses is."""
+    """The mask of `where`: the condition is specified, and so is the entry that it chooses."""
     there, a, b = (x._mask.array if isinstance(x, MaskedTensor) else True for x in args)
     condition = zero_filled(args[0])
     if not any_computed(args):
         array, other = np.broadcast_arrays(np.logical_and(there, a), np.logical_and(there, b))
-        if (same := np.array_equal(array, other)) or has_entries(condition):
-            array = array if same else np.where(F.to_numpy(condition), array, other)
+        if (equal := np.array_equal(array, other)) or has_entries(condition):
+            array = array if equal else np.where(F.to_numpy(condition), array, other)
             return Mask(np.array(np.broadcast_to(array, shape)))
     array = F.where(condition, F.logical_and(there, a), F.logical_and(there, b))
     return mask_of(F.broadcast_to(array, shape=shape))
 
 
 def _chosen_of(args: Args, possible: Mask) -> Mask:
-    """As `_chosen`, of some entries alone."""
+    """See `_chosen`: the same mask, from a list of all entries that may be specified."""
     there, a, b = (x._mask.has(possible) if isinstance(x, MaskedTensor) else True for x in args)
     keep, other = (np.broadcast_to(np.logical_and(there, x), (possible.count,)) for x in (a, b))
     if not np.array_equal(keep, other):
@@ -91,18 +91,21 @@ def _chosen_of(args: Args, possible: Mask) -> Mask:
 
 
 def _listed(args: Args, shape: tuple[int, ...]) -> Mask | None:
-    """A list of entries that holds all specified ones: of the condition, or of both that it chooses from."""
+    """A list, broadcast to a shape, that contains all specified entries of the result; None if there is none.
+
+    It is the shorter of two: the entries of the condition, and those of both operands it chooses from.
+    """
     condition, a, b = (x._mask if isinstance(x, MaskedTensor) else None for x in args)
-    found = condition if isinstance(condition, Stored) else None
+    listed = condition if isinstance(condition, Stored) else None
     if isinstance(a, Stored) and isinstance(b, Stored):
-        both = _broadcast_count(a, shape) + _broadcast_count(b, shape)
-        if found is None or both < _broadcast_count(found, shape):
+        total = _broadcast_count(a, shape) + _broadcast_count(b, shape)
+        if listed is None or total < _broadcast_count(listed, shape):
             return united(a.stretched(shape), b.stretched(shape))
-    return None if found is None else found.stretched(shape)
+    return None if listed is None else listed.stretched(shape)
 
 
 def _broadcast_count(mask: Mask, shape: tuple[int, ...]) -> int:
-    """How many entries a mask has when it is broadcast to a shape."""
+    """Number of specified entries of a mask that is broadcast to a shape."""
     return mask.count * (prod(shape) // max(prod(mask.shape), 1))
 
 
@@ -123,20 +126,20 @@ def matmul(op: Op, args: Args, params: Params) -> Any:
         factors = map(zero_filled if any(listed) else _selection, args)
         return MaskedTensor(mask.pack(bind(op, tuple(factors), params)), mask)
     # 0 * inf is not 0, and lines without entries have an index too: only the products that count are formed.
-    left, right = F.expand_dims(a, axis=(a.ndim,)), F.expand_dims(b, axis=(b.ndim - 2,))
-    terms = _products(left, right)
+    lhs, rhs = F.expand_dims(a, axis=(a.ndim,)), F.expand_dims(b, axis=(b.ndim - 2,))
+    terms = _products(lhs, rhs)
     return F.sum(terms, axis=(terms.ndim - 2,), keepdims=False)
 
 
 def _selection(x: Any) -> Any:
     """The specified entries in their places, as a selection."""
-    filled = zero_filled(x)
+    plain = zero_filled(x)
     full = not isinstance(x, MaskedTensor) or x._mask.full
-    return filled if full else F.bracket(x._mask.array, filled, negated=False)
+    return plain if full else F.bracket(x._mask.array, plain, negated=False)
 
 
 def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
-    """Whether two lists of entries have fewer of them than there are lines to contract."""
+    """True if both factors are lists of entries, with fewer entries together than the contracted axis has."""
     if not all(isinstance(x, MaskedTensor) and isinstance(x._mask, Stored) for x in (a, b)):
         return False
     lines = a.shape[-1]
@@ -144,7 +147,7 @@ def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
 
 
 def _finite(x: Any) -> bool:
-    """Whether all entries that exist are known to be: in a trace or a batch they are not known."""
+    """True if all entries that exist are finite; False in a trace or a batch, where they are not known."""
     value = value_of(unwrap(x), x)
     if isinstance(value, LevelValue):
         return False
@@ -152,19 +155,19 @@ def _finite(x: Any) -> bool:
 
 
 def _mask_of_product(shape: tuple[int, ...], a: Any, b: Any) -> Mask:
-    """Where at least one product counts.
+    """The mask of the entries of a product of matrices to which at least one product counts.
 
-    Of two masked factors, where the product of their masks, as numbers, is not 0; of one, on its lines that
-    have entries.
+    For two masked factors: the product of their masks, as numbers, is not 0. For one masked factor: its line
+    has a specified entry.
     """
     if not isinstance(b, MaskedTensor):
         return a._mask.over((a.ndim - 1,), True)[0].stretched(shape)  # type: ignore[no-any-return]
     if not isinstance(a, MaskedTensor):
         return b._mask.over((b.ndim - 2,), True)[0].stretched(shape)
-    ones = [F.astype(x.get_mask(), dtype=np.dtype("float32")) for x in (a, b)]
+    indicators = [F.astype(x.get_mask(), dtype=np.dtype("float32")) for x in (a, b)]
     if any_computed((a, b)):
-        return mask_of(F.greater(F.matmul(*map(F.to_dense, ones)), 0))
-    counts = value_of(F.matmul(*ones))
+        return mask_of(F.greater(F.matmul(*map(F.to_dense, indicators)), 0))
+    counts = value_of(F.matmul(*indicators))
     return of_numbers(coalesced(counts) if isinstance(counts, Sparse) else counts)[0]
 
 
@@ -204,10 +207,12 @@ def whole(op: Op, args: Args, params: Params) -> Any:
     """Without a meaning where entries do not exist: as of plain tensors where all do, else an error."""
     absent = [m.size - m._mask.count for m in args if isinstance(m, MaskedTensor)]
     if any_computed(args) or any(absent):
-        got = "a mask that is computed" if any_computed(args) else f"{max(absent)} unspecified entries"
+        description = (
+            "a mask that is computed" if any_computed(args) else f"{max(absent)} unspecified entries"
+        )
         raise ArgumentTypeError(
             op.name,
-            got=f"a MaskedTensor with {got}",
+            got=f"a MaskedTensor with {description}",
             expected="a Tensor: it has no meaning where entries do not exist",
             remedy="call to_tensor(fill) first",
         )
@@ -290,10 +295,10 @@ RULES: dict[str, Rule] = {
 
 
 def rule_of(op: Op) -> Rule:
-    """How an op acts on masked tensors."""
-    found = RULES.get(op.name)
-    if found is not None:
-        return found
+    """The rule by which an op acts on masked tensors."""
+    rule = RULES.get(op.name)
+    if rule is not None:
+        return rule
     return elementwise if op.elementwise else whole
 
 

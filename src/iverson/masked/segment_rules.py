@@ -26,16 +26,16 @@ Args = tuple[Any, ...]
 Params = dict[str, Any]
 
 
-def _targets(own: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, Array]:
-    """The mask of what entries go to, and the number there of each entry's target.
+def _targets(entries: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, Array]:
+    """The mask of the targets of a mask's entries, and for each entry the number of its target there.
 
     The first axes of the entries are those of the index arrays, which say where they go on some axes.
     """
     at = np.broadcast_arrays(*(F.to_numpy(i) for i in indices))
-    target, _ = routed(own.coordinates(), at, axes, len(shape))
+    target, _ = routed(entries.coordinates(), at, axes, len(shape))
     keys, number = np.unique(addresses(target, shape), return_inverse=True)
     mask: Mask = of_keys(keys, shape)
-    return mask if isinstance(own, Stored) else Mask(mask.array), number.reshape(-1)
+    return mask if isinstance(entries, Stored) else Mask(mask.array), number.reshape(-1)
 
 
 def scatter_add(op: Op, args: Args, params: Params) -> Any:
@@ -67,8 +67,8 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
         counts = F.scatter_add(
             F.astype(there, dtype=np.dtype(np.int64)), ids, axes=(0,), shape=(params["count"], *x.shape[1:])
         )
-        some = F.gather(F.greater(counts, 0), ids, axes=(0,))
-        entries = F.where(F.logical_or(there, F.logical_not(some)), x._mask.unpack(x._inner), -np.inf)
+        occupied = F.gather(F.greater(counts, 0), ids, axes=(0,))
+        entries = F.where(F.logical_or(there, F.logical_not(occupied)), x._mask.unpack(x._inner), -np.inf)
         return MaskedTensor(x._mask.pack(bind(op, (entries, ids), params)), x._mask)
     mask, number = _targets(x._mask, (ids,), (0,), (params["count"], *x.shape[1:]))
     return MaskedTensor(bind(op, (x._inner, number), {"count": mask.count}), x._mask)

@@ -21,7 +21,7 @@ from iverson.ops import TABLE, F
 
 
 class Stored(Mask):
-    """What a pattern of distinct entries stores is specified, with all of the dense trailing axes.
+    """The mask of the entries that a pattern of distinct entries stores, along all dense trailing axes.
 
     The vector is in the order of the pattern's values.
     """
@@ -62,12 +62,12 @@ class Stored(Mask):
         keys = self.pattern.keys
         if not self.dense:
             return keys
-        whole: Array = (keys[:, None] * self._inner + np.arange(self._inner)).reshape(-1)
-        return whole
+        entry_keys: Array = (keys[:, None] * self._inner + np.arange(self._inner)).reshape(-1)
+        return entry_keys
 
     def coordinates(self, axes: Sequence[int] | None = None) -> Array:
-        found = coordinates_of(self.keys, self.shape) if self.dense else self.pattern.coordinates
-        return found if axes is None else found[list(axes)]
+        indices = coordinates_of(self.keys, self.shape) if self.dense else self.pattern.coordinates
+        return indices if axes is None else indices[list(axes)]
 
     def _numbered(self, vector: Array) -> Any:
         return self.pattern.value(vector.reshape((self.pattern.count, *self.dense)))
@@ -78,14 +78,14 @@ class Stored(Mask):
     def positions(self, other: Mask) -> Array:
         keys = seen_from(self.shape, other)
         inner = max(self._inner, 1)
-        found: Array = self.pattern.find(keys // inner)[0] * inner + keys % inner
-        return found
+        positions: Array = self.pattern.find(keys // inner)[0] * inner + keys % inner
+        return positions
 
     def kept(self, keep: Array) -> Mask:
-        made = of_coordinates(self.coordinates()[:, keep], self.shape)
+        mask = of_coordinates(self.coordinates()[:, keep], self.shape)
         if isinstance(self.pattern, CompressedPattern) and not (self.pattern.blocks or self.dense):
-            return Stored(converted(made.pattern, self.layout)[0])  # the entries are in its order already
-        return made
+            return Stored(converted(mask.pattern, self.layout)[0])  # the entries are in its order already
+        return mask
 
     def stretched(self, shape: Shape) -> Mask:
         if self.shape == shape:
@@ -95,23 +95,23 @@ class Stored(Mask):
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
         shape = reduced_shape(self.shape, axes, keepdims)
         if len(axes) == len(self.shape):
-            whole = Mask(np.full(shape, self.count > 0))
-            return whole, np.full(whole.count, self.count)
-        found = self.lines(axes)
+            single = Mask(np.full(shape, self.count > 0))
+            return single, np.full(single.count, self.count)
+        lines = self.lines(axes)
         key = ("over", axes, self.dense, keepdims)
-        mask: Stored = self.pattern.once(key, lambda: of_keys(found.keys, shape))
-        return mask, found.lengths
+        mask: Stored = self.pattern.once(key, lambda: of_keys(lines.keys, shape))
+        return mask, lines.lengths
 
     def lines(self, axes: Shape) -> Lines:
         """The lines along axes, worked out once."""
-        found: Lines = self.pattern.once(("lines", axes, self.dense), lambda: self._along(axes))
-        return found
+        lines: Lines = self.pattern.once(("lines", axes, self.dense), lambda: self._along(axes))
+        return lines
 
     def _along(self, axes: Shape) -> Lines:
-        rest = [k for k in range(len(self.shape)) if k not in axes]
+        stays = [k for k in range(len(self.shape)) if k not in axes]
         where, inner = (
             addresses(self.coordinates(along), tuple(self.shape[k] for k in along))
-            for along in (rest, list(axes))
+            for along in (stays, list(axes))
         )
         return Lines(where, inner)
 
@@ -120,9 +120,9 @@ class Stored(Mask):
         return values if values.ndim == 1 else F.reshape(values, shape=(self.count,))
 
     def unpack(self, vector: Any) -> Any:
-        whole = self.pattern.stored_shape + self.dense
+        shape = self.pattern.stored_shape + self.dense
         return F.from_values(
-            F.reshape(vector, shape=whole) if len(whole) > 1 else vector, pattern=self.pattern
+            F.reshape(vector, shape=shape) if len(shape) > 1 else vector, pattern=self.pattern
         )
 
     def plain(self) -> Any:
@@ -171,22 +171,25 @@ def explicit(mask: Mask) -> Stored:
 
 
 def united(a: Mask, b: Mask) -> Mask:
-    """What either of two masks of one shape specifies."""
+    """The mask of the entries that at least one of two masks of one shape specifies."""
     return a if a == b else of_keys(np.union1d(a.keys, b.keys), a.shape)
 
 
 def joined(a: Stored, b: Stored, shape: Shape) -> Stored:
-    """What both of two masks, broadcast to a shape, specify: of pairs of entries that meet, no others."""
+    """The mask of the entries that both masks, broadcast to a shape, specify.
+
+    The work is that of the pairs of entries with equal indices on the axes along which neither is stretched.
+    """
     own_a, own_b = (read_axes(m.shape, shape) for m in (a, b))
-    shared = [k for k in own_a if k in own_b]
-    extents = tuple(shape[k] for k in shared)
+    shared_axes = [k for k in own_a if k in own_b]
+    extents = tuple(shape[k] for k in shared_axes)
     lead_a, lead_b = (len(shape) - len(m.shape) for m in (a, b))
     i, j = matches(
-        addresses(a.coordinates([k - lead_a for k in shared]), extents),
-        addresses(b.coordinates([k - lead_b for k in shared]), extents),
+        addresses(a.coordinates([k - lead_a for k in shared_axes]), extents),
+        addresses(b.coordinates([k - lead_b for k in shared_axes]), extents),
     )
-    rest = [k for k in range(len(shape)) if k not in own_a]
+    b_axes = [k for k in range(len(shape)) if k not in own_a]
     rows = np.empty((len(shape), i.size), np.int64)
     rows[own_a] = a.coordinates([k - lead_a for k in own_a])[:, i]
-    rows[rest] = b.coordinates([k - lead_b for k in rest])[:, j]
+    rows[b_axes] = b.coordinates([k - lead_b for k in b_axes])[:, j]
     return of_coordinates(rows, shape)

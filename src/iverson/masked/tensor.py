@@ -112,8 +112,8 @@ class MaskedTensor(Wrapper, Array):
                 raise ShapeError(
                     "to_tensor", "fill", got=f"shape {fill.shape}", expected=f"one that fits {self.shape}"
                 )
-        filled: Tensor = F.where(self._mask.array, plain, fill)
-        return filled
+        result: Tensor = F.where(self._mask.array, plain, fill)
+        return result
 
     # -- the protocol of a wrapper -------------------------------------------------------------------
 
@@ -123,10 +123,10 @@ class MaskedTensor(Wrapper, Array):
         return MaskedTensor(handle, self._mask)
 
     def _rewrap_stacked(self, handle: Any) -> MaskedTensor:
-        whole = self._mask.stretched((handle.shape[0], *self._mask.shape))
-        at = self._mask.stacked(whole)
+        mask = self._mask.stretched((handle.shape[0], *self._mask.shape))
+        at = self._mask.stacked(mask)
         vector = F.reshape(handle, shape=(handle.shape[0] * self._mask.count,))
-        return MaskedTensor(taken([vector], at), whole)
+        return MaskedTensor(taken([vector], at), mask)
 
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
         if not isinstance(value, (Handle, Wrapper)):
@@ -145,7 +145,7 @@ class MaskedTensor(Wrapper, Array):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on this tensor are recorded. May be set on leaves."""
+        """True if operations on this tensor are recorded. May be set on leaves."""
         return bool(self._inner.requires_grad)
 
     @requires_grad.setter
@@ -163,14 +163,14 @@ class MaskedTensor(Wrapper, Array):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded op made this tensor."""
+        """True if this tensor is not the result of a recorded op."""
         return bool(self._inner.is_leaf)
 
     @property
     def grad(self) -> MaskedTensor | None:
         """The gradient that ``backward`` has added up here, a MaskedTensor with this mask, or None."""
-        found = self._inner.grad
-        return None if found is None else self._rewrap(found)
+        gradient = self._inner.grad
+        return None if gradient is None else self._rewrap(gradient)
 
     @grad.setter
     def grad(self, value: MaskedTensor | None) -> None:
@@ -201,16 +201,16 @@ class MaskedTensor(Wrapper, Array):
         Under `no_grad` a leaf stays one: the same, or a new one where other entries are specified now.
         """
         if levels():
-            held = self._inner, self._mask
-            rewrapping(self, lambda x: x._hold(*held))
-        own = result._inner
+            parts = self._inner, self._mask
+            rewrapping(self, lambda x: x._hold(*parts))
+        vector = result._inner
         if self.requires_grad and self.is_leaf and not is_grad_enabled():
             if result._mask == self._mask:
-                own = copy(self._inner)
-                own._become(result._inner)
+                vector = copy(self._inner)
+                vector._become(result._inner)
             else:
-                own = make_handle(value_of(own)).requires_grad_()
-        self._hold(own, result._mask)
+                vector = make_handle(value_of(vector)).requires_grad_()
+        self._hold(vector, result._mask)
         read_again(self)
 
     def _hold(self, inner: Any, mask: Mask) -> None:
@@ -287,10 +287,10 @@ class MaskedTensor(Wrapper, Array):
         return MaskedTensor, (self._inner, self._mask)
 
 
-def fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether an array of one shape broadcasts to another."""
-    tail = shape[len(shape) - len(own) :]
-    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own, tail, strict=True))
+def fits(extents: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """True if an array of the first shape broadcasts to the second."""
+    tail = shape[len(shape) - len(extents) :]
+    return len(extents) <= len(shape) and all(n in (1, m) for n, m in zip(extents, tail, strict=True))
 
 
 def _scalar_fill(fill: Any, dtype: Any) -> Any:

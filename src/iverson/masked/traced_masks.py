@@ -54,7 +54,7 @@ class Computed(Mask):
         return self.keys
 
     def has(self, other: Mask) -> Any:
-        """As of any mask, as a handle."""
+        """See `Mask.has`; the result is a handle."""
         return F.reshape(F.broadcast_to(self.array, shape=other.shape), shape=(other.count,))
 
     def kept(self, keep: Any) -> Mask:
@@ -70,8 +70,8 @@ class Computed(Mask):
     def stretched(self, shape: Shape) -> Mask:
         return self if self.shape == shape else Computed(F.broadcast_to(self.array, shape=shape))
 
-    def stacked(self, whole: Mask) -> Array:
-        return np.arange(whole.count)
+    def stacked(self, stretched: Mask) -> Array:
+        return np.arange(stretched.count)
 
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Any]:
         counts = F.sum(F.astype(self.array, dtype=np.dtype(np.int64)), axis=axes, keepdims=keepdims)
@@ -80,8 +80,8 @@ class Computed(Mask):
 
     def pack(self, x: Any) -> Any:
         x = F.to_dense(x)
-        one = True if x.dtype.kind == "b" else 1  # of which logarithms and reciprocals are finite
-        return F.reshape(F.where(self.array, x, one), shape=(self.count,))
+        neutral = True if x.dtype.kind == "b" else 1  # of which logarithms and reciprocals are finite
+        return F.reshape(F.where(self.array, x, neutral), shape=(self.count,))
 
     def unpack(self, vector: Any) -> Any:
         return F.where(self.array, F.reshape(vector, shape=self.shape), F.zero((), vector.dtype))
@@ -106,18 +106,18 @@ def mask_of(array: Any) -> Mask:
 
 
 def any_computed(args: Sequence[Any]) -> bool:
-    """Whether one of some operands has a mask that is not known here."""
+    """True if the mask of at least one operand is computed: its entries are not known here."""
     return any(isinstance(x, MaskedTensor) and type(x._mask) is Computed for x in args)
 
 
 def moves_known(op: Op, args: Args) -> bool:
-    """Whether it is known here where an op that moves entries moves them, and which of them exist."""
+    """True if an op that moves entries has known masks, and known operands besides those it moves."""
     where = op.groups(len(args))[0]
     return not any_computed(args) and all(has_entries(x) for k, x in enumerate(args) if k not in where)
 
 
 def moved(op: Op, args: Args, params: Params) -> Any:
-    """As any op that moves entries, of plain tensors of the entries and of what masks say of them."""
+    """Apply an op that moves entries to plain tensors of the entries, and to the masks as arrays."""
     where = op.groups(len(args))[0]
     dtype = next(x.dtype for x in args if isinstance(x, MaskedTensor))
     entries, there = list(args), list(args)
@@ -132,13 +132,13 @@ def moved(op: Op, args: Args, params: Params) -> Any:
 
 
 def added(op: Op, args: Args, params: Params, fill: Any) -> Any:
-    """As any op that adds up segments, or finds their extrema; ``fill`` changes none."""
+    """Apply an op that adds up segments or finds their extrema; ``fill`` is the op's neutral entry."""
     x, *indices = args
     op.abstract(Aval(x.shape, x.dtype), *indices, **params)
-    counted = F.scatter_add(
+    counts = F.scatter_add(
         F.astype(x._mask.array, dtype=np.dtype(np.int64)), *indices, axes=params.get("axes", (0,)),
         shape=params.get("shape") or (params["count"], *x.shape[1:]),
     )  # fmt: skip
-    mask = mask_of(F.greater(counted, 0))
+    mask = mask_of(F.greater(counts, 0))
     entries = F.where(x._mask.array, x._mask.unpack(x._inner), fill)
     return MaskedTensor(mask.pack(bind(op, (entries, *indices), params)), mask)

@@ -25,21 +25,21 @@ Params = dict[str, Any]
 
 
 def _places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
-    """How many windows lie inside of each axis."""
+    """Number of windows that lie inside each axis."""
     return tuple(
         (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(shape, size, stride, dilation, strict=True)
     )
 
 
 def _at(places: Shape, size: Shape, stride: Shape, dilation: Shape) -> list[Array]:
-    """Where the entries of windows are, on each axis: arrays that broadcast to (*places, *size)."""
+    """Indices of the entries of windows, one array for each axis; they broadcast to (*places, *size)."""
     n = len(places)
-    found = []
+    indices = []
     for axis, (p, k, s, d) in enumerate(zip(places, size, stride, dilation, strict=True)):
         shape = [1] * (2 * n)
         shape[axis], shape[n + axis] = p, k
-        found.append((s * np.arange(p)[:, None] + d * np.arange(k)).reshape(shape))
-    return found
+        indices.append((s * np.arange(p)[:, None] + d * np.arange(k)).reshape(shape))
+    return indices
 
 
 def _windows(x: Any, size: Shape, stride: Shape, dilation: Shape) -> Any:
@@ -59,34 +59,34 @@ def _last_first(x: Any, count: int) -> Any:
 def sum_pool(_op: Op, args: Args, params: Params) -> Any:
     """Over the specified entries of each window."""
     n = len(params["size"])
-    found = _windows(*args, **params)
-    return _last_first(F.sum(found, axis=tuple(range(n, 2 * n)), keepdims=False), found.ndim - 2 * n)
+    windows = _windows(*args, **params)
+    return _last_first(F.sum(windows, axis=tuple(range(n, 2 * n)), keepdims=False), windows.ndim - 2 * n)
 
 
 def max_pool(_op: Op, args: Args, params: Params) -> Any:
     """The first of the largest specified entries of each window."""
     n = len(params["size"])
-    found = _windows(*args, **params)
-    places, lead = found.shape[:n], found.shape[2 * n :]
-    flat = F.reshape(found, shape=(prod(places), prod(params["size"]), *lead))
+    windows = _windows(*args, **params)
+    places, lead = windows.shape[:n], windows.shape[2 * n :]
+    flat = F.reshape(windows, shape=(prod(places), prod(params["size"]), *lead))
     largest = take_along_axis(flat, F.argmax(flat, axis=1, keepdims=True), axis=1)
     return _last_first(F.reshape(largest, shape=(*places, *lead)), len(lead))
 
 
 def max_places(_op: Op, args: Args, _params: Params) -> Any:
-    """Which entry of a line is the first of the largest specified ones that a row of the table names."""
+    """Positions on a line, one per row of the table: its first largest specified entry in that row."""
     x, table = args
-    found = F.gather(x, table, axes=(1,))
-    numbers = F.broadcast_to(F.expand_dims(table, axis=(2,)), shape=found.shape)
-    largest = take_along_axis(numbers, F.argmax(found, axis=1, keepdims=True), axis=1)
+    candidates = F.gather(x, table, axes=(1,))
+    numbers = F.broadcast_to(F.expand_dims(table, axis=(2,)), shape=candidates.shape)
+    largest = take_along_axis(numbers, F.argmax(candidates, axis=1, keepdims=True), axis=1)
     return F.permute_dims(F.squeeze(largest, axis=(1,)), axes=(1, 0))
 
 
 def unfold(_op: Op, args: Args, params: Params) -> Any:
     """Entries move and take with them whether they are specified."""
     n = len(params["size"])
-    found = _windows(*args, **params)
-    return F.permute_dims(found, axes=(*range(2 * n, found.ndim), *range(n, 2 * n), *range(n)))
+    windows = _windows(*args, **params)
+    return F.permute_dims(windows, axes=(*range(2 * n, windows.ndim), *range(n, 2 * n), *range(n)))
 
 
 def fold(_op: Op, args: Args, params: Params) -> Any:
@@ -102,20 +102,20 @@ def _added(windows: Any, places: Shape, size: Shape, spatial: Shape, stride: Sha
     """Windows (*places, *size, *lead) added at their places: of shape (*lead, *spatial)."""
     n = len(spatial)
     at, lead = np.broadcast_arrays(*_at(places, size, stride, dilation)), windows.shape[2 * n :]
-    found = F.scatter_add(windows, *at, axes=tuple(range(n)), shape=(*spatial, *lead))
-    reached = np.zeros(spatial, bool)
-    reached[tuple(at)] = True
-    return zeros_beyond(_last_first(found, len(lead)), reached)
+    sums = F.scatter_add(windows, *at, axes=tuple(range(n)), shape=(*spatial, *lead))
+    covered = np.zeros(spatial, bool)
+    covered[tuple(at)] = True
+    return zeros_beyond(_last_first(sums, len(lead)), covered)
 
 
-def zeros_beyond(x: Any, reached: Array) -> Any:
-    """x where something was added (``reached``, on its last axes), 0 elsewhere: if it has an entry at all."""
-    if reached.all():
+def zeros_beyond(x: Any, covered: Array) -> Any:
+    """x where something was added (``covered``, on its last axes), 0 elsewhere: if it has an entry at all."""
+    if covered.all():
         return x
-    axes = tuple(range(x.ndim - reached.ndim, x.ndim))
+    axes = tuple(range(x.ndim - covered.ndim, x.ndim))
     zeros = zeros_like(F.sum(x, axis=axes, keepdims=True))
     with policy("intersect"):
-        return F.where(reached, x, zeros)
+        return F.where(covered, x, zeros)
 
 
 def convolution(_op: Op, args: Args, params: Params) -> Any:
@@ -124,11 +124,11 @@ def convolution(_op: Op, args: Args, params: Params) -> Any:
     n = len(params["stride"])
     lead = x.ndim - n - 1  # a batch, or a batch and groups
     size = w.shape[lead + 1 :]
-    found = _windows(x, size, **params)  # (*places, *size, *lead, channels)
-    places = found.shape[:n]
-    order = (*range(2 * n, found.ndim - 1), *range(n), found.ndim - 1, *range(n, 2 * n))
+    windows = _windows(x, size, **params)  # (*places, *size, *lead, channels)
+    places = windows.shape[:n]
+    order = (*range(2 * n, windows.ndim - 1), *range(n), windows.ndim - 1, *range(n, 2 * n))
     rows = F.reshape(
-        F.permute_dims(found, axes=order), shape=(*x.shape[:lead], prod(places), x.shape[lead] * prod(size))
+        F.permute_dims(windows, axes=order), shape=(*x.shape[:lead], prod(places), x.shape[lead] * prod(size))
     )
     filters = F.reshape(w, shape=(*w.shape[:lead], w.shape[lead] * prod(size)))
     y = F.matmul(rows, _transposed(filters))
@@ -136,7 +136,7 @@ def convolution(_op: Op, args: Args, params: Params) -> Any:
 
 
 def transposed_convolution(_op: Op, args: Args, params: Params) -> Any:
-    """As a convolution; 0 where no filter is added."""
+    """A product counts where both factors are specified, as for `convolution`; 0 where no filter reaches."""
     x, w = args
     n = len(params["stride"])
     lead = x.ndim - n - 1
