@@ -31,9 +31,9 @@ COVERED: dict[str, str] = {
     "the name: entered as modules are imported, and by extensions": """
         core.dispatch._by_type core.dispatch._default core.dispatch._handle core.float_warnings._relayed
         core.python.locks._guarding_libraries core.python.locks._guarding_python core.table.TABLE
-        dataclasses._known
+        dataclasses._registered
         interop.mpi.ranks._given_up kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
-        masked.pytree._known testing.directions._makers""",
+        masked.pytree._registered testing.directions._makers""",
     "nothing is read by a key: a log": "graph.calls.compilation_log.LOG",
     "what is in progress: entered and left by one call": """
         autograd.tracked_guards._variables core.dispatch.Level graph.ir.graph_templates._Opening""",

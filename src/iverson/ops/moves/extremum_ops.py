@@ -50,11 +50,11 @@ def _check_extremum(name: str) -> Any:
 
 
 def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
-    """Which entries attain the extremum, and what each of them has of it: 1/n, or nan where it is a nan."""
+    """A mask of the entries that attain the extremum, and their share: 1/n for n ties, nan for a nan."""
     y = F.keep_reduced(y, axis, keepdims)
-    attained = F.logical_or(F.equal(x, y), F.isnan(x))
-    count = F.sum(F.astype(attained, dtype=x.dtype), axis=axis, keepdims=True)
-    return attained, F.where(F.isnan(y), math.nan, F.reciprocal(count))
+    ties = F.logical_or(F.equal(x, y), F.isnan(x))
+    count = F.sum(F.astype(ties, dtype=x.dtype), axis=axis, keepdims=True)
+    return ties, F.where(F.isnan(y), math.nan, F.reciprocal(count))
 
 
 def _extremum_vjp(
@@ -63,9 +63,9 @@ def _extremum_vjp(
     if is_stored(x) and axis:
         share = F.extremum_shares(x, axis=axis, largest=largest)
         return _shared_out(F, F.keep_reduced(g, axis, keepdims), share)
-    attained, share = _share_of_ties(F, y, x, axis, keepdims)
+    ties, share = _share_of_ties(F, y, x, axis, keepdims)
     g = F.broadcast_to(F.keep_reduced(g, axis, keepdims) * share, shape=x.shape)
-    return F.bracket(attained, g, negated=False)
+    return F.bracket(ties, g, negated=False)
 
 
 def _shared_out(F: Any, g: Any, share: Any) -> Any:
@@ -86,7 +86,7 @@ def _extremum_within(
     keepdims: bool,
     largest: bool = True,
 ) -> Any:
-    """At a pattern: the shares of its entries."""
+    """At a pattern: the cotangent, shared out by the shares of the pattern's entries."""
     if not (isinstance(wanted, Stored) and is_stored(x) and axis) or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
@@ -102,15 +102,15 @@ def _extremum_jvp(
         share = F.extremum_shares_at(x, axis=axis, largest=largest, pattern=pattern)
         t = F.from_values(_shared_out(F, F.values_at(t, pattern=pattern), share), pattern=pattern)
         return F.sum(t, axis=axis, keepdims=keepdims)
-    attained, share = _share_of_ties(F, y, x, axis, keepdims)
+    ties, share = _share_of_ties(F, y, x, axis, keepdims)
     share = share if keepdims or not axis else F.squeeze(share, axis=axis)
-    return F.sum(F.bracket(attained, t, negated=False), axis=axis, keepdims=keepdims) * share
+    return F.sum(F.bracket(ties, t, negated=False), axis=axis, keepdims=keepdims) * share
 
 
 def _dense_shares(x: Any, *, axis: Shape, largest: bool) -> Any:
     """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
-    attained = x == (np.max if largest else np.min)(x, axis=axis, keepdims=True)
-    share = attained / np.maximum(np.sum(attained, axis=axis, keepdims=True), 1)
+    ties = x == (np.max if largest else np.min)(x, axis=axis, keepdims=True)
+    share = ties / np.maximum(np.sum(ties, axis=axis, keepdims=True), 1)
     return np.asarray(np.where(np.isnan(x), np.nan, share), x.dtype)
 
 
@@ -119,13 +119,13 @@ def _shares_at(x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
 
 
 def _batched_shares(F: Any, examples: Examples, x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
-    whole = of_all(pattern, examples.size)
-    found = F.extremum_shares_at(x, axis=next_axis(axis), largest=largest, pattern=whole)
-    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+    batch_pattern = of_all(pattern, examples.size)
+    shares = F.extremum_shares_at(x, axis=next_axis(axis), largest=largest, pattern=batch_pattern)
+    return F.reshape(shares, shape=(examples.size, *pattern.stored_shape))
 
 
 _AT = np.array([[0, 0, 1, 1], [2, 0, 1, 2]])
-_held = np.array([[0.0, -1.0, 0.0], [2.0, 2.0, 0.0]])
+_TIED = np.array([[0.0, -1.0, 0.0], [2.0, 2.0, 0.0]])
 
 define(
     Op(
@@ -135,7 +135,7 @@ define(
         loops=loops.extremum_shares,
         samples=lambda s: [
             Sample((s.distinct((2, 3)),), {"axis": (1,), "largest": True}),
-            Sample((_held.astype(s.dtype),), {"axis": (0, 1), "largest": False}),
+            Sample((_TIED.astype(s.dtype),), {"axis": (0, 1), "largest": False}),
         ],
         exceptions={"complex": "complex numbers have no order"},
     )
@@ -149,7 +149,7 @@ define(
         batch=_batched_shares,
         samples=lambda s: [
             Sample(
-                (_held.astype(s.dtype),),
+                (_TIED.astype(s.dtype),),
                 {"axis": axis, "largest": largest, "pattern": CooPattern((2, 3), _AT, True)},
             )
             for axis in ((0,), (1,), (0, 1))
@@ -179,12 +179,12 @@ for _name, _ufunc in {"max": np.maximum, "min": np.minimum}.items():
 
 
 def _batched_search(F: Any, examples: Examples, x: Any, *, axis: int | None, keepdims: bool) -> Any:
-    """Over all axes: the place in each example, row by row."""
+    """The positions of the extrema of each example; over all axes, of each example as one row."""
     if axis is not None:
         return examples.call(x, axis=axis + 1, keepdims=keepdims)
-    own = x.shape[1:]
-    found = examples.call(F.reshape(x, shape=(examples.size, prod(own))), axis=1, keepdims=False)
-    return F.reshape(found, shape=(examples.size, *(1,) * len(own))) if keepdims else found
+    shape = x.shape[1:]
+    positions = examples.call(F.reshape(x, shape=(examples.size, prod(shape))), axis=1, keepdims=False)
+    return F.reshape(positions, shape=(examples.size, *(1,) * len(shape))) if keepdims else positions
 
 
 _SEARCHES: dict[str, Callable[..., Any]] = {"argmax": np.argmax, "argmin": np.argmin}

@@ -38,7 +38,7 @@ LINEAR = ((0,),)
 
 
 def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
-    """Where ``x[key][i]`` is in x."""
+    """The index in x of ``x[key][i]``."""
     result, k = [], 0
     for item in key:
         if item is None:
@@ -52,9 +52,9 @@ def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
 
 
 def _index_basic_vjp(F: Any, g: Any, _y: Any, _x: Any, *, key: Any) -> Any:
-    """g where the key reads; what it steps over is left out."""
-    held = {} if index_keys.is_dense(key) else {"held": True}
-    return F.embed(g, key=key, shape=_x.shape, **held)
+    """g at the entries that the key reads; entries that it steps over are zeros of a selection."""
+    options = {} if index_keys.is_dense(key) else {"held": True}
+    return F.embed(g, key=key, shape=_x.shape, **options)
 
 
 def _gathered(T: Any, x: Any, indices: Any, axes: Shape) -> Any:
@@ -63,8 +63,8 @@ def _gathered(T: Any, x: Any, indices: Any, axes: Shape) -> Any:
 
     def entry(*i: Any) -> Any:
         at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
-        rest = iter(i[lead:])
-        return x[tuple(at[k] if k in at else next(rest) for k in range(len(x.shape)))]
+        remaining = iter(i[lead:])
+        return x[tuple(at[k] if k in at else next(remaining) for k in range(len(x.shape)))]
 
     return T.compute(shape, entry)
 
@@ -112,14 +112,14 @@ define(
 
 def _batched_index_put(F: Any, examples: Examples, x: Any, v: Any, *, key: Any) -> Any:
     of_x, of_v = examples.of
-    own = x.shape[1:] if of_x else x.shape
-    v = padded(F, v, len(index_keys.key_shape(key, own))) if of_v else v
+    shape = x.shape[1:] if of_x else x.shape
+    v = padded(F, v, len(index_keys.key_shape(key, shape))) if of_v else v
     x = x if of_x else examples.repeated(F, x)
     return F.index_put(x, v, **batch_params({"key": key}, examples.size))
 
 
 def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
-    """What is overwritten has no effect; if all is, nothing flows."""
+    """The cotangent of x: zero at overwritten entries, which have no effect; None if all are overwritten."""
     if index_keys.is_dense(key) and index_keys.key_region(key, _x.shape).covers(_x.shape):
         return None
     return F.overwritten(g, key=key)
@@ -132,7 +132,7 @@ class Assigned(Copied):
     superset = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
-        """For v alone, only the entries it was written to; for x at a pattern, that and those."""
+        """For v alone, the entries it was written to; for x at a pattern, that pattern and these entries."""
         x, v = demands
         key, shape = params["key"], out.shape
         if x is NOTHING:
@@ -159,9 +159,9 @@ def _index_put_within(
     return _left_standing(F, g, wanted.pattern, sparse_assignments.is_read(at, key, _x.shape))
 
 
-def _left_standing(F: Any, g: Any, pattern: Any, gone: Any) -> Any:
-    left = F.reshape(F.logical_not(gone), shape=pattern.stored_shape)
-    return F.with_entries(F.bracket(left, F.entries_at(g, pattern, held=True), negated=False), pattern)
+def _left_standing(F: Any, g: Any, pattern: Any, overwritten: Any) -> Any:
+    untouched = F.reshape(F.logical_not(overwritten), shape=pattern.stored_shape)
+    return F.with_entries(F.bracket(untouched, F.entries_at(g, pattern, held=True), negated=False), pattern)
 
 
 def _index_put_v(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
@@ -277,16 +277,16 @@ def _batched_scatter_add(
 def _batched_gather_put(F: Any, examples: Examples, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
     of_x, of_v, *of = examples.of
     x = x if of_x else examples.repeated(F, x)
-    own = x.ndim - 1 - len(axes)
+    slice_rank = x.ndim - 1 - len(axes)
     axes = next_axis(axes)
     if any(of):
         numbers, *indices = _with_numbers(F, examples, indices, of)  # type: ignore[assignment]
-        v = padded(F, v, numbers.ndim - 1 + own) if of_v else v
+        v = padded(F, v, numbers.ndim - 1 + slice_rank) if of_v else v
         return F.gather_put(x, v, numbers, *indices, axes=(0, *axes))
     if of_v:
-        v = _turned(F, padded(F, v, _lead(indices) + own), 0, _lead(indices))
-    elif len(getattr(v, "shape", ())) > own:
-        v = F.expand_dims(v, axis=(v.ndim - own,))
+        v = _turned(F, padded(F, v, _lead(indices) + slice_rank), 0, _lead(indices))
+    elif len(getattr(v, "shape", ())) > slice_rank:
+        v = F.expand_dims(v, axis=(v.ndim - slice_rank,))
     return F.gather_put(x, v, *indices, axes=axes)
 
 
@@ -298,7 +298,7 @@ _SMALL = 1 << 12
 def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
     """g added up at the indexed places: stored there alone if they are few, else in a box around them.
 
-    What else is in the box is left out.
+    Entries of the box that no index names are zeros of a selection.
     """
     if i:
         return None
@@ -316,8 +316,8 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
     if region.covers(_x.shape):
         return F.scatter_add(g, *indices, axes=axes, shape=_x.shape, held=True)
-    moved = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
-    ct = F.scatter_add(g, *moved, axes=axes, shape=region.shape, held=True)
+    shifted = [n - region.start[k] for n, k in zip(arrays, axes, strict=True)]
+    ct = F.scatter_add(g, *shifted, axes=axes, shape=region.shape, held=True)
     return F.embed(ct, key=region.slices, shape=_x.shape)
 
 
@@ -326,11 +326,11 @@ def _stored_at(F: Any, g: Any, shape: Shape, indices: list[Any], axes: Shape) ->
     places = np.stack([i.ravel() for i in indices])
     lead = tuple(shape[k] for k in axes)
     pattern = CooPattern(lead, places.astype(index_dtype(*shape)))
-    rest = tuple(k for k in range(len(shape)) if k not in axes)
-    entries = F.reshape(g, shape=(places.shape[1], *(shape[k] for k in rest)))
-    order = tuple(int(k) for k in np.argsort((*axes, *rest)))
-    held = F.from_values(entries, pattern=pattern)
-    return held if order == tuple(range(len(shape))) else F.permute_dims(held, axes=order)
+    dense_axes = tuple(k for k in range(len(shape)) if k not in axes)
+    entries = F.reshape(g, shape=(places.shape[1], *(shape[k] for k in dense_axes)))
+    order = tuple(int(k) for k in np.argsort((*axes, *dense_axes)))
+    value = F.from_values(entries, pattern=pattern)
+    return value if order == tuple(range(len(shape))) else F.permute_dims(value, axes=order)
 
 
 def _span(indices: list[Any], axes: Shape, shape: Shape) -> Region:
@@ -372,7 +372,7 @@ class Scattered(Moved):
     """Entries of input 0 are added up at the places that index arrays name."""
 
     def relation(self, call: Call, i: int) -> Relation:
-        """All that go to the place."""
+        """All entries that are added at the place of the result."""
         g, *indices = call.inputs
         if not all(is_strided(n) for n in indices):
             return call.everything(i)
@@ -409,39 +409,42 @@ def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: A
         return F.bracket(_not_at(F, indices, axes, x.shape), g, negated=False)
     if i == 1:
         # A value overwritten by a later one at the same place has no effect: only the last writer counts.
-        last, read = _last_writers(F, indices, axes, x.shape), F.gather(g, *indices, axes=axes)
-        known = value_of(last, last)
-        all_last = is_strided(known) and known.all()
-        return F.sum_to(read if all_last else F.bracket(last, read, negated=False), v.shape)
+        last, cotangent = _last_writers(F, indices, axes, x.shape), F.gather(g, *indices, axes=axes)
+        mask = value_of(last, last)
+        all_last = is_strided(mask) and mask.all()
+        return F.sum_to(cotangent if all_last else F.bracket(last, cotangent, negated=False), v.shape)
     return None
 
 
 def _not_at(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
-    """Which entries stay when others are written at index arrays."""
+    """A mask of x: False at the entries that index arrays name, True elsewhere."""
     return F.gather_put(np.ones(shape, bool), np.zeros((), bool), *indices, axes=axes)
 
 
 def _last_writers(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
-    """For each place that is written to, whether it is not overwritten by a later one: it is read again."""
+    """For each place in the index arrays: True if no later place writes to the same entry.
+
+    The places write their numbers; a place that reads its own number back is the last one.
+    """
     lead = broadcast_shapes("index", *(n.shape for n in indices))
     number = np.arange(prod(lead)).reshape(lead)
-    own = tuple(shape[k] for k in axes)
-    written = F.gather_put(np.zeros(own, int), number, *indices, axes=tuple(range(len(axes))))
-    last = F.equal(F.gather(written, *indices, axes=tuple(range(len(axes)))), number)
+    extents = tuple(shape[k] for k in axes)
+    writers = F.gather_put(np.zeros(extents, int), number, *indices, axes=tuple(range(len(axes))))
+    last = F.equal(F.gather(writers, *indices, axes=tuple(range(len(axes)))), number)
     return F.reshape(last, shape=lead + (1,) * (len(shape) - len(axes)))
 
 
 class AssignedByIndex(Copied):
-    """As `Assigned`, by index arrays."""
+    """The map of `Assigned`, for entries that index arrays name."""
 
     superset = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
-        """For x alone at a pattern, that."""
+        """If only x is demanded, at a pattern over all axes, that pattern; else all entries."""
         x = demands[0]
         only_x = all(need is NOTHING for need in demands[1:])
-        whole = isinstance(x, Stored) and x.pattern.ndim == len(out.shape)
-        return Stored(x.pattern) if only_x and isinstance(x, Stored) and whole else FULL
+        all_axes = isinstance(x, Stored) and x.pattern.ndim == len(out.shape)
+        return Stored(x.pattern) if only_x and isinstance(x, Stored) and all_axes else FULL
 
 
 def _gather_put_within(
@@ -453,8 +456,10 @@ def _gather_put_within(
     if isinstance(wanted.pattern, PatternSymbol):  # all of it: where entries are is not known
         return NotImplemented
     places = sparse_assignments.places_on(axes, [F.to_numpy(k) for k in indices], _x.shape)
-    own = sparse_assignments.places_on(axes, list(wanted.pattern.coordinates[list(axes)]), _x.shape)
-    return _left_standing(F, g, wanted.pattern, np.isin(own, places))
+    pattern_places = sparse_assignments.places_on(
+        axes, list(wanted.pattern.coordinates[list(axes)]), _x.shape
+    )
+    return _left_standing(F, g, wanted.pattern, np.isin(pattern_places, places))
 
 
 define(

@@ -33,15 +33,15 @@ def _unpack_abstract(x: Any, mask: Any, *, count: int, held: bool = True) -> Ava
 
 
 def _batched_pack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
-    """As many entries of each example: row after row of one array."""
-    whole = F.pack(*examples.each(F, (x, mask)), count=examples.size * count)
-    return F.reshape(whole, shape=(examples.size, count))
+    """The entries of all examples, packed as one vector: ``count`` entries of each example are one row."""
+    vector = F.pack(*examples.each(F, (x, mask)), count=examples.size * count)
+    return F.reshape(vector, shape=(examples.size, count))
 
 
 def _batched_unpack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int, **held: Any) -> Any:
     x, mask = examples.each(F, (x, mask))
-    whole = examples.size * count
-    return F.unpack(F.reshape(x, shape=(whole,)), mask, count=whole, **held)
+    total = examples.size * count
+    return F.unpack(F.reshape(x, shape=(total,)), mask, count=total, **held)
 
 
 _MASK = np.array([[True, False, True], [False, True, True]])

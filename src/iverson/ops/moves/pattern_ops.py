@@ -61,9 +61,9 @@ def along(pattern: Any, axis: int) -> Any:
     if not isinstance(pattern, PatternSymbol):
         return pattern.along(axis) if axis or pattern.ndim != 2 else row_numbers(pattern)
     for level in reversed(levels()):
-        found = level.index_array(pattern, axis)
-        if found is not None:
-            return found
+        index = level.index_array(pattern, axis)
+        if index is not None:
+            return index
     return pattern.along(axis)  # which says that it is not known
 
 
@@ -96,20 +96,20 @@ def _values_at_abstract(x: Any, *, pattern: Pattern, held: bool = False) -> Aval
 
 def _sparse_for(shape: Shape, dense: Shape = ()) -> list[tuple[str, Any]]:
     """The sparse layouts that can hold a shape, and dense axes after it, with a blocksize."""
-    fitting = [own for own in sparse_layouts() if own.dense_axes or not dense]
-    found = [(layout.name, (2, 3) if layout.blocked else None) for layout in fitting]
-    return [(name, blocks) for name, blocks in found if can_hold(name, shape, blocks)]
+    fitting = [layout for layout in sparse_layouts() if layout.dense_axes or not dense]
+    choices = [(layout.name, (2, 3) if layout.blocked else None) for layout in fitting]
+    return [(name, blocks) for name, blocks in choices if can_hold(name, shape, blocks)]
 
 
 def _patterns() -> list[Pattern]:
     """One pattern of each layout, and of a COO tensor with repeats; of a batch in two of the layouts."""
-    held = np.zeros((4, 6))
-    held[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
+    array = np.zeros((4, 6))
+    array[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
     repeats = CooPattern((3, 4), np.array([[0, 2, 0, 1], [1, 3, 1, 0]], np.int32))
-    made = [from_strided(held, name, blocks).pattern for name, blocks in _sparse_for(held.shape)]
-    batch = np.stack([held[:, :2], held[:, 4:], held[:, 2:4]])
+    patterns = [from_strided(array, name, blocks).pattern for name, blocks in _sparse_for(array.shape)]
+    batch = np.stack([array[:, :2], array[:, 4:], array[:, 2:4]])
     batches = [from_strided(batch, "csr").pattern, from_strided(batch, "bsc", (2, 1)).pattern]
-    return [*made, repeats, *batches]
+    return [*patterns, repeats, *batches]
 
 
 class OnPattern(EntryMap):
@@ -135,22 +135,22 @@ class AtPattern(EntryMap):
         return at_keys(call.inputs[0].shape, call.out.shape, call.params["pattern"], transposed=True)
 
 
-def at_keys(whole: Shape, values: Shape, pattern: Pattern, *, transposed: bool) -> Relation:
-    """A tensor's entries and the values at_pattern of it, at equal places along dense trailing axes.
+def at_keys(shape: Shape, values: Shape, pattern: Pattern, *, transposed: bool) -> Relation:
+    """A tensor's entries and its values at a pattern, at equal places along dense trailing axes.
 
     transposed : the values are the result; else the tensor is.
     """
     if pattern.is_symbol:
-        return Relation.everything(*((values, whole) if transposed else (whole, values)))
+        return Relation.everything(*((values, shape) if transposed else (shape, values)))
     axes, lead = tuple(range(pattern.ndim)), tuple(range(len(pattern.stored_shape)))
     count = prod(pattern.shape)
-    dense = [(len(axes) + k, len(lead) + k) for k in range(len(whole) - len(axes))]
+    dense = [(len(axes) + k, len(lead) + k) for k in range(len(shape) - len(axes))]
     if transposed:
         at_pattern = Factor(Matched(pattern.keys, None, count), lead, axes)
-        return Relation.of(values, whole, at_pattern, *(same(j, k) for k, j in dense))
+        return Relation.of(values, shape, at_pattern, *(same(j, k) for k, j in dense))
     at_pattern = Factor(Matched(None, pattern.keys, count), axes, lead)
-    relation = Relation.of(whole, values, at_pattern, *itertools.starmap(same, dense))
-    return relation.inside(numbers_on(pattern, whole))
+    relation = Relation.of(shape, values, at_pattern, *itertools.starmap(same, dense))
+    return relation.inside(numbers_on(pattern, shape))
 
 
 class Sampled(EntryMap):
@@ -172,23 +172,23 @@ class Sampled(EntryMap):
 
 # A batch on one pattern: the pattern of all examples, one after the other.
 def _batched_from_values(F: Any, examples: Examples, values: Any, *, pattern: Pattern) -> Any:
-    whole, order = in_layout(of_all(pattern, examples.size), pattern)
+    batch_pattern, order = in_layout(of_all(pattern, examples.size), pattern)
     dense = values.shape[1 + len(pattern.stored_shape) :]
     values = F.reshape(values, shape=(examples.size * pattern.count, *dense))
     if order is not None:
         values = F.gather(values, order, axes=(0,))
-    return F.from_values(F.reshape(values, shape=whole.stored_shape + dense), pattern=whole)
+    return F.from_values(F.reshape(values, shape=batch_pattern.stored_shape + dense), pattern=batch_pattern)
 
 
 def _batched_values_at(F: Any, examples: Examples, x: Any, *, pattern: Pattern, **held: bool) -> Any:
-    found = F.values_at(x, pattern=of_all(pattern, examples.size), **held)
-    return F.reshape(found, shape=(examples.size, *_values_shape(x.shape[1:], pattern)))
+    values = F.values_at(x, pattern=of_all(pattern, examples.size), **held)
+    return F.reshape(values, shape=(examples.size, *_values_shape(x.shape[1:], pattern)))
 
 
 def _batched_sampled_product(F: Any, examples: Examples, a: Any, b: Any, *, pattern: Pattern) -> Any:
     rank = len(pattern.shape)
-    found = F.sampled_product(*examples.aligned(F, (a, b), rank), pattern=of_all(pattern, examples.size))
-    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+    values = F.sampled_product(*examples.aligned(F, (a, b), rank), pattern=of_all(pattern, examples.size))
+    return F.reshape(values, shape=(examples.size, *pattern.stored_shape))
 
 
 _dense_result = lambda F, y: F.to_dense(y)
@@ -260,10 +260,16 @@ def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Aval:
         )
     batch = broadcast_shapes("sampled_matmul", a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
-    own = pattern.shape
-    if own[-2:] != shape[-2:] or broadcast_shapes("sampled_matmul", batch, own[:-2]) != own[:-2]:
+    pattern_shape = pattern.shape
+    if (
+        pattern_shape[-2:] != shape[-2:]
+        or broadcast_shapes("sampled_matmul", batch, pattern_shape[:-2]) != pattern_shape[:-2]
+    ):
         raise ShapeError(
-            "sampled_matmul", "pattern", got=f"shape {own}", expected=f"{shape}, the shape of the product"
+            "sampled_matmul",
+            "pattern",
+            got=f"shape {pattern_shape}",
+            expected=f"{shape}, the shape of the product",
         )
     return Aval(pattern.stored_shape, dtypes.result_type(a, b))
 
@@ -282,12 +288,12 @@ def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
 
 
 def _slices_of_product(F: Any, a: Any, b: Any, pattern: Any) -> Any:
-    """As `matmul_on` for a pattern of whole rows, or of whole matrices, of the product."""
+    """The result of `matmul_on` for a pattern of entire rows, or of entire matrices, of the product."""
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
 
     def at(x: Any) -> Any:
-        whole = batch + x.shape[-2:]
-        return F.entries_at(x if x.shape == whole else F.broadcast_to(x, shape=whole), pattern)
+        shape = batch + x.shape[-2:]
+        return F.entries_at(x if x.shape == shape else F.broadcast_to(x, shape=shape), pattern)
 
     if pattern.ndim <= len(batch):
         return F.with_entries(F.matmul(*(x if x.ndim == 2 else at(x) for x in (a, b))), pattern)
@@ -315,8 +321,8 @@ def _sampled_within(
         return NotImplemented
     if x.shape[:-2] != pattern.shape[:-2]:  # broadcast to the batch: its cotangent is a sum over that
         return NotImplemented
-    held = F.from_values(g, pattern=pattern)
-    return F.matmul_on(*((held, F.mH(b)) if i == 0 else (F.mH(a), held)), wanted.pattern)
+    cotangent = F.from_values(g, pattern=pattern)
+    return F.matmul_on(*((cotangent, F.mH(b)) if i == 0 else (F.mH(a), cotangent)), wanted.pattern)
 
 
 # out[p] = sum_k a[i_p, k] b[k, j_p]: with G = g on the pattern, grad a = G b^H and grad b = a^H G.
@@ -357,8 +363,8 @@ def check_fits(shape: Shape, layout: str, blocksize: Any, operation: str, argume
     expected = layout_named(layout).unfit(shape, blocksize)
     if expected:
         blocks = f", blocks {blocksize}" if blocksize else ""
-        got = f"shape {shape} for layout '{layout}'{blocks}"
-        raise ShapeError(operation, argument, got=got, expected=expected)
+        description = f"shape {shape} for layout '{layout}'{blocks}"
+        raise ShapeError(operation, argument, got=description, expected=expected)
 
 
 def _layout_abstract(x: Any, *, layout: str, blocksize: Any, dense_dim: int) -> Aval:
@@ -374,15 +380,17 @@ class Converted(Entrywise):
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
         """A demanded pattern in the new layout, in which the result of a sparse tensor is stored; as it is
         where that layout may be unable to hold it."""
-        need, held = demands[0], layout_named(params["layout"]).from_coo
+        need, conversion = demands[0], layout_named(params["layout"]).from_coo
         if not isinstance(need, Stored) or need.pattern.ndim != len(out.shape) - params["dense_dim"]:
             return need
-        if not isinstance(held, ByPattern):
+        if not isinstance(conversion, ByPattern):
             return need
-        own = params["layout"], params["blocksize"]
-        if own == (need.pattern.layout, need.pattern.blocksize):
+        target = params["layout"], params["blocksize"]
+        if target == (need.pattern.layout, need.pattern.blocksize):
             return need
-        pattern = follows(("converted", *own), lambda p: held.converted(p, own[1])[0], need.pattern)
+        pattern = follows(
+            ("converted", *target), lambda p: conversion.converted(p, target[1])[0], need.pattern
+        )
         assert pattern is not None
         return Stored(pattern)
 
@@ -425,8 +433,8 @@ define(
 
 def check_layout(layout: Any, operation: str, *, blocked: bool = True) -> None:
     """Raises ArgumentError for a layout users cannot ask for, or, unless ``blocked``, one of blocks."""
-    asked = [own.name for own in sparse_layouts() if blocked or not own.blocked]
-    check_choice(layout, ("strided", *asked), operation, "layout")
+    names = [sparse_layout.name for sparse_layout in sparse_layouts() if blocked or not sparse_layout.blocked]
+    check_choice(layout, ("strided", *names), operation, "layout")
 
 
 __all__ = ["check_fits", "check_layout", "distinct"]

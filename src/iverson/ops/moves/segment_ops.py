@@ -98,20 +98,23 @@ def _samples(inputs: int, *, distinct: bool = False, post: Any = None) -> Any:
 
 
 def _share_of_largest(F: Any, y: Any, x: Any, ids: Any, count: int) -> Any:
-    """Which entries attain the maximum of their segment, and what each has of it: 1/n, or nan for a nan."""
-    attained = F.logical_or(F.equal(x, _each(F, y, ids)), F.isnan(x))
-    number = _added(F, F.astype(attained, dtype=x.dtype), ids, count)
-    return attained, F.where(F.isnan(y), math.nan, F.reciprocal(F.maximum(number, 1)))
+    """A mask of the entries that attain their segment's maximum, and each segment's share for its n ties.
+
+    The share is 1/n, or nan where the maximum is nan.
+    """
+    ties = F.logical_or(F.equal(x, _each(F, y, ids)), F.isnan(x))
+    number = _added(F, F.astype(ties, dtype=x.dtype), ids, count)
+    return ties, F.where(F.isnan(y), math.nan, F.reciprocal(F.maximum(number, 1)))
 
 
 def _segment_max_vjp(F: Any, g: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
-    attained, share = _share_of_largest(F, y, x, ids, count)
-    return F.bracket(attained, _each(F, g * share, ids), negated=False)
+    ties, share = _share_of_largest(F, y, x, ids, count)
+    return F.bracket(ties, _each(F, g * share, ids), negated=False)
 
 
 def _segment_max_jvp(F: Any, t: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
-    attained, share = _share_of_largest(F, y, x, ids, count)
-    return _added(F, F.bracket(attained, t, negated=False), ids, count) * share
+    ties, share = _share_of_largest(F, y, x, ids, count)
+    return _added(F, F.bracket(ties, t, negated=False), ids, count) * share
 
 
 define(

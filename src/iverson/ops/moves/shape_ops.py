@@ -75,8 +75,8 @@ def _joined(T: Any, xs: Any, axis: int, offsets: Shape) -> Any:
         for x, offset in zip(xs, offsets, strict=True):
             if x.shape[axis]:
                 k = i[axis] - offset
-                own = (*i[:axis], T.clamp(k, 0, x.shape[axis] - 1), *i[axis + 1 :])
-                total = T.select((k >= 0) & (k < x.shape[axis]), x[own], total)
+                index = (*i[:axis], T.clamp(k, 0, x.shape[axis] - 1), *i[axis + 1 :])
+                total = T.select((k >= 0) & (k < x.shape[axis]), x[index], total)
         return total
 
     return T.compute(shape, entry)
@@ -86,10 +86,10 @@ def _stacked(T: Any, xs: Any, axis: int) -> Any:
     shape = _stack_abstract(*xs, axis=axis).shape
 
     def entry(*i: Any) -> Any:
-        own = (*i[:axis], *i[axis + 1 :])
-        total: Any = xs[-1][own]
+        index = (*i[:axis], *i[axis + 1 :])
+        total: Any = xs[-1][index]
         for k, x in enumerate(xs[:-1]):
-            total = T.select(i[axis] == k, x[own], total)
+            total = T.select(i[axis] == k, x[index], total)
         return total
 
     return T.compute(shape, entry)
@@ -157,17 +157,17 @@ class Permuted(Moved):
         )
 
     def moved(self, op: Op, demands: Sequence[Entries], inputs: Any, out: Any, params: Any) -> Entries:
-        """The pattern with its axes in that order."""
+        """The demanded pattern with its axes permuted."""
         need = demands[0]
         if not isinstance(need, Stored):
             return need
-        own = params["axes"][: need.pattern.ndim]
-        if max(own) >= len(own):
+        axes = params["axes"][: need.pattern.ndim]
+        if max(axes) >= len(axes):
             return FULL
-        found = need.pattern.permuted(own)
-        if found.layout == "coo" != need.pattern.layout:  # of a batch, where kernels keep its layout
+        pattern = need.pattern.permuted(axes)
+        if pattern.layout == "coo" != need.pattern.layout:  # of a batch, where kernels keep its layout
             return super().moved(op, demands, inputs, out, params)
-        return Stored(found, need.products)
+        return Stored(pattern, need.products)
 
 
 def _permute_factors(
@@ -299,8 +299,8 @@ define(
 def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Aval:
     first = xs[0].shape
     for k, x in enumerate(xs):
-        own = x.shape
-        if len(own) != len(first) or own[:axis] != first[:axis] or own[axis + 1 :] != first[axis + 1 :]:
+        shape = x.shape
+        if len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
             raise ShapeError(
                 "concat",
                 f"arrays[{k}]",
@@ -319,8 +319,8 @@ def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
 class Joined(Copied):
     """Operands side by side.
 
-    place : ``place(region, k, **params)``, where a region of operand k goes.
-    origin : where a region of the result, within that of an operand, comes from.
+    place : ``place(region, k, **params)``, the region of the result that a region of operand k moves to.
+    origin : ``origin(region, k, **params)``, the region of operand k that a region of the result comes from.
     """
 
     moves = partial = True
@@ -330,17 +330,17 @@ class Joined(Copied):
         self._origin = origin
 
     def image_of(self, region: Region, k: int, params: Any) -> Region:
-        """Where a region of operand k goes."""
+        """The region of the result that a region of operand k moves to."""
         return self._place(region, k, **params)
 
     def origin(self, region: Region, k: int, params: Any) -> Region:
-        """Where a region of the result, of operand k, is in that."""
+        """The region of operand k that a region of the result comes from."""
         return self._origin(region, k, **params)
 
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
     ) -> Entries:
-        """Where the demanded regions, or patterns, go."""
+        """Positions that the demanded regions, or patterns, move to."""
         if any(isinstance(need, Stored) for need in demands):
             return moved(op, demands, inputs, out, params)
         return join(
@@ -351,11 +351,11 @@ class Joined(Copied):
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Any
     ) -> Entries:
-        """Those that are of an operand, where they are in it."""
+        """The entries of operand i that move to the box ``where``."""
         if not isinstance(where, Box):
             return where if where is NOTHING else FULL
-        own = self._place(Region.full(inputs[i].shape), i, **params).intersect(where.region)
-        return plain(Box(self._origin(own, i, **params)), inputs[i].shape) if own.size else NOTHING
+        region = self._place(Region.full(inputs[i].shape), i, **params).intersect(where.region)
+        return plain(Box(self._origin(region, i, **params)), inputs[i].shape) if region.size else NOTHING
 
 
 def _concat_places(region: Region, k: int, axis: int, offsets: Shape) -> Region:
@@ -486,7 +486,7 @@ def _tril(keep: str, image: Rule) -> None:
     body = getattr(np, keep)
 
     def selected(F: Any, g: Any, _y: Any, _x: Any, *, k: int) -> Any:
-        """What is not in the triangle is left out; of a sparse cotangent, it is not stored."""
+        """The cotangent in the triangle, as a selection; of a sparse one, the entries stored there."""
         if is_stored(g):
             return getattr(F, keep)(g, k=k)
         if isinstance(value_of(g), BoxLayout):  # which may have nothing in the triangle
@@ -574,7 +574,7 @@ class Added(Entrywise):
     """A sum of operands of one shape."""
 
     def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
-        """What is demanded of any of them."""
+        """The entries that are demanded of at least one operand."""
         merged = union_of_symbols(demands, out.shape)
         return join(demands) if merged is None else merged
 

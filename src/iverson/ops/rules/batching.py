@@ -58,7 +58,7 @@ class Examples(NamedTuple):
         return F.broadcast_to(x, shape=(self.size, *x.shape))
 
     def alike(self, *positions: int) -> bool:
-        """Whether none of the operands at these positions differs from example to example."""
+        """True if the operands at these positions are the same for all examples."""
         return not any(map(self.of.__getitem__, positions))
 
 
@@ -82,14 +82,14 @@ def broadcasting(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
 
 
 def leading(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
-    """On last axes, before which others may stand: the examples' is one of these."""
+    """On last axes: the axis of the examples is one more of the axes that may precede these."""
     return examples.call(*examples.each(F, args), **params)
 
 
 def with_axes(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
-    """Parameters count axes: by one more."""
-    own = args if len(args) == 1 else examples.each(F, args)
-    return bind(examples.op, tuple(own), batch_params(params, examples.size))
+    """By parameters that count axes: each counts one more."""
+    operands = args if len(args) == 1 else examples.each(F, args)
+    return bind(examples.op, tuple(operands), batch_params(params, examples.size))
 
 
 def next_axis(axis: Any, _size: int = 0) -> Any:
@@ -108,18 +108,18 @@ _SHIFTS: dict[str, Any] = {
 
 def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
     """Parameters of one example's call as those of the batch's."""
-    found = dict(params)
+    shifted = dict(params)
     for name, value in params.items():
         if name in _SHIFTS:
-            found[name] = _SHIFTS[name](value, size)
-    return found
+            shifted[name] = _SHIFTS[name](value, size)
+    return shifted
 
 
 def behind_first(F: Any, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:
     """Along the first axis: the examples' comes second. The last ``alike`` operands are the same for all."""
-    own = len(args) - alike
-    turned = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:own]]
-    out = examples.call(*turned, *args[own:], **params)
+    count = len(args) - alike
+    transposed = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:count]]
+    out = examples.call(*transposed, *args[count:], **params)
     return F.permute_dims(out, axes=_exchanged(out.ndim))
 
 
@@ -135,8 +135,8 @@ def beside(F: Any, x: Any) -> Any:
 
 def apart(F: Any, x: Any, size: int, columns: int) -> Any:
     """The batch of matrices with so many columns that are beside each other in one matrix."""
-    whole = F.reshape(x, shape=(x.shape[0], size, columns))
-    return F.permute_dims(whole, axes=(1, 0, 2))
+    matrices = F.reshape(x, shape=(x.shape[0], size, columns))
+    return F.permute_dims(matrices, axes=(1, 0, 2))
 
 
 def by_matrix(F: Any, examples: Examples, call: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
@@ -150,20 +150,20 @@ def one_by_one(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
     """Example by example."""
     if not examples.size:
         return _none(examples, args, params)
-    found = [examples.call(*_at(F, k, examples, args), **params) for k in range(examples.size)]
-    if isinstance(found[0], tuple):
-        return tuple(F.stack(*parts, axis=0) for parts in zip(*found, strict=True))
-    return F.stack(*found, axis=0)
+    results = [examples.call(*_at(F, k, examples, args), **params) for k in range(examples.size)]
+    if isinstance(results[0], tuple):
+        return tuple(F.stack(*parts, axis=0) for parts in zip(*results, strict=True))
+    return F.stack(*results, axis=0)
 
 
 def _none(examples: Examples, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """The results for no examples."""
     of = [Aval(a.shape[1:], a.dtype) if b else a for a, b in zip(args, examples.of, strict=True)]
-    found = examples.op.infer(*of, **params)
-    made = [
-        make_handle(np.zeros((0, *x.shape), x.dtype)) for x in (found if examples.op.multiple else (found,))
+    avals = examples.op.infer(*of, **params)
+    results = [
+        make_handle(np.zeros((0, *x.shape), x.dtype)) for x in (avals if examples.op.multiple else (avals,))
     ]
-    return tuple(made) if examples.op.multiple else made[0]
+    return tuple(results) if examples.op.multiple else results[0]
 
 
 def _at(F: Any, k: int, examples: Examples, args: Sequence[Any]) -> list[Any]:

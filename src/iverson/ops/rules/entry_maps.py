@@ -49,8 +49,8 @@ class Copied(EntryMap):
         for k, x in enumerate(call.inputs):
             if k in linear:
                 shape = getattr(x, "shape", ())
-                counted = np.arange(1, prod(shape) + 1) if k == i else np.zeros(prod(shape), np.int64)
-                numbers.append(counted.reshape(shape))
+                entry_numbers = np.arange(1, prod(shape) + 1) if k == i else np.zeros(prod(shape), np.int64)
+                numbers.append(entry_numbers.reshape(shape))
             elif is_strided(x):
                 numbers.append(x)
             else:  # positions that are not known here
@@ -79,17 +79,17 @@ class Elementwise(Entrywise):
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _params: Params
     ) -> Entries:
-        """An entry is read where that entry of some input is, and no factor of it is zero for sure."""
+        """An entry is demanded if that entry of an input is, unless a factor of it is certainly zero."""
         shape = out.shape
-        stored = _where_stored(demands, inputs, out)
-        if stored is not None:
-            return stored
+        stored_demand = _where_stored(demands, inputs, out)
+        if stored_demand is not None:
+            return stored_demand
         if self.selects:
             pairs = zip(demands, inputs, strict=True)
             demands = [FULL if type(n) is Stored and not _is_stored(x) else n for n, x in pairs]
-        same = _one_pattern(demands, inputs, shape)
-        if same is not None:
-            return same
+        shared_demand = _one_pattern(demands, inputs, shape)
+        if shared_demand is not None:
+            return shared_demand
         if op.linear_in:
             bound = _at_factors(op, demands, inputs, shape)
             if bound is not None:
@@ -102,60 +102,67 @@ class Elementwise(Entrywise):
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Params
     ) -> Entries:
         """The same entries; of a broadcast input, those that entries of a box are broadcast from."""
-        own = getattr(inputs[i], "shape", ())
-        if own == out.shape or where is NOTHING:
+        input_shape = getattr(inputs[i], "shape", ())
+        if input_shape == out.shape or where is NOTHING:
             return where
-        return Box(where.region.projected(own)) if isinstance(where, Box) else FULL
+        return Box(where.region.projected(input_shape)) if isinstance(where, Box) else FULL
 
 
-def _broadcast(need: Entries, own: Shape, out: Shape) -> Entries:
-    """The entries that those of an operand of shape ``own`` are broadcast to."""
-    if own == out or need is NOTHING:
+def _broadcast(need: Entries, shape: Shape, out: Shape) -> Entries:
+    """The entries that demanded entries of an operand of this shape are broadcast to."""
+    if shape == out or need is NOTHING:
         return need
     if isinstance(need, Box):
-        return plain(Box(need.region.broadcast(own, out)), out)
-    pattern = stretched(need.pattern, own, out) if isinstance(need, Stored) else None
+        return plain(Box(need.region.broadcast(shape, out)), out)
+    pattern = stretched(need.pattern, shape, out) if isinstance(need, Stored) else None
     return FULL if pattern is None else Stored(pattern)
 
 
 def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
-    """The demand on operands of the result's shape, if all of it is on one pattern and none is in a box: what
-    factors store does not bound it further. Else None."""
-    found: Stored | None = None
+    """The demand on operands of the result's shape, if it is all on one pattern and no support is a box.
+
+    Then the supports of factors do not bound it further. Else None.
+    """
+    demand: Stored | None = None
     for need, x in zip(demands, inputs, strict=True):
         if type(getattr(x, "support", None)) is Box:
             return None
         if need is not NOTHING:
             if type(need) is not Stored or getattr(x, "shape", ()) != shape:
                 return None
-            if found is not None and need.pattern is not found.pattern:
+            if demand is not None and need.pattern is not demand.pattern:
                 return None
-            found = need
-    return found
+            demand = need
+    return demand
 
 
 def _where_stored(demands: Sequence[Entries], inputs: Sequence[Any], out: Any) -> Entries | None:
-    """The entries that the result stores, if operands of its shape are demanded where they are stored: it is
-    0 elsewhere, whatever they store. The demand on one operand alone, if that is less. Else None."""
+    """The entries that the result stores, if each demand is the whole pattern of an operand of its shape.
+
+    The result is 0 elsewhere, whatever the operands store. If one operand alone is demanded and it stores no
+    more entries than the result, its demand. None where a demand is anything else.
+    """
     pattern = getattr(out.support if type(out) is Aval else out, "pattern", None)
     if pattern is None or pattern.ndim != len(out.shape) or type(pattern) is PatternSymbol:
         return None
-    found: Entries | None = None
+    demand: Entries | None = None
     for need, x in zip(demands, inputs, strict=True):
-        own = getattr(x, "support", None)
-        if type(own) is not Stored or x.shape != out.shape:
+        support = getattr(x, "support", None)
+        if type(support) is not Stored or x.shape != out.shape:
             if hasattr(x, "shape"):
                 return None
         elif need is not NOTHING:
-            if type(need) is not Stored or need.pattern is not own.pattern:
+            if type(need) is not Stored or need.pattern is not support.pattern:
                 return None
-            found = need if found is None and own.pattern.count <= pattern.count else Stored(pattern)
-    return found
+            demand = need if demand is None and support.pattern.count <= pattern.count else Stored(pattern)
+    return demand
 
 
 def union_of_symbols(demands: Sequence[Entries], shape: Shape) -> Entries | None:
-    """The entries of any operand, where all are stored on patterns over all axes of which some are symbols;
-    of patterns that are known, to merge them mostly costs more than it saves."""
+    """The union of the demands if each is on a pattern over all axes and at least one is a symbol; else None.
+
+    To merge known patterns mostly costs more than it saves.
+    """
     patterns = [need.pattern for need in demands if type(need) is Stored]
     if PatternSymbol not in map(type, patterns) or len(patterns) < len(demands):
         return None
@@ -165,14 +172,17 @@ def union_of_symbols(demands: Sequence[Entries], shape: Shape) -> Entries | None
 
 
 def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: Shape) -> Entries:
-    """Where entries of input k go, within the boxes of factors: the op is zero outside of these."""
-    found = _broadcast(need, getattr(inputs[k], "shape", ()), shape)
-    for group in op.groups(len(inputs)) if found is not NOTHING else ():
+    """The result's entries that depend on demanded ones of input k, within the boxes of factors.
+
+    The op is zero outside these boxes.
+    """
+    entries = _broadcast(need, getattr(inputs[k], "shape", ()), shape)
+    for group in op.groups(len(inputs)) if entries is not NOTHING else ():
         factor = inputs[group[0]]
         support = getattr(factor, "support", FULL)
         if k not in group and len(group) == 1 and type(support) is Box:
-            found = meet(found, _broadcast(support, factor.shape, shape))
-    return found
+            entries = meet(entries, _broadcast(support, factor.shape, shape))
+    return entries
 
 
 def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
@@ -184,29 +194,33 @@ def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape
     for k, need in enumerate(demands):
         if need is NOTHING:
             continue
-        others = [g[0] for g in op.groups(len(demands)) if k not in g and len(g) == 1 and g[0] in patterns]
-        own = getattr(inputs[k], "shape", ())
+        sparse_factors = [
+            g[0] for g in op.groups(len(demands)) if k not in g and len(g) == 1 and g[0] in patterns
+        ]
+        input_shape = getattr(inputs[k], "shape", ())
         if isinstance(need, Stored):
-            factors = [patterns[j] for j in others if patterns[j].ndim == len(inputs[j].shape)]
-            found = need.pattern if own == shape else stretched(need.pattern, own, shape, factors)
+            factors = [patterns[j] for j in sparse_factors if patterns[j].ndim == len(inputs[j].shape)]
+            pattern = (
+                need.pattern if input_shape == shape else stretched(need.pattern, input_shape, shape, factors)
+            )
         else:
-            of_others = (stretched(patterns[j], inputs[j].shape, shape) for j in others)
-            found = next((p for p in of_others if p is not None), None)
-            if found is not None and type(need) is Box:
-                there = meet(Stored(found), _broadcast(need, own, shape))
+            of_others = (stretched(patterns[j], inputs[j].shape, shape) for j in sparse_factors)
+            pattern = next((p for p in of_others if p is not None), None)
+            if pattern is not None and type(need) is Box:
+                there = meet(Stored(pattern), _broadcast(need, input_shape, shape))
                 if not isinstance(there, Stored):  # no factor is stored there
                     continue
-                found = there.pattern
-        if found is None:
+                pattern = there.pattern
+        if pattern is None:
             return None
-        bounds.append(found)
+        bounds.append(pattern)
     if not bounds:
         return NOTHING
     if any(p.ndim != bounds[0].ndim for p in bounds):
         return None
-    whole = union(bounds, bounds[0])
-    few = isinstance(whole, PatternSymbol) or 2 * whole.count < prod(whole.shape)
-    return Stored(whole) if few or len(set(bounds)) == 1 else None
+    merged = union(bounds, bounds[0])
+    sparse = isinstance(merged, PatternSymbol) or 2 * merged.count < prod(merged.shape)
+    return Stored(merged) if sparse or len(set(bounds)) == 1 else None
 
 
 def _is_stored(x: Any) -> bool:
@@ -224,29 +238,29 @@ class Moved(Copied):
         self._image = image
 
     def image(self, region: Region, shape: Shape, others: Sequence[Any], params: Params) -> Region | None:
-        """As `EntryMap.image`."""
+        """See `EntryMap.image`."""
         return self._image(region, shape, *others, **params)
 
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
     ) -> Entries:
-        """Where the demanded entries go; anywhere, where indices are not known yet (in a trace)."""
+        """Positions that demanded entries move to; all entries if indices are not known yet (in a trace)."""
         if len(inputs) > 1:
             linear = {k for group in op.groups(len(inputs)) for k in group}
             if any(type(x) is Aval and k not in linear for k, x in enumerate(inputs)):
                 return FULL
         need = demands[0]
         if type(need) is Box or (need is FULL and self.partial):
-            x, *others = inputs
+            x, *operands = inputs
             region = hull(need, x.shape)
-            image = self.image(region, x.shape, others, params) if region.size else None
+            image = self.image(region, x.shape, operands, params) if region.size else None
             return NOTHING if image is None else Box(image)
         return self.moved(op, demands, inputs, out, params)
 
     def moved(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
     ) -> Entries:
-        """Where the entries of a demanded pattern go."""
+        """Positions that the entries of a demanded pattern move to."""
         return moved(op, demands, inputs, out, params)
 
 
@@ -272,40 +286,51 @@ class Batchwise(EntryMap):
         )
 
 
-def relation_by_letters(out: Shape, into: Shape, left: str, right: str) -> Relation:
+def relation_by_letters(out: Shape, into: Shape, out_letters: str, in_letters: str) -> Relation:
     """Leading axes broadcast; along the last ones, equal positions where both are of one letter."""
-    first, start = len(out) - len(left), len(into) - len(right)
-    factors = [same(first + k, start + right.index(c)) for k, c in enumerate(left) if c != "." and c in right]
-    return Relation.aligned(out, into, *factors, core=(len(left), len(right)))
+    first, start = len(out) - len(out_letters), len(into) - len(in_letters)
+    factors = [
+        same(first + k, start + in_letters.index(c))
+        for k, c in enumerate(out_letters)
+        if c != "." and c in in_letters
+    ]
+    return Relation.aligned(out, into, *factors, core=(len(out_letters), len(in_letters)))
 
 
 _STORED_OR_NOTHING = frozenset((Stored, type(NOTHING)))
 
 
 def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params) -> Entries:
-    """Where an op that moves entries takes those of demanded patterns: where the result stores them, if these
-    are all that the operands store, else found by moving a value on them."""
+    """Positions that an op which moves entries moves those of demanded patterns to.
+
+    They are the entries that the result stores, if the demand is all that the operands store. Otherwise the
+    op moves values on the demanded patterns, and the pattern of its result is the answer.
+    """
     patterns = [need.pattern for need in demands if isinstance(need, Stored)]
     if not patterns or not _STORED_OR_NOTHING.issuperset(map(type, demands)):
         return FULL
     linear = {k for group in op.groups(len(inputs)) for k in group}
-    found = getattr(out, "support", None) if type(out) is Aval else None
-    if type(found) is Stored and len(patterns) == len(linear) and type(found.pattern) is not PatternSymbol:
+    support = getattr(out, "support", None) if type(out) is Aval else None
+    if (
+        type(support) is Stored
+        and len(patterns) == len(linear)
+        and type(support.pattern) is not PatternSymbol
+    ):
         supports = [getattr(inputs[k], "support", None) for k in sorted(linear)]
         if list(map(getattr, supports, repeat("pattern"), repeat(None))) == patterns:
-            return found
+            return support
 
     def make(*patterns: Pattern) -> Pattern | None:
-        own = iter(patterns)
+        remaining_patterns = iter(patterns)
         values: list[Any] = []
         for k, (x, need) in enumerate(zip(inputs, demands, strict=True)):
             if isinstance(need, Stored):
-                p = next(own)
+                p = next(remaining_patterns)
                 values.append(p.value(np.ones((p.count, *x.shape[p.ndim :]), bool)))
             else:
                 values.append(Zero(x.shape, x.dtype) if k in linear else x)
-        found = run_in_layouts(op, tuple(values), dict(params))
-        return support_pattern(found) if type(found) in layouts_by_type else None
+        result = run_in_layouts(op, tuple(values), dict(params))
+        return support_pattern(result) if type(result) in layouts_by_type else None
 
     if PatternSymbol not in map(type, patterns):
         pattern = make(*patterns)
@@ -347,7 +372,7 @@ class Reduced(EntryMap):
     def demand(
         self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Any, params: Params
     ) -> Entries:
-        """What the lines that a box meets are reduced to."""
+        """The box of the entries that the lines through a demanded box are reduced to."""
         need = demands[0]
         if not isinstance(need, Box):
             return need if need is NOTHING else FULL
@@ -364,15 +389,15 @@ class Reduced(EntryMap):
         if not isinstance(where, Box):
             return where if where is NOTHING else FULL
         axis, keepdims = params["axis"], params["keepdims"]
-        own = where.region if keepdims else region_images.expanded(where.region, (), axis=axis)
-        return Box(own.along(axis, inputs[0].shape))
+        region = where.region if keepdims else region_images.expanded(where.region, (), axis=axis)
+        return Box(region.along(axis, inputs[0].shape))
 
     def relation(self, call: Call, i: int) -> Relation:
         """The line that is reduced."""
         axis, into = call.params["axis"], call.inputs[i].shape
         remaining = [k for k in range(len(into)) if k not in axis]
-        own = remaining if call.params["keepdims"] else range(len(remaining))
-        return Relation.of(call.out.shape, into, *map(same, own, remaining))
+        out_axes = remaining if call.params["keepdims"] else range(len(remaining))
+        return Relation.of(call.out.shape, into, *map(same, out_axes, remaining))
 
 
 class Along(EntryMap):
@@ -406,8 +431,8 @@ class Along(EntryMap):
     def relation(self, call: Call, i: int) -> Relation:
         """The line that the entry is in."""
         axes, into = _axes(call.params), call.inputs[i].shape
-        others = [same(k, k) for k in range(len(into)) if k not in axes]
-        return Relation.of(call.out.shape, into, *others, *self.within_lines(call.params))
+        other_axes = [same(k, k) for k in range(len(into)) if k not in axes]
+        return Relation.of(call.out.shape, into, *other_axes, *self.within_lines(call.params))
 
     def within_lines(self, _params: Params) -> Sequence[Factor]:
         """Facts about the axes of the line, of which all is read by default."""
@@ -418,17 +443,17 @@ class Scanned(Along):
     """Entries of a line depend on those before them (with ``reverse``, behind them) and on themselves."""
 
     def reached(self, region: Region, shape: Shape, params: Params) -> Region:
-        """From the first of the line's demanded entries on."""
+        """The entries of each line from its first demanded entry on."""
         (axis,) = _axes(params)
         low, high = region.start[axis], region.stop[axis]
         return region.on(axis, *((0, high) if params.get("reverse") else (low, shape[axis])))
 
     def read(self, region: Region, shape: Shape, params: Params) -> Region:
-        """Up to the last of them."""
+        """The entries of each line up to the last one that the region has."""
         return self.reached(region, shape, {**params, "reverse": not params.get("reverse")})
 
     def within_lines(self, params: Params) -> Sequence[Factor]:
-        """The entries up to its own."""
+        """The entries of a line up to an entry's own position."""
         axes = _axes(params)
         return (Factor(Prefix(bool(params.get("reverse"))), axes, axes),)
 

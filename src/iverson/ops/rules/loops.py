@@ -39,22 +39,22 @@ def series(function: Loops, orders: int) -> Loops:
     def build(T: Any, aval: Any, *operands: Any) -> Any:
         if any(hasattr(n, "shape") for n in operands[:orders]):
             return None
-        which = [int(n) for n in operands[:orders]]
+        order_values = [int(n) for n in operands[:orders]]
 
         def at(i: tuple[Any, ...]) -> Any:
             xs = (T.F.astype(read(x, i), dtypes.float64) for x in operands[orders:])
-            return function(T.F, *which, *xs)
+            return function(T.F, *order_values, *xs)
 
-        found = at((0,) * len(aval.shape))
-        if not isinstance(found, Total):
+        first = at((0,) * len(aval.shape))
+        if not isinstance(first, Total):
             return T.compute(aval.shape, lambda *i: at(i), dtype=aval.dtype)
-        given = [T.compute(aval.shape, lambda *i, k=k: at(i).given[k]) for k in range(len(found.given))]
+        inputs = [T.compute(aval.shape, lambda *i, k=k: at(i).given[k]) for k in range(len(first.given))]
 
         def total(*i: Any) -> Any:
-            k = T.reduce_axis((0, found.count))
-            return T.sum(found.term(T.F.astype(k, dtypes.float64), *(x[i] for x in given)), axis=k)
+            k = T.reduce_axis((0, first.count))
+            return T.sum(first.term(T.F.astype(k, dtypes.float64), *(x[i] for x in inputs)), axis=k)
 
-        return over(T, aval, found.finish, T.compute(aval.shape, total), *given)
+        return over(T, aval, first.finish, T.compute(aval.shape, total), *inputs)
 
     return build
 
@@ -106,11 +106,11 @@ def logsumexp(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     top = _reduced("max", size, axis)
     shift = over(T, top, lambda m: T.F.where(T.F.isfinite(m), m, 0.0), top)
     total = _reduced("sum", over(T, x, lambda v, m: T.F.exp(v - m), x, shift), axis)
-    kept = over(T, total, lambda s, m: T.F.log(s) + m, total, shift)
+    result = over(T, total, lambda s, m: T.F.log(s) + m, total, shift)
     places = [k for k in range(len(x.shape)) if k not in axis]
     if keepdims:
-        return kept
-    return T.compute(aval.shape, lambda *i: kept[_put_back(i, places, len(x.shape))])
+        return result
+    return T.compute(aval.shape, lambda *i: result[_put_back(i, places, len(x.shape))])
 
 
 def _put_back(i: tuple[Any, ...], places: Sequence[int], rank: int) -> tuple[Any, ...]:
@@ -123,9 +123,9 @@ def softmax_error(T: Any, aval: Any, x: Any, classes: Any, *, axis: int) -> Any:
     _, powers, total = _exponentials(T, x, (axis,))
 
     def entry(*i: Any) -> Any:
-        own = read(classes, i)
+        label = read(classes, i)
         p = powers[i] / read(total, i)
-        return T.F.where(T.F.equal(own, i[axis]), p - 1.0, p)
+        return T.F.where(T.F.equal(label, i[axis]), p - 1.0, p)
 
     return T.compute(aval.shape, entry, dtype=aval.dtype)
 
@@ -133,18 +133,18 @@ def softmax_error(T: Any, aval: Any, x: Any, classes: Any, *, axis: int) -> Any:
 def cross_entropy(T: Any, aval: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
     shifted, _, total = _exponentials(T, x, (axis,))
     rank = len(x.shape)
-    kept = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+    shape = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
 
     def loss(*i: Any) -> Any:
         at = tuple(classes[i] if k == axis else i[k] for k in range(rank))
         return T.F.log(total[i]) - shifted[at]
 
-    losses = T.compute(kept, loss, dtype=aval.dtype)
+    losses = T.compute(shape, loss, dtype=aval.dtype)
     if reduction == "none":
         places = [k for k in range(rank) if k != axis]
         return T.compute(aval.shape, lambda *i: losses[_put_back(i, places, rank)])
-    axes = [T.reduce_axis((0, n)) for n in kept]
-    count = max(prod(kept), 1) if reduction == "mean" else 1
+    axes = [T.reduce_axis((0, n)) for n in shape]
+    count = max(prod(shape), 1) if reduction == "mean" else 1
     summed = T.compute((), lambda: T.sum(losses[tuple(axes)], axis=axes))
     return T.compute((), lambda: summed[()] / count, dtype=aval.dtype)
 
@@ -153,9 +153,9 @@ def cross_entropy(T: Any, aval: Any, x: Any, classes: Any, *, axis: int, reducti
 
 
 def _within(T: Any, i: tuple[Any, ...], key: Any, extents: Any) -> tuple[list[Any], tuple[Any, ...]]:
-    """Where entry i of an array is in what a basic key reads of it, and the conditions that it is there.
+    """The conditions that a basic key reads entry i of an array, and the entry's index in the key's result.
 
-    extents : of what the key reads.
+    extents : of the result of the key.
     """
     inside: list[Any] = []
     at: list[Any] = []
@@ -164,8 +164,8 @@ def _within(T: Any, i: tuple[Any, ...], key: Any, extents: Any) -> tuple[list[An
         if item is None:
             at.append(0)
         elif isinstance(item, slice):
-            own = next(axis)
-            steps = own - item.start if item.step > 0 else item.start - own
+            index = next(axis)
+            steps = index - item.start if item.step > 0 else item.start - index
             place = steps // abs(item.step)
             inside += [steps >= 0, place < extents[len(at)]]
             if abs(item.step) != 1:
@@ -177,10 +177,10 @@ def _within(T: Any, i: tuple[Any, ...], key: Any, extents: Any) -> tuple[list[An
 
 
 def _all_of(T: Any, conditions: Sequence[Any]) -> Any:
-    found = conditions[0]
+    condition = conditions[0]
     for c in conditions[1:]:
-        found = T.F.logical_and(found, c)
-    return found
+        condition = T.F.logical_and(condition, c)
+    return condition
 
 
 def _is_basic(key: Any) -> bool:
@@ -270,7 +270,7 @@ def linear_convolution(T: Any, aval: Any, a: Any, b: Any, *, mode: str) -> Any:
 
 
 def truth(kind: str) -> Loops:
-    """Whether the least or the largest entry is not 0: `all` and `any`."""
+    """Loops of `all` and `any`: True if the least, or the largest, entry is not 0."""
 
     def build(T: Any, _aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
         true = over(T, Aval(x.shape, dtypes.bool), lambda v: v != 0, x)
@@ -301,20 +301,20 @@ def deviation(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool, squared
     total = _reduced("sum", x, axis)
     mean = over(T, Aval(total.shape, x.dtype), lambda s: s / count, total)
     squares = over(T, Aval(x.shape, aval.dtype), lambda v, m: _size(T, v - m), x, mean)
-    found = reduction("sum")(squares, axis=axis, keepdims=keepdims)
-    return found if squared else over(T, aval, T.F.sqrt, found)
+    sum_of_squares = reduction("sum")(squares, axis=axis, keepdims=keepdims)
+    return sum_of_squares if squared else over(T, aval, T.F.sqrt, sum_of_squares)
 
 
 def extremum_shares(T: Any, aval: Any, x: Any, *, axis: Shape, largest: bool) -> Any:
     """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
     top = _reduced("max" if largest else "min", x, axis)
-    attained = over(T, aval, lambda v, m: T.F.astype(T.F.equal(v, m), aval.dtype), x, top)
-    count = _reduced("sum", attained, axis)
+    extremal = over(T, aval, lambda v, m: T.F.astype(T.F.equal(v, m), aval.dtype), x, top)
+    count = _reduced("sum", extremal, axis)
 
     def share(v: Any, a: Any, n: Any) -> Any:
         return T.F.where(T.F.isnan(v), v, a / T.F.maximum(n, 1.0))
 
-    return over(T, aval, share, x, attained, count)
+    return over(T, aval, share, x, extremal, count)
 
 
 def extremum(kind: str) -> Loops:
@@ -326,12 +326,12 @@ def extremum(kind: str) -> Loops:
         if axis is None:
             x, axis = _flat(T, x), 0
         k = T.reduce_axis((0, x.shape[axis]))
-        rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-        found = T.compute(rest, lambda *i: getattr(T, kind)(x[(*i[:axis], k, *i[axis:])], axis=k))
+        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+        positions = T.compute(shape, lambda *i: getattr(T, kind)(x[(*i[:axis], k, *i[axis:])], axis=k))
         if not keepdims:
-            return found
-        places = [n for n in range(len(aval.shape)) if n != axis] if rest else []
-        return T.compute(aval.shape, lambda *i: found[tuple(i[n] for n in places)])
+            return positions
+        places = [n for n in range(len(aval.shape)) if n != axis] if shape else []
+        return T.compute(aval.shape, lambda *i: positions[tuple(i[n] for n in places)])
 
     return build
 

@@ -51,22 +51,22 @@ def read(x: Any, i: tuple[Any, ...]) -> Any:
 
 
 def stretched_index(shape: Shape, i: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Where an operand of this shape is read for entry i of a result it is broadcast to."""
-    own = i[len(i) - len(shape) :]
-    return tuple(0 if n == 1 else k for n, k in zip(shape, own, strict=True))
+    """The index in an operand of this shape, for entry i of the result that the operand is broadcast to."""
+    index = i[len(i) - len(shape) :]
+    return tuple(0 if n == 1 else k for n, k in zip(shape, index, strict=True))
 
 
 def reduction(kind: str) -> Notation:
     """A reduction over a normalised tuple of axes."""
 
     def build(T: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
-        kept = [k for k in range(len(x.shape)) if k not in axis]
+        outer_axes = [k for k in range(len(x.shape)) if k not in axis]
         shape = reduced_shape(x.shape, axis, keepdims)
 
         def entry(*i: Any) -> Any:
             reduced = {k: T.reduce_axis((0, x.shape[k])) for k in axis}
-            own = [i[k] for k in kept] if keepdims else list(i)
-            outer = dict(zip(kept, own, strict=True))
+            outer_index = [i[k] for k in outer_axes] if keepdims else list(i)
+            outer = dict(zip(outer_axes, outer_index, strict=True))
             body = x[tuple(reduced.get(k, outer.get(k)) for k in range(len(x.shape)))]
             return getattr(T, kind)(body, axis=list(reduced.values())) if axis else body
 
@@ -93,12 +93,12 @@ def complete(op: Op) -> Op:
     calls = () if op.samples is None else op.samples(Sampler())
     count = max((len(s.args) for s in calls), default=0) or len(_positional(op.te))
 
-    def late(which: Callable[..., Rule]) -> Rule:
+    def late(choose: Callable[..., Rule]) -> Rule:
         @reading(range(count))
         def rule(*args: Any, **params: Any) -> Any:
             from iverson.te.ops.preferred_rules import derived_rules
 
-            return which(*derived_rules(op.name, count))(*args, **params)
+            return choose(*derived_rules(op.name, count))(*args, **params)
 
         return rule
 
