@@ -53,8 +53,8 @@ def _axes(i: int, rank: int) -> Shape:
 def _contracted(F: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of factor i."""
     if isinstance(g, LowRank):
-        held = _factors(F, i, g, y, a, b)
-        return F.matmul(held.left, held.right)
+        factors = _factors(F, i, g, y, a, b)
+        return F.matmul(factors.left, factors.right)
     g = F.reshape(g, shape=tuple(n for pair in zip(a.shape, b.shape, strict=True) for n in pair))
     other = _in_turn(F, F.conj((b, a)[i]), 1 - i)
     return F.sum(F.multiply(g, other), axis=_axes(1 - i, len(a.shape)), keepdims=False)
@@ -68,16 +68,14 @@ def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
         return NotImplemented
     rank = g.left.shape[1]
     other = (b, a)[i]
-    left = F.reshape(g.left, shape=(a.shape[0], b.shape[0], rank))
-    right = F.reshape(g.right, shape=(rank, a.shape[1], b.shape[1]))
+    lhs = F.reshape(g.left, shape=(a.shape[0], b.shape[0], rank))
+    rhs = F.reshape(g.right, shape=(rank, a.shape[1], b.shape[1]))
     if i == 1:
-        left, right = F.permute_dims(left, axes=(1, 0, 2)), F.permute_dims(right, axes=(0, 2, 1))
-    (rows, along, _), (_, columns, within) = left.shape, right.shape
-    sums = F.matmul(F.reshape(right, shape=(rank * columns, within)), F.mH(other))
+        lhs, rhs = F.permute_dims(lhs, axes=(1, 0, 2)), F.permute_dims(rhs, axes=(0, 2, 1))
+    (rows, along, _), (_, columns, within) = lhs.shape, rhs.shape
+    sums = F.matmul(F.reshape(rhs, shape=(rank * columns, within)), F.mH(other))
     sums = F.permute_dims(F.reshape(sums, shape=(rank, columns, along)), axes=(2, 0, 1))
-    return LowRank(
-        F.reshape(left, shape=(rows, along * rank)), F.reshape(sums, shape=(along * rank, columns))
-    )
+    return LowRank(F.reshape(lhs, shape=(rows, along * rank)), F.reshape(sums, shape=(along * rank, columns)))
 
 
 def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
@@ -88,10 +86,10 @@ def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any
         return NotImplemented
     pattern = wanted.pattern
     if isinstance(g, LowRank):
-        held = _factors(F, i, g, y, a, b)
-        return F.matmul_on(held.left, held.right, pattern)
-    found = F.kron_sampled(g, F.conj((b, a)[i]), pattern=pattern, of=i)
-    return F.from_values(found, pattern=pattern)
+        factors = _factors(F, i, g, y, a, b)
+        return F.matmul_on(factors.left, factors.right, pattern)
+    values = F.kron_sampled(g, F.conj((b, a)[i]), pattern=pattern, of=i)
+    return F.from_values(values, pattern=pattern)
 
 
 class Pairwise(EntryMap):
@@ -100,12 +98,12 @@ class Pairwise(EntryMap):
     products = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
-        """Where demanded entries meet stored ones of the other factor.
+        """Products of demanded entries of a factor and stored entries of the other one.
 
         Of a factor that may change where it is zero now, every entry counts: then the cotangent is read in
         products alone, and never formed if it is one itself.
         """
-        shape, found = out.shape, []
+        shape, patterns = out.shape, []
         for k, need in enumerate(demands):
             if need is not NOTHING:
                 pair = _known(need, inputs[k].shape), _other(inputs[1 - k])
@@ -113,8 +111,8 @@ class Pairwise(EntryMap):
                     return FACTORED if len(shape) == 2 else FULL
                 if not any(isinstance(x, Pattern) for x in pair):
                     return FULL
-                found.append(_pairs(*(pair if k == 0 else pair[::-1])))
-        return Stored(merging.union(found, found[0]), products=len(shape) == 2)
+                patterns.append(_pairs(*(pair if k == 0 else pair[::-1])))
+        return Stored(merging.union(patterns, patterns[0]), products=len(shape) == 2)
 
     def relation(self, call: Call, i: int) -> Relation:
         """The entry of a at the quotients of the indices by b's extents, of b at their remainders."""
@@ -126,17 +124,17 @@ class Pairwise(EntryMap):
 
 
 def _pairs(a: Pattern | Shape, b: Pattern | Shape) -> Pattern:
-    """Where the products of entries of two factors are."""
+    """The pattern of the products of entries of two factors."""
 
     def make(*patterns: Pattern) -> Pattern:
-        own = iter(patterns)
-        pair = (x if isinstance(x, tuple) else next(own) for x in (a, b))
+        remaining = iter(patterns)
+        pair = (x if isinstance(x, tuple) else next(remaining) for x in (a, b))
         return sparse_kron.pairs(*sparse_kron.operands(*pair)).pattern
 
     key = "kron", *(x if isinstance(x, tuple) else None for x in (a, b))
-    found = follows(key, make, *(x for x in (a, b) if isinstance(x, Pattern)))
-    assert found is not None
-    return found
+    pattern = follows(key, make, *(x for x in (a, b) if isinstance(x, Pattern)))
+    assert pattern is not None
+    return pattern
 
 
 def _known(need: Entries, shape: Shape) -> Any:
@@ -158,12 +156,12 @@ def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
     if not all(examples.of):
         return F.kron(a, b)
     shape = tuple(m * n for m, n in zip(a.shape[1:], b.shape[1:], strict=True))
-    found = F.multiply(_examples_in_turn(F, a, 0), _examples_in_turn(F, b, 1))
-    return F.reshape(found, shape=(examples.size, *shape))
+    product = F.multiply(_examples_in_turn(F, a, 0), _examples_in_turn(F, b, 1))
+    return F.reshape(product, shape=(examples.size, *shape))
 
 
 def _examples_in_turn(F: Any, x: Any, i: int) -> Any:
-    """As `_in_turn`, behind the axis of the examples."""
+    """See `_in_turn`; here the axes come after the axis of the examples."""
     return F.expand_dims(x, axis=next_axis(_axes(1 - i, x.ndim - 1)))
 
 
@@ -174,8 +172,8 @@ def _batched_sampled(F: Any, examples: Examples, g: Any, other: Any, *, pattern:
     g = F.reshape(g, shape=(examples.size, *(n for pair in pairs for n in pair)))
     terms = F.multiply(g, _examples_in_turn(F, other, 1 - of))
     sums = F.sum(terms, axis=next_axis(_axes(1 - of, pattern.ndim)), keepdims=False)
-    found = F.values_at(sums, pattern=of_all(pattern, examples.size))
-    return F.reshape(found, shape=(examples.size, *pattern.stored_shape))
+    values = F.values_at(sums, pattern=of_all(pattern, examples.size))
+    return F.reshape(values, shape=(examples.size, *pattern.stored_shape))
 
 
 def _in_notation(T: Any, a: Any, b: Any) -> Any:
@@ -214,8 +212,8 @@ def _sampled_within(
     if i == 0 or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(other.shape):
         return NotImplemented
     w = F.from_values(c, pattern=pattern)
-    found = F.kron_sampled(F.conj(g), w, pattern=wanted.pattern, of=1 - of)
-    return F.from_values(found, pattern=wanted.pattern)
+    values = F.kron_sampled(F.conj(g), w, pattern=wanted.pattern, of=1 - of)
+    return F.from_values(values, pattern=wanted.pattern)
 
 
 define(

@@ -78,8 +78,8 @@ def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any
     rows, columns = (region.start[-2], region.stop[-2]), (region.start[-1], region.stop[-1])
 
     def part(z: Any, first: tuple[int, int], second: tuple[int, int]) -> Any:
-        own = batch.projected(z.shape[:-2])
-        return cut(F, z, Region((*own.start, first[0], second[0]), (*own.stop, first[1], second[1])))
+        z_batch = batch.projected(z.shape[:-2])
+        return cut(F, z, Region((*z_batch.start, first[0], second[0]), (*z_batch.stop, first[1], second[1])))
 
     if i == 0:
         ct = F.matmul(part(g, rows, (0, g.shape[-1])), F.mH(part(b, columns, (0, b.shape[-1]))))
@@ -91,14 +91,14 @@ def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any
 def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
     product: they stand beside the axis that is summed there."""
-    own = (a, b)[i].shape
-    if len(own) != max(pattern.ndim, 2):  # slices, as they are multiplied
-        if own[:-2] != y.shape[:-2] or isinstance(g, LowRank):
+    x_shape = (a, b)[i].shape
+    if len(x_shape) != max(pattern.ndim, 2):  # slices, as they are multiplied
+        if x_shape[:-2] != y.shape[:-2] or isinstance(g, LowRank):
             return NotImplemented
         return F.matmul_on(*((g, F.mH(b)) if i == 0 else (F.mH(a), g)), pattern)
     if isinstance(g, LowRank):
-        held = _factors(F, i, g, y, a, b)
-        return F.matmul_on(held.left, held.right, pattern)
+        factors = _factors(F, i, g, y, a, b)
+        return F.matmul_on(factors.left, factors.right, pattern)
     other = (b, a)[i]
     if len(y.shape) > 2:
         g, other = (_beside(F, z, (a, b)[i], y, -1 - i) for z in (g, other))
@@ -107,20 +107,20 @@ def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> 
 
 def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
     """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
-    batch, own = y.shape[:-2], x.shape[:-2]
-    lead = len(batch) - len(own)
-    over = [k for k, extent in enumerate(batch) if k < lead or own[k - lead] != extent]
+    batch, x_batch = y.shape[:-2], x.shape[:-2]
+    lead = len(batch) - len(x_batch)
+    over = [k for k, extent in enumerate(batch) if k < lead or x_batch[k - lead] != extent]
     if not over:
         return z
     shape = (1,) * (y.ndim - z.ndim) + z.shape
-    kept = [k for k in range(len(batch)) if k not in over]
+    batch_axes = [k for k in range(len(batch)) if k not in over]
     last = [len(batch), len(batch) + 1]
     last[axis:axis] = over
     first = tuple(1 if k in over else shape[k] for k in range(lead, len(batch)))
     matrix = [shape[-2], shape[-1]]
     matrix[axis] *= prod(shape[k] for k in over)
-    whole = z if z.shape == shape else F.reshape(z, shape=shape)
-    return F.reshape(F.permute_dims(whole, axes=(*kept, *last)), shape=(*first, *matrix))
+    aligned = z if z.shape == shape else F.reshape(z, shape=shape)
+    return F.reshape(F.permute_dims(aligned, axes=(*batch_axes, *last)), shape=(*first, *matrix))
 
 
 #: The cotangent of a product of fewer entries costs less whole than finding where it is read.
@@ -133,7 +133,7 @@ class Contracted(EntryMap):
     products = factored = True
 
     def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
-        """Where demanded entries meet the other factor; for rows of a alone, or columns of b, those."""
+        """Entries to which demanded ones contribute; for rows of a alone, or columns of b, the same lines."""
         shape = out.shape
         supports = list(map(getattr, inputs, repeat("support"), repeat(FULL)))
         slices = [
@@ -153,8 +153,10 @@ class Contracted(EntryMap):
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Any
     ) -> Entries:
-        """Rows of the result are of those rows of a, columns of those columns of b; of the contracted axis,
-        where the other factor may be nonzero."""
+        """The rows of a, or columns of b, that the box ``where`` has.
+
+        Along the contracted axis, the range in which the other factor may be nonzero.
+        """
         x, other = inputs[i], getattr(inputs[1 - i], "support", FULL)
         bounded = isinstance(where, Box) or isinstance(other, Box)
         if where is NOTHING or not bounded or x.shape[:-2] != out.shape[:-2]:
@@ -162,8 +164,8 @@ class Contracted(EntryMap):
         region = hull(where, out.shape)
         start, stop = list(region.start), list(region.stop)
         summed = -1 - i
-        own = hull(other, inputs[1 - i].shape)
-        start[summed], stop[summed] = own.start[-2 + i], own.stop[-2 + i]
+        other_region = hull(other, inputs[1 - i].shape)
+        start[summed], stop[summed] = other_region.start[-2 + i], other_region.stop[-2 + i]
         return plain(Box(Region(tuple(start), tuple(stop))), x.shape)
 
     def relation(self, call: Call, i: int) -> Relation:
@@ -177,9 +179,9 @@ class Contracted(EntryMap):
         # (i, k) of a, entry i of a column to entry k of that column of b.
         first = len(batch)
         free, tied = (first, first + 1) if i == 0 else (first + 1, first)
-        own, at = pattern.coordinates, list(range(first))
-        rows = addresses(own[[*at, tied]], (*batch, out[tied]))
-        columns = addresses(own[[*at, free]], (*batch, into[tied]))
+        coordinates, at = pattern.coordinates, list(range(first))
+        rows = addresses(coordinates[[*at, tied]], (*batch, out[tied]))
+        columns = addresses(coordinates[[*at, free]], (*batch, into[tied]))
         axes = (*at, tied)
         return Relation.of(out, into, Factor(Pairs(rows, columns), axes, axes), same(free, free))
 
@@ -187,12 +189,14 @@ class Contracted(EntryMap):
 def _slices(
     k: int, needs: Sequence[Entries], supports: Sequence[Entries], inputs: Sequence[Any], out: Shape
 ) -> Any:
-    """The pattern of the rows, or matrices, of the result that demanded entries of factor k reach, where
-    these, or those of the other factor that may be nonzero, are slices over dense axes; else None."""
+    """The pattern of the rows, or matrices, of the result that depend on demanded entries of factor k.
+
+    The demand, or the support of the other factor, must consist of slices over dense axes; else None.
+    """
     for i, entries in ((k, needs[k]), (1 - k, supports[1 - k])):
         if isinstance(entries, Stored):
-            own, p = inputs[i].shape, entries.pattern
-            if len(own) == len(out) and p.ndim < len(out) - i and own[: p.ndim] == out[: p.ndim]:
+            shape, p = inputs[i].shape, entries.pattern
+            if len(shape) == len(out) and p.ndim < len(out) - i and shape[: p.ndim] == out[: p.ndim]:
                 return p
     return None
 
@@ -211,8 +215,8 @@ def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entr
                 return FACTORED if products and len(out) == 2 else None
             met.append((need.pattern, p) if k == 0 else (p, need.pattern))
     products_of = [sparse_products.product_pattern(p, q) for p, q in met]
-    found = merging.union(products_of, products_of[0])
-    return Stored(found, products=len(out) == 2) if 2 * found.count < prod(out) else None
+    pattern = merging.union(products_of, products_of[0])
+    return Stored(pattern, products=len(out) == 2) if 2 * pattern.count < prod(out) else None
 
 
 def _reached(need: Entries, i: int, inputs: Sequence[Any], out: Shape) -> Entries:
@@ -224,12 +228,12 @@ def _reached(need: Entries, i: int, inputs: Sequence[Any], out: Shape) -> Entrie
     return plain(Box(region), out)
 
 
-def _lines(own: Region, shape: Shape, out: Shape, axis: int) -> Region:
-    """The rows (columns, by ``axis``) of a box, in the matrices that its own are multiplied in."""
-    (*first, _, _), (*last, _, _) = own
+def _lines(box: Region, shape: Shape, out: Shape, axis: int) -> Region:
+    """The rows (columns, by ``axis``) of the result that depend on a box of a factor of this shape."""
+    (*first, _, _), (*last, _, _) = box
     batch = Region(tuple(first), tuple(last)).broadcast(shape[:-2], out[:-2])
     low, high = [*batch.start, 0, 0], [*batch.stop, *out[-2:]]
-    low[axis], high[axis] = own.start[axis], own.stop[axis]
+    low[axis], high[axis] = box.start[axis], box.stop[axis]
     return Region(tuple(low), tuple(high))
 
 
@@ -239,9 +243,9 @@ def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
         if i == 0:
             return LowRank(g.left, F.matmul(g.right, F.mH(b)))
         return LowRank(F.matmul(F.mH(a), g.left), g.right)
-    left, right = (g, F.mH(b)) if i == 0 else (F.mH(a), g)
-    (m, k), n = left.shape, right.shape[1]
-    return LowRank(left, right) if k * (m + n) < m * n else NotImplemented
+    lhs, rhs = (g, F.mH(b)) if i == 0 else (F.mH(a), g)
+    (m, k), n = lhs.shape, rhs.shape[1]
+    return LowRank(lhs, rhs) if k * (m + n) < m * n else NotImplemented
 
 
 def _vjp_a(F: Any, g: Any, _y: Any, _a: Any, b: Any) -> Any:
@@ -260,8 +264,10 @@ def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
 
 
 def _rows_of(F: Any, x: Any) -> Any:
-    """The pattern of whole rows that a factor is stored on; None where single entries are, or all, and where
-    it is differentiated: its other entries count then."""
+    """The pattern of rows on which a factor is stored.
+
+    None if single entries, or all, are stored, and if the factor is differentiated: then all entries count.
+    """
     pattern = None if F.is_recorded(x) else support_pattern(value_of(x))
     return pattern if pattern is not None and pattern.ndim < len(x.shape) else None
 
@@ -288,9 +294,9 @@ def _product(T: Any, a: Any, b: Any) -> Any:
 
     def entry(*i: Any) -> Any:
         *batch, row, column = i
-        left = stretched_index(a.shape[:-2], tuple(batch))
-        right = stretched_index(b.shape[:-2], tuple(batch))
-        term = a[(*left, row, k)] * b[(*right, k, column)]
+        a_batch = stretched_index(a.shape[:-2], tuple(batch))
+        b_batch = stretched_index(b.shape[:-2], tuple(batch))
+        term = a[(*a_batch, row, k)] * b[(*b_batch, k, column)]
         return T.sum(term, axis=k, dtype=term.dtype)
 
     return T.compute(shape, entry)

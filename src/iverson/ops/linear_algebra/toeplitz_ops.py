@@ -46,23 +46,23 @@ def _abstract(d: Any, b: Any) -> Aval:
 
 
 def _diagonals(n: int) -> Any:
-    """Which of the numbers stands at each place of the matrix."""
+    """For each entry of the matrix, the position of its value in the list of numbers."""
     return n - 1 + np.arange(n)[:, None] - np.arange(n)
 
 
 def _matrix(F: Any, d: Any) -> Any:
     """The Toeplitz matrices themselves."""
     n, lead = (d.shape[-2] + 1) // 2, d.ndim - 2
-    found = F.gather(F.squeeze(d, axis=(lead + 1,)), _diagonals(n), axes=(lead,))
-    return F.permute_dims(found, axes=(*range(2, lead + 2), 0, 1))
+    matrices = F.gather(F.squeeze(d, axis=(lead + 1,)), _diagonals(n), axes=(lead,))
+    return F.permute_dims(matrices, axes=(*range(2, lead + 2), 0, 1))
 
 
 def _along_diagonals(F: Any, x: Any, shape: tuple[int, ...]) -> Any:
     """The sums along diagonals, which is the transpose of `_matrix`."""
     lead = x.ndim - 2
     first = F.permute_dims(x, axes=(lead, lead + 1, *range(lead)))
-    found = F.scatter_add(first, _diagonals(x.shape[-1]), axes=(lead,), shape=(*x.shape[:-2], shape[-2]))
-    return F.sum_to(F.expand_dims(found, axis=(lead + 1,)), shape)
+    sums = F.scatter_add(first, _diagonals(x.shape[-1]), axes=(lead,), shape=(*x.shape[:-2], shape[-2]))
+    return F.sum_to(F.expand_dims(sums, axis=(lead + 1,)), shape)
 
 
 # T x = b as in `solve`; T^H has the conjugate numbers in the other order.

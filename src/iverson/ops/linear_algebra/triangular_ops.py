@@ -42,7 +42,7 @@ def _triangle(F: Any, x: Any, lower: bool) -> Any:
 def _pullback(
     F: Any, wanted: Wanted, g: Any, y: Any, a: Any, _b: Any, *, lower: bool, check: bool
 ) -> list[Any]:
-    """As for `solve`: with T the triangle of A and c = T^-H g, grad b = c, and grad A is that of -c x^H."""
+    """The rule of `solve`: with T the triangle of A and c = T^-H g, grad b = c; grad A is that of -c x^H."""
     c = F.solve_triangular(F.mH(a), g, lower=not lower, check=check)
 
     def of_matrix(part: Entries) -> Any:
@@ -54,10 +54,10 @@ def _pullback(
 
 
 def _batched(F: Any, examples: Examples, a: Any, b: Any, *, lower: bool, check: bool) -> Any:
-    """As for `solve`."""
+    """The batching of `solve`: one call for all examples if they share a matrix."""
     if examples.alike(0) and a.ndim == 2:
-        found = F.solve_triangular(a, beside(F, b), lower=lower, check=check)
-        return apart(F, found, examples.size, b.shape[2])
+        solutions = F.solve_triangular(a, beside(F, b), lower=lower, check=check)
+        return apart(F, solutions, examples.size, b.shape[2])
     return F.solve_triangular(*examples.each(F, (a, b)), lower=lower, check=check)
 
 

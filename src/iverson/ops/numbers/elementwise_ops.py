@@ -42,21 +42,21 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
         floats = kinds.translate({ord(c): None for c in "iub"})
 
         def forward(*values: Any) -> Any:
-            inexact = whole = False
+            inexact = integral = False
             for v in values:
                 if type(v) is np.ndarray:
                     kind = v.dtype.kind
                     if kind in floats:
                         inexact = True
                     elif kind in kinds:
-                        whole = True
+                        integral = True
                     else:
                         _abstract(scalar)(*values)
             if not inexact:
                 return body(*(np.asarray(v, dtypes.default_float) for v in values))
-            if whole and scalar.space:  # SciPy takes integers beside float32 to float64
-                own = dtypes.result_type(*values)
-                values = tuple([np.asarray(v, own) if type(v) is np.ndarray else v for v in values])
+            if integral and scalar.space:  # SciPy takes integers beside float32 to float64
+                dtype = dtypes.result_type(*values)
+                values = tuple([np.asarray(v, dtype) if type(v) is np.ndarray else v for v in values])
             return body(*values)
 
         return forward
@@ -86,14 +86,17 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
         promoted = dtypes.result_type(*of_values)
         # NumPy's own functions refuse by the dtype that they compute in.
         fits = scalar.strict and dtypes.kind_of(promoted) in scalar.kinds
-        read = [getattr(o, "dtype", promoted) for o in operands]  # of weak numbers, what they become
-        for k, dtype in () if fits else enumerate([*read, promoted]):
+        # Weak numbers take the promoted dtype.
+        operand_dtypes = [getattr(o, "dtype", promoted) for o in operands]
+        for k, dtype in () if fits else enumerate([*operand_dtypes, promoted]):
             if dtypes.kind_of(dtype) not in scalar.kinds and not (scalar.name == "clip" and k):
-                one = k < len(read)
+                is_operand = k < len(operand_dtypes)
                 raise DTypeError(
                     scalar.name,
-                    scalar.arguments[k] if one else "",
-                    got=f"dtype {dtype}" if one else f"{' and '.join(map(str, read))}, which become {dtype}",
+                    scalar.arguments[k] if is_operand else "",
+                    got=f"dtype {dtype}"
+                    if is_operand
+                    else f"{' and '.join(map(str, operand_dtypes))}, which become {dtype}",
                     expected=" or ".join(dict.fromkeys(_KIND_NAMES[c] for c in scalar.kinds)),
                     remedy="convert it with astype",
                 )
@@ -111,16 +114,16 @@ def _summed(g: Any, axis: Shape, *, keepdims: bool) -> Any:
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     """g summed over the axes along which an operand of ``shape`` was broadcast."""
 
-    own = g.shape
-    if own == shape:
+    g_shape = g.shape
+    if g_shape == shape:
         return g
-    lead = len(own) - len(shape)
+    lead = len(g_shape) - len(shape)
     if lead:
         g = _summed(g, tuple(range(lead)), keepdims=False)
-        own = own[lead:]
-        if own == shape:
+        g_shape = g_shape[lead:]
+        if g_shape == shape:
             return g
-    stretched = tuple([k for k, n in enumerate(shape) if n == 1 != own[k]])
+    stretched = tuple([k for k, n in enumerate(shape) if n == 1 != g_shape[k]])
     return _summed(g, stretched, keepdims=True) if stretched else g
 
 
@@ -137,13 +140,13 @@ def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:
 
 def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
     if scalar.vjp:
-        own = scalar.vjp[i]
+        scalar_rule = scalar.vjp[i]
 
         def rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
-            ct = own(F, g, y, *xs)
+            ct = scalar_rule(F, g, y, *xs)
             return None if ct is None else F.sum_to(ct, xs[i].shape)
 
-        return reading(reads(own, skip=2, count=scalar.arity))(rule)
+        return reading(reads(scalar_rule, skip=2, count=scalar.arity))(rule)
     d = scalar.d[i] if i < len(scalar.d) else None
     if d is None:
         return None
@@ -157,12 +160,12 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
 
 def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     if scalar.jvp:
-        own = scalar.jvp[i]
+        scalar_rule = scalar.jvp[i]
 
         def given(F: Any, t: Any, y: Any, *xs: Any) -> Any:
-            return own(F, t, y, *xs)
+            return scalar_rule(F, t, y, *xs)
 
-        return reading(reads(own, skip=2, count=scalar.arity))(given)
+        return reading(reads(scalar_rule, skip=2, count=scalar.arity))(given)
     d = scalar.d[i] if i < len(scalar.d) else None
     if d is None:
         return None
@@ -185,41 +188,41 @@ def within(
     factors: Shape = (),
     **params: Any,
 ) -> Any:
-    """The rule on the region or pattern alone: all it reads is cut to that first.
+    """The rule on a region or pattern of operand i alone: all that the rule reads is first cut to that part.
 
-    Of an operand that was broadcast, to what the part is broadcast to; then the rule's result is summed.
+    If operand i was broadcast, all is cut to what the part is broadcast to, and the rule's result is summed.
     The op is zero where one of the operands at the positions in ``factors`` is.
     """
-    own, shape = xs[i].shape, y.shape
+    x_shape, shape = xs[i].shape, y.shape
     if isinstance(part, Stored):
-        held = value_of(xs[i], xs[i])
-        dense = type(held.support if isinstance(held, Aval) else support_of(held)) is not Stored
+        value = value_of(xs[i], xs[i])
+        dense = type(value.support if isinstance(value, Aval) else support_of(value)) is not Stored
         if dense and may_select(g):  # what is stored holds no selection
             return NotImplemented
         at = part.pattern
-        if own != shape:
+        if x_shape != shape:
             zeros = [p for k in factors if k != i and (p := _lasting_pattern(F, xs[k])) is not None]
-            at = _read_for(F, at, g, own, shape, zeros)
+            at = _read_for(F, at, g, x_shape, shape, zeros)
             if at is None:
                 return NotImplemented
         entries = _at_pattern(F, rule, at, g, y, *xs, **params)
         if dense and entries is not None and may_select(entries):
             return NotImplemented
         ct = _on(F, entries, at)
-        return ct if ct is None or own == shape else F.on_pattern(F.sum_to(ct, own), part.pattern)
-    region = part.region.broadcast(own, shape)
+        return ct if ct is None or x_shape == shape else F.on_pattern(F.sum_to(ct, x_shape), part.pattern)
+    region = part.region.broadcast(x_shape, shape)
 
     def cut(x: Any) -> Any:
         shape = getattr(x, "shape", None)
         if shape is None:
             return x
-        own = region.projected(shape)
+        x_region = region.projected(shape)
         if isinstance(x, Aval):
-            return Aval(own.shape, x.dtype)
-        return x if own.covers(shape) else F.index_basic(x, key=own.slices)
+            return Aval(x_region.shape, x.dtype)
+        return x if x_region.covers(shape) else F.index_basic(x, key=x_region.slices)
 
     ct = rule(F, cut(g), cut(y), *map(cut, xs), **params)
-    return None if ct is None else F.embed(ct, key=part.region.slices, shape=own)
+    return None if ct is None else F.embed(ct, key=part.region.slices, shape=x_shape)
 
 
 def _on(F: Any, entries: Any, pattern: Any) -> Any:
@@ -234,32 +237,35 @@ def _lasting_pattern(F: Any, x: Any) -> Any:
     return None
 
 
-def _read_for(F: Any, pattern: Any, g: Any, own: Shape, shape: Shape, factors: Any) -> Any:
-    """Where a cotangent is read for the entries on a pattern of an operand that was broadcast: where those
-    go, or where the cotangent is stored if that is less. None: a whole rule knows better."""
+def _read_for(F: Any, pattern: Any, g: Any, x_shape: Shape, shape: Shape, factors: Any) -> Any:
+    """The pattern at which a cotangent is read, for the entries on a pattern of a broadcast operand.
+
+    It is that of the entries which these are broadcast to, or the cotangent's own pattern if that has fewer
+    entries. None if the rule is better applied to all entries.
+    """
     if not F.is_recorded(g):
         where = support_of(value_of(g))
         if isinstance(where, Stored):
-            if where.pattern.count <= extent(pattern, own, shape):
+            if where.pattern.count <= extent(pattern, x_shape, shape):
                 return where.pattern
         elif not isinstance(where, Full | Bracket):
             return None
-    return stretched(pattern, own, shape, factors)
+    return stretched(pattern, x_shape, shape, factors)
 
 
 def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
-    """The values of the rule on those stored on a pattern of the result's first axes."""
+    """The rule applied to the values of operands at the entries of a pattern of the result's first axes."""
     shape = y.shape
-    read = getattr(rule, "reads", None)
+    positions_read = getattr(rule, "reads", None)
 
     def cut(x: Any, k: Any = "g") -> Any:
-        own = getattr(x, "shape", None)
-        if own is None or (shape and not own):
+        x_shape = getattr(x, "shape", None)
+        if x_shape is None or (shape and not x_shape):
             return x
-        if isinstance(x, Aval) or (read is not None and k != "g" and k not in read):
-            dense = ((1,) * (len(shape) - len(own)) + own)[pattern.ndim :]
+        if isinstance(x, Aval) or (positions_read is not None and k != "g" and k not in positions_read):
+            dense = ((1,) * (len(shape) - len(x_shape)) + x_shape)[pattern.ndim :]
             return Aval(pattern.stored_shape + dense, x.dtype)
-        if own != shape:
+        if x_shape != shape:
             return _at_projected(F, x, pattern, shape)
         return F.entries_at(x, pattern, held=k == "g")
 
@@ -267,13 +273,13 @@ def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **pa
 
 
 def _at_projected(F: Any, x: Any, pattern: Any, shape: Shape) -> Any:
-    """What an operand that is broadcast to a shape has at the entries of a pattern of its first axes."""
-    own = (1,) * (len(shape) - x.ndim) + x.shape
-    dense = own[pattern.ndim :]
-    kept = [k for k, n in enumerate(own[: pattern.ndim]) if n != 1]
-    x = F.reshape(x, shape=(*(own[k] for k in kept), *dense))
-    if kept:
-        x = F.gather(x, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept))))
+    """The values of an operand, broadcast to a shape, at the entries of a pattern of its first axes."""
+    extents = (1,) * (len(shape) - x.ndim) + x.shape
+    dense = extents[pattern.ndim :]
+    gathered_axes = [k for k, n in enumerate(extents[: pattern.ndim]) if n != 1]
+    x = F.reshape(x, shape=(*(extents[k] for k in gathered_axes), *dense))
+    if gathered_axes:
+        x = F.gather(x, *(F.along(pattern, k) for k in gathered_axes), axes=tuple(range(len(gathered_axes))))
         return F.to_dense(F.reshape(x, shape=pattern.stored_shape + dense))
     return F.to_dense(F.broadcast_to(x, shape=pattern.stored_shape + dense))
 
@@ -287,8 +293,8 @@ def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
             yield Sample((condition[0], s((2, 3)), s(())))
             return
         if scalar.orders:
-            orders, own = (1,) * scalar.orders, boxes[scalar.orders :]
-            yield Sample((*orders, *(s((2, 3), *box) for box in own)))
+            orders, argument_boxes = (1,) * scalar.orders, boxes[scalar.orders :]
+            yield Sample((*orders, *(s((2, 3), *box) for box in argument_boxes)))
             return
         if scalar.kinds in ("iub", "iu"):
             yield Sample(tuple(s.rng.integers(0, 7, (2, 3)) for _ in range(scalar.arity)))

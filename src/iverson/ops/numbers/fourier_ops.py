@@ -75,8 +75,8 @@ def _rfft_shape(shape: Shape, axis: int) -> Shape:
 
 def _rfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, norm: str) -> Any:
     key = tuple(slice(0, n, 1) for n in g.shape)
-    whole = tuple(_x.shape[k] if k == axis else n for k, n in enumerate(g.shape))
-    return F.real(F.ifftn(F.embed(g, key=key, shape=whole), axes=(axis,), norm=ADJOINT_NORM[norm]))
+    x_shape = tuple(_x.shape[k] if k == axis else n for k, n in enumerate(g.shape))
+    return F.real(F.ifftn(F.embed(g, key=key, shape=x_shape), axes=(axis,), norm=ADJOINT_NORM[norm]))
 
 
 define(
@@ -98,12 +98,12 @@ define(
 
 
 def _irfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, n: int, norm: str) -> Any:
-    kept = _x.shape[axis]
-    weight = np.full(kept, 2.0, dtypes.real_of(_x.dtype))
+    count = _x.shape[axis]
+    weight = np.full(count, 2.0, dtypes.real_of(_x.dtype))
     weight[0] = 1
     if n % 2 == 0:
         weight[n // 2] = 1
-    shape = tuple(kept if k == axis else 1 for k in range(_x.ndim))
+    shape = tuple(count if k == axis else 1 for k in range(_x.ndim))
     return F.rfft(g, axis=axis, norm=ADJOINT_NORM[norm]) * weight.reshape(shape)
 
 

@@ -81,9 +81,9 @@ define(
 
 def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
     shifted = x - strided.extremum(np.maximum, x, axis=axis, keepdims=True)
-    chosen = shifted[strided.index_along(x.shape, classes, axis)]
+    class_scores = shifted[strided.index_along(x.shape, classes, axis)]
     # The classes have extent 1 along the axis.
-    losses = np.log(np.add.reduce(np.exp(shifted, out=shifted), axis=axis, keepdims=True)) - chosen
+    losses = np.log(np.add.reduce(np.exp(shifted, out=shifted), axis=axis, keepdims=True)) - class_scores
     if reduction == "none":
         return losses.squeeze(axis)
     total = losses.sum()

@@ -79,7 +79,7 @@ class Summed(Moved, Reduced):
     def moved(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
     ) -> Entries:
-        """Of a large sum, the entries that those of a pattern are added up in."""
+        """The sums of lines that meet a demanded pattern with fewer entries than the result; else all."""
         need = demands[0]
         if isinstance(need, Stored) and prod(out.shape) > size(need, inputs[0].shape):
             return moved(op, demands, inputs, out, params)
@@ -87,7 +87,7 @@ class Summed(Moved, Reduced):
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether a handle's value is in a sparse layout."""
+    """True if a handle's value is in a sparse layout."""
     return isinstance(value_of(x, None), Sparse)
 
 
@@ -104,31 +104,32 @@ def is_stored(x: Value) -> bool:
 
 
 def pattern_of_entries(x: Value) -> Pattern | None:
-    """The pattern of single entries, each stored once, that a handle's value is on; None where there is none,
-    or it is not known."""
+    """The pattern of single entries, each stored once, of a handle's value; None if none is known."""
     pattern = value_of(x).pattern if is_stored(x) else None
     return None if pattern is None or pattern.ndim != x.ndim else distinct(pattern)
 
 
 def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
-    """For each entry of a pattern, or slice over dense axes of these extents, what a reduced array holds for
-    the line that it is in."""
+    """For each entry of a pattern, the entry of a reduced array that belongs to its line.
+
+    dense : extents of the dense axes along which a pattern of slices stores entries.
+    """
     if prod(g.shape) <= 4 * pattern.count:  # what lines it does not store is told entry by entry
         g = F.spread(g)
     if keepdims:
         g = F.squeeze(g, axis=axis)
-    kept = [k for k in range(pattern.ndim) if k not in axis]
-    whole, lead = pattern.stored_shape + dense, 0
-    if kept:
-        g, lead = F.gather(g, *(F.along(pattern, k) for k in kept), axes=tuple(range(len(kept)))), 1
+    outer = [k for k in range(pattern.ndim) if k not in axis]
+    shape, lead = pattern.stored_shape + dense, 0
+    if outer:
+        g, lead = F.gather(g, *(F.along(pattern, k) for k in outer), axes=tuple(range(len(outer)))), 1
     over = tuple(lead + k - pattern.ndim for k in axis if k >= pattern.ndim)
     if over:
         g = F.expand_dims(g, axis=over)
-    if not kept:
-        return F.broadcast_to(g, shape=whole)
+    if not outer:
+        return F.broadcast_to(g, shape=shape)
     if over:
         g = F.broadcast_to(g, shape=(pattern.count, *dense))
-    return F.reshape(g, shape=whole)
+    return F.reshape(g, shape=shape)
 
 
 def _sum_within(
@@ -184,22 +185,27 @@ ORDERS = 8
 
 
 def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int, zeros: int) -> Any:
-    """The derivative is 0 in lines with two zeros, and that of order n in lines with n + 1: only those lines
-    are computed that store all but so many entries, at most ``zeros`` + 1 times as many as are stored."""
+    """The cotangent, computed only on lines that store all but at most ``zeros`` of their entries.
+
+    The derivative is 0 on lines with two zeros, and that of order n on lines with n + 1. So at most
+    ``zeros`` + 1 times as many entries are computed as are stored.
+    """
     x = F.coalesce(x)
     order = tuple(k for k in range(x.ndim) if k not in axis) + axis
-    moved = tuple(x.shape[k] for k in order)
-    count = int(np.prod(moved)) // length
+    moved_shape = tuple(x.shape[k] for k in order)
+    count = int(np.prod(moved_shape)) // length
     flat = F.reshape(F.permute_dims(x, axes=order), shape=(count, length))
     flat = F.to_layout(flat, layout="coo", blocksize=None, dense_dim=0)
     lines = sparse_reductions.lines_of(F.pattern_of(flat), (1,))
     ids = lines.ids[lines.counts >= length - zeros]
     if not ids.size:
         return None
-    others = F.conj(_others(F, F.to_dense(F.gather(flat, ids, axes=(0,))), (1,)))
+    other_products = F.conj(_others(F, F.to_dense(F.gather(flat, ids, axes=(0,))), (1,)))
     g = F.expand_dims(F.to_dense(F.gather(F.reshape(g, shape=(count,)), ids, axes=(0,))), axis=(1,))
-    found = F.from_values(g * others, pattern=CooPattern((count,), ids[None], True))
-    return F.permute_dims(F.reshape(found, shape=moved), axes=tuple(int(k) for k in np.argsort(order)))
+    cotangent = F.from_values(g * other_products, pattern=CooPattern((count,), ids[None], True))
+    return F.permute_dims(
+        F.reshape(cotangent, shape=moved_shape), axes=tuple(int(k) for k in np.argsort(order))
+    )
 
 
 def _others(F: Any, x: Any, axis: Shape) -> Any:
@@ -214,10 +220,10 @@ def _others(F: Any, x: Any, axis: Shape) -> Any:
     lead = tuple(x.shape[k] for k in keep)
     flat = F.reshape(F.permute_dims(x, axes=order), shape=(*lead, int(np.prod([x.shape[k] for k in axis]))))
     last = flat.ndim - 1
-    left = F.shifted_cumulative_prod(flat, last)
-    right = F.flip(F.shifted_cumulative_prod(F.flip(flat, axis=(last,)), last), axis=(last,))
-    both = F.reshape(left * right, shape=tuple(x.shape[k] for k in order))
-    return F.permute_dims(both, axes=tuple(int(k) for k in np.argsort(order)))
+    before = F.shifted_cumulative_prod(flat, last)
+    after = F.flip(F.shifted_cumulative_prod(F.flip(flat, axis=(last,)), last), axis=(last,))
+    product = F.reshape(before * after, shape=tuple(x.shape[k] for k in order))
+    return F.permute_dims(product, axes=tuple(int(k) for k in np.argsort(order)))
 
 
 @derived
@@ -227,11 +233,11 @@ def shifted_cumulative_prod(x: Any, axis: int) -> Any:
     if n == 0:
         return x
     ahead = tuple(slice(0, n - 1, 1) if k == axis else slice(0, m, 1) for k, m in enumerate(x.shape))
-    one = np.ones(tuple(1 if k == axis else m for k, m in enumerate(x.shape)), x.dtype)
+    unit = np.ones(tuple(1 if k == axis else m for k, m in enumerate(x.shape)), x.dtype)
     if n == 1:
-        return namespace.astype(one, dtype=x.dtype)
-    rest = namespace.index_basic(namespace.cumulative_prod(x, axis=axis), key=ahead)
-    return namespace.concat(one, rest, axis=axis, offsets=(0, 1))
+        return namespace.astype(unit, dtype=x.dtype)
+    products = namespace.index_basic(namespace.cumulative_prod(x, axis=axis), key=ahead)
+    return namespace.concat(unit, products, axis=axis, offsets=(0, 1))
 
 
 define(
@@ -344,8 +350,8 @@ define(
 
 def _deviation(x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
     apart = np.abs(x - np.mean(x, axis=axis, keepdims=True)) if axis else np.zeros_like(np.abs(x))
-    found = np.sum(np.square(apart), axis=axis, keepdims=keepdims)
-    return found if squared else np.sqrt(found)
+    sum_of_squares = np.sum(np.square(apart), axis=axis, keepdims=keepdims)
+    return sum_of_squares if squared else np.sqrt(sum_of_squares)
 
 
 def _line_means(F: Any, x: Any, axis: Shape) -> Any:
@@ -389,12 +395,12 @@ def _deviation_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: boo
     mean = _line_means(F, x, axis)
     if is_sparse(x):
         # The mean times t, over all entries, is the mean times the sum of t.
-        own = F.sum(F.conj(x) * t, axis=axis, keepdims=True)
-        found = F.real(F.subtract(own, F.conj(mean) * F.sum(t, axis=axis, keepdims=True)))
-        found = found if keepdims or not axis else F.squeeze(found, axis=axis)
+        dot = F.sum(F.conj(x) * t, axis=axis, keepdims=True)
+        tangent = F.real(F.subtract(dot, F.conj(mean) * F.sum(t, axis=axis, keepdims=True)))
+        tangent = tangent if keepdims or not axis else F.squeeze(tangent, axis=axis)
     else:
-        found = F.sum(F.real(F.conj(F.subtract(x, mean)) * t), axis=axis, keepdims=keepdims)
-    return _deviation_weight(F, found, y, squared)
+        tangent = F.sum(F.real(F.conj(F.subtract(x, mean)) * t), axis=axis, keepdims=keepdims)
+    return _deviation_weight(F, tangent, y, squared)
 
 
 # The sum of d = x - mean(x) over a line is 0: what the mean adds to the derivative of sum |d|^2 vanishes.

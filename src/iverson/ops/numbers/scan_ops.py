@@ -144,7 +144,7 @@ define(
 
 
 def _cumulative_argmax(x: Any, *, axis: int, largest: bool) -> Any:
-    """Where the first of the extrema so far is; nan is an extremum that nothing beats."""
+    """For each entry, the position of the first of the extrema so far; no number exceeds a nan."""
     lines = np.moveaxis(x, axis, -1)
     if not lines.shape[-1]:
         return np.zeros(x.shape, np.int64)
@@ -152,8 +152,8 @@ def _cumulative_argmax(x: Any, *, axis: int, largest: bool) -> Any:
     before, now = running[..., :-1], running[..., 1:]
     new = np.zeros(lines.shape, bool)
     new[..., 1:] = (before != now) & ~np.isnan(before)
-    found = np.maximum.accumulate(np.where(new, np.arange(lines.shape[-1]), 0), axis=-1)
-    return np.moveaxis(found, -1, axis)
+    positions = np.maximum.accumulate(np.where(new, np.arange(lines.shape[-1]), 0), axis=-1)
+    return np.moveaxis(positions, -1, axis)
 
 
 define(
@@ -222,14 +222,14 @@ def _factors(F: Any, y: Any, x: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _logcumsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: int) -> Any:
-    own, kept = _factors(F, y, x, axis)
-    ahead = F.conj(F.shifted(kept, axis, 1))
-    return F.conj(own) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
+    b, a = _factors(F, y, x, axis)
+    ahead = F.conj(F.shifted(a, axis, 1))
+    return F.conj(b) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
 
 
 def _logcumsumexp_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: int) -> Any:
-    own, kept = _factors(F, y, x, axis)
-    return F.linear_recurrence(kept, own * t, axis=axis, reverse=False)
+    b, a = _factors(F, y, x, axis)
+    return F.linear_recurrence(a, b * t, axis=axis, reverse=False)
 
 
 define(
@@ -264,10 +264,10 @@ class Convolved(EntryMap):
 
     def relation(self, call: Call, i: int) -> Relation:
         """The entries that some entry of the other operand complements."""
-        own, other = call.inputs[i].shape, call.inputs[1 - i].shape[0]
-        first = 0 if call.params["mode"] == "full" else min(own[0], other) - 1
+        shape, other = call.inputs[i].shape, call.inputs[1 - i].shape[0]
+        first = 0 if call.params["mode"] == "full" else min(shape[0], other) - 1
         window = Window(first - (other - 1), first)
-        return Relation.of(call.out.shape, own, Factor(window, (0,), (0,)))
+        return Relation.of(call.out.shape, shape, Factor(window, (0,), (0,)))
 
 
 def _batched_convolution(F: Any, examples: Examples, *args: Any, mode: str) -> Any:

@@ -27,7 +27,7 @@ TAKEN_APART = frozenset(("selected", "values_held", "where_held"))
 
 
 def begins(op: Op, params: Any) -> bool:
-    """Whether the result of an op may be a selection that is not made although no operand is one."""
+    """True if the result of an op may be a deferred selection although no operand is one."""
     return op.name in ("bracket", "overwritten") or params.get("held", op.name == "unpack")
 
 
@@ -37,7 +37,7 @@ def _abstract(condition: Any, x: Any, *, negated: bool) -> Aval:
 
 
 def has_nan(x: Any) -> bool:
-    """Whether any entry of a real array is nan: its squares add up to one then, and only then."""
+    """True if any entry of a real array is nan: then, and only then, the sum of its squares is nan."""
     if x.dtype.kind != "f" or not x.flags.c_contiguous:
         return bool(x.size and np.isnan(x.max()))
     entries = x.reshape(-1)
@@ -56,7 +56,7 @@ def nan_at(x: Any, t: Any) -> Any:
 
 @derived
 def or_nan(condition: Any, x: Any) -> Any:
-    """Where the condition holds, or x is nan."""
+    """True where the condition holds or x is nan."""
     value = value_of(x, x)
     if is_strided(value) and not has_nan(value):
         return condition
