@@ -65,7 +65,7 @@ def _square(name: str, x: Any, argument: str = "x") -> None:
 
 
 def solution_abstract(name: str, a: Any, b: Any, **_: Any) -> Aval:
-    """What is known of x with A x = b."""
+    """Shape and dtype of x with A x = b."""
     _square(name, a, "a")
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ShapeError(
@@ -130,10 +130,10 @@ def solution(call: Rule) -> dict[str, Any]:
         c = call(F, F.mH(a), g, adjoint=True, **params)
 
         def of_matrix(part: Entries) -> Any:
-            found: Any = NotImplemented
+            cotangent: Any = NotImplemented
             if isinstance(part, Stored):
-                found = product_at(F, part.pattern, 0, -c, y, a, y)
-            return -F.sum_to(F.matmul(c, F.mH(y)), a.shape) if found is NotImplemented else found
+                cotangent = product_at(F, part.pattern, 0, -c, y, a, y)
+            return -F.sum_to(F.matmul(c, F.mH(y)), a.shape) if cotangent is NotImplemented else cotangent
 
         return [F.sum_to(c, b.shape) if i else of_matrix(part) for i, part in wanted.items()]
 
@@ -217,8 +217,8 @@ def _product_without(s: Any, left_out: Any) -> Any:
 
 def _adjugate(x: Any) -> Any:
     phase, v, s, uh = _in_singular_basis(x)
-    others = _product_without(s, np.eye(x.shape[-1], dtype=bool))
-    return (phase * (v * others[..., None, :]) @ uh).astype(x.dtype, copy=False)
+    products = _product_without(s, np.eye(x.shape[-1], dtype=bool))
+    return (phase * (v * products[..., None, :]) @ uh).astype(x.dtype, copy=False)
 
 
 def _adjugate_derivative(x: Any, t: Any) -> Any:
@@ -226,9 +226,9 @@ def _adjugate_derivative(x: Any, t: Any) -> Any:
     # the product of the singular values but for the i-th and the j-th.
     phase, v, s, uh = _in_singular_basis(x)
     eye = np.eye(x.shape[-1], dtype=bool)
-    rest = np.where(eye, 0, _product_without(s, eye[:, None, :] | eye[None, :, :]))
+    pair_products = np.where(eye, 0, _product_without(s, eye[:, None, :] | eye[None, :, :]))
     m = uh @ t @ v
-    inner = -rest * m + eye * (rest @ np.diagonal(m, axis1=-2, axis2=-1)[..., None])
+    inner = -pair_products * m + eye * (pair_products @ np.diagonal(m, axis1=-2, axis2=-1)[..., None])
     return (phase * v @ inner @ uh).astype(np.result_type(x, t), copy=False)
 
 
@@ -240,10 +240,10 @@ def _third_of_det(F: Any, x: Any, t: Any, c: Any) -> Any:
     def trace(m: Any) -> Any:
         return _matrices(F, F.sum(F.diagonal(m, offset=0), axis=(m.ndim - 2,), keepdims=False))
 
-    both = F.matmul(bt, bc)
-    inner = both + F.matmul(bc, bt) - trace(bc) * bt - trace(bt) * bc
+    product = F.matmul(bt, bc)
+    inner = product + F.matmul(bc, bt) - trace(bc) * bt - trace(bt) * bc
     return _matrices(F, F.det(x)) * F.matmul(inner, b) + _matrices(F, F.det(x)) * b * (
-        trace(bt) * trace(bc) - trace(both)
+        trace(bt) * trace(bc) - trace(product)
     )
 
 
@@ -317,8 +317,8 @@ def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     inverse = F.mH(F.inv(x))
     if x.dtype.kind != "c":
         return _matrices(F, g_log) * inverse
-    turned = F.imag(F.conj(g_sign) * y[0])
-    return _matrices(F, g_log - 1j * turned) * inverse
+    phase_cotangent = F.imag(F.conj(g_sign) * y[0])
+    return _matrices(F, g_log - 1j * phase_cotangent) * inverse
 
 
 #: How many columns of an inverse are made at once where it is read at a pattern.
@@ -335,13 +335,13 @@ def _slogdet_within(F: Any, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, 
     (rows, columns), n = pattern.coordinates, x.shape[-1]
     order = np.argsort(columns, kind="stable")
     starts = np.searchsorted(columns[order], np.arange(0, n + _COLUMNS, _COLUMNS))
-    parts, turned = [], F.mT(x)
-    for first, own in zip(range(0, n, _COLUMNS), map(slice, starts, starts[1:]), strict=False):
-        found = F.solve(turned, np.eye(n, dtype=x.dtype)[:, first : first + _COLUMNS])
-        places = np.stack([rows[order[own]], columns[order[own]] - first])
-        parts.append(F.values_at(found, pattern=CooPattern(found.shape, places)))
-    found = F.concat(*parts, axis=0, offsets=tuple(map(int, starts[: len(parts)])))
-    values = F.gather(found, np.argsort(order), axes=(0,))
+    parts, transposed = [], F.mT(x)
+    for first, span in zip(range(0, n, _COLUMNS), map(slice, starts, starts[1:]), strict=False):
+        solutions = F.solve(transposed, np.eye(n, dtype=x.dtype)[:, first : first + _COLUMNS])
+        places = np.stack([rows[order[span]], columns[order[span]] - first])
+        parts.append(F.values_at(solutions, pattern=CooPattern(solutions.shape, places)))
+    entries = F.concat(*parts, axis=0, offsets=tuple(map(int, starts[: len(parts)])))
+    values = F.gather(entries, np.argsort(order), axes=(0,))
     return F.from_values(values * g[1], pattern=pattern)
 
 
@@ -394,13 +394,13 @@ def _substituted(F: Any, triangular: Any, b: Any, *, lower: bool) -> Any:
 def _cholesky_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
     # A = L L^H: L^-1 dL = Phi(L^-1 dA L^-H), so grad A = herm(L^-H Phi(L^H gL) L^-1).
     inner = _half_lower(F, F.matmul(F.mH(y), g))
-    left = _substituted(F, F.mH(y), inner, lower=False)
-    return _hermitian(F, F.mH(_substituted(F, F.mH(y), F.mH(left), lower=False)))
+    solved = _substituted(F, F.mH(y), inner, lower=False)
+    return _hermitian(F, F.mH(_substituted(F, F.mH(y), F.mH(solved), lower=False)))
 
 
 def _cholesky_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
-    left = _substituted(F, y, _hermitian(F, t), lower=True)
-    return F.matmul(y, _half_lower(F, F.mH(_substituted(F, y, F.mH(left), lower=True))))
+    solved = _substituted(F, y, _hermitian(F, t), lower=True)
+    return F.matmul(y, _half_lower(F, F.mH(_substituted(F, y, F.mH(solved), lower=True))))
 
 
 def _cholesky_abstract(x: Any) -> Aval:
@@ -424,8 +424,11 @@ define(
 
 
 def _negligible(F: Any, x: Any, scale: Any, size: int) -> Any:
-    """Where x, a result of a decomposition, is 0 to rounding: next to the largest of ``scale`` along the last
-    axis, for a matrix of extent ``size``. There the derivative has no finite value, and rounding is none."""
+    """True where x, a result of a decomposition of a matrix of extent ``size``, is 0 to rounding.
+
+    x is compared with the largest of ``scale`` along the last axis. At such an x the derivative has no finite
+    value, and a value computed from rounding errors would mean nothing.
+    """
     limit = 4 * size * np.finfo(scale.dtype).eps * F.max(F.abs(scale), axis=(scale.ndim - 1,), keepdims=True)
     return F.less_equal(F.abs(x), F.reshape(limit, shape=limit.shape + (1,) * (x.ndim - scale.ndim)))
 
@@ -562,7 +565,7 @@ def _svd_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
 
 
 def _svd_gauge(F: Any, u: Any, s: Any, vh: Any) -> Any:
-    """What does not depend on the common phase of each pair of singular vectors."""
+    """Functions of u, s, vh that the common phase of each pair of singular vectors does not change."""
     weights = F.expand_dims(F.cos(s), axis=(s.ndim - 1,))
     return (
         F.matmul(u * weights, vh),
@@ -634,9 +637,9 @@ def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     if m >= n:
         return _qr_tall_vjp(F, gq, gr, q, r)
     # Wide: A = [X Y], Q R1 = X, R2 = Q^H Y; the gradient through R2 joins that of Q.
-    rest, gr_rest = _columns(F, x, m, n), _columns(F, gr, m, n)
-    gx = _qr_tall_vjp(F, gq + F.matmul(rest, F.mH(gr_rest)), _columns(F, gr, 0, m), q, _columns(F, r, 0, m))
-    return F.concat(gx, F.matmul(q, gr_rest), axis=x.ndim - 1, offsets=(0, m))
+    tail, gr_tail = _columns(F, x, m, n), _columns(F, gr, m, n)
+    gx = _qr_tall_vjp(F, gq + F.matmul(tail, F.mH(gr_tail)), _columns(F, gr, 0, m), q, _columns(F, r, 0, m))
+    return F.concat(gx, F.matmul(q, gr_tail), axis=x.ndim - 1, offsets=(0, m))
 
 
 def _qr_tall_jvp(F: Any, t: Any, q: Any, r: Any) -> Any:

@@ -31,8 +31,8 @@ from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _solve(F: Any, a: Any, b: Any, *, adjoint: bool = False, m: Any = None, **params: Any) -> Any:
-    turned = m.turned if adjoint and isinstance(m, krylov_solvers.Preconditioner) else m
-    return F.iterative_solve(a, b, m=turned, **params)
+    preconditioner = m.turned if adjoint and isinstance(m, krylov_solvers.Preconditioner) else m
+    return F.iterative_solve(a, b, m=preconditioner, **params)
 
 
 _EXACT = {"rtol": 1e-14, "atol": 0.0, "maxiter": None}
@@ -87,9 +87,9 @@ def _hermitian_at(F: Any, c: Any, v: Any, pattern: Any) -> Any:
 
 def _eigsh_jvp(F: Any, t: Any, y: Any, x: Any, **_: Any) -> Any:
     w, v = y
-    moved = F.matmul(_hermitian(F, t), v)
-    dw = F.real(F.sum(F.conj(v) * moved, axis=(v.ndim - 2,), keepdims=False))
-    return dw, F.bordered_solve(x, w, v, -moved, F.zero(w.shape, v.dtype))[0]
+    product = F.matmul(_hermitian(F, t), v)
+    dw = F.real(F.sum(F.conj(v) * product, axis=(v.ndim - 2,), keepdims=False))
+    return dw, F.bordered_solve(x, w, v, -product, F.zero(w.shape, v.dtype))[0]
 
 
 define(
@@ -104,8 +104,8 @@ define(
         multiple=True,
         batch=leading,
         samples=lambda s: [
-            Sample(sample.args, {"k": 1, "which": which, "method": "lanczos"}, post=_eigh_gauge)
-            for sample, which in zip(_hermitian_samples(s), ("LA", "SA"), strict=True)
+            Sample(sample.args, {"k": 1, "which": end, "method": "lanczos"}, post=_eigh_gauge)
+            for sample, end in zip(_hermitian_samples(s), ("LA", "SA"), strict=True)
         ],
         convention="eigenvalues that are there twice: nan; the matrix is taken as Hermitian part",
     )

@@ -75,23 +75,23 @@ def _divisor(F: Any, u: Any, tall: bool) -> Any:
 def _lu_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     (gl, gu, _), (lower, upper, rows) = g, y
     m, n = x.shape[-2:]
-    k, more = min(m, n), None
+    k, beyond = min(m, n), None
     l1, u1, gl1, gu1 = lower, upper, gl, gu
     divisor = _divisor(F, _columns(F, upper, 0, k), m > n)
     if m > n:
         l1, gl1 = _first(F, lower, 0, k), _first(F, gl, 0, k)
-        more = _right(F, _first(F, gl, k, m), divisor, lower=False)
-        gu1 = gu - F.matmul(F.mH(_first(F, lower, k, m)), more)
+        beyond = _right(F, _first(F, gl, k, m), divisor, lower=False)
+        gu1 = gu - F.matmul(F.mH(_first(F, lower, k, m)), beyond)
     if n > m:
         u1, gu1 = _columns(F, upper, 0, k), _columns(F, gu, 0, k)
-        more = _substituted(F, F.mH(lower), _columns(F, gu, k, n), lower=False)
-        gl1 = gl - F.matmul(more, F.mH(_columns(F, upper, k, n)))
+        beyond = _substituted(F, F.mH(lower), _columns(F, gu, k, n), lower=False)
+        gl1 = gl - F.matmul(beyond, F.mH(_columns(F, upper, k, n)))
     gu1 = F.triu(gu1, k=0)
     inner = F.tril(F.matmul(F.mH(l1), gl1) - F.matmul(gu1, F.mH(u1)), k=-1)
-    found = _substituted(F, F.mH(l1), gu1 + _right(F, inner, divisor, lower=False), lower=False)
-    if more is not None:
-        found = F.concat(found, more, axis=x.ndim - 2 if m > n else x.ndim - 1, offsets=(0, k))
-    return F.scatter_add(found, *_index(rows), axes=tuple(range(x.ndim - 1)), shape=x.shape)
+    cotangent = _substituted(F, F.mH(l1), gu1 + _right(F, inner, divisor, lower=False), lower=False)
+    if beyond is not None:
+        cotangent = F.concat(cotangent, beyond, axis=x.ndim - 2 if m > n else x.ndim - 1, offsets=(0, k))
+    return F.scatter_add(cotangent, *_index(rows), axes=tuple(range(x.ndim - 1)), shape=x.shape)
 
 
 def _lu_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
@@ -105,11 +105,11 @@ def _lu_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
     strict = F.tril(_right(F, inner, divisor, lower=True), k=-1)
     dl, du = F.matmul(l1, strict), F.triu(inner - F.matmul(strict, u1), k=0)
     if m > n:
-        rest = _first(F, t, k, m) - F.matmul(_first(F, lower, k, m), du)
-        dl = F.concat(dl, _right(F, rest, divisor, lower=True), axis=x.ndim - 2, offsets=(0, k))
+        remainder = _first(F, t, k, m) - F.matmul(_first(F, lower, k, m), du)
+        dl = F.concat(dl, _right(F, remainder, divisor, lower=True), axis=x.ndim - 2, offsets=(0, k))
     if n > m:
-        rest = _columns(F, t, k, n) - F.matmul(dl, _columns(F, upper, k, n))
-        du = F.concat(du, _substituted(F, l1, rest, lower=True), axis=x.ndim - 1, offsets=(0, k))
+        remainder = _columns(F, t, k, n) - F.matmul(dl, _columns(F, upper, k, n))
+        du = F.concat(du, _substituted(F, l1, remainder, lower=True), axis=x.ndim - 1, offsets=(0, k))
     return dl, du, F.zero(rows.shape, rows.dtype)
 
 

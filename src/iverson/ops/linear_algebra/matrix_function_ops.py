@@ -36,8 +36,8 @@ def _frechet(F: Any, f: Callable[[Any], Any], x: Any, t: Any) -> Any:
     n, lead = x.shape[-1], (0,) * (x.ndim - 2)
     beside = {"axis": x.ndim - 1, "offsets": (0, n)}
     above, below = F.concat(x, t, **beside), F.concat(F.zero(x.shape, x.dtype), x, **beside)
-    whole = f(F.concat(above, below, axis=x.ndim - 2, offsets=(0, n)))
-    return cut(F, whole, Region((*lead, 0, n), (*x.shape[:-1], 2 * n)))
+    blocks = f(F.concat(above, below, axis=x.ndim - 2, offsets=(0, n)))
+    return cut(F, blocks, Region((*lead, 0, n), (*x.shape[:-1], 2 * n)))
 
 
 def _exponential(x: Any) -> Any:
@@ -53,30 +53,30 @@ def _one_by_one(name: str, x: Any) -> Any:
     function = getattr(scipy.linalg, name)
     out = np.empty(x.shape, dtypes.to_inexact(x.dtype))
     for k in np.ndindex(x.shape[:-2]) if x.size else ():
-        with warnings.catch_warnings(record=True) as told, np.errstate(all="ignore"):
+        with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
             warnings.simplefilter("always")
-            found = np.asarray(function(x[k]))
-        if not np.isfinite(found).all() or any("exactly singular" in str(w.message) for w in told):
+            result = np.asarray(function(x[k]))
+        if not np.isfinite(result).all() or any("exactly singular" in str(w.message) for w in caught):
             raise _without(name, "a singular matrix", "one with this function", "")
-        out[k] = found if out.dtype.kind == "c" else _real(name, found, out.dtype)
+        out[k] = result if out.dtype.kind == "c" else _real(name, result, out.dtype)
     return out
 
 
-def _real(name: str, found: Any, dtype: Any) -> Any:
+def _real(name: str, result: Any, dtype: Any) -> Any:
     """The function of a real matrix where it is real to rounding; raises where it is not."""
-    rounding = 1e3 * len(found) * np.finfo(dtype).eps * np.abs(found).max()
-    if np.abs(found.imag).max() > rounding:
+    rounding = 1e3 * len(result) * np.finfo(dtype).eps * np.abs(result).max()
+    if np.abs(result.imag).max() > rounding:
         raise _without(
             name,
             "a real matrix whose result is complex",
             "no eigenvalues below 0",
             "convert it with astype(iverson.complex128)",
         )
-    return found.real
+    return result.real
 
 
-def _without(name: str, got: str, expected: str, remedy: str) -> LinearAlgebraError:
-    return LinearAlgebraError(name, "x", got=got, expected=expected, remedy=remedy)
+def _without(name: str, description: str, expected: str, remedy: str) -> LinearAlgebraError:
+    return LinearAlgebraError(name, "x", got=description, expected=expected, remedy=remedy)
 
 
 def _define(name: str, body: Callable[[Any], Any], samples: Any) -> None:
@@ -111,11 +111,11 @@ def _sylvester(a: Any, b: Any, c: Any) -> Any:
 
     out = np.empty(c.shape, c.dtype)
     for k in np.ndindex(c.shape[:-2]) if c.size else ():
-        found = scipy.linalg.solve_sylvester(a[k], b[k], c[k])
-        size = (np.abs(a[k]).max() + np.abs(b[k]).max()) * np.abs(found).max()
+        solution = scipy.linalg.solve_sylvester(a[k], b[k], c[k])
+        size = (np.abs(a[k]).max() + np.abs(b[k]).max()) * np.abs(solution).max()
         if not size * np.finfo(out.dtype).eps <= 0.1 * np.abs(c[k]).max():  # LAPACK moves them apart
             raise np.linalg.LinAlgError("an eigenvalue that a and -b have in common")
-        out[k] = found
+        out[k] = solution
     return out
 
 
@@ -135,8 +135,8 @@ def _sylvester_abstract(a: Any, b: Any, c: Any) -> Aval:
 @reading({0: (0, 1, "y"), 1: (0, 1, "y"), 2: (0, 1)})
 def _sylvester_pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, _c: Any) -> list[Any]:
     """All from the one solution of the adjoint equation."""
-    found = F.solve_sylvester(F.mH(a), F.mH(b), g)
-    parts = (lambda: -F.matmul(found, F.mH(y)), lambda: -F.matmul(F.mH(y), found), lambda: found)
+    solution = F.solve_sylvester(F.mH(a), F.mH(b), g)
+    parts = (lambda: -F.matmul(solution, F.mH(y)), lambda: -F.matmul(F.mH(y), solution), lambda: solution)
     return [parts[i]() for i in wanted]
 
 

@@ -43,14 +43,14 @@ from iverson.ops.rules.entry_maps import Batchwise
 # N stays orthogonal to the others by dN = -P dA^H N (rows N of a wide A: dN = -N dA^H P), to which any
 # N W with a skew W may be added. So grad A = -N gN^H P (-P gN^H N), if the function does not change with
 # W: if N^H gN (N gN^H) is Hermitian.
-def _complement_vjp(F: Any, name: str, g: Any, rest: Any, p: Any, tall: bool) -> Any:
-    rows, turned = (F.mH(rest), F.mH(g)) if tall else (rest, g)
-    g = F.free_of_basis(F.matmul(rows, F.mH(turned)), g, of=name)
-    return -F.matmul(rest, F.matmul(F.mH(g), p)) if tall else -F.matmul(F.matmul(p, F.mH(g)), rest)
+def _complement_vjp(F: Any, name: str, g: Any, basis: Any, p: Any, tall: bool) -> Any:
+    rows, g_rows = (F.mH(basis), F.mH(g)) if tall else (basis, g)
+    g = F.free_of_basis(F.matmul(rows, F.mH(g_rows)), g, of=name)
+    return -F.matmul(basis, F.matmul(F.mH(g), p)) if tall else -F.matmul(F.matmul(p, F.mH(g)), basis)
 
 
-def _complement_jvp(F: Any, t: Any, rest: Any, p: Any, tall: bool) -> Any:
-    return -F.matmul(p, F.matmul(F.mH(t), rest)) if tall else -F.matmul(F.matmul(rest, F.mH(t)), p)
+def _complement_jvp(F: Any, t: Any, basis: Any, p: Any, tall: bool) -> Any:
+    return -F.matmul(p, F.matmul(F.mH(t), basis)) if tall else -F.matmul(F.matmul(basis, F.mH(t)), p)
 
 
 def _free_of_basis(products: Any, g: Any, *, of: str) -> Any:
@@ -86,8 +86,8 @@ def _svd_full(x: Any) -> tuple[Any, ...]:
     """U, S and V^H as of `svd`, and the other columns of U, or rows of V^H."""
     u, s, vh = np.linalg.svd(x)
     k = s.shape[-1]
-    rest = u[..., k:] if x.shape[-2] > x.shape[-1] else vh[..., k:, :]
-    return u[..., :k], s, vh[..., :k, :], rest
+    basis = u[..., k:] if x.shape[-2] > x.shape[-1] else vh[..., k:, :]
+    return u[..., :k], s, vh[..., :k, :], basis
 
 
 def _svd_full_abstract(x: Any) -> tuple[Aval, ...]:
@@ -108,18 +108,18 @@ def _is_tall(x: Any) -> bool:
 
 
 def _svd_full_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
-    rest = _complement_vjp(F, "svd", g[3], y[3], _conjugate_inverse(F, y), _is_tall(x))
-    return _svd_vjp(F, g[:3], y[:3], x) + rest
+    complement_part = _complement_vjp(F, "svd", g[3], y[3], _conjugate_inverse(F, y), _is_tall(x))
+    return _svd_vjp(F, g[:3], y[:3], x) + complement_part
 
 
 def _svd_full_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
-    rest = _complement_jvp(F, t, y[3], _conjugate_inverse(F, y), _is_tall(x))
-    return *_svd_jvp(F, t, y[:3], x), rest
+    basis_dot = _complement_jvp(F, t, y[3], _conjugate_inverse(F, y), _is_tall(x))
+    return *_svd_jvp(F, t, y[:3], x), basis_dot
 
 
-def _projected(F: Any, rest: Any, tall: bool) -> Any:
+def _projected(F: Any, basis: Any, tall: bool) -> Any:
     """The projector on the space that columns (or rows) span."""
-    return F.matmul(rest, F.mH(rest)) if tall else F.matmul(F.mH(rest), rest)
+    return F.matmul(basis, F.mH(basis)) if tall else F.matmul(F.mH(basis), basis)
 
 
 define(
@@ -135,9 +135,9 @@ define(
         samples=lambda s: [
             Sample(
                 (s(shape) * 0.3 + np.eye(*shape[-2:]) * np.arange(1, shape[-1] + 1),),
-                post=lambda F, u, s, vh, rest, tall=shape[-2] > shape[-1]: (
+                post=lambda F, u, s, vh, basis, tall=shape[-2] > shape[-1]: (
                     *_svd_gauge(F, u, s, vh),
-                    _projected(F, rest, tall),
+                    _projected(F, basis, tall),
                 ),
             )
             for shape in ((4, 2), (2, 2, 3))
@@ -161,15 +161,15 @@ def _qr_complete_abstract(x: Any) -> tuple[Aval, ...]:
 
 
 def _qr_complete_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
-    q, r, rest = y
+    q, r, basis = y
     p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
-    return _qr_vjp(F, g[:2], y[:2], x) + _complement_vjp(F, "qr", g[2], rest, p, tall=True)
+    return _qr_vjp(F, g[:2], y[:2], x) + _complement_vjp(F, "qr", g[2], basis, p, tall=True)
 
 
 def _qr_complete_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
-    q, r, rest = y
+    q, r, basis = y
     p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
-    return *_qr_jvp(F, t, y[:2], x), _complement_jvp(F, t, rest, p, tall=True)
+    return *_qr_jvp(F, t, y[:2], x), _complement_jvp(F, t, basis, p, tall=True)
 
 
 define(
@@ -185,7 +185,7 @@ define(
         samples=lambda s: [
             Sample(
                 (s(shape) + 2 * np.eye(*shape[-2:]),),
-                post=lambda F, q, r, rest: (q, r, _projected(F, rest, True)),
+                post=lambda F, q, r, basis: (q, r, _projected(F, basis, True)),
             )
             for shape in ((4, 2), (2, 3, 2))
         ],
@@ -217,17 +217,17 @@ def _complement(F: Any, product: Any) -> Any:
 def _pinv_vjp(F: Any, g: Any, y: Any, x: Any, *, rtol: Any, atol: Any) -> Any:
     yh, gh = F.mH(y), F.mH(g)
     inside = F.matmul(F.matmul(yh, g), yh)
-    left = F.matmul(_complement(F, F.matmul(x, y)), F.matmul(gh, F.matmul(y, yh)))
-    right = F.matmul(F.matmul(F.matmul(yh, y), gh), _complement(F, F.matmul(y, x)))
-    return left + right - inside
+    left_term = F.matmul(_complement(F, F.matmul(x, y)), F.matmul(gh, F.matmul(y, yh)))
+    right_term = F.matmul(F.matmul(F.matmul(yh, y), gh), _complement(F, F.matmul(y, x)))
+    return left_term + right_term - inside
 
 
 def _pinv_jvp(F: Any, t: Any, y: Any, x: Any, *, rtol: Any, atol: Any) -> Any:
     yh, th = F.mH(y), F.mH(t)
     inside = F.matmul(F.matmul(y, t), y)
-    left = F.matmul(F.matmul(y, F.matmul(yh, th)), _complement(F, F.matmul(x, y)))
-    right = F.matmul(_complement(F, F.matmul(y, x)), F.matmul(th, F.matmul(yh, y)))
-    return left + right - inside
+    left_term = F.matmul(F.matmul(y, F.matmul(yh, th)), _complement(F, F.matmul(x, y)))
+    right_term = F.matmul(_complement(F, F.matmul(y, x)), F.matmul(th, F.matmul(yh, y)))
+    return left_term + right_term - inside
 
 
 define(
@@ -274,9 +274,9 @@ def _eig_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
 def _eig_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
     w, v = y
     p = F.solve(v, F.matmul(t, v))
-    turned = F.matmul(v, p * _inverse_gaps(F, w, F.positive))
-    lengths = F.real(F.diagonal(F.matmul(F.mH(v), turned), offset=0))
-    return F.diagonal(p, offset=0), turned - v * F.expand_dims(lengths, axis=(lengths.ndim - 1,))
+    v_dot = F.matmul(v, p * _inverse_gaps(F, w, F.positive))
+    lengths = F.real(F.diagonal(F.matmul(F.mH(v), v_dot), offset=0))
+    return F.diagonal(p, offset=0), v_dot - v * F.expand_dims(lengths, axis=(lengths.ndim - 1,))
 
 
 define(
@@ -352,8 +352,8 @@ def _eigen_spectral_pullback(F: Any, wanted: Wanted, c: Any, _y: Any, x: Any, g:
     inner = F.matmul(F.mH(v), F.matmul(_hermitian(F, c), v))
 
     def in_x() -> Any:
-        turned = inner * _divided_differences(F, F.squeeze(g, axis=(g.ndim - 2,)), w, 1 not in wanted)
-        return F.matmul(v, F.matmul(turned, F.mH(v)))
+        scaled = inner * _divided_differences(F, F.squeeze(g, axis=(g.ndim - 2,)), w, 1 not in wanted)
+        return F.matmul(v, F.matmul(scaled, F.mH(v)))
 
     parts = (in_x, lambda: _row(F, F.real(F.diagonal(inner, offset=0))))
     return [parts[i]() for i in wanted]
@@ -367,21 +367,21 @@ def _singular_spectral_pullback(F: Any, wanted: Wanted, c: Any, _y: Any, x: Any,
     inner = F.matmul(F.mH(u), F.matmul(c, F.mH(vh)))
 
     def in_x() -> Any:
-        own, size = F.squeeze(g, axis=(g.ndim - 2,)), max(x.shape[-2:])
+        g_values, size = F.squeeze(g, axis=(g.ndim - 2,)), max(x.shape[-2:])
         constant = 1 not in wanted
-        sums = _over(F, _sums(F, own), _sums(F, s), s, size, constant)
+        sums = _over(F, _sums(F, g_values), _sums(F, s), s, size, constant)
         if x.dtype.kind != "c":
             sums = F.where(np.eye(s.shape[-1], dtype=bool), 0.0, sums)
         hermitian = _hermitian(F, inner)
-        turned = hermitian * _divided_differences(F, own, s, constant) + (inner - hermitian) * sums
-        found = F.matmul(u, F.matmul(turned, vh))
+        scaled = hermitian * _divided_differences(F, g_values, s, constant) + (inner - hermitian) * sums
+        cotangent = F.matmul(u, F.matmul(scaled, vh))
         if x.shape[-2] != x.shape[-1]:
-            outer = _row(F, _over(F, own, s, s, size, constant))
+            outer = _row(F, _over(F, g_values, s, s, size, constant))
             if _is_tall(x):
-                found = found + F.matmul((F.matmul(c, F.mH(vh)) - F.matmul(u, inner)) * outer, vh)
+                cotangent = cotangent + F.matmul((F.matmul(c, F.mH(vh)) - F.matmul(u, inner)) * outer, vh)
             else:
-                found = found + F.matmul(u * outer, F.matmul(F.mH(u), c) - F.matmul(inner, vh))
-        return found
+                cotangent = cotangent + F.matmul(u * outer, F.matmul(F.mH(u), c) - F.matmul(inner, vh))
+        return cotangent
 
     parts = (in_x, lambda: _row(F, F.real(F.diagonal(inner, offset=0))))
     return [parts[i]() for i in wanted]
