@@ -270,10 +270,10 @@ def glu(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     half, odd = divmod(x.shape[k], 2)
     if odd:
         raise ShapeError("glu", "x", got=f"shape {x.shape}", expected=f"an even extent on axis {k}")
-    whole = [slice(0, n, 1) for n in x.shape]
+    key = [slice(0, n, 1) for n in x.shape]
 
     def part(start: int) -> Any:
-        return F.index_basic(x, key=(*whole[:k], slice(start, start + half, 1), *whole[k + 1 :]))
+        return F.index_basic(x, key=(*key[:k], slice(start, start + half, 1), *key[k + 1 :]))
 
     return part(0) * F.sigmoid(part(half))
 

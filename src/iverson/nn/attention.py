@@ -66,9 +66,9 @@ def scaled_dot_product_attention(
                     [3.]])
     """
     name = "scaled_dot_product_attention"
-    given = {"query": query, "key": key, "value": value}
-    q, k, v = (as_inexact(x, name, argument) for argument, x in given.items())
-    for x, argument in zip((q, k, v), given, strict=True):
+    arguments = {"query": query, "key": key, "value": value}
+    q, k, v = (as_inexact(x, name, argument) for argument, x in arguments.items())
+    for x, argument in zip((q, k, v), arguments, strict=True):
         check_kind(x, "f", name, argument)
         if x.ndim < 2:
             raise ShapeError(name, argument, got=f"shape {x.shape}", expected="at least two axes")
@@ -83,20 +83,20 @@ def scaled_dot_product_attention(
     if enable_gqa:
         k, v = (_repeated(x, q, argument, name) for x, argument in ((k, "key"), (v, "value")))
     products = _products(q, k, scale)
-    read = _reads(name, attn_mask, is_causal, products.shape)
+    mask = _reads(name, attn_mask, is_causal, products.shape)
     if isinstance(v, MaskedTensor):
         rows = _whole_rows(v)
         if rows is None:
-            return _of_features(products, read, v, dropout_p, rng)
+            return _of_features(products, mask, v, dropout_p, rng)
         shape = broadcast_shapes(name, products.shape, (*rows.shape[:-1], 1, rows.shape[-1]))
         products = masked_tensor(
             F.broadcast_to(products, shape=shape), F.expand_dims(rows, axis=(rows.ndim - 1,))
         )
-    return dropout(_weights(products, read, -1), dropout_p, rng=rng) @ v
+    return dropout(_weights(products, mask, -1), dropout_p, rng=rng) @ v
 
 
 def _products(q: Any, k: Any, scale: float | None) -> Any:
-    """Of queries with keys, scaled by how many features both have."""
+    """The products of queries and keys, scaled by the number of features that both have."""
     if scale is not None:
         return (q * scale) @ k.mT
     if isinstance(q, MaskedTensor) or isinstance(k, MaskedTensor):
@@ -104,19 +104,19 @@ def _products(q: Any, k: Any, scale: float | None) -> Any:
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
-def _weights(products: Any, read: Any, axis: int) -> Any:
+def _weights(products: Any, mask: Any, axis: int) -> Any:
     """The softmax over the keys that are read, along an axis; 0 where a query reads none."""
-    if read is None or read.dtype.kind != "b":
-        return softmax(products if read is None else products + read, axis)
+    if mask is None or mask.dtype.kind != "b":
+        return softmax(products if mask is None else products + mask, axis)
     if isinstance(products, MaskedTensor):
-        read = F.logical_and(read, ones_like(products, dtype="bool"))
-    some = _any(read, axis=axis, keepdims=True)
-    chosen = F.where(F.logical_or(read, F.logical_not(some)), products, -float("inf"))
-    return F.where(some, softmax(chosen, axis), 0.0)
+        mask = F.logical_and(mask, ones_like(products, dtype="bool"))
+    reads_any = _any(mask, axis=axis, keepdims=True)
+    scores = F.where(F.logical_or(mask, F.logical_not(reads_any)), products, -float("inf"))
+    return F.where(reads_any, softmax(scores, axis), 0.0)
 
 
 def _whole_rows(v: Any) -> Any:
-    """Which rows of values are specified, if none is in part and that is known; else None."""
+    """The mask of the specified rows of values; None if a row is so only in part, or unknown."""
     mask = F.to_dense(v.get_mask())
     if not has_entries(mask):
         return None
@@ -124,21 +124,22 @@ def _whole_rows(v: Any) -> Any:
     return rows if bool(_all(mask == F.expand_dims(rows, axis=(rows.ndim,)))) else None
 
 
-def _of_features(products: Any, read: Any, v: Any, dropout_p: float, rng: Any) -> Any:
+def _of_features(products: Any, mask: Any, v: Any, dropout_p: float, rng: Any) -> Any:
     """Each feature of the values averaged over the keys that have it."""
-    kept = dropout(ones(products.shape, dtype=products.dtype), dropout_p, rng=rng) if dropout_p else None
+    factors = dropout(ones(products.shape, dtype=products.dtype), dropout_p, rng=rng) if dropout_p else None
     v = F.expand_dims(v, axis=(v.ndim - 2,))
-    products, read, kept = (
-        None if x is None else F.expand_dims(x, axis=(x.ndim,)) for x in (products, read, kept)
+    products, mask, factors = (
+        None if x is None else F.expand_dims(x, axis=(x.ndim,)) for x in (products, mask, factors)
     )
     shape = broadcast_shapes("matmul", products.shape, v.shape)
     products = masked_tensor(F.broadcast_to(products, shape=shape), v.get_mask())
-    weights = _weights(products, read, -2)
-    return F.sum((weights if kept is None else weights * kept) * v, axis=(len(shape) - 2,), keepdims=False)
+    weights = _weights(products, mask, -2)
+    weights = weights if factors is None else weights * factors
+    return F.sum(weights * v, axis=(len(shape) - 2,), keepdims=False)
 
 
 def _reads(name: str, mask: Any, is_causal: bool, shape: Any) -> Any:
-    """Which query reads which key, or what is added to their products; None for all."""
+    """The mask of the keys that each query reads, or summands for their products; None to read all."""
     if is_causal:
         if mask is not None:
             raise ArgumentError(
@@ -161,7 +162,7 @@ def _reads(name: str, mask: Any, is_causal: bool, shape: Any) -> Any:
 
 
 def _repeated(x: Any, q: Any, argument: str, name: str) -> Any:
-    """Heads of keys or values, each as often as queries share it."""
+    """Heads of keys or values, each repeated for the query heads that share it."""
     if x.ndim < 3 or q.ndim < 3 or not x.shape[-3] or q.shape[-3] % x.shape[-3]:
         raise ShapeError(
             name,
@@ -170,9 +171,9 @@ def _repeated(x: Any, q: Any, argument: str, name: str) -> Any:
             expected="a divisor of its heads",
         )
     times = q.shape[-3] // x.shape[-3]
-    lead, heads, rest = x.shape[:-3], x.shape[-3], x.shape[-2:]
-    apart = F.broadcast_to(F.reshape(x, shape=(*lead, heads, 1, *rest)), shape=(*lead, heads, times, *rest))
-    return F.reshape(apart, shape=(*lead, heads * times, *rest))
+    lead, heads, last = x.shape[:-3], x.shape[-3], x.shape[-2:]
+    apart = F.broadcast_to(F.reshape(x, shape=(*lead, heads, 1, *last)), shape=(*lead, heads, times, *last))
+    return F.reshape(apart, shape=(*lead, heads * times, *last))
 
 
 __all__ = ["scaled_dot_product_attention"]

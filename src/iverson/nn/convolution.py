@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
-    """How many windows lie inside of each axis."""
+    """Number of windows that lie inside each axis."""
     return tuple(
         max((n - d * (k - 1) - 1) // s + 1, 0)
         for n, k, s, d in zip(shape, size, stride, dilation, strict=True)
@@ -39,7 +39,7 @@ def places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
 
 
 def at(i: Any, k: Any, stride: Shape, dilation: Shape) -> tuple[Any, ...]:
-    """Where entry k of window i is."""
+    """The indices of entry k of window i."""
     return tuple(s * y + d * j for y, j, s, d in zip(i, k, stride, dilation, strict=True))
 
 
@@ -55,8 +55,8 @@ def _convolved(x: Any, w: Any, lead: int, stride: Shape, dilation: Shape) -> Any
     c, *k = (te.reduce_axis((0, extent)) for extent in (channels, *size))
 
     def entry(*i: Any) -> Any:
-        own, f, y = i[:lead], i[lead], i[lead + 1 :]
-        return te.sum(x[(*own, c, *at(y, k, stride, dilation))] * w[(*own[1:], f, c, *k)], axis=[c, *k])
+        outer, f, y = i[:lead], i[lead], i[lead + 1 :]
+        return te.sum(x[(*outer, c, *at(y, k, stride, dilation))] * w[(*outer[1:], f, c, *k)], axis=[c, *k])
 
     return te.compute(shape, entry)
 
@@ -68,7 +68,7 @@ def _convolution(x: Any, w: Any, *, stride: Shape, dilation: Shape) -> Any:
 
 @te.op(name="nn.transposed_convolution")
 def _transposed_convolution(x: Any, w: Any, *, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
-    """What a convolution makes of an image of these spatial extents, is x its cotangent, pulled back."""
+    """The pullback of a convolution of an image of these spatial extents, applied to the cotangent x."""
     lead = len(x.shape) - len(stride) - 1
     image = te.placeholder((*x.shape[:lead], w.shape[lead], *spatial), x.dtype, "image")
     return te.differentiate(_convolved(image, w, lead, stride, dilation), [image], head=x)[0]
@@ -118,17 +118,17 @@ def padded(x: Any, before: Shape, after: Shape, value: float = 0.0) -> Any:
     return pad(x, (*lead, *zip(before, after, strict=True)), constant_values=value)
 
 
-def inside(whole: Shape, spatial: Shape, before: Shape, around: Shape | None = None) -> Any:
-    """Which entries of spatial axes, padded by ``before``, are not beyond what they had, or ``around`` it."""
-    found = np.ones((), bool)
-    for n, e, p, a in zip(whole, spatial, before, around or (0,) * len(before), strict=True):
+def inside(padded_extents: Shape, spatial: Shape, before: Shape, around: Shape | None = None) -> Any:
+    """Mask of padded spatial axes: True at original entries, and at padding at most ``around`` from them."""
+    mask = np.ones((), bool)
+    for n, e, p, a in zip(padded_extents, spatial, before, around or (0,) * len(before), strict=True):
         i = np.arange(n) - p
-        found = np.logical_and.outer(found, (i >= -a) & (i < e + a))
-    return found
+        mask = np.logical_and.outer(mask, (i >= -a) & (i < e + a))
+    return mask
 
 
 def existing(x: Any, y: Any, before: Shape, around: Shape | None = None) -> Any:
-    """x padded, as y is: of a masked tensor the padding exists only so far ``around``."""
+    """y, which is x padded; in a masked tensor the padding exists only as far as ``around``."""
     if not isinstance(y, MaskedTensor) or x.shape == y.shape:
         return y
     with policy("intersect"):  # nobody gave the padding a mask
@@ -143,9 +143,16 @@ def _filters(weight: Any, operation: str, n: int, groups: int, channels: int, ax
         raise ArgumentError(
             operation, "groups", got=str(groups), expected=f"a divisor of the {channels} channels of x"
         )
-    wanted = channels // groups if axis else channels
-    if weight.ndim != n + 2 or weight.shape[axis] != wanted or weight.shape[0] % groups or 0 in weight.shape:
-        kind = f"(filters, {wanted}, *size)" if axis else f"({wanted}, filters / groups, *size)"
+    group_channels = channels // groups if axis else channels
+    if (
+        weight.ndim != n + 2
+        or weight.shape[axis] != group_channels
+        or weight.shape[0] % groups
+        or 0 in weight.shape
+    ):
+        kind = (
+            f"(filters, {group_channels}, *size)" if axis else f"({group_channels}, filters / groups, *size)"
+        )
         raise ShapeError(
             operation,
             "weight",
@@ -169,7 +176,7 @@ def _shifted(y: Any, bias: Any, operation: str, n: int) -> Any:
 def _paddings(
     padding: Any, operation: str, size: Shape, stride: Shape, dilation: Shape
 ) -> tuple[Shape, Shape]:
-    """How far to pad before and after each spatial axis."""
+    """The padding before and after each spatial axis."""
     if isinstance(padding, str):
         if padding not in ("valid", "same"):
             raise ArgumentError(
@@ -179,12 +186,12 @@ def _paddings(
             raise ArgumentError(operation, "padding", got=f"'same' with stride {stride}", expected="stride 1")
         total = tuple(d * (k - 1) if padding == "same" else 0 for k, d in zip(size, dilation, strict=True))
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
-    own = extents(padding, len(size), operation, "padding", least=0)
-    return own, own
+    around = extents(padding, len(size), operation, "padding", least=0)
+    return around, around
 
 
 def _together(x: Any, w: Any) -> tuple[Any, Any]:
-    """Both in the dtype that they have together."""
+    """Both operands in the dtype that they promote to."""
     dtype = dtypes.result_type(x, w)
     return cast(x, dtype), cast(w, dtype)
 
@@ -211,18 +218,18 @@ def _conv(
 
 
 def _reading(extent: Shape, before: Shape, count: Shape, size: Shape, stride: Shape, dilation: Shape) -> Any:
-    """Which windows of padded axes read an entry that was there before."""
-    found = np.ones((), bool)
+    """Mask of the windows of padded axes that read at least one original entry."""
+    mask = np.ones((), bool)
     for e, p, c, k, s, d in zip(extent, before, count, size, stride, dilation, strict=True):
         at = s * np.arange(c)[:, None] + d * np.arange(k) - p
-        found = np.logical_and.outer(found, ((at >= 0) & (at < e)).any(axis=1))
-    return found
+        mask = np.logical_and.outer(mask, ((at >= 0) & (at < e)).any(axis=1))
+    return mask
 
 
 def _inside(operation: str, spatial: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
     """The spatial extents of a result; raises ShapeError where no window lies inside."""
-    found = places(spatial, size, stride, dilation)
-    if 0 in found:
+    counts = places(spatial, size, stride, dilation)
+    if 0 in counts:
         raise ShapeError(
             operation,
             "x",
@@ -230,7 +237,7 @@ def _inside(operation: str, spatial: Shape, size: Shape, stride: Shape, dilation
             expected=f"at least {tuple(d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True))}",
             remedy="pad x, or take smaller windows",
         )
-    return found
+    return counts
 
 
 @checked
@@ -349,18 +356,18 @@ def _conv_transpose(
     x, alone = images(x, name, n)
     w = _filters(weight, name, n, groups, x.shape[1], 0)
     steps, spread = extents(stride, n, name, "stride"), extents(dilation, n, name, "dilation")
-    cut, more = (
+    cut, extra = (
         extents(p, n, name, argument, least=0)
         for p, argument in ((padding, "padding"), (output_padding, "output_padding"))
     )
-    if any(o >= max(s, d) for o, s, d in zip(more, steps, spread, strict=True)):
+    if any(o >= max(s, d) for o, s, d in zip(extra, steps, spread, strict=True)):
         raise ArgumentError(
-            name, "output_padding", got=str(more), expected="less than the stride, or the dilation"
+            name, "output_padding", got=str(extra), expected="less than the stride, or the dilation"
         )
     if 0 in x.shape[2:]:
         raise ShapeError(name, "x", got=f"shape {x.shape}", expected="entries on the spatial axes")
     size = w.shape[2:]
-    sizes = zip(x.shape[2:], steps, spread, size, more, strict=True)
+    sizes = zip(x.shape[2:], steps, spread, size, extra, strict=True)
     spatial = tuple((e - 1) * s + d * (k - 1) + 1 + o for e, s, d, k, o in sizes)
     filters = groups * w.shape[1]
     if w.dtype.kind == "c":  # the transpose of the convolution, where its adjoint is made
@@ -369,20 +376,20 @@ def _conv_transpose(
         x = F.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
         w = F.reshape(w, shape=(groups, w.shape[0] // groups, *w.shape[1:]))
     # Entries that only output_padding adds are read by no window.
-    reached = tuple(e - o for e, o in zip(spatial, more, strict=True))
-    y = _transposed_convolution(*_together(x, w), spatial=reached, stride=steps, dilation=spread)
-    y = F.reshape(y, shape=(x.shape[0], filters, *reached))
+    base_extents = tuple(e - o for e, o in zip(spatial, extra, strict=True))
+    y = _transposed_convolution(*_together(x, w), spatial=base_extents, stride=steps, dilation=spread)
+    y = F.reshape(y, shape=(x.shape[0], filters, *base_extents))
     if isinstance(y, MaskedTensor):
-        y = zeros_beyond(padded(y, (0,) * n, more), inside(spatial, reached, (0,) * n))
+        y = zeros_beyond(padded(y, (0,) * n, extra), inside(spatial, base_extents, (0,) * n))
     else:
-        y = padded(y, (0,) * n, more)
+        y = padded(y, (0,) * n, extra)
     if any(2 * p >= e for p, e in zip(cut, spatial, strict=True)):
         raise ShapeError(
             name, "padding", got=f"{cut} for a result of extents {spatial}", expected="less than half of them"
         )
-    whole = [slice(0, e, 1) for e in y.shape[:2]]
+    leading = [slice(0, e, 1) for e in y.shape[:2]]
     inner = [slice(p, e - p, 1) for p, e in zip(cut, spatial, strict=True)]
-    y = F.index_basic(y, key=(*whole, *inner)) if any(cut) else y
+    y = F.index_basic(y, key=(*leading, *inner)) if any(cut) else y
     return single(_shifted(y, bias, name, n), alone)
 
 
@@ -469,7 +476,7 @@ def conv_transpose3d(
 def _windows(
     operation: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any
 ) -> tuple[Shape, Shape, Shape, Shape]:
-    """What describes windows over two axes: their sizes, dilation, padding and strides."""
+    """The sizes, dilations, paddings and strides of windows over two axes."""
     return (
         extents(kernel_size, 2, operation, "kernel_size"),
         extents(dilation, 2, operation, "dilation"),
@@ -506,11 +513,11 @@ def unfold(
     image, alone = images(x, "unfold", 2)
     size, spread, around, steps = _windows("unfold", kernel_size, dilation, padding, stride)
     image = padded(image, around, around)
-    found = _inside("unfold", image.shape[2:], size, steps, spread)
+    counts = _inside("unfold", image.shape[2:], size, steps, spread)
     batch, channels = image.shape[:2]
     flat = F.reshape(image, shape=(batch * channels, *image.shape[2:]))
     y = _unfold(flat, size=size, stride=steps, dilation=spread)
-    return single(F.reshape(y, shape=(batch, channels * prod(size), prod(found))), alone)
+    return single(F.reshape(y, shape=(batch, channels * prod(size), prod(counts))), alone)
 
 
 @in_single
@@ -544,19 +551,19 @@ def fold(
     columns, alone = images(x, "fold", 1)
     spatial = extents(output_size, 2, "fold", "output_size")
     size, spread, around, steps = _windows("fold", kernel_size, dilation, padding, stride)
-    whole = tuple(n + 2 * p for n, p in zip(spatial, around, strict=True))
-    found = _inside("fold", whole, size, steps, spread)
+    padded_extents = tuple(n + 2 * p for n, p in zip(spatial, around, strict=True))
+    counts = _inside("fold", padded_extents, size, steps, spread)
     batch, rows, count = columns.shape
-    if rows % prod(size) or count != prod(found):
+    if rows % prod(size) or count != prod(counts):
         raise ShapeError(
             "fold",
             "x",
             got=f"shape {columns.shape}",
-            expected=f"a multiple of {prod(size)} rows and {prod(found)} columns",
+            expected=f"a multiple of {prod(size)} rows and {prod(counts)} columns",
         )
     channels = rows // prod(size)
-    apart = F.reshape(columns, shape=(batch * channels, *size, *found))
-    y = _fold(apart, spatial=whole, stride=steps, dilation=spread)
+    apart = F.reshape(columns, shape=(batch * channels, *size, *counts))
+    y = _fold(apart, spatial=padded_extents, stride=steps, dilation=spread)
     inner = [slice(p, p + n, 1) for p, n in zip(around, spatial, strict=True)]
     y = F.index_basic(y, key=(slice(0, batch * channels, 1), *inner)) if any(around) else y
     return single(F.reshape(y, shape=(batch, channels, *spatial)), alone)

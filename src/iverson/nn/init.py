@@ -40,11 +40,11 @@ def _source(rng: Any, operation: str) -> Generator:
 
 def _fans(shape: Any, operation: str) -> tuple[Shape, int, int]:
     """The shape of a weight, its fan in and its fan out."""
-    found = as_shape(shape, operation)
-    if len(found) < 2:
-        raise ShapeError(operation, "shape", got=str(found), expected="(results, inputs, *window)")
-    window = prod(found[2:])
-    return found, found[1] * window, found[0] * window
+    extents = as_shape(shape, operation)
+    if len(extents) < 2:
+        raise ShapeError(operation, "shape", got=str(extents), expected="(results, inputs, *window)")
+    window = prod(extents[2:])
+    return extents, extents[1] * window, extents[0] * window
 
 
 def _drawn(kind: str, rng: Generator, shape: Shape, spread: float, dtype: Any, requires_grad: bool) -> Tensor:
@@ -65,10 +65,10 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     1.6666666666666667
     """
     linear = {"linear", *(f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)), "sigmoid"}
-    known = {**dict.fromkeys(linear, 1.0), "tanh": 5 / 3, "relu": sqrt(2.0), "selu": 0.75}
-    check_choice(nonlinearity, (*known, "leaky_relu"), "calculate_gain", "nonlinearity")
+    gains = {**dict.fromkeys(linear, 1.0), "tanh": 5 / 3, "relu": sqrt(2.0), "selu": 0.75}
+    check_choice(nonlinearity, (*gains, "leaky_relu"), "calculate_gain", "nonlinearity")
     if nonlinearity != "leaky_relu":
-        return known[nonlinearity]
+        return gains[nonlinearity]
     slope = 0.01 if param is None else param
     if isinstance(slope, bool) or not isinstance(slope, (int, float)):
         raise ArgumentTypeError("calculate_gain", "param", got=described(param), expected="a number or None")
@@ -208,11 +208,11 @@ def orthogonal(
     rows, columns = extents[0], prod(extents[1:])
     if not rows * columns:
         return _zeros(extents, dtype=dtype, requires_grad=requires_grad)
-    drawn: Any = source.standard_normal((max(rows, columns), min(rows, columns)), dtype=dtype)
-    q, r = qr(drawn)
+    draws: Any = source.standard_normal((max(rows, columns), min(rows, columns)), dtype=dtype)
+    q, r = qr(draws)
     q = q * F.where(F.diagonal(r, offset=0) < 0, -1.0, 1.0)
-    found = F.reshape(gain * (q.mT if rows < columns else q), shape=extents)
-    return found.requires_grad_() if requires_grad else found
+    weight = F.reshape(gain * (q.mT if rows < columns else q), shape=extents)
+    return weight.requires_grad_() if requires_grad else weight
 
 
 @checked
@@ -241,9 +241,9 @@ def trunc_normal(
             "trunc_normal", "a", got=f"a={a}, b={b}, std={std}", expected="a below b, and std above 0"
         )
     low, high = (float(F.to_numpy(F.ndtr(asarray((bound - mean) / std)))) for bound in (a, b))
-    drawn: Any = source.uniform(low, high, as_shape(shape, "trunc_normal"), dtype=dtype)
-    found = F.clip(F.ndtri(drawn) * std + mean, float(a), float(b))
-    return found.requires_grad_() if requires_grad else found
+    draws: Any = source.uniform(low, high, as_shape(shape, "trunc_normal"), dtype=dtype)
+    weight = F.clip(F.ndtri(draws) * std + mean, float(a), float(b))
+    return weight.requires_grad_() if requires_grad else weight
 
 
 @checked
@@ -256,12 +256,12 @@ def eye(
     iverson.Tensor([[[0., 1., 0.]]])
     """
     extents, _, _ = _fans(shape, "eye")
-    made = np.zeros(check_storable(extents, np.dtype(np.float64), "eye"))
+    weight = np.zeros(check_storable(extents, np.dtype(np.float64), "eye"))
     n = min(extents[:2])
     if 0 not in extents:
         middle: tuple[Any, ...] = (np.arange(n), np.arange(n), *(k // 2 for k in extents[2:]))
-        made[middle] = gain
-    return asarray(made, dtype=dtype, requires_grad=requires_grad)
+        weight[middle] = gain
+    return asarray(weight, dtype=dtype, requires_grad=requires_grad)
 
 
 __all__ = [

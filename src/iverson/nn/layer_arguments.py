@@ -40,11 +40,11 @@ def pair(operation: str, x: A | ArrayLike, target: A | ArrayLike) -> tuple[A, A]
     return x, target
 
 
-def alike(operation: str, **given: Any) -> tuple[Any, ...]:
+def alike(operation: str, **arguments: Any) -> tuple[Any, ...]:
     """Real arrays of shapes that broadcast."""
-    found = tuple(real(x, operation, argument) for argument, x in given.items())
-    broadcast_shapes(operation, *(x.shape for x in found))
-    return found
+    arrays = tuple(real(x, operation, argument) for argument, x in arguments.items())
+    broadcast_shapes(operation, *(x.shape for x in arrays))
+    return arrays
 
 
 def together(*xs: Any) -> tuple[Any, ...]:
@@ -59,12 +59,12 @@ def together(*xs: Any) -> tuple[Any, ...]:
 def extents(value: Any, count: int, operation: str, argument: str, least: int = 1) -> Shape:
     """An integer for all of so many axes, or one for each; raises ArgumentError below ``least``."""
     items = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
-    found = tuple(as_int(n, operation, argument) for n in items)
-    if len(found) != count or any(not least <= n < 2**31 for n in found):
+    numbers = tuple(as_int(n, operation, argument) for n in items)
+    if len(numbers) != count or any(not least <= n < 2**31 for n in numbers):
         raise ArgumentError(
             operation,
             argument,
             got=str(value),
             expected=f"an integer of at least {least}, or {count} of them, one for each spatial axis",
         )
-    return found
+    return numbers

@@ -81,13 +81,13 @@ def bilinear(
     """
     x1, x2 = as_operand(x1, "bilinear", "x1"), as_operand(x2, "bilinear", "x2")
     weight = as_operand(weight, "bilinear", "weight")
-    given = tuple(x.shape[-1] if x.ndim else None for x in (x1, x2))
-    if weight.ndim != 3 or weight.shape[1:] != given:
+    features = tuple(x.shape[-1] if x.ndim else None for x in (x1, x2))
+    if weight.ndim != 3 or weight.shape[1:] != features:
         raise ShapeError(
             "bilinear",
             "weight",
             got=f"shape {weight.shape} for x1 of shape {x1.shape} and x2 of shape {x2.shape}",
-            expected=f"(results, {given[0]}, {given[1]})",
+            expected=f"(results, {features[0]}, {features[1]})",
         )
     out = einsum("...i,kij,...j->...k", x1, weight, x2)
     return out if bias is None else out + _bias(bias, weight.shape[:1], "bilinear")
@@ -111,9 +111,9 @@ def one_hot(x: A | ArrayLike, /, num_classes: SupportsIndex | None = None) -> A:
     """
     x = as_operand(x, "one_hot")
     check_kind(x, "iu", "one_hot")
-    known = has_entries(unwrap(x))
-    entries = np.asarray(F.to_numpy(unwrap(x))) if known else np.empty(0, int)
-    if num_classes is None and not known:
+    readable = has_entries(unwrap(x))
+    entries = np.asarray(F.to_numpy(unwrap(x))) if readable else np.empty(0, int)
+    if num_classes is None and not readable:
         raise ArgumentError(
             "one_hot", "num_classes", got="None in a trace", expected="how many classes there are"
         )
@@ -128,10 +128,10 @@ def one_hot(x: A | ArrayLike, /, num_classes: SupportsIndex | None = None) -> A:
         bad = entries.min() if entries.min() < 0 else entries.max()
         raise IndexingError("one_hot", "x", got=f"class {bad}", expected=f"one in [0, {count})")
     classes: Any = (
-        x if known else F.checked_index(x, least=0, extent=count, operation="one_hot", argument="x")
+        x if readable else F.checked_index(x, least=0, extent=count, operation="one_hot", argument="x")
     )
-    same = F.equal(F.expand_dims(classes, axis=(classes.ndim,)), np.arange(count))
-    return F.astype(same, dtype=np.dtype(np.int64))
+    matches = F.equal(F.expand_dims(classes, axis=(classes.ndim,)), np.arange(count))
+    return F.astype(matches, dtype=np.dtype(np.int64))
 
 
 @checked
@@ -172,15 +172,15 @@ def embedding_bag(
                     [3., 4.]])
     """
     check_choice(mode, ("mean", "sum", "max"), "embedding_bag", "mode")
-    given, table = (
+    operand, table = (
         as_operand(indices, "embedding_bag", "indices"),
         as_operand(table, "embedding_bag", "table"),
     )
-    if table.ndim != 2 or given.ndim not in (1, 2) or (given.ndim == 1) is (offsets is None):
+    if table.ndim != 2 or operand.ndim not in (1, 2) or (operand.ndim == 1) is (offsets is None):
         raise ShapeError(
             "embedding_bag",
             "indices",
-            got=f"shape {given.shape} {'without' if offsets is None else 'with'} offsets, "
+            got=f"shape {operand.shape} {'without' if offsets is None else 'with'} offsets, "
             f"a table of shape {table.shape}",
             expected="a matrix of indices, or a vector and offsets; a table with two axes",
         )
@@ -195,20 +195,24 @@ def embedding_bag(
             "embedding_bag",
             "padding_idx",
         )
-        numbers: Any = F.to_dense(zero_filled(given))
-        left: Any = numbers % table.shape[0] != int(row)
-        left = F.logical_and(left, zero_filled(ones_like(given, dtype="bool")))
-        found: Any = embedding_bag(
-            masked_tensor(numbers, left), table, offsets, mode=mode, per_sample_weights=per_sample_weights,
-            include_last_offset=include_last_offset, max_norm=max_norm, norm_type=norm_type,
+        numbers: Any = F.to_dense(zero_filled(operand))
+        specified: Any = numbers % table.shape[0] != int(row)
+        specified = F.logical_and(specified, zero_filled(ones_like(operand, dtype="bool")))
+        result: Any = embedding_bag(
+            masked_tensor(numbers, specified), table, offsets, mode=mode,
+            per_sample_weights=per_sample_weights, include_last_offset=include_last_offset,
+            max_norm=max_norm, norm_type=norm_type,
         )  # fmt: skip
-        return found if isinstance(given, Wrapper) else found.to_tensor(0.0)
-    rows: Any = embedding(given, table, None, max_norm, norm_type)
+        return result if isinstance(operand, Wrapper) else result.to_tensor(0.0)
+    rows: Any = embedding(operand, table, None, max_norm, norm_type)
     if per_sample_weights is not None:
         weights = as_inexact(per_sample_weights, "embedding_bag", "per_sample_weights")
-        if weights.shape != given.shape:
+        if weights.shape != operand.shape:
             raise ShapeError(
-                "embedding_bag", "per_sample_weights", got=f"shape {weights.shape}", expected=f"{given.shape}"
+                "embedding_bag",
+                "per_sample_weights",
+                got=f"shape {weights.shape}",
+                expected=f"{operand.shape}",
             )
         rows = rows * F.expand_dims(weights, axis=(weights.ndim,))
     if offsets is None:
@@ -218,23 +222,23 @@ def embedding_bag(
     if starts.ndim != 1 or not starts.size:
         raise ShapeError("embedding_bag", "offsets", got=f"shape {starts.shape}", expected="a vector")
     count = starts.size - include_last_offset
-    bags = searchsorted(starts, np.arange(given.size), side="right") - 1
+    bags = searchsorted(starts, np.arange(operand.size), side="right") - 1
     if has_entries(starts):
-        known = F.to_numpy(starts)
-        ends = known[-1] == given.size or not include_last_offset
-        if known[0] != 0 or (np.diff(known) < 0).any() or not ends:
+        start_array = F.to_numpy(starts)
+        ends = start_array[-1] == operand.size or not include_last_offset
+        if start_array[0] != 0 or (np.diff(start_array) < 0).any() or not ends:
             raise ArgumentError(
                 "embedding_bag",
                 "offsets",
                 got=f"{starts}",
                 expected="0 first, none below the one before"
-                + (f", {given.size} last, where the last bag ends" if include_last_offset else ""),
+                + (f", {operand.size} last, where the last bag ends" if include_last_offset else ""),
             )
     if mode == "sum":
         return segment_sum(rows, bags, count)
     if mode == "mean":
         return segment_mean(rows, bags, count)
-    last: Any = starts[1:] if include_last_offset else concat([starts[1:], np.asarray([given.size])])
+    last: Any = starts[1:] if include_last_offset else concat([starts[1:], np.asarray([operand.size])])
     largest = segment_max(rows, bags, count)
     masked = isinstance(largest, Wrapper)
     if masked:
@@ -332,8 +336,8 @@ def _dropped(name: str, x: Any, p: Any, training: bool, rng: Any, spatial: int |
             remedy="pass rng=iverson.random.default_rng(seed)",
         )
     shape = x.shape if spatial is None else x.shape[: x.ndim - spatial] + (1,) * spatial
-    kept = rng.random(shape) >= p
-    return F.where(kept, x * (1 / (1 - p) if p < 1 else 0.0), zero_of(x))
+    keep = rng.random(shape) >= p
+    return F.where(keep, x * (1 / (1 - p) if p < 1 else 0.0), zero_of(x))
 
 
 __all__ = [

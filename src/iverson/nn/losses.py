@@ -505,7 +505,7 @@ def gaussian_nll_loss(
     x, target = real(x, "gaussian_nll_loss"), real(target, "gaussian_nll_loss", "target")
     if type(var) in (int, float):  # a Python number is weak
         var = np.asarray(var, dtypes.result_type(x, target))
-    given: Any = real(var, "gaussian_nll_loss", "var")
+    variance: Any = real(var, "gaussian_nll_loss", "var")
     shape = broadcast_shapes("gaussian_nll_loss", x.shape, target.shape)
     if x.ndim != target.ndim:
         raise ShapeError(
@@ -515,20 +515,20 @@ def gaussian_nll_loss(
             expected=f"{x.ndim} axes",
             remedy="reshape or broadcast_to one of them",
         )
-    if given.shape == shape[:-1] and shape:
-        given = F.expand_dims(given, axis=(given.ndim,))
+    if variance.shape == shape[:-1] and shape:
+        variance = F.expand_dims(variance, axis=(variance.ndim,))
     if (
-        given.ndim not in (0, len(shape))
-        or broadcast_shapes("gaussian_nll_loss", shape, given.shape) != shape
+        variance.ndim not in (0, len(shape))
+        or broadcast_shapes("gaussian_nll_loss", shape, variance.shape) != shape
     ):
         raise ShapeError(
             "gaussian_nll_loss",
             "var",
-            got=f"shape {given.shape} for losses of shape {shape}",
+            got=f"shape {variance.shape} for losses of shape {shape}",
             expected=f"(), {shape[:-1]}, or {len(shape)} axes that broadcast with them",
         )
-    check_range(given, "gaussian_nll_loss", "var", 0, nan=True)
-    spread = given + (F.maximum(given, eps) - given).detach()
+    check_range(variance, "gaussian_nll_loss", "var", 0, nan=True)
+    spread = variance + (F.maximum(variance, eps) - variance).detach()
     losses = 0.5 * (F.log(spread) + F.square(x - target) / spread) + (0.5 * _log(2 * pi) if full else 0.0)
     return averaged(losses, reduction, "gaussian_nll_loss")
 

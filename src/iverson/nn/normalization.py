@@ -37,13 +37,13 @@ def _of_lines(x: Any) -> Any:
     return x.to_tensor(1) if isinstance(x, MaskedTensor) else x
 
 
-def _affine(x: Any, weight: Any, bias: Any, shape: Shape, own: Shape, name: str) -> Any:
-    """x * weight + bias, of shape ``own`` each, as arrays of ``shape``."""
-    for argument, given in (("weight", weight), ("bias", bias)):
-        if given is not None:
-            p = as_operand(given, name, argument)
-            if p.shape != own:
-                raise ShapeError(name, argument, got=f"shape {p.shape}", expected=f"shape {own}")
+def _affine(x: Any, weight: Any, bias: Any, shape: Shape, expected: Shape, name: str) -> Any:
+    """x * weight + bias, each of shape ``expected`` and reshaped to ``shape``."""
+    for argument, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None:
+            p = as_operand(parameter, name, argument)
+            if p.shape != expected:
+                raise ShapeError(name, argument, got=f"shape {p.shape}", expected=f"shape {expected}")
             p = F.reshape(p, shape=shape)
             x = x * p if argument == "weight" else x + p
     return x
@@ -123,12 +123,12 @@ def rms_norm(
     """
     x = real(x, "rms_norm")
     axes, shape = _last_axes(x, normalized_shape, "rms_norm")
-    added = float(dtypes.finfo(dtypes.widened(x.dtype)).eps) if eps is None else eps
+    epsilon = float(dtypes.finfo(dtypes.widened(x.dtype)).eps) if eps is None else eps
 
     @in_single
     def normalized(x: Any, weight: Any) -> Any:
         square = mean(F.square(x), axes, keepdims=True)
-        return _affine(x * F.rsqrt(_of_lines(square) + added), weight, None, shape, shape, "rms_norm")
+        return _affine(x * F.rsqrt(_of_lines(square) + epsilon), weight, None, shape, shape, "rms_norm")
 
     return normalized(x, weight)
 
@@ -169,19 +169,19 @@ def batch_norm(
     x = real(x, "batch_norm")
     channels = _channels(x, "batch_norm")
     stretched = (channels, *(1,) * (x.ndim - 2))
-    held = _running(running_mean, channels, "running_mean"), _running(running_var, channels, "running_var")
+    moments = _running(running_mean, channels, "running_mean"), _running(running_var, channels, "running_var")
     axes = (0, *range(2, x.ndim))
-    if not training and (held[0] is None or held[1] is None):
+    if not training and (moments[0] is None or moments[1] is None):
         raise ArgumentError(
             "batch_norm", "running_mean", got="no running moments", expected="them, or training=True"
         )
 
     @in_single
-    def mixed(moment: Any, own: Any) -> Any:
-        own = F.reshape(own, shape=(channels,)).detach()
-        if isinstance(own, MaskedTensor):  # a channel without entries says nothing of its moments
-            own = own.to_tensor(moment)
-        return (1 - momentum) * moment + momentum * own
+    def mixed(moment: Any, batch_moment: Any) -> Any:
+        batch_moment = F.reshape(batch_moment, shape=(channels,)).detach()
+        if isinstance(batch_moment, MaskedTensor):  # a channel without entries says nothing of its moments
+            batch_moment = batch_moment.to_tensor(moment)
+        return (1 - momentum) * moment + momentum * batch_moment
 
     @in_single
     def normalized(x: Any, weight: Any, bias: Any, *running: Any) -> Any:
@@ -197,9 +197,9 @@ def batch_norm(
             centred, centre, variance = _moments(x, axes)
             spread = _unbiased(variance, count)
             with no_grad():
-                for moment, own in zip(held, (centre, spread), strict=True):
+                for moment, batch_moment in zip(moments, (centre, spread), strict=True):
                     if moment is not None:
-                        moment[...] = cast(mixed(moment, own), moment.dtype)
+                        moment[...] = cast(mixed(moment, batch_moment), moment.dtype)
         else:
             centre, variance = (F.reshape(moment, shape=stretched) for moment in running)
             centred = x - centre
@@ -207,11 +207,11 @@ def batch_norm(
             centred * F.rsqrt(_of_lines(variance) + eps), weight, bias, stretched, (channels,), "batch_norm"
         )
 
-    return normalized(x, weight, bias, *(() if training else held))
+    return normalized(x, weight, bias, *(() if training else moments))
 
 
 def _at_most(count: Any, bound: int) -> bool:
-    """Whether so many entries per channel, as far as that is known, are too few."""
+    """True if no channel has more than ``bound`` entries, as far as the counts are known."""
     if not isinstance(count, MaskedTensor):
         return bool(count <= bound)
     numbers = unwrap(count)
@@ -225,16 +225,19 @@ def _unbiased(variance: Any, count: Any) -> Any:
     return variance * (count / (count - 1))
 
 
-def _running(given: Any, channels: int, argument: str) -> Any:
-    if given is None:
+def _running(moment: Any, channels: int, argument: str) -> Any:
+    if moment is None:
         return None
-    if not isinstance(given, Tensor):
+    if not isinstance(moment, Tensor):
         raise ArgumentTypeError(
-            "batch_norm", argument, got=described(given), expected="a Tensor, which training changes in place"
+            "batch_norm",
+            argument,
+            got=described(moment),
+            expected="a Tensor, which training changes in place",
         )
-    if given.shape != (channels,):
-        raise ShapeError("batch_norm", argument, got=f"shape {given.shape}", expected=f"shape {(channels,)}")
-    return given
+    if moment.shape != (channels,):
+        raise ShapeError("batch_norm", argument, got=f"shape {moment.shape}", expected=f"shape {(channels,)}")
+    return moment
 
 
 @checked

@@ -70,9 +70,11 @@ def _largest(x: Any, tables: Sequence[Any]) -> Extrema:
     places = tuple(len(table) for table in tables)
     numbers = np.broadcast_to(numbers, (*places, *(table.shape[1] for table in tables)))
     lines = F.reshape(x, shape=(prod(x.shape[:2]), prod(spatial)))
-    found = _max_places(lines.detach(), np.ascontiguousarray(numbers.reshape(prod(places), -1)))
+    positions = _max_places(lines.detach(), np.ascontiguousarray(numbers.reshape(prod(places), -1)))
     shape = (*x.shape[:2], *places)
-    return Extrema(F.reshape(take_along_axis(lines, found), shape=shape), F.reshape(found, shape=shape))
+    return Extrema(
+        F.reshape(take_along_axis(lines, positions), shape=shape), F.reshape(positions, shape=shape)
+    )
 
 
 class _Pool:
@@ -103,10 +105,10 @@ class _Pool:
                 operation, "padding", got=str(self.before), expected=f"at most half of the window {self.size}"
             )
         spatial = self.x.shape[2:]
-        whole = tuple(e + 2 * p for e, p in zip(spatial, self.before, strict=True))
-        self.spatial = places(whole, self.size, self.stride, self.dilation)
+        padded_extents = tuple(e + 2 * p for e, p in zip(spatial, self.before, strict=True))
+        self.spatial = places(padded_extents, self.size, self.stride, self.dilation)
         if ceil_mode:
-            self.spatial = tuple(map(self._one_more, whole, range(n)))
+            self.spatial = tuple(map(self._one_more, padded_extents, range(n)))
         if 0 in self.spatial:
             raise ShapeError(
                 operation,
@@ -114,16 +116,16 @@ class _Pool:
                 got=f"spatial extents {spatial} with padding {self.before}",
                 expected="at least the extents of a window",
             )
-        needed = [
+        span = [
             (c - 1) * s + d * (k - 1) + 1
             for c, s, d, k in zip(self.spatial, self.stride, self.dilation, self.size, strict=True)
         ]
-        self.after = tuple(max(m - e - p, p) for m, e, p in zip(needed, spatial, self.before, strict=True))
+        self.after = tuple(max(m - e - p, p) for m, e, p in zip(span, spatial, self.before, strict=True))
 
     def _one_more(self, extent: int, k: int) -> int:
-        """With a last window that reaches out, if it starts inside."""
-        s, own = self.stride[k], self.dilation[k] * (self.size[k] - 1) + 1
-        count = -(-(extent - own) // s) + 1 if extent >= own else 1
+        """Number of windows along an axis, with a last one that reaches out if it starts inside."""
+        s, reach = self.stride[k], self.dilation[k] * (self.size[k] - 1) + 1
+        count = -(-(extent - reach) // s) + 1 if extent >= reach else 1
         inside = self.x.shape[2 + k] + self.before[k]
         return count - 1 if (count - 1) * s >= inside else count
 
@@ -141,7 +143,7 @@ class _Pool:
 
     def tables(self) -> list[Any]:
         """The positions that windows have on each axis; in place of what is outside, the first inside."""
-        found = []
+        tables = []
         for e, p, n, s, d, c in zip(
             self.x.shape[2:], self.before, self.size, self.stride, self.dilation, self.spatial, strict=True
         ):
@@ -154,19 +156,19 @@ class _Pool:
                     got=f"spatial extents {self.x.shape[2:]}, with windows of padding alone",
                     expected="an entry in each window, as its number is asked for",
                 )
-            found.append(np.where(inside, at, at[np.arange(c), inside.argmax(axis=1)][:, None]))
-        return found
+            tables.append(np.where(inside, at, at[np.arange(c), inside.argmax(axis=1)][:, None]))
+        return tables
 
     def counts(self, outside: bool) -> Any:
-        """How many entries a window has, those of the padding included if ``outside``."""
+        """Number of entries of each window, those of the padding included if ``outside``."""
         total: Any = np.ones((), self.x.dtype)
         for k, (e, p, n, s, c) in enumerate(
             zip(self.x.shape[2:], self.before, self.size, self.stride, self.spatial, strict=True)
         ):
             start = np.arange(c) * s - p
             low, high = (-p, e + p) if outside else (0, e)
-            own = np.minimum(start + n, high) - np.maximum(start, low)
-            total = total * own.astype(self.x.dtype).reshape((c,) + (1,) * (len(self.size) - 1 - k))
+            lengths = np.minimum(start + n, high) - np.maximum(start, low)
+            total = total * lengths.astype(self.x.dtype).reshape((c,) + (1,) * (len(self.size) - 1 - k))
         return total
 
 
@@ -448,33 +450,33 @@ def avg_pool3d(
 
 
 def _parts(extent: int, count: int) -> tuple[Any, Any]:
-    """Where each of ``count`` parts of an axis starts and ends."""
+    """The starts and the ends of the ``count`` parts of an axis."""
     i = np.arange(count)
     return i * extent // count, -(-(i + 1) * extent // count)
 
 
 def _adaptive(operation: str, n: int, x: Any, output_size: Any) -> tuple[Any, bool, Shape]:
     x, alone = images(x, operation, n)
-    given = tuple(output_size) if isinstance(output_size, (list, tuple)) else (output_size,) * n
-    if len(given) != n or any(e is None for e in given):
-        given = tuple(own if e is None else e for e, own in zip(given, x.shape[2:], strict=False))
-    wanted = extents(given, n, operation, "output_size")
+    sizes = tuple(output_size) if isinstance(output_size, (list, tuple)) else (output_size,) * n
+    if len(sizes) != n or any(e is None for e in sizes):
+        sizes = tuple(extent if e is None else e for e, extent in zip(sizes, x.shape[2:], strict=False))
+    output_extents = extents(sizes, n, operation, "output_size")
     if 0 in x.shape[2:]:
         raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="entries on the spatial axes")
-    return x, alone, wanted
+    return x, alone, output_extents
 
 
 def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any:
     """A part that is shorter than the longest reads its last entry again, after it: the first one counts."""
-    y, alone, wanted = _adaptive(f"adaptive_max_pool{n}d", n, x, output_size)
+    y, alone, output_extents = _adaptive(f"adaptive_max_pool{n}d", n, x, output_size)
     if y.dtype.kind == "c":
         raise ArgumentError(f"adaptive_max_pool{n}d", "x", got=f"dtype {y.dtype}", expected="real numbers")
-    if all(e % c == 0 for e, c in zip(y.shape[2:], wanted, strict=True)):
-        size = tuple(e // c for e, c in zip(y.shape[2:], wanted, strict=True))
-        found = _max(n, y, size, None, 0, 1, False, return_indices)
-        return Extrema(*(single(part, alone) for part in found)) if return_indices else single(found, alone)
+    if all(e % c == 0 for e, c in zip(y.shape[2:], output_extents, strict=True)):
+        size = tuple(e // c for e, c in zip(y.shape[2:], output_extents, strict=True))
+        pooled = _max(n, y, size, None, 0, 1, False, return_indices)
+        return Extrema(*(single(part, alone) for part in pooled)) if return_indices else single(pooled, alone)
     tables = []
-    for extent, count in zip(y.shape[2:], wanted, strict=True):
+    for extent, count in zip(y.shape[2:], output_extents, strict=True):
         start, stop = _parts(extent, count)
         longest = int((stop - start).max(initial=0))
         tables.append(np.minimum(start[:, None] + np.arange(longest), stop[:, None] - 1))
@@ -483,24 +485,24 @@ def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any
 
 
 def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
-    y, alone, wanted = _adaptive(f"adaptive_avg_pool{n}d", n, x, output_size)
+    y, alone, output_extents = _adaptive(f"adaptive_avg_pool{n}d", n, x, output_size)
     if isinstance(y, MaskedTensor):
-        return single(_sums(y, wanted) / _sums(ones_like(y), wanted), alone)
-    for k, count in enumerate(wanted):
+        return single(_sums(y, output_extents) / _sums(ones_like(y), output_extents), alone)
+    for k, count in enumerate(output_extents):
         inside = _inside(y.shape[2 + k], count)
         y = along(y, 2 + k, inside / inside.sum(axis=1, keepdims=True))
     return single(y, alone)
 
 
-def _sums(y: Any, wanted: Shape) -> Any:
+def _sums(y: Any, output_extents: Shape) -> Any:
     """The sums of the parts of the spatial axes."""
-    for k, count in enumerate(wanted):
+    for k, count in enumerate(output_extents):
         y = along(y, 2 + k, _inside(y.shape[2 + k], count))
     return y
 
 
 def _inside(extent: int, count: int) -> Any:
-    """Which entries of an axis each of its parts has."""
+    """Mask of the entries of an axis that each of its parts contains, one row for each part."""
     start, stop = (b[:, None] for b in _parts(extent, count))
     j = np.arange(extent)
     return (j >= start) & (j < stop)
@@ -511,11 +513,11 @@ def along(x: Any, axis: int, matrix: Any) -> Any:
 
     A product with such a zero does not count for whether the result is specified.
     """
-    lead, rest = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
-    flat = F.reshape(x, shape=(lead, x.shape[axis], rest))
-    stored: Any = F.to_layout(matrix.astype(x.dtype), layout="csr", blocksize=None, dense_dim=0)
-    found = F.matmul(masked_tensor(stored) if isinstance(x, MaskedTensor) else stored, flat)
-    return F.reshape(found, shape=(*x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]))
+    lead, trailing = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+    flat = F.reshape(x, shape=(lead, x.shape[axis], trailing))
+    sparse: Any = F.to_layout(matrix.astype(x.dtype), layout="csr", blocksize=None, dense_dim=0)
+    product = F.matmul(masked_tensor(sparse) if isinstance(x, MaskedTensor) else sparse, flat)
+    return F.reshape(product, shape=(*x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]))
 
 
 @overload

@@ -84,10 +84,10 @@ def interpolate(
             got=f"True with mode '{mode}'",
             expected="one that interpolates",
         )
-    wanted, steps = _sizes(y.shape[2:], size, scale_factor)
+    output_extents, steps = _sizes(y.shape[2:], size, scale_factor)
     if mode == "area":
-        return _AREA[n - 1](y, wanted)
-    for k, (extent, count, step) in enumerate(zip(y.shape[2:], wanted, steps, strict=True)):
+        return _AREA[n - 1](y, output_extents)
+    for k, (extent, count, step) in enumerate(zip(y.shape[2:], output_extents, steps, strict=True)):
         taps = _taps(mode, extent, count, step, align_corners)
         y = _along(y, 2 + k, _without_zeros(taps) if isinstance(y, MaskedTensor) else taps)
     return y
@@ -113,10 +113,10 @@ def _sizes(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[f
             expected="one of them",
         )
     if size is not None:
-        wanted = extents(size, n, "interpolate", "size")
-        return wanted, tuple(e / c for e, c in zip(spatial, wanted, strict=True))
-    given = tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * n
-    factors = [float(as_real(f, "interpolate", "scale_factor")) for f in given]
+        output_extents = extents(size, n, "interpolate", "size")
+        return output_extents, tuple(e / c for e, c in zip(spatial, output_extents, strict=True))
+    scale_factors = tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * n
+    factors = [float(as_real(f, "interpolate", "scale_factor")) for f in scale_factors]
     if len(factors) != n or not all(0 < f < 2**31 for f in factors):
         raise ArgumentError(
             "interpolate",
@@ -124,19 +124,19 @@ def _sizes(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[f
             got=str(scale_factor),
             expected=f"a factor above 0, or {n} of them, one for each spatial axis",
         )
-    wanted = tuple(int(e * f) for e, f in zip(spatial, factors, strict=True))
-    if 0 in wanted:
+    output_extents = tuple(int(e * f) for e, f in zip(spatial, factors, strict=True))
+    if 0 in output_extents:
         raise ArgumentError(
             "interpolate",
             "scale_factor",
             got=str(scale_factor),
             expected="a point on each axis",
         )
-    return wanted, tuple(1 / f for f in factors)
+    return output_extents, tuple(1 / f for f in factors)
 
 
 def _taps(mode: str, extent: int, count: int, step: float, align_corners: bool) -> list[tuple[Any, Any]]:
-    """Which entries of an axis each point of the result is the sum of, and their factors (None for 1)."""
+    """Pairs of positions on an axis and factors (None for 1); a point of the result is the sum over pairs."""
     i = np.arange(count)
     if mode.startswith("nearest"):
         place = np.floor((i + (0.5 if mode == "nearest-exact" else 0.0)) * step)

@@ -36,10 +36,10 @@ def _alignments(logp: Any, labels: Any, skips: Any) -> Any:
     def paths(alpha: Any) -> Any:
         def entry(t: Any, b: Any, s: Any) -> Any:
             stay = alpha[t - 1, b, s]
-            one = te.select(s >= 1, alpha[t - 1, b, te.clamp(s - 1, 0, shape[2] - 1)], FAR)
-            two = te.select(s >= 2, alpha[t - 1, b, te.clamp(s - 2, 0, shape[2] - 1)], FAR) + skips[b, s]
-            most = te.maximum(te.maximum(stay, one), two)
-            total = most + te.log(te.exp(stay - most) + te.exp(one - most) + te.exp(two - most))
+            advance = te.select(s >= 1, alpha[t - 1, b, te.clamp(s - 1, 0, shape[2] - 1)], FAR)
+            skip = te.select(s >= 2, alpha[t - 1, b, te.clamp(s - 2, 0, shape[2] - 1)], FAR) + skips[b, s]
+            peak = te.maximum(te.maximum(stay, advance), skip)
+            total = peak + te.log(te.exp(stay - peak) + te.exp(advance - peak) + te.exp(skip - peak))
             return logp[t, b, labels[b, s]] + te.select(t == 0, te.select(s <= 1, 0.0, FAR), total)
 
         return te.compute(shape, entry)
@@ -88,21 +88,25 @@ def ctc_loss(
     steps, batch, classes = logs.shape
     if not 0 <= blank < classes:
         raise ArgumentError("ctc_loss", "blank", got=str(blank), expected=f"a class in [0, {classes})")
-    given = _numbers(targets, "targets", 0, classes - 1)
-    if given.ndim != 2 or given.shape[0] != batch:
-        raise ShapeError("ctc_loss", "targets", got=f"shape {given.shape}", expected=f"({batch}, longest)")
+    target_labels = _numbers(targets, "targets", 0, classes - 1)
+    if target_labels.ndim != 2 or target_labels.shape[0] != batch:
+        raise ShapeError(
+            "ctc_loss", "targets", got=f"shape {target_labels.shape}", expected=f"({batch}, longest)"
+        )
     lengths = [
-        _numbers(x, argument, least, most)
-        for x, argument, least, most in (
+        _numbers(x, argument, least, greatest)
+        for x, argument, least, greatest in (
             (input_lengths, "input_lengths", 1, steps),
-            (target_lengths, "target_lengths", 0, given.shape[1]),
+            (target_lengths, "target_lengths", 0, target_labels.shape[1]),
         )
     ]
     for length, argument in zip(lengths, ("input_lengths", "target_lengths"), strict=True):
         if length.shape != (batch,):
             raise ShapeError("ctc_loss", argument, got=f"shape {length.shape}", expected=f"shape {(batch,)}")
-    blanks = np.full((batch, given.shape[1] + 1), blank, np.int64)
-    pairs = F.reshape(stack([blanks[:, 1:], given], axis=2), shape=(batch, 2 * given.shape[1]))
+    blanks = np.full((batch, target_labels.shape[1] + 1), blank, np.int64)
+    pairs = F.reshape(
+        stack([blanks[:, 1:], target_labels], axis=2), shape=(batch, 2 * target_labels.shape[1])
+    )
     labels = concat([pairs, blanks[:, :1]], axis=1)
     before = concat([np.full((batch, 2), -1), labels], axis=1)[:, : labels.shape[1]]
     skips = F.astype(F.where((labels != blank) & (labels != before), 0.0, FAR), dtype=logs.dtype)
@@ -121,21 +125,21 @@ def ctc_loss(
     return averaged(losses, reduction, "ctc_loss")
 
 
-def _numbers(x: Any, argument: str, least: int, most: int) -> Any:
+def _numbers(x: Any, argument: str, least: int, greatest: int) -> Any:
     """Integers in [least, most]."""
     x = as_operand(x, "ctc_loss", argument)
     check_kind(x, "iu", "ctc_loss", argument)
     if not has_entries(unwrap(x)):
-        return F.checked_index(x, least=least, extent=most + 1, operation="ctc_loss", argument=argument)
-    found = np.asarray(F.to_numpy(x), np.int64)
-    if found.size and not least <= found.min() <= found.max() <= most:
+        return F.checked_index(x, least=least, extent=greatest + 1, operation="ctc_loss", argument=argument)
+    numbers = np.asarray(F.to_numpy(x), np.int64)
+    if numbers.size and not least <= numbers.min() <= numbers.max() <= greatest:
         raise ArgumentError(
             "ctc_loss",
             argument,
-            got=f"numbers from {found.min()} to {found.max()}",
-            expected=f"ones in [{least}, {most}]",
+            got=f"numbers from {numbers.min()} to {numbers.max()}",
+            expected=f"ones in [{least}, {greatest}]",
         )
-    return asarray(found)
+    return asarray(numbers)
 
 
 __all__ = ["ctc_loss"]
