@@ -9,6 +9,6 @@ if not _typing.TYPE_CHECKING:  # checkers read the star, and would take any name
     from iverson.array_api.random import __all__, __dir__
 
     def __getattr__(name: str) -> _typing.Any:
-        drawn = not name.startswith("_") and hasattr(Generator, name)
-        there = f"; here it is iverson.random.default_rng(seed).{name}" if drawn else _remedy(name)
+        is_method = not name.startswith("_") and hasattr(Generator, name)
+        there = f"; here it is iverson.random.default_rng(seed).{name}" if is_method else _remedy(name)
         raise AttributeError(f"module 'iverson.random' has no attribute '{name}'{there}")

@@ -100,10 +100,10 @@ def load(path: str | os.PathLike[str], /) -> Loaded:  # type: ignore[type-var]
         return _nested(leaves)  # type: ignore[return-value]
     try:
         with _READING, np.load(source, allow_pickle=False) as members:
-            said = json.loads(members[TREE].tobytes().decode())
-            if said["format"] != FORMAT:
-                raise ValueError(f"its format is {said['format']!r}")
-            return _read(said["tree"], lambda k: _in_own_dtype(members[str(k)]))  # type: ignore[no-any-return]
+            header = json.loads(members[TREE].tobytes().decode())
+            if header["format"] != FORMAT:
+                raise ValueError(f"its format is {header['format']!r}")
+            return _read(header["tree"], lambda k: _in_own_dtype(members[str(k)]))  # type: ignore[no-any-return]
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ArgumentError(
             "load", "path", got=f"{source}: {error}", expected="a file that iverson.save wrote"
@@ -117,13 +117,13 @@ def _in_own_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _path(path: Any, operation: str) -> Path:
     try:
-        found = Path(os.fsdecode(os.fspath(path)))
-        if not found.is_dir():
-            return found
-        got = f"{str(path)!r}, a folder"
+        file = Path(os.fsdecode(os.fspath(path)))
+        if not file.is_dir():
+            return file
+        description = f"{str(path)!r}, a folder"
     except (TypeError, ValueError):
-        got = described(path)
-    raise ArgumentTypeError(operation, "path", got=got, expected="a file's path")
+        description = described(path)
+    raise ArgumentTypeError(operation, "path", got=description, expected="a file's path")
 
 
 @contextmanager
@@ -133,15 +133,15 @@ def replacing(path: Path) -> Iterator[Path]:
     If the block raises, what was there before is left as it was, and nothing else.
     """
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    made, before = folder / path.name, folder / "before"
+    replacement, before = folder / path.name, folder / "before"
     try:
-        yield made
+        yield replacement
         if path.is_file():
-            made.chmod(path.stat().st_mode)
+            replacement.chmod(path.stat().st_mode)
         elif path.is_dir():  # which nothing replaces in one step
             path.rename(before)
         try:
-            os.replace(made, path)
+            os.replace(replacement, path)
         except OSError:
             if before.exists():
                 before.rename(path)
@@ -152,7 +152,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def _replace(path: Path, write: Callable[[Any], Any]) -> None:
     """Write a file, and put it in its place when all of it is on the disk."""
-    with replacing(path) as made, open(made, "wb") as file:
+    with replacing(path) as replacement, open(replacement, "wb") as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())
@@ -187,8 +187,8 @@ def _written(x: Any, arrays: list[Any], where: str) -> Any:
     )
 
 
-def _refused(where: str, got: str, expected: str) -> ArgumentTypeError:
-    return ArgumentTypeError("save", where, got=got, expected=expected, remedy="convert it first")
+def _refused(where: str, description: str, expected: str) -> ArgumentTypeError:
+    return ArgumentTypeError("save", where, got=description, expected=expected, remedy="convert it first")
 
 
 def _placed(array: Any, arrays: list[Any]) -> int:
@@ -200,10 +200,10 @@ def _tensor(x: Tensor, arrays: list[Any]) -> dict[str, Any]:
     value = value_of(x)
     if not isinstance(value, Sparse):
         return {"layout": "strided", "arrays": [_placed(np.asarray(x.detach().to_dense().numpy()), arrays)]}
-    layout, shown = x.layout, value
+    layout, sparse = x.layout, value
     if layout != "coo" and layout not in _COMPRESSED:
-        shown = value_of(to_layout(x.detach(), "coo"))
-    parts = (*shown.pattern.arrays, shown.values)
+        sparse = value_of(to_layout(x.detach(), "coo"))
+    parts = (*sparse.pattern.arrays, sparse.values)
     blocks = value.pattern.blocksize
     return {
         "layout": layout,
@@ -214,41 +214,41 @@ def _tensor(x: Tensor, arrays: list[Any]) -> dict[str, Any]:
 
 
 def _read(node: dict[str, Any], array: Callable[[int], Any]) -> Any:
-    (kind, said), *rest = node.items()
-    facts = dict(rest)
+    (kind, content), *remaining = node.items()
+    facts = dict(remaining)
     if kind == "value":
-        return said
+        return content
     if kind == "dict":
-        return {k: _read(v, array) for k, v in said}
+        return {k: _read(v, array) for k, v in content}
     if kind in ("list", "tuple"):
-        return {"list": list, "tuple": tuple}[kind](_read(v, array) for v in said)
+        return {"list": list, "tuple": tuple}[kind](_read(v, array) for v in content)
     if kind == "dataclass":
-        return dataclasses.made(said, {k: _read(v, array) for k, v in facts["fields"].items()})
+        return dataclasses.made(content, {k: _read(v, array) for k, v in facts["fields"].items()})
     if kind == "array":
-        found = array(said)
-        return found[()] if facts["scalar"] else found
+        entries = array(content)
+        return entries[()] if facts["scalar"] else entries
     if kind == "masked":
-        x: Any = masked_tensor(_read(said["data"], array), _read(said["mask"], array))
+        x: Any = masked_tensor(_read(content["data"], array), _read(content["mask"], array))
     elif kind == "tensor":
-        x = _made(said, array)
+        x = _made(content, array)
     else:
         raise ValueError(f"a node {kind!r}")
     return x.detach().requires_grad_() if facts["requires_grad"] else x
 
 
-def _made(said: dict[str, Any], array: Callable[[int], Any]) -> Tensor:
-    parts, layout = [array(k) for k in said["arrays"]], said["layout"]
+def _made(node: dict[str, Any], array: Callable[[int], Any]) -> Tensor:
+    parts, layout = [array(k) for k in node["arrays"]], node["layout"]
     if layout == "strided":
         return asarray(parts[0])
-    shape = tuple(said["shape"])
+    shape = tuple(node["shape"])
     if layout in _COMPRESSED:
         return _COMPRESSED[layout](*parts, shape)
-    found = sparse_coo_tensor(parts[0], parts[1], shape)
+    tensor = sparse_coo_tensor(parts[0], parts[1], shape)
     if layout == "coo":
-        return found
-    if layout not in {own.name for own in layouts()}:
+        return tensor
+    if layout not in {layout_type.name for layout_type in layouts()}:
         raise ValueError(f"its layout {layout!r} is not known")
-    return to_layout(found, layout, blocksize=said["blocksize"])
+    return to_layout(tensor, layout, blocksize=node["blocksize"])
 
 
 # --- safetensors ------------------------------------------------------------------------------------

@@ -82,13 +82,13 @@ class Optimizer(ABC):
         self.params: list[Any] = list(optree.tree_flatten(params, is_leaf=_is_wrapper)[0])
         if not self.params:
             raise ArgumentError(name, "params", got="no parameters", expected="at least one")
-        seen: set[int] = set()
+        ids: set[int] = set()
         for k, p in enumerate(self.params):
-            if id(p) in seen:
+            if id(p) in ids:
                 raise ArgumentError(
                     name, "params", got=f"leaf {k} a second time", expected="each parameter once"
                 )
-            seen.add(id(p))
+            ids.add(id(p))
             if not isinstance(p, Operand):
                 raise ArgumentTypeError(
                     name, "params", got=f"leaf {k} of type {type(p).__name__}", expected="Tensors"
@@ -127,26 +127,26 @@ class Optimizer(ABC):
 
         Where no groups were given there is one: ``opt.param_groups[0]["lr"]`` is ``opt.lr``.
         """
-        return [ParamGroup(own) for own in self._groups]
+        return [ParamGroup(group) for group in self._groups]
 
     def initial_lrs(self) -> list[float]:
         """The rate of each group when this was first asked for: what schedules start from."""
-        for own in self._groups:
-            if own._first_lr is None:
-                own._first_lr = float(own.lr)
-        return [float(own._first_lr or 0.0) for own in self._groups]
+        for group in self._groups:
+            if group._first_lr is None:
+                group._first_lr = float(group.lr)
+        return [float(group._first_lr or 0.0) for group in self._groups]
 
     def _own(self, k: int) -> Optimizer:
-        """Whose hyperparameters those of parameter k are: this optimizer, or that of a group."""
-        for own in self._groups:
-            if k < len(own.params):
-                return own
-            k -= len(own.params)
+        """The optimizer whose hyperparameters apply to parameter k: this one, or that of a group."""
+        for group in self._groups:
+            if k < len(group.params):
+                return group
+            k -= len(group.params)
         raise IndexError(k)
 
     @property
     def steps(self) -> int:
-        """How many steps were made."""
+        """Number of completed steps."""
         return int(value_of(self._count))
 
     @steps.setter
@@ -199,24 +199,24 @@ class Optimizer(ABC):
         or a gradient: a step is not recorded.
         """
         if gradients is None:
-            found = [p.grad if p.requires_grad else None for p in self.params]
+            leaves = [p.grad if p.requires_grad else None for p in self.params]
         else:
-            found = self._flatten(gradients)
+            leaves = self._flatten(gradients)
         self._check_constant("params", self.params)
-        self._check_constant("gradients", found)
-        if (taken := cells()) is not None:
+        self._check_constant("gradients", leaves)
+        if (trace_cells := cells()) is not None:
             from iverson.optim.traced import step
 
-            step(self, found, taken)
+            step(self, leaves, trace_cells)
             return
-        planned = [
+        parts = [
             None if g is None else self._part(k, p, g)
-            for k, (p, g) in enumerate(zip(self.params, found, strict=True))
+            for k, (p, g) in enumerate(zip(self.params, leaves, strict=True))
         ]
         self.steps = self.steps + 1
-        for own in self._groups:
-            own.lr = float(own.lr)  # a NumPy scalar would not be weak: float32 steps in float64
-        for k, plan in enumerate(planned):
+        for group in self._groups:
+            group.lr = float(group.lr)  # a NumPy scalar would not be weak: float32 steps in float64
+        for k, plan in enumerate(parts):
             if plan is not None:
                 self._step(k, *plan)
 
@@ -228,7 +228,7 @@ class Optimizer(ABC):
             )
 
     def _part(self, k: int, p: Any, g: Any) -> tuple[Part, Array] | None:
-        """Which part of a parameter its gradient has, and what is there; None for nothing."""
+        """The part of a parameter that its gradient covers, and the entries there; None if there are none."""
         plain, argument = unwrap(p), f"gradients[{k}]"
         g = self._checked(k, p, g)
         value = value_of(unwrap(g))
@@ -262,17 +262,17 @@ class Optimizer(ABC):
         if not part.whole:
             spread_state(handles, part.axes, value.shape)
         state = {name: value_of(x) for name, x in handles.items()}
-        own = self._own(k)
+        group = self._own(k)
         if part.whole:
-            _in_single(own._update, value, gradient, state, own.lr)
+            _in_single(group._update, value, gradient, state, group.lr)
             return
         for piece, entries in part.pieces(gradient):
-            held_state = {name: piece.of(array) for name, array in state.items()}
-            held_value = piece.of(value)
-            _in_single(own._update, held_value, entries, held_state, own.lr)
-            piece.write(value, held_value)
+            piece_state = {name: piece.of(array) for name, array in state.items()}
+            piece_value = piece.of(value)
+            _in_single(group._update, piece_value, entries, piece_state, group.lr)
+            piece.write(value, piece_value)
             for name, array in state.items():
-                piece.write(array, held_state[name])
+                piece.write(array, piece_state[name])
 
     def _flatten(self, gradients: Any) -> list[Any]:
         import optree
@@ -294,7 +294,7 @@ class Optimizer(ABC):
         states = [
             None if s is None else {k: np.copy(value_of(v)) for k, v in s.items()} for s in self._states
         ]
-        groups = [own._hyperparameters() for own in self._groups]
+        groups = [group._hyperparameters() for group in self._groups]
         return {"hyperparameters": groups, "steps": self.steps, "states": states}
 
     def _hyperparameters(self) -> dict[str, Any]:
@@ -311,9 +311,9 @@ class Optimizer(ABC):
         groups = state["hyperparameters"]
         if len(groups) != len(self._groups) or any(set(g) != set(self._hyperparameters()) for g in groups):
             raise ArgumentError(name, "state", got="a state of another optimizer", expected=f"one of {name}")
-        for own, group in zip(self._groups, groups, strict=True):
+        for optimizer, group in zip(self._groups, groups, strict=True):
             for k, v in group.items():
-                setattr(own, k, v)
+                setattr(optimizer, k, v)
         self.steps = state["steps"]
         self._states = [
             None if s is None else {k: make_handle(np.array(v)) for k, v in s.items()}
@@ -329,8 +329,8 @@ class ParamGroup(MutableMapping[str, Any]):
     ParamGroup(params of shapes [(3,)], lr=0.1, weight_decay=0.0, momentum=0.0, nesterov=False)
     """
 
-    def __init__(self, own: Optimizer) -> None:
-        self._own = own
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._own = optimizer
 
     def __getitem__(self, name: str) -> Any:
         return self._own.params if name == "params" else self._own._hyperparameters()[name]
@@ -357,13 +357,17 @@ class ParamGroup(MutableMapping[str, Any]):
         return 1 + len(self._own._hyperparameters())
 
     def __repr__(self) -> str:
-        own = [f"{name}={value}" for name, value in self._own._hyperparameters().items()]
-        return f"ParamGroup({', '.join([f'params of shapes {[p.shape for p in self._own.params]}', *own])})"
+        settings = [f"{name}={value}" for name, value in self._own._hyperparameters().items()]
+        return (
+            f"ParamGroup({', '.join([f'params of shapes {[p.shape for p in self._own.params]}', *settings])})"
+        )
 
 
 def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that takes groups of parameters too: each is an optimizer of the same class, of which the
-    whole takes the hyperparameters."""
+    """A constructor that also takes groups of parameters, each of them an optimizer of the same class.
+
+    The optimizer of all groups has the hyperparameters of the call and, for others, those of the first group.
+    """
     names = signature(init)
 
     @wraps(init)
@@ -373,12 +377,15 @@ def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..
         if not _are_groups(params):
             init(self, params, *args, **kwargs)
         else:
-            given = dict(names.bind_partial(self, params, *args, **kwargs).arguments)
-            shared = dict(list(given.items())[2:])
+            arguments = dict(names.bind_partial(self, params, *args, **kwargs).arguments)
+            defaults = dict(list(arguments.items())[2:])
             owns = []
             for k, group in enumerate(params):
-                own = {**shared, **{name: value for name, value in group.items() if name != "params"}}
-                if unknown := own.keys() - names.parameters.keys():
+                hyperparameters = {
+                    **defaults,
+                    **{name: value for name, value in group.items() if name != "params"},
+                }
+                if unknown := hyperparameters.keys() - names.parameters.keys():
                     raise ArgumentError(
                         cls.__name__,
                         f"params[{k}]",
@@ -386,8 +393,12 @@ def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..
                         expected=f"those of {cls.__name__}: {', '.join(list(names.parameters)[2:])}",
                     )
                 owns.append(type(self).__new__(type(self)))
-                owns[-1].__init__(group["params"], **own)  # type: ignore[misc]
-            init(self, [p for own in owns for p in own.params], **{**_common(owns, names), **shared})
+                owns[-1].__init__(group["params"], **hyperparameters)  # type: ignore[misc]
+            init(
+                self,
+                [p for optimizer in owns for p in optimizer.params],
+                **{**_common(owns, names), **defaults},
+            )
             self._groups = owns
         if type(self) is cls:
             object.__setattr__(self, "_closed", True)
@@ -401,7 +412,7 @@ def _common(owns: list[Optimizer], names: Signature) -> dict[str, Any]:
 
 
 def _are_groups(params: Any) -> bool:
-    """Whether these are groups, as in PyTorch: dicts with a key "params"."""
+    """True if these are groups, as in PyTorch: dicts with a key "params"."""
     groups = isinstance(params, (list, tuple)) and len(params) > 0
     return groups and all(isinstance(g, dict) and "params" in g for g in params)
 
@@ -423,16 +434,16 @@ def number(x: Any, value: Any) -> Any:
 
 
 def _in_single(update: Callable[..., None], value: Array, gradient: Array, state: Any, lr: float) -> None:
-    """A step; of half precision in float32, from which the parameter and its state are rounded once."""
+    """One step; in float32 for half precision, after which the parameter and its state are rounded once."""
     if not dtypes.is_half(value.dtype):
         update(value, gradient, state, lr)
         return
     wide = value.astype(np.float32)
-    held = {name: a.astype(dtypes.widened(a.dtype)) for name, a in state.items()}
-    update(wide, gradient.astype(np.float32), held, lr)
+    wide_state = {name: a.astype(dtypes.widened(a.dtype)) for name, a in state.items()}
+    update(wide, gradient.astype(np.float32), wide_state, lr)
     value[...] = wide
     for name, a in state.items():
-        a[...] = held[name]
+        a[...] = wide_state[name]
 
 
 def _pairs(x: Array) -> Array:

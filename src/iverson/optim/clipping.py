@@ -71,9 +71,9 @@ def clip_grad_norm_(
     iverson.Tensor([3., 4.])
     """
     with no_grad():
-        held = _with_gradient(params, "clip_grad_norm_")
-        gradients = [_single(p.grad) for p in held]
-        if not held:
+        tensors = _with_gradient(params, "clip_grad_norm_")
+        gradients = [_single(p.grad) for p in tensors]
+        if not tensors:
             return asarray(0.0)
         norms = [_norm(g, norm_type) for g in gradients]
         total: Any = norms[0] if len(norms) == 1 else vector_norm(stack(norms), ord=norm_type)
@@ -85,7 +85,7 @@ def clip_grad_norm_(
                 remedy="look for a parameter whose gradient is not, or pass error_if_nonfinite=False",
             )
         factor = F.minimum(max_norm / (total + 1e-6), 1.0)
-        for p, g in zip(held, gradients, strict=True):
+        for p, g in zip(tensors, gradients, strict=True):
             p.grad = g * F.astype(factor, dtype=_real(g.dtype))
         return total  # type: ignore[no-any-return]
 
@@ -95,8 +95,8 @@ def _real(dtype: Any) -> Any:
 
 
 def _norm(g: Any, order: float) -> Any:
-    found = vector_norm(g, ord=order)
-    return zero_filled(found)
+    norm = vector_norm(g, ord=order)
+    return zero_filled(norm)
 
 
 @checked

@@ -185,11 +185,11 @@ class LBFGS:
             searched = line_search(
                 lambda z: evaluated(z)[1], lambda z: evaluated(z)[0], x, scaled, slope, value, maxiter=25
             )
-        found = 0.0 if searched[0] is None else float(searched[0])
-        point = x + found * scaled
+        factor = 0.0 if searched[0] is None else float(searched[0])
+        point = x + factor * scaled
         new_slope, new_value = evaluated(point)
         self._move(point - here)
-        return point, new_value, new_slope, found * (length if self.iterations == 1 else 1.0), len(tried) - 1
+        return point, new_value, new_slope, factor * (length if self.iterations == 1 else 1.0), len(tried) - 1
 
     # -- parameters as a vector ----------------------------------------------------------------------
 
@@ -208,11 +208,11 @@ class LBFGS:
             loss = closure()
         value = float(loss.item() if hasattr(loss, "item") else as_real(loss, "step", "closure"))
         with no_grad():
-            found = ravel_pytree([_gradient_of(p) for p in self.params])[0]
-        return np.array(to_strided(value_of(found)), dtype=np.float64), value
+            gradient = ravel_pytree([_gradient_of(p) for p in self.params])[0]
+        return np.array(to_strided(value_of(gradient)), dtype=np.float64), value
 
     def state_dict(self) -> dict[str, Any]:
-        """What a later run needs to go on."""
+        """The state that a later run needs to continue."""
         last = None if self._last is None else list(self._last)
         history = [list(pair) for pair in self._history]
         return {"iterations": self.iterations, "history": history, "last": last}

@@ -107,12 +107,12 @@ class _Moments(Optimizer):
 
 
 def _counts(step: Any, value: Any) -> Any:
-    """How many steps touched each entry, to compute with beside a value: a number where all have the same."""
+    """Number of steps that touched each entry, shaped to broadcast with a value; one number if equal."""
     return _beside(step, value, int)
 
 
 def _beside(x: Any, value: Any, kind: Any = float) -> Any:
-    """What a state has for each entry, or for all alike, to compute with beside a value."""
+    """An array of a state, shaped to broadcast with a value; a number if it is the same for all entries."""
     if not x.ndim:
         return number(x, np.empty(0)) if isinstance(x, Operand) else kind(x)
     return x.reshape(x.shape + (1,) * (value.ndim - x.ndim)).astype(value.dtype)
@@ -245,14 +245,14 @@ class NAdam(_Moments):
         mean, square, product = state["mean"], state["square"], state["product"]
         state["step"] += 1
         product *= self._momentum(state["step"])
-        n, made = _counts(state["step"], value), _beside(product, value)
+        n, momentum_product = _counts(state["step"], value), _beside(product, value)
         mean += (1 - first) * (gradient - mean)
         square *= second
         square += (1 - second) * gradient * gradient
         scale = np.sqrt(square / number(1 - second**n, value)) + self.eps
         now, then = self._momentum(n), self._momentum(n + 1)
-        change = number(lr * (1 - now) / (1 - made), value) * gradient
-        change = change + number(lr * then / (1 - made * then), value) * mean
+        change = number(lr * (1 - now) / (1 - momentum_product), value) * gradient
+        change = change + number(lr * then / (1 - momentum_product * then), value) * mean
         value -= change / scale
 
 

@@ -54,7 +54,7 @@ class Schedule(ABC):
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a later run needs to go on."""
+        """The state that a later run needs to continue."""
         return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -71,16 +71,16 @@ class Schedule(ABC):
         self._apply()
 
     def _positive(self, argument: str, value: Any) -> int:
-        found = as_int(value, type(self).__name__, argument)
-        if found < 1:
+        number = as_int(value, type(self).__name__, argument)
+        if number < 1:
             raise ArgumentError(type(self).__name__, argument, got=str(value), expected="at least 1")
-        return found
+        return number
 
     def _real(self, argument: str, value: Any) -> float:
-        found = float(as_real(value, type(self).__name__, argument))
-        if not isfinite(found):
+        number = float(as_real(value, type(self).__name__, argument))
+        if not isfinite(number):
             raise ArgumentError(type(self).__name__, argument, got=str(value), expected="a finite number")
-        return found
+        return number
 
 
 class _Each(Schedule):
@@ -131,8 +131,8 @@ class MultiStepLR(_Each):
     """The rate times ``gamma`` at each of some epochs."""
 
     def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
-        given = as_sequence(milestones, "MultiStepLR", "milestones")
-        self.milestones = sorted(as_int(m, "MultiStepLR", "milestones") for m in given)
+        epochs = as_sequence(milestones, "MultiStepLR", "milestones")
+        self.milestones = sorted(as_int(m, "MultiStepLR", "milestones") for m in epochs)
         self.gamma = self._real("gamma", gamma)
         super().__init__(optimizer)
 
@@ -172,8 +172,8 @@ class LinearLR(_Each):
         super().__init__(optimizer)
 
     def _rate(self, epoch: int, base: float) -> float:
-        done = min(epoch, self.total_iters) / self.total_iters
-        return base * (self.start_factor + (self.end_factor - self.start_factor) * done)
+        share = min(epoch, self.total_iters) / self.total_iters
+        return base * (self.start_factor + (self.end_factor - self.start_factor) * share)
 
 
 @final
@@ -197,8 +197,8 @@ class PolynomialLR(_Each):
         super().__init__(optimizer)
 
     def _rate(self, epoch: int, base: float) -> float:
-        left: float = (1 - min(epoch, self.total_iters) / self.total_iters) ** self.power
-        return base * left
+        factor: float = (1 - min(epoch, self.total_iters) / self.total_iters) ** self.power
+        return base * factor
 
 
 @final
@@ -263,8 +263,8 @@ class SequentialLR(Schedule):
 
     def _rates(self, epoch: int) -> list[float]:
         k = bisect_right(self.milestones, epoch)
-        chosen: Schedule = self.schedulers[k]
-        return chosen._rates(epoch - (self.milestones[k - 1] if k else 0))
+        schedule: Schedule = self.schedulers[k]
+        return schedule._rates(epoch - (self.milestones[k - 1] if k else 0))
 
 
 @final
@@ -332,7 +332,7 @@ class ReduceLROnPlateau:
         return bool(sign * now < sign * self.best - self.threshold)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a later run needs to go on."""
+        """The state that a later run needs to continue."""
         return {"best": self.best, "bad_epochs": self.bad_epochs, "waiting": self.waiting}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

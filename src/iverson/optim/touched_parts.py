@@ -41,12 +41,12 @@ class Part:
 
     @property
     def box(self) -> bool:
-        """Whether reading this part gives a view."""
+        """True if reading this part gives a view."""
         return not self.axes or type(self.index[0]) is slice
 
     @property
     def listed(self) -> bool:
-        """Whether it is a list of places."""
+        """True if the index is a list of places."""
         return isinstance(self.index, tuple) and getattr(self.index[0], "dtype", None) in (np.int32, np.int64)
 
     def of(self, array: Array) -> Array:
@@ -54,10 +54,10 @@ class Part:
         if not self.axes:
             return array
         if self.axes == 1 and self.listed:
-            taken: Array = array.take(self.index[0], axis=0)
-            return taken
-        found: Array = array[self.index]
-        return found
+            rows: Array = array.take(self.index[0], axis=0)
+            return rows
+        entries: Array = array[self.index]
+        return entries
 
     def pieces(self, entries: Array) -> Iterator[tuple[Part, Array]]:
         """The part with its entries, a list of places in pieces of a size that stays in a core's cache."""
@@ -79,7 +79,7 @@ WHOLE = Part((), 0)
 
 
 def part_of(value: Any) -> tuple[Part, Array] | None:
-    """Where a layout's value is stored, each entry once, and what is stored there; None for nothing."""
+    """The part at which a layout's value stores entries, each once, and these entries; None without any."""
     index, entries = stored(value)
     if not entries.size:
         return None
@@ -97,7 +97,7 @@ def _everything(index: Any, extent: int) -> bool:
 
 
 def part_of_masked(keys: Array, shape: Shape, entries: Array) -> tuple[Part, Array] | None:
-    """The same of a masked gradient: row-major addresses of its specified entries, and what they are."""
+    """The part and the entries of a masked gradient, from the row-major addresses of specified entries."""
     if not keys.size:
         return None
     if not shape:
@@ -105,37 +105,42 @@ def part_of_masked(keys: Array, shape: Shape, entries: Array) -> tuple[Part, Arr
     return Part(np.unravel_index(keys, shape), len(shape)), entries
 
 
-def part_of_stored(held: Sparse, gradient: Any, argument: str) -> tuple[Part, Array]:
-    """The same among the stored entries of a sparse parameter.
+def part_of_stored(parameter: Sparse, gradient: Any, argument: str) -> tuple[Part, Array]:
+    """The part and the entries of a gradient, among the stored entries of a sparse parameter.
 
     Raises ArgumentError where the gradient may be nonzero at an entry that the parameter does not store.
     """
-    pattern, k = held.pattern, held.pattern.ndim
-    given = support_pattern(gradient)
-    if given is None or not pattern.distinct:
+    pattern, k = parameter.pattern, parameter.pattern.ndim
+    support = support_pattern(gradient)
+    if support is None or not pattern.distinct:
         raise _outside(
-            held, argument, "a gradient that is not sparse" if given is None else "entries stored twice"
+            parameter,
+            argument,
+            "a gradient that is not sparse" if support is None else "entries stored twice",
         )
-    if given is pattern:
+    if support is pattern:
         return WHOLE, gradient.entries
-    if given.ndim < k:
+    if support.ndim < k:
         gradient = with_sparse_axes(gradient, k)
-    elif given.ndim > k:
+    elif support.ndim > k:
         gradient = with_dense_axes(coalesced(gradient), k)
     (*index,), entries = stored(gradient)
     at, there = pattern.find(addresses(np.array(index), pattern.shape))
     if not there.all():
         raise _outside(
-            held, argument, f"a gradient with {int((~there).sum())} entries that the parameter does not store"
+            parameter,
+            argument,
+            f"a gradient with {int((~there).sum())} entries that the parameter does not store",
         )
     return Part((at,), 1), entries
 
 
-def _outside(held: Sparse, argument: str, got: str) -> ArgumentError:
+def _outside(parameter: Sparse, argument: str, description: str) -> ArgumentError:
     return ArgumentError(
         "step",
         argument,
-        got=f"{got}, for a parameter of shape {held.shape} that stores {held.pattern.count} entries",
+        got=f"{description}, for a parameter of shape {parameter.shape} "
+        f"that stores {parameter.pattern.count} entries",
         expected="one within what the parameter stores, each entry once",
         remedy="optimise its values() or masked_tensor(parameter), or make it dense with to_dense()",
     )

@@ -45,8 +45,10 @@ def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
             _step(opt, k, p, g, cells, makers)
         count = cells.take(opt._count)
         count += 1
-    known = [(own, own._facts) for own in {id(own): own for own in (opt, *opt._groups)}.values()]
-    cells.guards.append(lambda: all(own._facts is facts for own, facts in known))
+    facts_before = [
+        (group, group._facts) for group in {id(group): group for group in (opt, *opt._groups)}.values()
+    ]
+    cells.guards.append(lambda: all(group._facts is facts for group, facts in facts_before))
 
 
 def _step(opt: Any, k: int, p: Any, g: Any, cells: Any, makers: Makers) -> None:
@@ -54,8 +56,8 @@ def _step(opt: Any, k: int, p: Any, g: Any, cells: Any, makers: Makers) -> None:
     place = _place(plain, g, cells, makers)
     if place is None:
         return
-    held = cells.take(plain)
-    value = held if place.pattern is None else F.values_at(held, pattern=place.pattern)
+    parameter = cells.take(plain)
+    value = parameter if place.pattern is None else F.values_at(parameter, pattern=place.pattern)
     gradient = place.gradient(selected(unwrap(g))).astype(value.dtype)
     is_complex = value.dtype.kind == "c"
     if is_complex:
@@ -65,18 +67,18 @@ def _step(opt: Any, k: int, p: Any, g: Any, cells: Any, makers: Makers) -> None:
         spread_state(handles, place.axes, value.shape)
     state = {name: cells.take(x) for name, x in handles.items()}
     part = {name: place.read(x) for name, x in state.items()}
-    own = place.read(value)
+    value_part = place.read(value)
     group = opt._own(k)
-    group._update(own, gradient, part, cells.number(lambda: float(group.lr)))
+    group._update(value_part, gradient, part, cells.number(lambda: float(group.lr)))
     for name, x in part.items():
         place.write(state[name], x)
-    place.write(value, own)
+    place.write(value, value_part)
     if is_complex:
         value = value[..., 0] + 1j * value[..., 1]
     if place.pattern is not None:
         value = F.from_values(value, pattern=place.pattern)
-    if value is not held:
-        held._become(value)
+    if value is not parameter:
+        parameter._become(value)
 
 
 def _pairs(x: Any) -> Any:
@@ -143,9 +145,9 @@ class _Listed(_Whole):
         x._become(F.gather_put(x, part, *self.indices, axes=self.at))
 
     def gradient(self, g: Any) -> Any:
-        one = last_writers(*self.indices, shape=self.shape)
-        total = F.scatter_add(self.entries, one, axes=(0,), shape=self.entries.shape)
-        return F.gather(total, one, axes=(0,))
+        writers = last_writers(*self.indices, shape=self.shape)
+        total = F.scatter_add(self.entries, writers, axes=(0,), shape=self.entries.shape)
+        return F.gather(total, writers, axes=(0,))
 
 
 def _place(plain: Any, g: Any, cells: Any, makers: Makers) -> _Whole | None:
@@ -157,10 +159,10 @@ def _place(plain: Any, g: Any, cells: Any, makers: Makers) -> _Whole | None:
     if isinstance(g, MaskedTensor):
         keys = g._mask.keys
         return _Listed(np.unravel_index(keys, shape), unwrap(g), shape) if keys.size and shape else None
-    held = support_of(value_of(plain))
-    if isinstance(held, Stored):
-        if isinstance(support, Stored) and support.pattern is held.pattern:
-            return _Whole(held.pattern)
+    parameter_support = support_of(value_of(plain))
+    if isinstance(parameter_support, Stored):
+        if isinstance(support, Stored) and support.pattern is parameter_support.pattern:
+            return _Whole(parameter_support.pattern)
         raise GraphError(
             "step",
             got="a gradient of another pattern than that of the sparse parameter",
@@ -174,16 +176,21 @@ def _place(plain: Any, g: Any, cells: Any, makers: Makers) -> _Whole | None:
         region = support.region
         cut = [k for k, n in enumerate(shape) if (region.start[k], region.stop[k]) != (0, n)]
         return _Box(region.slices[: cut[-1] + 1]) if cut else _Whole()
-    found = _added(getattr(value, "value", None), cells.level, makers)
-    if not found:
+    additions = _added(getattr(value, "value", None), cells.level, makers)
+    if not additions:
         return _Whole()
-    lists = [concat(list(each), axis=0) if len(found) > 1 else each[0] for each in zip(*found, strict=True)]
+    lists = [
+        concat(list(arrays), axis=0) if len(additions) > 1 else arrays[0]
+        for arrays in zip(*additions, strict=True)
+    ]
     return _Listed(lists[1:], lists[0], shape)
 
 
 def _added(value: Any, level: Any, makers: Makers) -> list[list[Any]]:
-    """If a value of a trace is zero but for what is added at places that index arrays name: of each addition
-    the entries, one after the other, and the index arrays; else nothing."""
+    """The additions that a value of a trace is the sum of, if each adds entries to zeros at index arrays.
+
+    For each addition: the entries, one after the other, and the index arrays. Otherwise an empty list.
+    """
     e = makers.get(value)
     if e is None:
         return []
@@ -191,8 +198,8 @@ def _added(value: Any, level: Any, makers: Makers) -> list[list[Any]]:
         return _added(e.operands[0], level, makers)
     if e.op.name in ("add", "add_n"):
         parts = [_added(x, level, makers) for x in e.operands]
-        same = {len(found) for part in parts for found in part}
-        return [found for part in parts for found in part] if all(parts) and len(same) == 1 else []
+        lengths = {len(addition) for part in parts for addition in part}
+        return [addition for part in parts for addition in part] if all(parts) and len(lengths) == 1 else []
     if e.op.name != "scatter_add" or e.params["axes"] != tuple(range(len(e.params["axes"]))):
         return []
     entries, *indices = map(level.handle, e.operands)
