@@ -329,8 +329,8 @@ class ParamGroup(MutableMapping[str, Any]):
     ParamGroup(params of shapes [(3,)], lr=0.1, weight_decay=0.0, momentum=0.0, nesterov=False)
     """
 
-    def __init__(self, optimizer: Optimizer) -> None:
-        self._own = optimizer
+    def __init__(self, own: Optimizer) -> None:
+        self._own = own
 
     def __getitem__(self, name: str) -> Any:
         return self._own.params if name == "params" else self._own._hyperparameters()[name]

@@ -245,8 +245,8 @@ def scatter_add(
 
     def point(*i: Any) -> Any:
         at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
-        rest = iter(i[lead:])
-        return tuple(at[k] if k in at else next(rest) for k in range(len(shape))), g[i]
+        remaining = iter(i[lead:])
+        return tuple(at[k] if k in at else next(remaining) for k in range(len(shape))), g[i]
 
     return T.scatter(shape, g.shape, point)
 
