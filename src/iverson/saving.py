@@ -111,7 +111,7 @@ def load(path: str | os.PathLike[str], /) -> Loaded:  # type: ignore[type-var]
 
 
 def _in_own_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array as it was written: NumPy's files know of bfloat16 how long it is."""
+    """An array in the dtype it was written in: NumPy's files keep only the size of bfloat16."""
     return array.view(dtypes.load_bfloat16()) if array.dtype == np.dtype("V2") else array
 
 
@@ -283,7 +283,7 @@ def _flat(tree: Any, prefix: str) -> Any:
 
 
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:
-    """Nested dicts of what is named with dots."""
+    """Nested dicts of leaves whose names have dots between keys."""
     tree: dict[str, Any] = {}
     for name, x in flat.items():
         *path, last = name.split(".")

@@ -219,7 +219,7 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
 
 
 def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Mask]:
-    """Positions that sort each line, those of unspecified entries last, and which are of specified ones."""
+    """Positions that sort each line, unspecified entries last, and the mask of the sorted specified ones."""
     order = F.argsort(x._mask.unpack(x._inner), axis=axis, descending=descending, stable=stable)
     absent = _absent(x)
     last = F.argsort(F.take_along(absent, order, axis), axis=axis, descending=False, stable=True)
@@ -238,7 +238,7 @@ def argsort(op: Op, args: Args, params: Params) -> Any:
 
 
 def _on_lines(lines: Lines, parts: list[Any]) -> Any:
-    """The places on lines of entries that are named, in bucketed order, by their ranks there."""
+    """The addresses on lines of the entries that ``parts`` name by their ranks, in bucketed order."""
     if not parts:
         return make_handle(np.zeros(0, np.int64))
     # The first entry of a line in bucketed order is where its own rank is 0.
@@ -260,7 +260,7 @@ def sort(op: Op, args: Args, params: Params) -> Any:
 
 
 def _read(array: Any, at: Any) -> Any:
-    """The entries of an array at positions that may be of a trace."""
+    """The entries of an array at positions, which may be those of a trace."""
     return F.gather(array, at, axes=(0,))
 
 

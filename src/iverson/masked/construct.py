@@ -73,7 +73,7 @@ def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
 
 
 def _of_missing(data: Any) -> Any:
-    """Data of which no entry is missing as it is, else a masked tensor of the others."""
+    """The data as it is if no entry is missing, else a masked tensor of the entries that are present."""
     absent = missing(data)
     if absent is not None:
         return masked_tensor(filled(data), ~absent)
@@ -97,7 +97,7 @@ def _stored_by(data: Any) -> Any:
 
 
 def _mask_of(data: Any, mask: Any) -> Mask:
-    """The mask a user gave, for data of a shape and layout."""
+    """The mask from a user's argument; without one, that of all entries, or of the stored entries of data."""
     if mask is None:
         pattern = _stored_by(data)
         if pattern is None:

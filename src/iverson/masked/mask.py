@@ -40,7 +40,7 @@ class Mask:
 
     @property
     def namespace(self) -> Any:
-        """The functions of its array, named as in the array API standard."""
+        """The functions of the mask's array, named as in the array API standard."""
         return self.array.__array_namespace__()
 
     @property
@@ -84,17 +84,17 @@ class Mask:
         return (np.cumsum(self.array.reshape(-1)) - 1)[seen_from(self.shape, other)]
 
     def kept(self, keep: Array) -> Mask:
-        """The mask of only some of the entries: a boolean for each, in the vector's order."""
+        """The mask of the entries for which ``keep`` is True: a boolean for each, in the vector's order."""
         array = self.array.copy()
         array[array] = keep
         return Mask(array)
 
     def within(self, outer: Mask, vector: Any) -> tuple[Any, Mask]:
-        """Of a mask of the entries of another, and its vector: the same as one mask, and its vector."""
+        """The vector and the mask in ``outer``'s shape, if this is a mask of the entries of ``outer``."""
         return outer.of_kept(self, vector), outer.kept(self.array)
 
     def of_kept(self, inner: Mask, vector: Any) -> Any:
-        """The vector of the entries that a mask of this one's has."""
+        """The vector of the entries that ``inner``, a mask of this mask's entries, specifies."""
         return vector
 
     def stretched(self, shape: Shape) -> Mask:
@@ -110,7 +110,7 @@ class Mask:
         return positions
 
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
-        """The mask of a reduction over axes, and how many entries each of its entries is made of."""
+        """The mask of a reduction over axes, and the number of entries that each of its entries reduces."""
         counts = np.asarray(np.sum(self.array, axis=axes, keepdims=keepdims))
         mask = Mask(counts > 0)
         return mask, counts[mask.array]
@@ -167,7 +167,7 @@ def taken(vectors: Sequence[Any], positions: Array) -> Any:
 
 
 def seen_from(shape: Shape, mask: Mask) -> Array:
-    """The addresses, in an array of a shape that broadcasts to a mask's, of what the mask's entries read."""
+    """For each entry of a mask, its address in an array whose shape broadcasts to the mask's shape."""
     if shape == mask.shape:
         return mask.keys
     axes = read_axes(shape, mask.shape)
@@ -175,6 +175,6 @@ def seen_from(shape: Shape, mask: Mask) -> Array:
 
 
 def read_axes(shape: Shape, target: Shape) -> list[int]:
-    """The axes of a shape along which one that broadcasts to it is not stretched."""
+    """The axes of ``target`` along which a shape that broadcasts to it is not stretched."""
     lead = len(target) - len(shape)
     return [k for k in range(lead, len(target)) if shape[k - lead] != 1 or target[k] == 1]

@@ -70,7 +70,7 @@ def _all(x: Any) -> tuple[Any, list[tuple[int, int]]]:
 
 
 def _edges(x: Any) -> tuple[Any, list[tuple[int, int]]]:
-    """The texts of the entries that are shown, and by axis before which of them some are left out."""
+    """The texts of the printed entries, and pairs of an axis with a gap and the position of the gap."""
     edge = np.get_printoptions()["edgeitems"]
     long = [k for k, n in enumerate(x.shape) if n > 2 * edge]
     places = [np.r_[:edge, n - edge : n] if k in long else np.arange(n) for k, n in enumerate(x.shape)]

@@ -32,7 +32,7 @@ Params = dict[str, Any]
 
 
 def _vector(x: Any, dtype: Any = None) -> tuple[Any, Mask]:
-    """The entries of an operand as a vector, and their mask: of a plain one, all of them."""
+    """The entries of an operand as a vector, and their mask; a plain operand's entries are all specified."""
     if isinstance(x, MaskedTensor):
         vector, mask = x._inner, x._mask
     else:
@@ -44,7 +44,7 @@ def _vector(x: Any, dtype: Any = None) -> tuple[Any, Mask]:
 
 
 def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
-    """The numbers of a mask, counted on from a number."""
+    """The numbers of a mask, each increased by ``by``."""
     value = mask.numbers
     if not by and not (sparse and is_strided(value)):
         return value
@@ -55,7 +55,7 @@ def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
 
 
 def move(op: Op, args: Args, params: Params) -> Any:
-    """Entries move and take with them whether they are specified; a plain operand's all are."""
+    """Entries move, specified or not; the entries of a plain operand are all specified."""
     if not moves_known(op, args):
         return moved_with_masks(op, args, params)
     moving = op.groups(len(args))[0]
@@ -124,7 +124,7 @@ def _is_box(v: Any, shape: Shape, params: Params) -> bool:
 
 
 def _surrounded(x: Any, v: Any, key: tuple[slice, ...]) -> Any:
-    """Stored entries in their box of a plain array: of that, only what is around the box is listed."""
+    """Stored entries v in a box of a plain array x, of which only the entries around the box are listed."""
     for k, box in enumerate(key):
         ends = (slice(0, box.start, 1), slice(box.stop, x.shape[k], 1))
         leading = tuple(slice(0, n, 1) for n in x.shape[:k])

@@ -204,7 +204,7 @@ def cross_entropy(op: Op, args: Args, params: Params) -> Any:
 
 
 def whole(op: Op, args: Args, params: Params) -> Any:
-    """Without a meaning where entries do not exist: as of plain tensors where all do, else an error."""
+    """An op that has no meaning where entries do not exist: on plain tensors if all exist, else an error."""
     absent = [m.size - m._mask.count for m in args if isinstance(m, MaskedTensor)]
     if any_computed(args) or any(absent):
         description = (
@@ -222,7 +222,7 @@ def whole(op: Op, args: Args, params: Params) -> Any:
 
 
 def _unless_whole(rule: Rule) -> Rule:
-    """A rule for where entries do not exist, or that is not known; else the op itself."""
+    """A rule that applies ``rule`` where entries do not exist, or may not; else the op itself."""
 
     def chosen(op: Op, args: Args, params: Params) -> Any:
         exists = not any_computed(args) and all(mask.full for mask in _masks(args))
@@ -232,13 +232,13 @@ def _unless_whole(rule: Rule) -> Rule:
 
 
 def checked_index(op: Op, args: Args, params: Params) -> Any:
-    """Positions that exist are checked."""
+    """Check the positions that exist."""
     (x,) = args
     return MaskedTensor(x._mask.pack(bind(op, (F.to_dense(zero_filled(x)),), params)), x._mask)
 
 
 def triangle(op: Op, args: Args, params: Params) -> Any:
-    """Zeros beyond the diagonal exist, whatever does there, as `where` has it: in no list of entries."""
+    """Zeros beyond the diagonal exist even where x has no entry, so the result is no list of entries."""
     (x,) = args
     op.abstract(aval_of(x), **params)
     if isinstance(x._mask, Stored):
@@ -311,7 +311,7 @@ def interpret(op: Op, args: Args, params: Params) -> Any:
 
 
 def _report(op: Op, args: Args, out: Any) -> None:
-    """Note how many entries the largest operand or result has, and how many of them exist."""
+    """Note the number of entries of the largest operand or result, and the number of those that exist."""
     masked = [x for x in (*args, *(out if op.multiple else (out,))) if isinstance(x, MaskedTensor)]
     largest = max(masked, key=lambda x: prod(x.shape))
     size, specified = prod(largest.shape), min(x._mask.count for x in masked if x.shape == largest.shape)

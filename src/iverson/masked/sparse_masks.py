@@ -152,7 +152,7 @@ def of_keys(keys: Array, shape: Shape) -> Stored:
 
 
 def of_numbers(value: Any) -> tuple[Mask, Array]:
-    """The mask of what the moved `Mask.numbers` reached, and these numbers in the order of its vector.
+    """The mask of the entries that `Mask.numbers` moved to, and these numbers in the order of its vector.
 
     A place that a layout stores although no number went there (the rest of a block) is not specified.
     """

@@ -26,7 +26,7 @@ Params = dict[str, Any]
 
 
 class Computed(Mask):
-    """A mask whose array is a handle without entries to read; its count is of what might be specified."""
+    """A mask whose array is a handle without entries to read; ``count`` is that of all entries."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class Computed(Mask):
 
 
 def mask_of(array: Any) -> Mask:
-    """The mask that a boolean array, or a handle of one, says."""
+    """The mask of a boolean array, or of a handle of one."""
     if not isinstance(array, Handle):
         return Mask(array)
     return Mask(F.to_numpy(array)) if has_entries(array) else Computed(array)

@@ -83,7 +83,7 @@ def max_places(_op: Op, args: Args, _params: Params) -> Any:
 
 
 def unfold(_op: Op, args: Args, params: Params) -> Any:
-    """Entries move and take with them whether they are specified."""
+    """Entries move, specified or not."""
     n = len(params["size"])
     windows = _windows(*args, **params)
     return F.permute_dims(windows, axes=(*range(2 * n, windows.ndim), *range(n, 2 * n), *range(n)))

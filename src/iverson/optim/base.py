@@ -429,7 +429,7 @@ def _check_gradient(p: Any, g: Any, argument: str) -> None:
 
 
 def number(x: Any, value: Any) -> Any:
-    """A number to compute with beside a value: one of a trace in the value's dtype, as Python's would be."""
+    """A number that computes with a value: a handle takes the value's dtype, as a Python number would."""
     return F.astype(x, dtype=value.dtype) if isinstance(x, Operand) else x
 
 

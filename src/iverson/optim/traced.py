@@ -33,7 +33,7 @@ SAME = ("identity", "copy", "selected")
 
 
 def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
-    """Write down a step of an optimizer on these gradients, None where there is none."""
+    """Record a step of an optimizer on these gradients, which are None for parameters without one."""
     with recording(False):
         checked = [
             (k, p, opt._checked(k, p, g))
@@ -151,7 +151,7 @@ class _Listed(_Whole):
 
 
 def _place(plain: Any, g: Any, cells: Any, makers: Makers) -> _Whole | None:
-    """The part of a parameter that a gradient has; None for nothing."""
+    """The part of a parameter that a gradient covers; None if it covers nothing."""
     value, shape = value_of(unwrap(g)), plain.shape
     support = support_of(value)
     if type(value) is Zero or support is NOTHING:

@@ -34,17 +34,17 @@ def _abstract(a: Any, b: Any) -> Aval:
 
 @derived
 def kron_factors(a: Any, b: Any) -> tuple[Any, Any]:
-    """a and b with their axes in turn: their product is the Kronecker product but for its shape."""
+    """a and b with their axes interleaved: their product is the Kronecker product but for its shape."""
     return _in_turn(namespace, a, 0), _in_turn(namespace, b, 1)
 
 
 def _in_turn(F: Any, x: Any, i: int) -> Any:
-    """Factor i with the axes of the other one as extents of 1: a's axes are the even ones."""
+    """Factor i with axes of extent 1 for the other factor between its own: a's axes are the even ones."""
     return F.expand_dims(x, axis=_axes(1 - i, len(x.shape)))
 
 
 def _axes(i: int, rank: int) -> Shape:
-    """The axes of factor i where those of both are in turn."""
+    """The axes of factor i where the axes of both factors are interleaved."""
     return tuple(range(i, 2 * rank, 2))
 
 
@@ -143,7 +143,7 @@ def _known(need: Entries, shape: Shape) -> Any:
 
 
 def _other(x: Any) -> Any:
-    """The entries of the factor that is multiplied with: as above, or None if that is not known."""
+    """The possibly nonzero entries of the other factor: a pattern or a shape, or None if not known."""
     if is_strided(x):
         return x.shape
     support = getattr(x, "support", None)
@@ -151,7 +151,7 @@ def _other(x: Any) -> Any:
 
 
 def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
-    """One factor for all is a batch of one, whose examples are as many as the other's."""
+    """A factor that all examples share is a batch of one, so the product has the other factor's examples."""
     a, b = (x if of else F.expand_dims(x, axis=(0,)) for x, of in zip((a, b), examples.of, strict=True))
     if not all(examples.of):
         return F.kron(a, b)

@@ -52,7 +52,7 @@ def _index(rows: Any) -> tuple[Any, ...]:
 
 
 def _first(F: Any, x: Any, start: int, stop: int) -> Any:
-    """Some rows."""
+    """The rows of x from ``start`` to ``stop``."""
     lead, columns = x.shape[:-2], x.shape[-1]
     return cut(F, x, Region((*(0,) * len(lead), start, 0), (*lead, stop, columns)))
 

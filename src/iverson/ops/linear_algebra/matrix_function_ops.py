@@ -134,7 +134,7 @@ def _sylvester_abstract(a: Any, b: Any, c: Any) -> Aval:
 
 @reading({0: (0, 1, "y"), 1: (0, 1, "y"), 2: (0, 1)})
 def _sylvester_pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, _c: Any) -> list[Any]:
-    """All from the one solution of the adjoint equation."""
+    """All cotangents, from one solution of the adjoint equation."""
     solution = F.solve_sylvester(F.mH(a), F.mH(b), g)
     parts = (lambda: -F.matmul(solution, F.mH(y)), lambda: -F.matmul(F.mH(y), solution), lambda: solution)
     return [parts[i]() for i in wanted]

@@ -89,8 +89,10 @@ def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any
 
 
 def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
-    """The cotangent of a or b at a pattern. A sum over axes that it was broadcast along is part of the
-    product: they stand beside the axis that is summed there."""
+    """The cotangent of a or b at a pattern.
+
+    Axes that the operand was broadcast along are joined with the contracted axis: the product sums over both.
+    """
     x_shape = (a, b)[i].shape
     if len(x_shape) != max(pattern.ndim, 2):  # slices, as they are multiplied
         if x_shape[:-2] != y.shape[:-2] or isinstance(g, LowRank):
@@ -220,7 +222,7 @@ def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entr
 
 
 def _reached(need: Entries, i: int, inputs: Sequence[Any], out: Shape) -> Entries:
-    """Of a box of a (b) its rows (columns), where the other factor has columns (rows) that are not zero."""
+    """The rows (columns) that a box of a (of b) reaches, where the other factor may be nonzero."""
     region = Region.full(out)
     for entries, k in ((need, i), (getattr(inputs[1 - i], "support", FULL), 1 - i)):
         if isinstance(entries, Box):

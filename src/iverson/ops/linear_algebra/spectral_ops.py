@@ -388,7 +388,7 @@ def _singular_spectral_pullback(F: Any, wanted: Wanted, c: Any, _y: Any, x: Any,
 
 
 def _row_for(s: Any, *shape: int) -> Any:
-    """Numbers for the values of a matrix, as a row."""
+    """Numbers for the eigenvalues or singular values of a matrix, as a row."""
     return np.real(s((*shape[:-2], 1, min(shape[-2:]))))
 
 

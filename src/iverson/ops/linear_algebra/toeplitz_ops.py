@@ -21,7 +21,7 @@ from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _solve(d: Any, b: Any) -> Any:
-    """By Levinson's recursion."""
+    """Solve by Levinson's recursion."""
     from scipy.linalg import solve_toeplitz
 
     batch = np.broadcast_shapes(d.shape[:-2], b.shape[:-2])

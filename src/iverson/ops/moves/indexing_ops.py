@@ -322,7 +322,7 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
 
 
 def _stored_at(F: Any, g: Any, shape: Shape, indices: list[Any], axes: Shape) -> Any:
-    """g in COO at index arrays of one shape on some axes; what else there is are dense axes."""
+    """g in COO at index arrays of one shape on some axes; the other axes are dense."""
     places = np.stack([i.ravel() for i in indices])
     lead = tuple(shape[k] for k in axes)
     pattern = CooPattern(lead, places.astype(index_dtype(*shape)))

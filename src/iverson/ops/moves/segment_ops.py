@@ -64,7 +64,7 @@ def _checked(name: str, full: bool) -> Any:
 
 
 def _batched(F: Any, examples: Examples, *args: Any, count: int) -> Any:
-    """With the same numbers for all: side by side. With each example's own: one after the other."""
+    """Examples side by side if all share the segment numbers; else one after the other, as further segments."""
     *xs, ids = args
     n = examples.size
     if not examples.of[-1]:
@@ -84,7 +84,7 @@ def _added(F: Any, x: Any, ids: Any, count: int) -> Any:
 
 
 def _each(F: Any, x: Any, ids: Any) -> Any:
-    """For each slice, that of its segment."""
+    """For each slice, the slice of its segment."""
     return F.gather(x, ids, axes=(0,))
 
 

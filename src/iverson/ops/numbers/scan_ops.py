@@ -181,7 +181,7 @@ def _log1p(x: Any) -> Any:
 
 
 def _ratio(a: Any, b: Any) -> Any:
-    """exp(a - b) of complex numbers, at infinite ones that of their directions; 0 where a is."""
+    """exp(a - b) of complex numbers; equal infinite real parts cancel, and 0 where a's real part is -inf."""
     none = np.isneginf(a.real)
     equal = a.real == b.real
     real = np.where(equal, 0, np.where(equal, 0, a.real) - np.where(equal, 0, b.real))

@@ -20,7 +20,7 @@ from iverson.kernels.index_keys import canonical_slice
 
 
 class Examples(NamedTuple):
-    """A call of an op: which operands have one array for each of how many examples, along axis 0.
+    """A call of an op on ``size`` examples; ``of`` tells which operands have the examples along axis 0.
 
     level : that of the examples.
     """
@@ -47,7 +47,7 @@ class Examples(NamedTuple):
         return [padded(F, a, rank) if b and n < rank else a for a, b, n in of]
 
     def each(self, F: Any, args: Sequence[Any]) -> list[Any]:
-        """All operands with the axis of the examples; what is the same for all is repeated."""
+        """All operands with the axis of the examples; operands that all examples share are repeated."""
         if False not in self.of:
             return list(args)
         return [a if b else self.repeated(F, a) for a, b in zip(args, self.of, strict=True)]
@@ -82,12 +82,12 @@ def broadcasting(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
 
 
 def leading(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
-    """On last axes: the axis of the examples is one more of the axes that may precede these."""
+    """For an op on the last axes: the axis of the examples is one more axis before these."""
     return examples.call(*examples.each(F, args), **params)
 
 
 def with_axes(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
-    """By parameters that count axes: each counts one more."""
+    """For an op whose parameters count axes: they count the axis of the examples too."""
     operands = args if len(args) == 1 else examples.each(F, args)
     return bind(examples.op, tuple(operands), batch_params(params, examples.size))
 
@@ -116,7 +116,7 @@ def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
 
 
 def behind_first(F: Any, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:
-    """Along the first axis: the examples' comes second. The last ``alike`` operands are the same for all."""
+    """For an op along the first axis: examples are on the second. All share the last ``alike`` operands."""
     count = len(args) - alike
     transposed = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:count]]
     out = examples.call(*transposed, *args[count:], **params)
@@ -147,7 +147,7 @@ def by_matrix(F: Any, examples: Examples, call: Callable[[Any, Any], Any], a: An
 
 
 def one_by_one(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
-    """Example by example."""
+    """The op applied to one example at a time, and the results stacked."""
     if not examples.size:
         return _none(examples, args, params)
     results = [examples.call(*_at(F, k, examples, args), **params) for k in range(examples.size)]

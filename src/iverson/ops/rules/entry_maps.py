@@ -43,7 +43,7 @@ class Copied(EntryMap):
     indexed = True
 
     def relation(self, call: Call, i: int) -> Relation:
-        """Found by the op itself, on numbers from 1 on in place of the entries: 0 comes from nowhere."""
+        """The relation that the op itself shows on numbers from 1 in place of entries; 0 is no entry."""
         linear = {k for group in call.op.groups(len(call.inputs)) for k in group} or {0}
         numbers: list[Any] = []
         for k, x in enumerate(call.inputs):
@@ -65,8 +65,8 @@ class Elementwise(Entrywise):
 
     computed : whether the body makes entries of the result from those of the operands: not of an op that says
         which entries its result has.
-    selects : whether the op's derivative is a selection. What is stored on a pattern holds none: of a dense
-        operand, the whole cotangent is computed, also where part of it is read.
+    selects : whether the op's derivative is a selection. Values stored on a pattern cannot be one: the entire
+        cotangent of a dense operand is computed, even where only part of it is read.
     """
 
     elementwise = True
@@ -228,7 +228,7 @@ def _is_stored(x: Any) -> bool:
 
 
 class Moved(Copied):
-    """Each entry of the result is one of input 0, or zero; ``image`` says where a region of them goes."""
+    """Each entry of the result is one of input 0, or zero; ``image`` is the region that a region moves to."""
 
     moves = True
     by_moving = True
@@ -435,7 +435,7 @@ class Along(EntryMap):
         return Relation.of(call.out.shape, into, *other_axes, *self.within_lines(call.params))
 
     def within_lines(self, _params: Params) -> Sequence[Factor]:
-        """Facts about the axes of the line, of which all is read by default."""
+        """Factors on the axes of the line; by default none, as the entire line is read."""
         return ()
 
 

@@ -31,7 +31,7 @@ def elementwise(function: Loops) -> Loops:
 
 
 def series(function: Loops, orders: int) -> Loops:
-    """``function(F, *orders, *entries)`` in double precision, a sum where it is one.
+    """``function(F, *orders, *entries)`` in double precision; a sum over terms where it returns a `Total`.
 
     Orders that are arrays have no loops.
     """
@@ -363,7 +363,7 @@ def _combined(T: Any, kind: str, x: Any, ids: Any, count: int) -> Any:
 
 
 def _repeated(T: Any, aval: Any, x: Any, ids: Any) -> Any:
-    """For each slice, that of its segment."""
+    """For each slice, the slice of its segment."""
     return T.compute(aval.shape, lambda e, *rest: x[(ids[e], *rest)])
 
 
