@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _below(x: Any) -> Any:
-    """x where it is not positive, else 0: what a function for these alone is computed of."""
+    """x where it is not positive, else 0: the argument of a function for such numbers alone."""
     return F.where(x > 0, 0.0, x)
 
 

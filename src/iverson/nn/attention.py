@@ -125,7 +125,7 @@ def _whole_rows(v: Any) -> Any:
 
 
 def _of_features(products: Any, mask: Any, v: Any, dropout_p: float, rng: Any) -> Any:
-    """Each feature of the values averaged over the keys that have it."""
+    """Each feature of the values, averaged over the keys whose values specify it."""
     factors = dropout(ones(products.shape, dtype=products.dtype), dropout_p, rng=rng) if dropout_p else None
     v = F.expand_dims(v, axis=(v.ndim - 2,))
     products, mask, factors = (

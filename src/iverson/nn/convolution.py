@@ -136,7 +136,7 @@ def existing(x: Any, y: Any, before: Shape, around: Shape | None = None) -> Any:
 
 
 def _filters(weight: Any, operation: str, n: int, groups: int, channels: int, axis: int) -> Any:
-    """The weights, whose channels on an axis are to be those of x."""
+    """The weights as an array; raises ShapeError unless their channels on an axis are those of x."""
     weight = as_inexact(weight, operation, "weight")
     check_kind(weight, "fc", operation, "weight")
     if groups < 1 or channels % groups:

@@ -175,7 +175,7 @@ def nll_loss(
 
 
 def _log_from_below(x: Any) -> Any:
-    """log(x), at least -100, as in PyTorch; what it is where x is 0 is a constant."""
+    """log(x), at least -100, as in PyTorch; a constant where x is 0."""
     positive = x > 0
     return F.where(positive, F.maximum(F.log(F.where(positive, x, 1.0)), -100.0), -100.0)
 

@@ -33,7 +33,7 @@ def _moments(x: Any, axes: Shape) -> tuple[Any, Any, Any]:
 
 
 def _of_lines(x: Any) -> Any:
-    """A number for each line, which has the entries that a masked tensor has: 1 where it has none."""
+    """A number for each line as a plain tensor: 1 where a masked tensor has no specified entry."""
     return x.to_tensor(1) if isinstance(x, MaskedTensor) else x
 
 
@@ -219,7 +219,7 @@ def _at_most(count: Any, bound: int) -> bool:
 
 
 def _unbiased(variance: Any, count: Any) -> Any:
-    """The variance of draws from what these entries are draws of; there is none of a single one."""
+    """The unbiased variance of the distribution of these entries; unspecified for a single entry."""
     if isinstance(count, MaskedTensor):
         count = masked_tensor(count, count > 1)
     return variance * (count / (count - 1))

@@ -48,7 +48,7 @@ def _sum_pool(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
 
 @te.op(name="nn.max_places")
 def _max_places(x: Any, table: Any) -> Any:
-    """Of lines x, which entry is the first of the largest ones among those that a row of the table names."""
+    """Positions on lines x, one per row of the table: the first of the largest entries that the row names."""
     k = te.reduce_axis((0, table.shape[1]))
     shape = (x.shape[0], table.shape[0])
     best = te.compute(shape, lambda c, p: te.argmax(x[c, table[p, k]], axis=k))
@@ -56,7 +56,7 @@ def _max_places(x: Any, table: Any) -> Any:
 
 
 def _largest(x: Any, tables: Sequence[Any]) -> Extrema:
-    """The largest entries of windows of spatial axes, and their numbers, row by row, in the volume of these.
+    """The largest entries of windows of spatial axes, and their row-major numbers in the spatial volume.
 
     tables : for each spatial axis, the positions that a window has on it, a row for each window; those of one
         that are repeated are next to each other, so that the first of equals is the first in the volume.
@@ -467,7 +467,7 @@ def _adaptive(operation: str, n: int, x: Any, output_size: Any) -> tuple[Any, bo
 
 
 def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any:
-    """A part that is shorter than the longest reads its last entry again, after it: the first one counts."""
+    """A part shorter than the longest repeats its last entry at its end: the first of equals counts."""
     y, alone, output_extents = _adaptive(f"adaptive_max_pool{n}d", n, x, output_size)
     if y.dtype.kind == "c":
         raise ArgumentError(f"adaptive_max_pool{n}d", "x", got=f"dtype {y.dtype}", expected="real numbers")

@@ -94,7 +94,7 @@ def interpolate(
 
 
 def _without_zeros(taps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Taps of which none is of an entry with the factor 0, which need not exist."""
+    """Taps with a factor of 0 moved to the entry of the largest factor, as their own entry may not exist."""
     if taps[0][1] is None:
         return taps
     (*indices,), (*factors,) = zip(*taps, strict=True)
@@ -103,7 +103,7 @@ def _without_zeros(taps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _sizes(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[float, ...]]:
-    """The extents of the result, and how far its points are apart in x."""
+    """The extents of the result, and the distances in x between its points."""
     n = len(spatial)
     if (size is None) is (scale_factor is None):
         raise ArgumentError(

@@ -126,7 +126,7 @@ def ctc_loss(
 
 
 def _numbers(x: Any, argument: str, least: int, greatest: int) -> Any:
-    """Integers in [least, most]."""
+    """Integers in [least, greatest]."""
     x = as_operand(x, "ctc_loss", argument)
     check_kind(x, "iu", "ctc_loss", argument)
     if not has_entries(unwrap(x)):

@@ -64,7 +64,7 @@ def _checked(name: str, full: bool) -> Any:
 
 
 def _batched(F: Any, examples: Examples, *args: Any, count: int) -> Any:
-    """Examples side by side if all share the segment numbers; else one after the other, as further segments."""
+    """Examples side by side if all share the segment numbers; else one after the other, as more segments."""
     *xs, ids = args
     n = examples.size
     if not examples.of[-1]:
