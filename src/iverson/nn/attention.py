@@ -134,8 +134,9 @@ def _of_features(products: Any, mask: Any, v: Any, dropout_p: float, rng: Any) -
     shape = broadcast_shapes("matmul", products.shape, v.shape)
     products = masked_tensor(F.broadcast_to(products, shape=shape), v.get_mask())
     weights = _weights(products, mask, -2)
-    weights = weights if factors is None else weights * factors
-    return F.sum(weights * v, axis=(len(shape) - 2,), keepdims=False)
+    return F.sum(
+        (weights if factors is None else weights * factors) * v, axis=(len(shape) - 2,), keepdims=False
+    )
 
 
 def _reads(name: str, mask: Any, is_causal: bool, shape: Any) -> Any:
