@@ -22,15 +22,22 @@ from iverson.ops.rules.entry_maps import ALONG
 Array = Any
 Param = Any
 LINEAR = ((0,),)
+#: Complex transforms, each with its unnormalised adjoint.
+ADJOINTS = {"fftn": "ifftn", "ifftn": "fftn"}
 ADJOINT_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def _transform(name: str) -> Rule:
-    """SciPy's transform: many lines at once in the lanes of the processor, and in the precision of x."""
+    """SciPy's transform: many lines at once in the lanes of the processor, and in the precision of x.
+
+    Of real numbers its complex transforms make half of the result, and -0 of zeros: these get complex ones.
+    """
 
     def forward(x: Array, **params: Param) -> Array:
         from scipy import fft
 
+        if name in ADJOINTS and x.dtype.kind != "c":
+            x = x.astype(dtypes.complex_of(dtypes.to_inexact(x.dtype)))
         return getattr(fft, name)(x, **params)
 
     return forward
@@ -65,8 +72,8 @@ def _define_pair(name: str, inverse: str) -> None:
     )
 
 
-_define_pair("fftn", "ifftn")
-_define_pair("ifftn", "fftn")
+for _name, _inverse in ADJOINTS.items():
+    _define_pair(_name, _inverse)
 
 
 def _rfft_shape(shape: Shape, axis: int) -> Shape:
