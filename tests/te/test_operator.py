@@ -598,3 +598,41 @@ def test_derivatives_of_operands_that_depend_on_each_other_in_compiled_functions
         "reverse over forward": iv.grad(pushed),
     }
     np.testing.assert_allclose(iv.jit(second[order])(x), second[order](x), rtol=1e-10)
+
+
+#: Names that internal functions have for what they are given.
+TAKEN = [
+    "self",
+    "i",
+    "k",
+    "t",
+    "g",
+    "F",
+    "y",
+    "x",
+    "of",
+    "wanted",
+    "defined",
+    "condition",
+    "examples",
+    "params",
+]
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_parameter_of_a_user_may_have_any_name(name):
+    """In every mode, and beside selections."""
+    scope = {"te": te}
+    exec(f"def op(v, *, {name}=2):\n    return te.compute(v.shape, lambda q: v[q] * v[q] * {name})", scope)
+    squares = te.op(scope["op"])
+    x, kept = iv.asarray(np.arange(1.0, 5.0)), np.array([True, False, True, True])
+    ours, theirs = (lambda v: squares(v, **{name: 3})), (lambda v: v * v * 3)
+
+    def derivatives(f):
+        loss = lambda v: iv.where(kept, f(v), 0.0).sum()
+        pair = iv.stack([x, x])
+        yield from (f(x), iv.grad(loss)(x), iv.jvp(f, (x,), (x,))[1], iv.vmap(f)(pair), iv.hessian(loss)(x))
+        yield from (iv.jit(iv.hessian(loss))(x), iv.vmap(iv.grad(loss))(pair))
+
+    for got, want in zip(derivatives(ours), derivatives(theirs), strict=True):
+        np.testing.assert_allclose(got.to_dense().numpy(), want.to_dense().numpy())

@@ -194,7 +194,7 @@ class Op:
         """The rules of the inputs; of a variadic op, none."""
         return () if callable(self.vjp) else self.vjp
 
-    def infer(self, *avals: Any, **params: Any) -> Any:
+    def infer(self, /, *avals: Any, **params: Any) -> Any:
         """Aval of the result, its support included; a tuple of them if the op has several (``multiple``).
 
         The result is zero where all inputs of a group of ``linear_in`` are, or all inputs of an op that keeps

@@ -341,7 +341,7 @@ stored_row_samples = Op(
 class _StoredOn(Op):
     """An op whose result is on a pattern, with a derivative at every entry, stored or not."""
 
-    def infer(self, *avals: Any, **params: Any) -> Any:
+    def infer(self, /, *avals: Any, **params: Any) -> Any:
         """See `Op.infer`."""
         aval = self.abstract(*avals, **params)
         return Aval(aval.shape, aval.dtype, Stored(params["pattern"]))

@@ -197,7 +197,7 @@ class Expression:
         """True if the values that the function reads besides its arguments are unchanged."""
         return False not in [guard.holds() for guard in self.root._guards]
 
-    def _built(self, *given: Any, **params: Any) -> Any:
+    def _built(self, /, *given: Any, **params: Any) -> Any:
         """Result of the function for placeholders.
 
         Raises ArgumentError if the values that it reads besides have changed since the call to which this
@@ -321,7 +321,7 @@ class Expression:
             outputs = tuple([_stored_as(t, to) for t in outputs])
         return outputs
 
-    def _forward(self, *values: Any, **params: Any) -> Any:
+    def _forward(self, /, *values: Any, **params: Any) -> Any:
         compiled, code = self._latest
         if params or compiled is None or not compiled.fits(values):
             values = tuple([v if type(v) is _ndarray else np.asarray(v) for v in values])
@@ -334,14 +334,14 @@ class Expression:
             results = code.run(compiled.picked(values), None, self.name, compiled.names)
         return results if self.multiple else results[0]
 
-    def _abstract(self, *operands: Any, **params: Any) -> Any:
+    def _abstract(self, /, *operands: Any, **params: Any) -> Any:
         results = self.compiled(tuple(map(_operand, operands)), params).results
         return results if self.multiple else results[0]
 
     def _maps(self, operands: Sequence[Any], params: Mapping[str, Any]) -> ProgramMaps:
         return self.compiled(tuple(map(_operand, operands)), dict(params)).maps
 
-    def _vjp(self, F: Any, wanted: Wanted, g: Any, _y: Any, *xs: Any, **params: Any) -> list[Any]:
+    def _vjp(self, F: Any, wanted: Wanted, g: Any, _y: Any, /, *xs: Any, **params: Any) -> list[Any]:
         """The gradients in inputs, from the cotangents that are defined.
 
         One program computes all gradients of whole inputs; in a level, one program computes each, so that
@@ -400,7 +400,7 @@ class Expression:
         ct = bind(box_gradient.op, (*args, box), params)
         return F.embed(ct, key=part.region.slices, shape=shape)
 
-    def _part(self, *given: Placeholder, **params: Any) -> Tensor:
+    def _part(self, /, *given: Placeholder, **params: Any) -> Tensor:
         """The entries of the result in a box: the last placeholder has the shape ``(*start + 1, *shape)``."""
         *operands, box = given
         (result,) = self.outputs(tuple(operands), params)
@@ -450,21 +450,21 @@ class Expression:
         return programs
 
     def _pull(
-        self, wanted: tuple[int, ...], defined: tuple[int, ...], *given: Placeholder, **params: Any
+        self, wanted: tuple[int, ...], defined: tuple[int, ...], /, *given: Placeholder, **params: Any
     ) -> Any:
         heads, xs = given[: len(defined)], given[len(defined) :]
         outputs = self.outputs(xs, params)
         gradients = differentiate([outputs[j] for j in defined], [xs[i] for i in wanted], list(heads))
         return tuple(gradients) if len(wanted) > 1 else gradients[0]
 
-    def _batch(self, _F: Any, examples: Any, *args: Any, **params: Any) -> Any:
+    def _batch(self, _F: Any, examples: Any, /, *args: Any, **params: Any) -> Any:
         """The same in index notation, with an index for the example."""
         build = partial(self._over_examples, examples.of)
         derived = self.derived(("batch", examples.of), build, self.names, self.multiple)
         derived.linear = self.linear
         return derived.applied(args, params) if self.linear else bind(derived.op, args, params)
 
-    def _over_examples(self, of: tuple[bool, ...], *given: Placeholder, **params: Any) -> Any:
+    def _over_examples(self, of: tuple[bool, ...], /, *given: Placeholder, **params: Any) -> Any:
         example = tuple(
             placeholder(x.shape[1:], x.dtype, x.name) if b else x for x, b in zip(given, of, strict=True)
         )
@@ -472,7 +472,7 @@ class Expression:
         outputs = over_examples(self.outputs(example, params), pairs)
         return outputs if self.multiple else outputs[0]
 
-    def _jvp(self, i: int, _F: Any, t: Any, _y: Any, *xs: Any, **params: Any) -> Any:
+    def _jvp(self, i: int, _F: Any, t: Any, _y: Any, /, *xs: Any, **params: Any) -> Any:
         """Contribution of a tangent of input i to the tangents of the results; None without dependence."""
         compiled = self.compiled(tuple(map(_operand, xs)), params)
         if i not in compiled.reached(tuple(range(len(compiled.results)))):
@@ -594,12 +594,12 @@ class Expression:
         """True if terms with the first operand are under a condition."""
         return self.compiled(tuple(map(_operand, args)), params).leaves_out
 
-    def _selected(self, k: int, condition: Placeholder, *given: Placeholder, **params: Any) -> Any:
+    def _selected(self, k: int, condition: Placeholder, /, *given: Placeholder, **params: Any) -> Any:
         """The result for the entries of the first input that a condition selects (k = 0), or its count."""
         outputs = tuple(pair[k] for pair in of_selection(self.outputs(given, params), given[0], condition))
         return outputs if self.multiple else outputs[0]
 
-    def _push(self, i: int, t: Placeholder, *xs: Placeholder, **params: Any) -> Any:
+    def _push(self, i: int, t: Placeholder, /, *xs: Placeholder, **params: Any) -> Any:
         tangents = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
         return tangents if self.multiple else tangents[0]
 

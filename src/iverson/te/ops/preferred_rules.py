@@ -79,7 +79,7 @@ def notation_of(op: Op) -> Build | None:
     return partial(_by_loops, op)
 
 
-def _by_loops(op: Op, *xs: Any, **params: Any) -> Any:
+def _by_loops(op: Op, /, *xs: Any, **params: Any) -> Any:
     from iverson import te
 
     aval = op.infer(*xs, **params)
@@ -130,7 +130,7 @@ def _said(name: Any) -> Build:
 def _pullback(name: str) -> Any:
     """The derived vjp, a rule for all inputs."""
 
-    def rule(F: Any, wanted: Wanted, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+    def rule(F: Any, wanted: Wanted, g: Any, y: Any, /, *xs: Any, **params: Any) -> Any:
         return derived_rules(name, len(xs))[0](F, wanted, g, y, *xs, **params)
 
     return rule
