@@ -77,6 +77,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
         lambda x, c: iv.grad(lambda x: iv.sum(iv.scan(lambda s, y: (s * y * c, s), x[0], iv.sin(x))[0]))(x),
         [(0.5,), (2.5,), (-1.5,), (0.75,)],
     ),
+    "integers": (
+        lambda x, n, c: iv.sum(x * c) + iv.astype(iv.asarray([3, 5, -2]) * n % 7 + n, x.dtype),
+        [(2, 0.5), (3, 0.5), (-4, 0.25), (5, 2.0), (11, 0.125)],
+    ),
     "none": (lambda x, c: x * 2, [(0.1,), (0.2,), (0.3,), (0.4,)]),
     "constants": (lambda x, c: x * iv.asarray([c, 2 * c, 0.5, 1.0]), [(0.1,), (0.2,), (0.3,), (0.4,)]),
 }
@@ -89,10 +93,10 @@ def test_two_programs_serve_all_numbers(name: str) -> None:
     compiled = iv.jit(f)
     for numbers in calls:
         agree(compiled(iv.asarray(X), *numbers), f(iv.asarray(X), *numbers))
-    assert compiled.cache_size <= (3 if name in ("two", "steps") else 2)
+    assert compiled.cache_size <= (3 if name in ("two", "steps", "integers") else 2)
     for numbers in calls:
         agree(compiled(iv.asarray(X), *numbers), f(iv.asarray(X), *numbers))
-    assert compiled.cache_size <= (3 if name in ("two", "steps") else 2)
+    assert compiled.cache_size <= (3 if name in ("two", "steps", "integers") else 2)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -281,3 +285,18 @@ def test_draws_of_general_programs_are_those_of_eager_code() -> None:
     for c in (0.5, 0.25, 2.0, 0.75, 0.5):
         agree(compiled(iv.asarray(X), c), f(iv.asarray(X), c, others))
     assert compiled.cache_size == 2
+
+
+def test_numbers_out_of_bounds_are_refused_as_in_eager_code() -> None:
+    """An integer that its dtype does not hold, beside a program that takes any."""
+    compiled = iv.jit(lambda x, n: x * n)
+    x = iv.asarray(np.array([1, 2, 3], np.int8))
+    for n in (2, 3, 4, 300, -5, 1000, 7):
+        if abs(n) > 127:
+            with pytest.raises(iv.errors.ArgumentError, match="out of bounds for int8"):
+                compiled(x, n)
+        else:
+            np.testing.assert_array_equal(
+                np.asarray(compiled(x, n)), np.array([1, 2, 3], np.int8) * np.int8(n)
+            )
+    assert compiled.cache_size <= 4

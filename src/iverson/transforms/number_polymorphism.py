@@ -59,13 +59,22 @@ class General:
             numbers <= self.at.keys()
             and arrays <= self.arrays
             and all(exact[k] == exact[first] for k, first in self.at.items())
+            and _rounded(template, self.inputs) is not None
         )
 
     def handles(self, template: Template) -> list[Any]:
         """The inputs behind the arguments of a call, for a trace that the program serves."""
-        with np.errstate(over="ignore"):
-            numbers = [np.asarray(template.numbers[k], dtype) for k, dtype in self.inputs]
+        numbers = _rounded(template, self.inputs) or ()
         return [make_handle(x) for x in (*numbers, *(template.arrays[k] for k in sorted(self.arrays)))]
+
+
+def _rounded(template: Template, inputs: Sequence[Input]) -> list[np.ndarray[Any, Any]] | None:
+    """Arrays of the numbers of a trace that are inputs; None where one is out of the bounds of its dtype."""
+    try:
+        with np.errstate(over="ignore"):
+            return [np.asarray(template.numbers[k], dtype) for k, dtype in inputs]
+    except OverflowError:
+        return None
 
 
 class AnyNumber:
@@ -145,6 +154,8 @@ class AnyNumber:
         if parts is None:
             return None
         with_numbers, inputs = parts
+        if _rounded(template, inputs) is None:
+            return None
         general = Compiled(with_numbers, compiled.name, native=compiled.native, donated=compiled.donated)
         general.reason = "numbers differ from those of another call: they are inputs now"
         return General(template, general, at, frozenset(arrays), inputs)

@@ -28,6 +28,7 @@ from iverson.layouts import Strided, Zero
 #: Arrays are compared by their entries up to so many.
 _SMALL = 1 << 16
 _NUMBERS = (int, float)
+_REAL = {np.dtype("float32"), np.dtype("float64")}
 #: By op that runs bodies, the position of the operand that is the first input of each.
 _BODIES = {"scan": 0, "while": 0, "checkpoint": 0, "cond": 1}
 
@@ -225,11 +226,14 @@ class _Opening:
 
 
 def _computed_in(e: Equation) -> DType | None:
-    """The dtype that an equation's numbers are rounded to, one of real numbers; None where there is none."""
+    """The dtype that an equation's numbers are rounded to: float32, float64, integers; None for others."""
     values: Iterator[Value] = (x for x in (*e.operands, *e.results) if type(x) is Value)
-    inexact = {v.dtype for v in values if dtypes.is_inexact(v.dtype)}
-    dtype = next(iter(inexact)) if len(inexact) == 1 else None
-    return dtype if e.op.elementwise and dtype in (np.dtype("float32"), np.dtype("float64")) else None
+    all_dtypes = {v.dtype for v in values if v.dtype.kind != "b"}
+    inexact = {dtype for dtype in all_dtypes if dtypes.is_inexact(dtype)}
+    if inexact:
+        return next(iter(inexact)) if len(inexact) == 1 and inexact <= _REAL else None
+    of_integers = all(type(x) is not float for x in e.operands)
+    return next(iter(all_dtypes)) if len(all_dtypes) == 1 and of_integers else None
 
 
 def _keeps_results(e: Equation) -> bool:
