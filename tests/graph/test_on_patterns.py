@@ -21,8 +21,10 @@ from iverson.core.counting import work
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entries import Stored
 from iverson.core.region import Region
+from iverson.core.table import TABLE
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.entry_ops import stored_on
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.pattern_binding import binding_of
 from iverson.graph.lowering.graph_lowering import Native
@@ -32,7 +34,9 @@ from iverson.graph.sparse import sparse_lowering
 from iverson.graph.sparse.calling_convention import Along
 from iverson.graph.sparse.sparse_lowering import on_patterns
 from iverson.graph.tracing.trace import trace_flat
-from iverson.layouts import Box
+from iverson.kernels.kernel_registry import run
+from iverson.layouts import Box, Bracket, select, to_strided
+from iverson.layouts.pattern_symbols import Counts
 from iverson.transforms.pytree_tracing import TracedFunction
 from tests.conformance.product import EXHAUSTIVE, by_turns, each, some, turn
 
@@ -895,3 +899,27 @@ def test_a_part_that_stores_nothing(layout):
     x = iv.asarray(np.arange(1.0, 6))
     assert iv.jit(lambda x: iv.jvp(f, (x,), (x,))[1])(x).item() == 0.0
     assert iv.jit(iv.grad(f))(x).to_dense().tolist() == [0.0] * 5
+
+
+@pytest.mark.parametrize("count", [0, 8, 1000, 10**6])
+def test_capacities_of_many_symbols_are_near_each_other(count):
+    """Each is another number, of at least as many entries, and programs are no larger for it."""
+    counts = Counts({3, 4})
+    capacities = [counts.of((count,)) for _ in range(200)]
+    assert len(set(capacities)) == 200
+    assert count <= min(capacities)
+    assert max(capacities) <= 1.25 * count + 4000
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_a_selection_that_is_put_on_a_pattern_stays_one(layout):
+    """What it leaves out, of an array and of stored entries, meets no infinite factor."""
+    pattern = value_of(iv.asarray(np.ones((3, 3)) - np.eye(3)).to_layout(layout)).pattern
+    condition = np.arange(9).reshape(3, 3) % 2 == 1
+    factor = np.where(condition, 1.0, np.inf)
+    of_array = Bracket(np.full((3, 3), 2.0), condition)
+    entries = run(TABLE["values_at"], (of_array,), {"pattern": pattern})
+    of_entries = run(TABLE["from_values"], (entries,), {"pattern": pattern})
+    for selection in (of_array, of_entries):
+        product = run(TABLE["multiply"], (run(stored_on, (selection,), {"pattern": pattern}), factor), {})
+        np.testing.assert_array_equal(to_strided(select(product)), np.where(condition, 2.0, 0.0))

@@ -118,7 +118,7 @@ class Counts:
         count, *block = stored_shape
         n = max(count, 1) + 1 if self._kind is StandIn else capacity(count)
         while self._taken & {n, n * prod(block)}:
-            n = n + 1 if self._kind is StandIn else capacity(n + 1)
+            n = n + 1 if self._kind is StandIn else _prime(n + 1)
         self._taken |= {n, n * prod(block)}
         return self._kind(n)
 
@@ -127,14 +127,20 @@ def capacity(count: int) -> int:
     """A number of entries that a program is made for: at least ``count``, and a prime, so that it is no
     product of other extents.
 
-    At most a quarter of them is beyond the count, but for small ones.
+    At most a quarter of them is beyond the count, but for small ones. Symbols after the first take the primes
+    that follow: a hundred symbols of one count have capacities that are near each other.
     """
     result = 64
     while result < count:
         result += 1 << max(result.bit_length() - 3, 0)
-    while not all(result % k for k in range(2, isqrt(result) + 1)):
-        result += 1
-    return result
+    return _prime(result)
+
+
+def _prime(n: int) -> int:
+    """The first prime from a number on."""
+    while not all(n % k for k in range(2, isqrt(n) + 1)):
+        n += 1
+    return n
 
 
 class PatternSymbol(Pattern):
