@@ -324,7 +324,7 @@ CASES = [(name, outer, inner) for name in FACTORS for outer in WAYS for inner in
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     ("name", "outer", "inner"),
-    by_turns(CASES, 40),
+    by_turns(CASES, 12),
 )
 def test_beside_factors_that_are_stored(name: str, outer: str, inner: str) -> None:
     """What a selection of stored entries leaves out stays so at other patterns, and in compiled graphs."""
