@@ -17,6 +17,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
 from iverson.core.entry_map import ANY, Call, EntryMap
+from iverson.core.protocols import Namespace
 from iverson.core.python.exact_keys import exact
 from iverson.core.python.parameters import positional
 from iverson.core.relations import Relation, Rows, numbers_of
@@ -321,7 +322,7 @@ def by_position(rule: Rule) -> Rule:
     """
 
     @wraps(rule)
-    def of_all(F: Any, wanted: Iterable[int], *args: Any, **params: Any) -> list[Any]:
+    def of_all(F: Namespace, wanted: Iterable[int], *args: Any, **params: Any) -> list[Any]:
         return [rule(F, i, *args, **params) for i in wanted]
 
     return of_all

@@ -50,14 +50,14 @@ def rules_in_force() -> frozenset[tuple[str, _Same]]:
 definition_hooks: list[Callable[[Op], Op]] = []
 
 
-class Namespace:
+class OpNamespace:
     """``F``: every op of the table as a function on handles, and the few compositions rules share."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"the op table has no '{name}'")
 
 
-F: Any = Namespace()
+F: Any = OpNamespace()
 
 
 def define(op: Op) -> Op:

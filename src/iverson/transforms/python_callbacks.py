@@ -18,6 +18,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.op import Op
+from iverson.core.protocols import Namespace
 from iverson.layouts import to_strided
 from iverson.ops.rules.batching import Examples
 
@@ -54,7 +55,7 @@ class External:
         return tuple([Aval((self.size, *a.shape), a.dtype) for a in self.avals])
 
 
-def _batched(F: Any, examples: Examples, *args: Any, of: External) -> Any:
+def _batched(F: Namespace, examples: Examples, *args: Any, of: External) -> Any:
     if of.size is None:
         return bind(external, tuple(examples.each(F, args)), {"of": _over(of, examples.size)})
     # of several batches: one axis for all of them

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.scalar_record import ANY, POSITIVE, REAL, TWO, Derivative, Scalar
 
 
@@ -23,11 +24,11 @@ def _pow(a: Any, b: Any) -> Any:
     return y
 
 
-def _is_slow(_a: Any, b: Any) -> bool:
+def _is_slow(_a: Shaped, b: Any) -> bool:
     return not isinstance(b, (int, float)) or b not in (-1, 0, 0.5, 1, 2, 3, 4)
 
 
-def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
+def _pow_da(F: Namespace, _y: Shaped, a: Any, b: Any) -> Any:
     if isinstance(b, (int, float)):
         return b if b in (0, 1) else b * (a if b == 2 else F.pow(a, b - 1))
     # 0 * a**(-1) at a = 0 is not a derivative: a**0 is constant. The derivative of 0 in b, which is 1 / a, is
@@ -38,7 +39,7 @@ def _pow_da(F: Any, _y: Any, a: Any, b: Any) -> Any:
     return F.where(zero_power, _root(F, zero_power, b), slope - _root(F, linear, b - 1))
 
 
-def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
+def _pow_db(F: Namespace, y: Any, a: Any, b: Any) -> Any:
     # 0**b is constant for b > 0; for b < 0 it is inf, and so is the derivative. That in a of a**b log(a) is
     # -inf for 0 < b <= 1, inf for b = 0.
     real = F.real(b) if b.dtype.kind == "c" else b
@@ -48,21 +49,21 @@ def _pow_db(F: Any, y: Any, a: Any, b: Any) -> Any:
     return F.where(constant, flat, y * F.log(F.where(constant, 1.0, a)))
 
 
-def _root(F: Any, there: Any, x: Any) -> Any:
+def _root(F: Namespace, there: Any, x: Any) -> Any:
     """0, for x that is 0 where ``there`` holds: a value whose derivative is inf there, and 0 elsewhere."""
     return F.where(there, F.sqrt(F.where(there, x, 1.0)), 0.0)
 
 
-def _inverse(F: Any, b: Any) -> Any:
+def _inverse(F: Namespace, b: Any) -> Any:
     # A Python number stays one, so that it takes the cotangent's precision.
     return 1 / b if isinstance(b, (int, float)) and b else F.reciprocal(b)
 
 
-def _signbit_copy(F: Any, _y: Any, a: Any, b: Any) -> Any:
+def _signbit_copy(F: Namespace, _y: Shaped, a: Any, b: Any) -> Any:
     return F.sign(a) * F.copysign(1.0, b)
 
 
-def inverse_length(F: Any, y: Any) -> Any:
+def inverse_length(F: Namespace, y: Any) -> Any:
     """1 / y, and 0 where the length y is 0: the derivative of a length is taken as 0 there.
 
     Its own derivative does not exist there, and must not be 0 in silence: it is that of the root of y, inf.
@@ -72,18 +73,18 @@ def inverse_length(F: Any, y: Any) -> Any:
 
 
 def _hypot_part(index: int) -> Derivative:
-    def rule(F: Any, y: Any, a: Any, b: Any) -> Any:
+    def rule(F: Namespace, y: Any, a: Any, b: Any) -> Any:
         return (a, b)[index] * inverse_length(F, y)
 
     return rule
 
 
-def _unit(F: Any, y: Any, x: Any) -> Any:
+def _unit(F: Namespace, y: Any, x: Any) -> Any:
     """x / |x| with |x| = y, and 0 at 0."""
     return F.sign(x) if x.dtype.kind != "c" else x * inverse_length(F, y)
 
 
-def _sign_rule(F: Any, t: Any, y: Any, x: Any) -> Any:
+def _sign_rule(F: Namespace, t: Any, y: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
         return None
     size = F.abs(x)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.quadrature import by_orders, whole
 from iverson.core.scalars.scalar_record import Scalar, Slopes, of_scipy
 from iverson.core.scalars.special_functions import scipy_special
 
 
-def _i0e_order(F: Any, k: int, x: Any) -> Any:
+def _i0e_order(F: Namespace, k: int, x: Any) -> Any:
     """The k-th derivative of exp(-x) I0(x) for x > 0, without its sign (-1)^k, at |x|.
 
     As the integral of w^k exp(-x w) / pi over the angles, w = 1 - cos(angle), it satisfies
@@ -42,7 +43,7 @@ def _sinc(x: Any) -> Any:
     return np.where(zero, np.ones((), x.dtype), sine / (np.pi * np.where(zero, 1, x)))
 
 
-def _sinc_by_sine(F: Any, x: Any) -> Any:
+def _sinc_by_sine(F: Namespace, x: Any) -> Any:
     """sin(pi x) / (pi x) as a graph; see `_sinc`."""
     nearest = F.round(x)
     half = 0.5 * nearest
@@ -56,7 +57,7 @@ def _sinc_by_sine(F: Any, x: Any) -> Any:
 _SINC_D = tuple((-1) ** m * 2 * m / math.factorial(2 * m + 1) for m in range(1, 16))
 
 
-def _sinc_d(F: Any, _y: Any, x: Any) -> Any:
+def _sinc_d(F: Namespace, _y: Shaped, x: Any) -> Any:
     """-pi j(1, pi x); of complex x (cos(pi x) - sinc(x)) / x, and near 0, where that cancels, a series."""
     if x.dtype.kind != "c":
         return -math.pi * F.spherical_j(1, math.pi * x)
@@ -68,7 +69,7 @@ def _sinc_d(F: Any, _y: Any, x: Any) -> Any:
     return F.where(near, math.pi**2 * z * series, (F.cos(math.pi * t) - F.sinc(t)) / t)
 
 
-def _spherical_d(F: Any, _y: Any, n: Any, x: Any) -> Any:
+def _spherical_d(F: Namespace, _y: Shaped, n: Any, x: Any) -> Any:
     """(n j(n-1) - (n+1) j(n+1)) / (2n + 1), NIST Handbook, 10.51.2; there is no j(-1) at 0."""
     k = whole(n)
     above = (k + 1) * F.spherical_j(k + 1, x)

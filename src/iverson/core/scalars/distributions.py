@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.quadrature import Total, by_orders, half_line
 from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, SHARE, Scalar, Slopes, of_scipy
 from iverson.core.scalars.special_functions import mended, near, scipy_special, tail
@@ -22,12 +23,12 @@ def _ndtr_body(x: Any) -> Any:
     return mended(_ndtr(x), x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
 
 
-def _ndtr_by_parts(F: Any, x: Any) -> Any:
+def _ndtr_by_parts(F: Namespace, x: Any) -> Any:
     """Normal distribution function as a graph; gelu is x times it, and accurate where it is small."""
     return F.where(x < -1.0, F.gelu(x) / x, 0.5 * F.erfc(x * -math.sqrt(0.5)))
 
 
-def _erfcx_order(F: Any, n: int, x: Any) -> Total:
+def _erfcx_order(F: Namespace, n: int, x: Any) -> Total:
     """The n-th derivative of erfcx, which has the sign (-1)^n.
 
     For x > 0 the integral of (-2 t)^n exp(-t^2 - 2 x t) 2 / sqrt(pi) over t >= 0 (NIST Handbook, 7.7.1). Else
@@ -38,7 +39,7 @@ def _erfcx_order(F: Any, n: int, x: Any) -> Total:
     for k in range(1, n):
         before, left = left, 2 * x * left + 2 * k * before
 
-    def integrand(t: Any, x: Any, _left: Any) -> Any:
+    def integrand(t: Any, x: Any, _left: Shaped) -> Any:
         return t**n * F.exp(-t * (t + 2 * x)) * (2 / _SQRT_PI)
 
     def finish(total: Any, x: Any, left: Any) -> Any:
@@ -47,19 +48,19 @@ def _erfcx_order(F: Any, n: int, x: Any) -> Total:
     return half_line(F, integrand, 1 / (1 + F.maximum(x, 0.0)), (x, left), finish)
 
 
-def _density(F: Any, x: Any) -> Any:
+def _density(F: Namespace, x: Any) -> Any:
     """The density of the normal distribution."""
     return F.exp(-0.5 * F.square(near(F, x))) * (1 / _SQRT_2PI)
 
 
-def _log_ndtr_d(F: Any, _y: Any, x: Any) -> Any:
+def _log_ndtr_d(F: Namespace, _y: Shaped, x: Any) -> Any:
     # The density over the distribution; on the left both vanish, and their scaled forms do not.
     right = F.greater(x, 5.0)
     scaled = math.sqrt(2 / math.pi) / F.erfcx(F.where(right, 5.0, x) * -math.sqrt(0.5))
     return F.where(right, _density(F, x) / F.ndtr(x), scaled)
 
 
-def _both_zero(F: Any, x: Any, y: Any, value: Any) -> Any:
+def _both_zero(F: Namespace, x: Any, y: Any, value: Any) -> Any:
     """``value(y)``, and 0 where x and y are: there a factor x = 0 wins."""
     zero = F.logical_and(F.equal(x, 0), F.equal(y, 0))
     return F.where(zero, 0.0, value(F.where(zero, 1.0, y)))

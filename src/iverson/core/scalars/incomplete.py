@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.quadrature import Total, by_orders, half_line, of_exponential, whole
 from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, REAL, SHARE, Scalar, Slopes, of_scipy
 from iverson.core.scalars.special_functions import scipy_special
 
 
-def _psi(F: Any, n: int, x: Any) -> Any:
+def _psi(F: Namespace, n: int, x: Any) -> Any:
     return F.digamma(x) if n == 0 else F.polygamma(n, x)
 
 
-def _gamma_order(F: Any, m: int, a: Any, x: Any) -> Total:
+def _gamma_order(F: Namespace, m: int, a: Any, x: Any) -> Total:
     """The m-th derivative in a of the regularized lower incomplete gamma function P(a, x).
 
     The integral from 0 to x of the same derivative of t^(a-1) e^-t / gamma(a), with t = x e^-z; where x is
@@ -48,7 +49,7 @@ def _gamma_order(F: Any, m: int, a: Any, x: Any) -> Total:
             (m, 0), lambda j, _k: log_t - slopes[0] if j == 1 else -slopes[j - 1]
         )
 
-    def finish(total: Any, a: Any, x: Any, _log: Any, front: Any, *_slopes: Any) -> Any:
+    def finish(total: Any, a: Any, x: Any, _log: Shaped, front: Any, *_slopes: Any) -> Any:
         value = F.where(x <= a, front, -front) * total
         # At 0 and at infinity P is constant in a.
         value = F.where((x == 0) | F.isinf(x), 0.0, value)
@@ -58,7 +59,7 @@ def _gamma_order(F: Any, m: int, a: Any, x: Any) -> Total:
     return half_line(F, integrand, scale, (a, x, log_x, front, *slopes), finish)
 
 
-def _gamma_density(F: Any, m: int, a: Any, x: Any) -> Any:
+def _gamma_density(F: Namespace, m: int, a: Any, x: Any) -> Any:
     """The m-th derivative in a of x^(a-1) e^-x / gamma(a), the derivative of P in x."""
     density = F.exp(F.xlogy(a - 1, x) - x - F.lgamma(a))
 
@@ -68,7 +69,7 @@ def _gamma_density(F: Any, m: int, a: Any, x: Any) -> Any:
     return density * of_exponential((m, 0), slope) if m else density
 
 
-def _beta_order(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
+def _beta_order(F: Namespace, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
     """The mixed derivative in a and b of the regularized incomplete beta function I_x(a, b).
 
     The integral from 0 to x of the same derivative of t^(a-1) (1-t)^(b-1) / B(a, b), with t = x e^-z; where x
@@ -112,7 +113,7 @@ def _beta_order(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
     return half_line(F, integrand, scale, arguments, finish)
 
 
-def _beta_density(F: Any, m: int, n: int, a: Any, b: Any, x: Any) -> Any:
+def _beta_density(F: Namespace, m: int, n: int, a: Any, b: Any, x: Any) -> Any:
     """The mixed derivative in a and b of x^(a-1) (1-x)^(b-1) / B(a, b), the derivative of I in x."""
     density = F.exp(F.xlogy(a - 1, x) + F.xlog1py(b - 1, -x) - F.betaln(a, b))
 
@@ -132,7 +133,7 @@ _FAR = 12.0
 _COEFFICIENTS = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 
 
-def _psi_step_order(F: Any, n: int, a: Any, b: Any) -> Total:
+def _psi_step_order(F: Namespace, n: int, a: Any, b: Any) -> Total:
     """The n-th derivative of digamma at a + b, less that at a: what both have in common is never computed.
 
     From the smaller to the larger of the two, x and z. By the recurrence, of terms of 1 / (x + k),
@@ -181,7 +182,7 @@ def _psi_step_order(F: Any, n: int, a: Any, b: Any) -> Total:
     return Total(20, (low, high, d, a, b), term, finish)
 
 
-def _sine(F: Any, x: Any) -> Any:
+def _sine(F: Namespace, x: Any) -> Any:
     """sin(pi x)."""
     nearest = F.round(x)
     half = 0.5 * nearest
@@ -215,7 +216,7 @@ def _bernoulli() -> tuple[float, ...]:
     return tuple(float(scipy.special.bernoulli(28)[2 * k]) / factorial(2 * k) for k in range(1, 15))
 
 
-def _zeta_order(F: Any, m: int, s: Any, q: Any) -> Total:
+def _zeta_order(F: Namespace, m: int, s: Any, q: Any) -> Total:
     """The m-th derivative in s of zeta(s, q).
 
     By the Euler-Maclaurin formula after 16 terms (NIST Handbook, 25.11.5 and 25.11.6), with what follows them
@@ -244,7 +245,7 @@ def _zeta_order(F: Any, m: int, s: Any, q: Any) -> Total:
     return Total(16, (s, q), lambda k, s, q: _power(F, m, s, q + k), finish)
 
 
-def _power(F: Any, j: int, s: Any, w: Any) -> Any:
+def _power(F: Namespace, j: int, s: Any, w: Any) -> Any:
     """The Taylor coefficient j of w^-s in s."""
     power = w**-s
     return power * (-F.log(w)) ** j / factorial(j) if j else power
@@ -259,7 +260,7 @@ def _product(series: list[Any], factor: list[Any]) -> list[Any]:
     ]
 
 
-def _zeta_dq(F: Any, m: int, s: Any, q: Any) -> Any:
+def _zeta_dq(F: Namespace, m: int, s: Any, q: Any) -> Any:
     # Of (-log w)^m w^-s with w = k + q the derivative is -(s (-log w)^m + m (-log w)^(m-1)) w^(-s-1).
     # The factor is s as it is left in s + 1: near s = 0 the pole of zeta there multiplies what that rounds.
     if m == 0:
@@ -272,7 +273,7 @@ def _zeta_dq(F: Any, m: int, s: Any, q: Any) -> Any:
     return leading_term - m * (F.zeta_order(m - 1, s + 1, q) if m > 1 else F.zeta(s + 1, q))
 
 
-def _reflected_slope(F: Any, s: Any) -> Any:
+def _reflected_slope(F: Namespace, s: Any) -> Any:
     """The derivative of Riemann's zeta function at negative numbers.
 
     zeta(s) is 2 (2 pi)^(s - 1) sin(pi s / 2) gamma(u) zeta(u) with u = 1 - s (NIST Handbook, 25.4.1).
@@ -284,7 +285,7 @@ def _reflected_slope(F: Any, s: Any) -> Any:
     return terms * (2 * F.exp(F.lgamma(u) + (s - 1) * math.log(2 * math.pi)))
 
 
-def zeta_slope(F: Any, s: Any, q: Any) -> Any:
+def zeta_slope(F: Namespace, s: Any, q: Any) -> Any:
     """The derivative of zeta(s, q) in s; below -2 that of Riemann's function, q = 1, by reflection."""
     below = F.less(s, -2)
     riemann = type(q) is float

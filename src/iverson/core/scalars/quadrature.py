@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.protocols import Namespace
 from iverson.core.scalars.special_functions import digamma, lgamma, polygamma, scipy_special
 
 
@@ -61,7 +62,11 @@ STEP, FIRST, NODES = 1 / 16, -4.5, 168
 
 
 def half_line(
-    F: Any, integrand: Callable[..., Any], scale: Any, arguments: tuple[Any, ...], finish: Callable[..., Any]
+    F: Namespace,
+    integrand: Callable[..., Any],
+    scale: Any,
+    arguments: tuple[Any, ...],
+    finish: Callable[..., Any],
 ) -> Total:
     """``finish(integral, *arguments)`` of the integral from 0 to infinity of ``integrand(z, *arguments)``,
     a function that falls exponentially on the given scale of z.

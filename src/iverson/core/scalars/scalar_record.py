@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.protocols import Namespace
 from iverson.core.python.parameters import positional
 
 Derivative = Callable[..., Any]
@@ -48,7 +49,7 @@ class Slopes:
         names, starred = positional(rule)
         inputs = {"y" if k < 0 else k for k, name in enumerate(names[1:], -1) if not name.startswith("_")}
 
-        def of(F: Any, y: Any, *xs: Any) -> Any:
+        def of(F: Namespace, y: Any, *xs: Any) -> Any:
             inside: Any = True
             for k in bounded:
                 low, high = self.domain[k]  # type: ignore[misc]

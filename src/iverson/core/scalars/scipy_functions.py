@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.incomplete import zeta_slope
 from iverson.core.scalars.quadrature import Total, by_orders, half_line
 from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, Derivative, Scalar, Slopes, of_scipy
@@ -76,12 +77,12 @@ def _order(name: str, body: Any, **facts: Any) -> Scalar:
     )
 
 
-def _at_box_cox(F: Any, log: Any, slope: Any) -> Any:
+def _at_box_cox(F: Namespace, log: Any, slope: Any) -> Any:
     """The derivative in the exponent of (exp(slope log) - 1) / slope."""
     return log * log * F.exprel_order(1, slope * log)
 
 
-def _at_inverse(F: Any, y: Any, slope: Any) -> Any:
+def _at_inverse(F: Namespace, y: Any, slope: Any) -> Any:
     """The derivative in the slope of log(1 + slope y) / slope."""
     return y * y * F.log1prel_order(1, slope * y)
 
@@ -90,7 +91,7 @@ def _loggamma(x: Any) -> Any:
     return np.where(x < 0, np.nan, lgamma(x)).astype(x.dtype, copy=False)
 
 
-def _rgamma_d(F: Any, y: Any, x: Any) -> Any:
+def _rgamma_d(F: Namespace, y: Any, x: Any) -> Any:
     """By the reflection gamma(1 - x) sin(pi x) / pi for small x: y digamma(x) is 0 times inf at the poles."""
     low = F.less(x, 0.5)
     near = F.where(low, x, 0.0)
@@ -102,14 +103,14 @@ def _rgamma_d(F: Any, y: Any, x: Any) -> Any:
     return F.where(low, sign * reflected, -y * F.digamma(F.where(low, 1.0, x)))
 
 
-def _spence_d(F: Any, _y: Any, x: Any) -> Any:
+def _spence_d(F: Namespace, _y: Shaped, x: Any) -> Any:
     """log(x) / (1 - x)."""
     near = F.less(F.abs(x - 1), 0.5)
     away = F.where(near, 2.0, x)
     return F.where(near, -F.log1prel_order(0, F.where(near, x - 1, 0.0)), F.log(away) / (1 - away))
 
 
-def _k0e_order(F: Any, k: int, x: Any) -> Total:
+def _k0e_order(F: Namespace, k: int, x: Any) -> Total:
     """The k-th derivative of exp(x) K0(x), the integral of (-z)^k exp(-x z) / sqrt(z (z + 2)) over z >= 0
     (NIST Handbook, 10.32.8), whose terms are of one sign."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.array_bodies import where
 from iverson.core.scalars.scalar_record import ANY, REAL, TWO, Derivative, Scalar
 
@@ -13,7 +14,7 @@ from iverson.core.scalars.scalar_record import ANY, REAL, TWO, Derivative, Scala
 def _chosen(wins: str, i: int) -> Derivative:
     """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
 
-    def rule(F: Any, t: Any, _y: Any, a: Any, b: Any) -> Any:
+    def rule(F: Namespace, t: Any, _y: Shaped, a: Any, b: Any) -> Any:
         operand, other = (a, b)[i], (b, a)[i]
         is_winner = F.or_nan(getattr(F, wins)(operand, other), operand)
         return F.bracket(is_winner, F.shared_at_ties(a, b, F.nan_at(operand, t)), negated=False)
@@ -24,7 +25,7 @@ def _chosen(wins: str, i: int) -> Derivative:
 def _clipped(i: int) -> Derivative:
     """The derivative of clip in x, or in a bound where that bound is the result; hi wins over lo."""
 
-    def rule(F: Any, t: Any, _y: Any, x: Any, lo: Any, hi: Any) -> Any:
+    def rule(F: Namespace, t: Any, _y: Shaped, x: Any, lo: Any, hi: Any) -> Any:
         operand = (x, lo, hi)[i]
         if i == 0:
             condition = F.logical_and(F.greater_equal(x, lo), F.less_equal(x, hi))
@@ -37,7 +38,7 @@ def _clipped(i: int) -> Derivative:
     return rule
 
 
-def _relu_rule(F: Any, t: Any, _y: Any, x: Any) -> Any:
+def _relu_rule(F: Namespace, t: Any, _y: Shaped, x: Any) -> Any:
     return F.bracket(F.less_equal(x, 0), F.nan_at(x, t), negated=True)
 
 
@@ -51,7 +52,7 @@ _CHOSEN: tuple[Derivative, ...] = (
 def _of_one(rule: Derivative) -> Derivative:
     """The partial derivative, from the rule that selects a cotangent or tangent."""
 
-    def d(F: Any, y: Any, *args: Any) -> Any:
+    def d(F: Namespace, y: Any, *args: Any) -> Any:
         return rule(F, 1.0, y, *args)
 
     return d

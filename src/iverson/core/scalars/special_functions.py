@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.scalar_record import POSITIVE, Scalar, Slopes
 
 
@@ -159,26 +160,26 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), x.dtype))
 
 
-def near(F: Any, x: Any) -> Any:
+def near(F: Namespace, x: Any) -> Any:
     """x, brought near where exp(-|x|) is 0 all the same: in products with that, 0 * inf must not arise."""
     return F.clip(x, -1e4, 1e4)
 
 
-def _sigmoid_d(F: Any, y: Any, x: Any) -> Any:
+def _sigmoid_d(F: Namespace, y: Any, x: Any) -> Any:
     return y * F.sigmoid(-x)  # 1 - y would cancel
 
 
-def _silu_d(F: Any, _y: Any, x: Any) -> Any:
+def _silu_d(F: Namespace, _y: Shaped, x: Any) -> Any:
     t = x if x.dtype.kind == "c" else near(F, x)
     return F.sigmoid(x) * (1 + t * F.sigmoid(-x))
 
 
-def _gelu_dd(F: Any, _y: Any, x: Any) -> Any:
+def _gelu_dd(F: Namespace, _y: Shaped, x: Any) -> Any:
     square = F.square(near(F, x))
     return (2 - square) * F.exp(-0.5 * square) * _PDF_AT_0
 
 
-def _erf_d(F: Any, _y: Any, x: Any) -> Any:
+def _erf_d(F: Namespace, _y: Shaped, x: Any) -> Any:
     return _TWO_OVER_SQRT_PI * F.exp(-F.square(near(F, x)))
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.scalar_record import POSITIVE, REAL, UNIT, Derivative, Scalar
 
 
 def _atan2_part(sign: float, numerator: int) -> Derivative:
-    def rule(F: Any, _y: Any, a: Any, b: Any) -> Any:
+    def rule(F: Namespace, _y: Shaped, a: Any, b: Any) -> Any:
         r = F.hypot(a, b)  # the square of which may be out of range
         return sign * ((a, b)[numerator] / r) / r
 
@@ -28,7 +29,7 @@ def _tanh(x: Any) -> Any:
     return y
 
 
-def _tanh_d(F: Any, _y: Any, x: Any) -> Any:
+def _tanh_d(F: Namespace, _y: Shaped, x: Any) -> Any:
     """1 / cosh(x)^2, which is 1 - tanh(x)^2, but that would cancel where tanh is near 1."""
     return 1 - F.square(F.tanh(x)) if x.dtype.kind == "c" else F.sech2(x)
 

@@ -21,6 +21,7 @@ from iverson.core.dispatch import Draw, has_entries, value_of
 from iverson.core.entries import NOTHING
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
+from iverson.core.protocols import Namespace
 from iverson.graph.control.bodies import Derivatives, Variant, aval, defined, flags, let_be_native, run
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code
@@ -40,7 +41,7 @@ BATCHES: dict[str, Rule] = {}
 def batch_rule(name: str) -> Rule:
     """The batch rule of an op by its name, which is looked up in `BATCHES` when it runs."""
 
-    def rule(F: Any, examples: Any, *args: Any, **params: Any) -> Any:
+    def rule(F: Namespace, examples: Any, *args: Any, **params: Any) -> Any:
         return BATCHES[name](F, examples, *args, **params)
 
     return rule

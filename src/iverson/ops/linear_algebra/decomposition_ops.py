@@ -19,6 +19,7 @@ from iverson.core.counting.factorisations import FACTORISATIONS
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
 from iverson.core.op import Body, Op, Rule, Sample, Wanted, reading
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.python.parameters import positional
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
@@ -126,7 +127,7 @@ def solution(call: Rule) -> dict[str, Any]:
     """
 
     @reading({0: (0, "y"), 1: (0,)})
-    def pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, **params: Any) -> list[Any]:
+    def pullback(F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, **params: Any) -> list[Any]:
         c = call(F, F.mH(a), g, adjoint=True, **params)
 
         def of_matrix(part: Entries) -> Any:
@@ -137,7 +138,7 @@ def solution(call: Rule) -> dict[str, Any]:
 
         return [F.sum_to(c, b.shape) if i else of_matrix(part) for i, part in wanted.items()]
 
-    def batched(F: Any, examples: Examples, a: Any, b: Any, **params: Any) -> Any:
+    def batched(F: Namespace, examples: Examples, a: Any, b: Any, **params: Any) -> Any:
         # One matrix is factored once for all examples: their right-hand sides are columns of one.
         return by_matrix(F, examples, lambda a, b: call(F, a, b, **params), a, b)
 
@@ -189,12 +190,12 @@ def _det_abstract(x: Any) -> Aval:
     return Aval(x.shape[:-2], dtypes.to_inexact(x.dtype))
 
 
-def _matrices(F: Any, g: Any) -> Any:
+def _matrices(F: Namespace, g: Any) -> Any:
     """One number per matrix, shaped to multiply the matrices."""
     return F.expand_dims(g, axis=(g.ndim, g.ndim + 1))
 
 
-def _trace_of_product(F: Any, a: Any, b: Any) -> Any:
+def _trace_of_product(F: Namespace, a: Any, b: Any) -> Any:
     return F.sum(a * F.mT(b), axis=(a.ndim - 2, a.ndim - 1), keepdims=False)
 
 
@@ -232,7 +233,7 @@ def _adjugate_derivative(x: Any, t: Any) -> Any:
     return (phase * v @ inner @ uh).astype(np.result_type(x, t), copy=False)
 
 
-def _third_of_det(F: Any, x: Any, t: Any, c: Any) -> Any:
+def _third_of_det(F: Namespace, x: Any, t: Any, c: Any) -> Any:
     """G with d tr(C adj'(A)[T]) = tr(G dA), for matrices A = x that have an inverse B."""
     b = F.inv(x)
     bt, bc = F.matmul(b, t), F.matmul(b, c)
@@ -311,7 +312,7 @@ def _slogdet_abstract(x: Any) -> tuple[Aval, Aval]:
     return Aval(x.shape[:-2], dtype), Aval(x.shape[:-2], dtypes.real_of(dtype))
 
 
-def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+def _slogdet_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     # d log det = tr(A^-1 dA) = d log|det| + d sign / sign, and d sign = i sign Im(tr(A^-1 dA)).
     g_sign, g_log = g
     inverse = F.mH(F.inv(x))
@@ -325,7 +326,7 @@ def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
 _COLUMNS = 256
 
 
-def _slogdet_within(F: Any, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any) -> Any:
+def _slogdet_within(F: Namespace, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any) -> Any:
     """The transposed inverse at a pattern alone, by solves with unit vectors, some at a time."""
     if not isinstance(wanted, Stored) or len(x.shape) != 2 or x.dtype.kind == "c":
         return NotImplemented
@@ -345,7 +346,7 @@ def _slogdet_within(F: Any, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, 
     return F.from_values(values * g[1], pattern=pattern)
 
 
-def _slogdet_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+def _slogdet_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
     trace = _trace_of_product(F, F.inv(x), t)
     if x.dtype.kind != "c":
         return F.zero(trace.shape, trace.dtype), trace
@@ -368,12 +369,12 @@ define(
 )
 
 
-def _half_lower(F: Any, x: Any) -> Any:
+def _half_lower(F: Namespace, x: Any) -> Any:
     """The lower triangle with its diagonal halved (Phi in Giles)."""
     return F.tril(x, k=0) - 0.5 * F.diag(F.diagonal(x, offset=0))
 
 
-def _hermitian(F: Any, x: Any) -> Any:
+def _hermitian(F: Namespace, x: Any) -> Any:
     return 0.5 * (x + F.mH(x))
 
 
@@ -386,19 +387,19 @@ def _symmetrized(x: Any) -> Any:
     return 0.5 * (x + np.conj(np.swapaxes(x, -1, -2)))
 
 
-def _substituted(F: Any, triangular: Any, b: Any, *, lower: bool) -> Any:
+def _substituted(F: Namespace, triangular: Any, b: Any, *, lower: bool) -> Any:
     """The solution of a triangular system; inf or nan where its matrix is singular."""
     return F.solve_triangular(triangular, b, lower=lower, check=False)
 
 
-def _cholesky_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
+def _cholesky_vjp(F: Namespace, g: Any, y: Any, _x: Shaped) -> Any:
     # A = L L^H: L^-1 dL = Phi(L^-1 dA L^-H), so grad A = herm(L^-H Phi(L^H gL) L^-1).
     inner = _half_lower(F, F.matmul(F.mH(y), g))
     solved = _substituted(F, F.mH(y), inner, lower=False)
     return _hermitian(F, F.mH(_substituted(F, F.mH(y), F.mH(solved), lower=False)))
 
 
-def _cholesky_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
+def _cholesky_jvp(F: Namespace, t: Any, y: Any, _x: Shaped) -> Any:
     solved = _substituted(F, y, _hermitian(F, t), lower=True)
     return F.matmul(y, _half_lower(F, F.mH(_substituted(F, y, F.mH(solved), lower=True))))
 
@@ -423,7 +424,7 @@ define(
 )
 
 
-def _negligible(F: Any, x: Any, scale: Any, size: int) -> Any:
+def _negligible(F: Namespace, x: Any, scale: Any, size: int) -> Any:
     """True where x, a result of a decomposition of a matrix of extent ``size``, is 0 to rounding.
 
     x is compared with the largest of ``scale`` along the last axis. At such an x the derivative has no finite
@@ -433,12 +434,12 @@ def _negligible(F: Any, x: Any, scale: Any, size: int) -> Any:
     return F.less_equal(F.abs(x), F.reshape(limit, shape=limit.shape + (1,) * (x.ndim - scale.ndim)))
 
 
-def _nonzero(F: Any, s: Any, size: int) -> Any:
+def _nonzero(F: Namespace, s: Any, size: int) -> Any:
     """Singular values to divide by: 0 where they are to rounding."""
     return F.where(_negligible(F, s, s, size), 0.0, s) if s.shape[-1] else s
 
 
-def _inverse_gaps(F: Any, w: Any, f: Any) -> Any:
+def _inverse_gaps(F: Namespace, w: Any, f: Any) -> Any:
     """1 / (f(w)[j] - f(w)[i]) off the diagonal, 0 on it; inf where w[i] and w[j] are equal to rounding."""
     k = w.shape[-1]
     eye = np.eye(k, dtype=bool)
@@ -447,19 +448,19 @@ def _inverse_gaps(F: Any, w: Any, f: Any) -> Any:
     return F.where(eye, 0.0, 1 / F.where(eye, 1.0, gaps))
 
 
-def _gaps(F: Any, w: Any) -> Any:
+def _gaps(F: Namespace, w: Any) -> Any:
     """gaps[i, j] = w[j] - w[i]."""
     return F.expand_dims(w, axis=(w.ndim - 1,)) - F.expand_dims(w, axis=(w.ndim,))
 
 
-def _eigh_vjp(F: Any, g: Any, y: Any, _x: Any) -> Any:
+def _eigh_vjp(F: Namespace, g: Any, y: Any, _x: Shaped) -> Any:
     # A = V w V^H: dw = diag(V^H dA V), V^H dV = (V^H dA V) / gaps off the diagonal.
     (gw, gv), (w, v) = g, y
     rotation = F.matmul(F.mH(v), gv) * _inverse_gaps(F, w, F.positive)
     return _hermitian(F, F.matmul(v, F.matmul(rotation + F.diag(gw), F.mH(v))))
 
 
-def _eigh_jvp(F: Any, t: Any, y: Any, _x: Any) -> Any:
+def _eigh_jvp(F: Namespace, t: Any, y: Any, _x: Shaped) -> Any:
     w, v = y
     inner = F.matmul(F.mH(v), F.matmul(_hermitian(F, t), v))
     dw = F.real(F.diagonal(inner, offset=0))
@@ -480,7 +481,7 @@ def _hermitian_samples(s: Any) -> list[Sample]:
     return [Sample((spread(*shape),), post=_eigh_gauge) for shape in ((3, 3), (2, 2, 2))]
 
 
-def _eigh_gauge(F: Any, w: Any, v: Any) -> Any:
+def _eigh_gauge(F: Namespace, w: Any, v: Any) -> Any:
     """Eigenvectors are known up to a phase; the projectors v_i v_i^H are not."""
     columns = F.expand_dims(F.mT(v), axis=(v.ndim,))
     return w, F.matmul(columns, F.mH(columns))
@@ -516,7 +517,7 @@ def _svd_abstract(x: Any) -> tuple[Aval, Aval, Aval]:
     )
 
 
-def _svd_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+def _svd_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     # With skew(X) = X - X^H and E[i, j] = s[j]^2 - s[i]^2 off the diagonal, the part inside the singular
     # subspaces is (skew(U^H gU) s + s skew(V^H gV)) / E + diag(gs), for complex A plus the phase term
     # diag(skew(U^H gU)) / (2 s); the parts of gU and gV outside the subspaces are divided by s.
@@ -539,7 +540,7 @@ def _svd_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     return result
 
 
-def _svd_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+def _svd_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
     u, s, vh = y
     v = F.mH(vh)
     row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
@@ -564,7 +565,7 @@ def _svd_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
     return u_dot, ds, F.mH(v_dot)
 
 
-def _svd_gauge(F: Any, u: Any, s: Any, vh: Any) -> Any:
+def _svd_gauge(F: Namespace, u: Any, s: Any, vh: Any) -> Any:
     """Functions of u, s, vh that the common phase of each pair of singular vectors does not change."""
     weights = F.expand_dims(F.cos(s), axis=(s.ndim - 1,))
     return (
@@ -606,12 +607,12 @@ def _qr_abstract(x: Any) -> tuple[Aval, Aval]:
     return Aval((*batch, m, k), dtype), Aval((*batch, k, n), dtype)
 
 
-def _columns(F: Any, x: Any, start: int, stop: int) -> Any:
+def _columns(F: Namespace, x: Any, start: int, stop: int) -> Any:
     shape = x.shape
     return cut(F, x, Region((*(0,) * (x.ndim - 1), start), (*shape[:-1], stop)))
 
 
-def _full_rank(F: Any, r: Any) -> Any:
+def _full_rank(F: Namespace, r: Any) -> Any:
     """R to divide by: its diagonal is 0 where it is to rounding, next to the length of the column."""
     if not r.shape[-1]:
         return r
@@ -620,7 +621,7 @@ def _full_rank(F: Any, r: Any) -> Any:
     return r - F.diag(F.where(F.squeeze(small, axis=(small.ndim - 1,)), diagonal, 0.0))
 
 
-def _qr_tall_vjp(F: Any, gq: Any, gr: Any, q: Any, r: Any) -> Any:
+def _qr_tall_vjp(F: Namespace, gq: Any, gr: Any, q: Any, r: Any) -> Any:
     # With M = gR R^H - Q^H gQ: gA = (gQ + Q copy(M)) R^-H, where copy(M) is the Hermitian matrix with the
     # upper triangle of M and the real part of its diagonal.
     m = F.matmul(gr, F.mH(r)) - F.matmul(F.mH(q), gq)
@@ -631,7 +632,7 @@ def _qr_tall_vjp(F: Any, gq: Any, gr: Any, q: Any, r: Any) -> Any:
     return F.mH(_substituted(F, _full_rank(F, r), F.mH(rhs), lower=False))
 
 
-def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+def _qr_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     (gq, gr), (q, r) = g, y
     m, n = x.shape[-2:]
     if m >= n:
@@ -642,7 +643,7 @@ def _qr_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     return F.concat(gx, F.matmul(q, gr_tail), axis=x.ndim - 1, offsets=(0, m))
 
 
-def _qr_tall_jvp(F: Any, t: Any, q: Any, r: Any) -> Any:
+def _qr_tall_jvp(F: Namespace, t: Any, q: Any, r: Any) -> Any:
     # With B = Q^H dA R^-1: Q^H dQ = W is skew with the strict lower triangle of B, dR = (B - W) R.
     t_r = F.mH(_substituted(F, F.mH(_full_rank(F, r)), F.mH(t), lower=True))
     b = F.matmul(F.mH(q), t_r)
@@ -655,7 +656,7 @@ def _qr_tall_jvp(F: Any, t: Any, q: Any, r: Any) -> Any:
     return dq, dr
 
 
-def _qr_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+def _qr_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
     q, r = y
     m, n = x.shape[-2:]
     if m >= n:

@@ -13,6 +13,7 @@ from iverson.core.entries import FACTORED, FULL, NOTHING, Entries, LowRank, Stor
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.relations import Factor, Indexed, Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import F as namespace
@@ -38,7 +39,7 @@ def kron_factors(a: Any, b: Any) -> tuple[Any, Any]:
     return _in_turn(namespace, a, 0), _in_turn(namespace, b, 1)
 
 
-def _in_turn(F: Any, x: Any, i: int) -> Any:
+def _in_turn(F: Namespace, x: Any, i: int) -> Any:
     """Factor i with axes of extent 1 for the other factor between its own: a's axes are the even ones."""
     return F.expand_dims(x, axis=_axes(1 - i, len(x.shape)))
 
@@ -50,7 +51,7 @@ def _axes(i: int, rank: int) -> Shape:
 
 # out[i m + k, j n + l] = a[i, j] b[k, l] for b of shape (m, n): the cotangent of a is the sum over k, l of
 # g[(i, k), (j, l)] conj(b[k, l]), that of b the sum over i, j.
-def _contracted(F: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _contracted(F: Namespace, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of factor i."""
     if isinstance(g, LowRank):
         factors = _factors(F, i, g, y, a, b)
@@ -62,7 +63,7 @@ def _contracted(F: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
 
 # Of g = L R: the sum over k and r of L[(i, k), r] times the sum over l of conj(b[k, l]) R[r, (j, l)], so that
 # no entry of g is formed.
-def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
+def _factors(F: Namespace, i: int, g: Any, _y: Shaped, a: Any, b: Any) -> Any:
     """The cotangent of factor i as two factors, if g is."""
     if not isinstance(g, LowRank):
         return NotImplemented
@@ -78,7 +79,7 @@ def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
     return LowRank(F.reshape(lhs, shape=(rows, along * rank)), F.reshape(sums, shape=(along * rank, columns)))
 
 
-def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _within(F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """At a pattern: the terms of its entries and of the stored entries of the other factor alone."""
     if in_products(wanted):
         return _factors(F, i, g, y, a, b)
@@ -150,7 +151,7 @@ def _other(x: Any) -> Any:
     return support.pattern if isinstance(support, Stored) and support.pattern.ndim == len(x.shape) else None
 
 
-def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
+def _batched(F: Namespace, examples: Examples, a: Any, b: Any) -> Any:
     """A factor that all examples share is a batch of one, so the product has the other factor's examples."""
     a, b = (x if of else F.expand_dims(x, axis=(0,)) for x, of in zip((a, b), examples.of, strict=True))
     if not all(examples.of):
@@ -160,12 +161,14 @@ def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
     return F.reshape(product, shape=(examples.size, *shape))
 
 
-def _examples_in_turn(F: Any, x: Any, i: int) -> Any:
+def _examples_in_turn(F: Namespace, x: Any, i: int) -> Any:
     """See `_in_turn`; here the axes come after the axis of the examples."""
     return F.expand_dims(x, axis=next_axis(_axes(1 - i, x.ndim - 1)))
 
 
-def _batched_sampled(F: Any, examples: Examples, g: Any, other: Any, *, pattern: Pattern, of: int) -> Any:
+def _batched_sampled(
+    F: Namespace, examples: Examples, g: Any, other: Any, *, pattern: Pattern, of: int
+) -> Any:
     """The sums over the other factor for all entries, read at the pattern."""
     g, other = examples.each(F, (g, other))
     pairs = ((m, n) if of == 0 else (n, m) for m, n in zip(pattern.shape, other.shape[1:], strict=True))
@@ -195,19 +198,33 @@ def _sampled_abstract(g: Any, other: Any, *, pattern: Pattern, of: int) -> Aval:
 
 # out[p] = sum over the entries q of the other factor of g[(p, q)] other[q]: linear in both. With w = the
 # cotangent on the pattern, that of g is the product of w and conj(other), that of other a sum over w.
-def _sampled_vjp_g(F: Any, c: Any, _y: Any, _g: Any, other: Any, *, pattern: Pattern, of: int) -> Any:
+def _sampled_vjp_g(
+    F: Namespace, c: Any, _y: Shaped, _g: Shaped, other: Any, *, pattern: Pattern, of: int
+) -> Any:
     pair = F.from_values(c, pattern=pattern), F.conj(other)
     return F.kron(*(pair if of == 0 else pair[::-1]))
 
 
-def _sampled_vjp_other(F: Any, c: Any, y: Any, g: Any, _other: Any, *, pattern: Pattern, of: int) -> Any:
+def _sampled_vjp_other(
+    F: Namespace, c: Any, y: Any, g: Any, _other: Any, *, pattern: Pattern, of: int
+) -> Any:
     w = F.from_values(c, pattern=pattern)
     ct = _contracted(F, 1 - of, g, y, *((w, _other) if of == 0 else (_other, w)))
     return F.conj(ct)
 
 
 def _sampled_within(
-    F: Any, _rule: Rule, wanted: Any, i: int, c: Any, _y: Any, g: Any, other: Any, *, pattern: Any, of: int
+    F: Namespace,
+    _rule: Rule,
+    wanted: Any,
+    i: int,
+    c: Any,
+    _y: Shaped,
+    g: Any,
+    other: Any,
+    *,
+    pattern: Any,
+    of: int,
 ) -> Any:
     if i == 0 or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(other.shape):
         return NotImplemented

@@ -15,6 +15,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.op import Op, Rule, Sample, Wanted, reading
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.table import define
 from iverson.kernels import krylov_solvers
 from iverson.ops.linear_algebra.decomposition_ops import (
@@ -30,7 +31,7 @@ from iverson.ops.rules.batching import leading
 from iverson.ops.rules.entry_maps import Batchwise
 
 
-def _solve(F: Any, a: Any, b: Any, *, adjoint: bool = False, m: Any = None, **params: Any) -> Any:
+def _solve(F: Namespace, a: Any, b: Any, *, adjoint: bool = False, m: Any = None, **params: Any) -> Any:
     preconditioner = m.turned if adjoint and isinstance(m, krylov_solvers.Preconditioner) else m
     return F.iterative_solve(a, b, m=preconditioner, **params)
 
@@ -58,7 +59,7 @@ def _eigsh_abstract(x: Any, *, k: int, **_: Any) -> tuple[Aval, Aval]:
     return Aval((*x.shape[:-2], k), dtypes.real_of(dtype)), Aval((*x.shape[:-1], k), dtype)
 
 
-def _column_factors(F: Any, g: Any, y: Any, x: Any) -> Any:
+def _column_factors(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     """C with grad A = the Hermitian part of C V^H."""
     # A dv - w dv - v dw = -dA v with v^H dv = 0 is K (dv, dw) = (-dA v, 0), K Hermitian (`bordered_solve`).
     # Its solution with (0, gw) on the right is -v gw.
@@ -67,12 +68,12 @@ def _column_factors(F: Any, g: Any, y: Any, x: Any) -> Any:
     return v * F.expand_dims(gw, axis=(gw.ndim - 1,)) - solved
 
 
-def _eigsh_vjp(F: Any, g: Any, y: Any, x: Any, **_: Any) -> Any:
+def _eigsh_vjp(F: Namespace, g: Any, y: Any, x: Any, **_: Any) -> Any:
     return _hermitian(F, F.matmul(_column_factors(F, g, y, x), F.mH(y[1])))
 
 
 def _eigsh_within(
-    F: Any, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any, **_: Any
+    F: Namespace, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any, **_: Any
 ) -> Any:
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != 2:
         return NotImplemented
@@ -80,12 +81,12 @@ def _eigsh_within(
     return _hermitian_at(F, c, v, wanted.pattern)
 
 
-def _hermitian_at(F: Any, c: Any, v: Any, pattern: Any) -> Any:
+def _hermitian_at(F: Namespace, c: Any, v: Any, pattern: Any) -> Any:
     """The Hermitian part of C V^H at a pattern."""
     return 0.5 * (F.matmul_on(c, F.mH(v), pattern) + F.matmul_on(v, F.mH(c), pattern))
 
 
-def _eigsh_jvp(F: Any, t: Any, y: Any, x: Any, **_: Any) -> Any:
+def _eigsh_jvp(F: Namespace, t: Any, y: Any, x: Any, **_: Any) -> Any:
     w, v = y
     product = F.matmul(_hermitian(F, t), v)
     dw = F.real(F.sum(F.conj(v) * product, axis=(v.ndim - 2,), keepdims=False))
@@ -118,23 +119,23 @@ def _bordered_abstract(a: Any, w: Any, v: Any, g: Any, h: Any) -> tuple[Aval, Av
     return Aval(v.shape, dtype), Aval(w.shape, dtype)
 
 
-def _row(F: Any, x: Any) -> Any:
+def _row(F: Namespace, x: Any) -> Any:
     """A number for each column."""
     return F.expand_dims(x, axis=(x.ndim - 1,))
 
 
-def _dots(F: Any, a: Any, b: Any) -> Any:
+def _dots(F: Namespace, a: Any, b: Any) -> Any:
     """a^H b, column by column."""
     return F.sum(F.conj(a) * b, axis=(a.ndim - 2,), keepdims=False)
 
 
-def _again(F: Any, a: Any, w: Any, v: Any, g: Any, h: Any) -> Any:
+def _again(F: Namespace, a: Any, w: Any, v: Any, g: Any, h: Any) -> Any:
     return F.bordered_solve(a, w, v, g, h)
 
 
 @reading({0: (0, 1, 2, "y"), 1: (0, 1, 2, "y"), 2: (0, 1, 2, "y"), 3: (0, 1, 2), 4: (0, 1, 2)})
 def _bordered_pullback(
-    F: Any, wanted: Wanted, g: Any, y: Any, a: Any, w: Any, v: Any, _g: Any, _h: Any
+    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, w: Any, v: Any, _g: Shaped, _h: Any
 ) -> list[Any]:
     (x, m), (c, d) = y, F.bordered_solve(a, w, v, *g)
 

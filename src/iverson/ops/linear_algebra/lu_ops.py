@@ -10,6 +10,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
+from iverson.core.protocols import Namespace
 from iverson.core.region import Region
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _columns, _full_rank, _lapack, _substituted
@@ -51,18 +52,18 @@ def _index(rows: Any) -> tuple[Any, ...]:
     return (*places, rows)
 
 
-def _first(F: Any, x: Any, start: int, stop: int) -> Any:
+def _first(F: Namespace, x: Any, start: int, stop: int) -> Any:
     """The rows of x from ``start`` to ``stop``."""
     lead, columns = x.shape[:-2], x.shape[-1]
     return cut(F, x, Region((*(0,) * len(lead), start, 0), (*lead, stop, columns)))
 
 
-def _right(F: Any, x: Any, triangular: Any, *, lower: bool) -> Any:
+def _right(F: Namespace, x: Any, triangular: Any, *, lower: bool) -> Any:
     """X T^-H for a triangular matrix T, of which ``lower`` says the triangle."""
     return F.mH(_substituted(F, triangular, F.mH(x), lower=lower))
 
 
-def _divisor(F: Any, u: Any, tall: bool) -> Any:
+def _divisor(F: Namespace, u: Any, tall: bool) -> Any:
     """U to divide by, 0 where pivots are to rounding. Only rows below divide by the last pivot."""
     last = np.zeros(u.shape[-2:], bool)
     last[-1:, -1:] = not tall
@@ -72,7 +73,7 @@ def _divisor(F: Any, u: Any, tall: bool) -> Any:
 # Of the k = min(m, n) first rows and columns B of the rows in order, B = L U: with X = L^-1 dB and K the
 # strict lower triangle of X U^-1, dL = L K and dU = X - K U. Rows below have L2 = B2 U^-1, columns beyond
 # U2 = L^-1 B2.
-def _lu_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
+def _lu_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     (gl, gu, _), (lower, upper, rows) = g, y
     m, n = x.shape[-2:]
     k, beyond = min(m, n), None
@@ -94,7 +95,7 @@ def _lu_vjp(F: Any, g: Any, y: Any, x: Any) -> Any:
     return F.scatter_add(cotangent, *_index(rows), axes=tuple(range(x.ndim - 1)), shape=x.shape)
 
 
-def _lu_jvp(F: Any, t: Any, y: Any, x: Any) -> Any:
+def _lu_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
     lower, upper, rows = y
     m, n = x.shape[-2:]
     k = min(m, n)

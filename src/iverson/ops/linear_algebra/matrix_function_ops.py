@@ -18,6 +18,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import LinearAlgebraError, ShapeError
 from iverson.core.op import Op, Sample, Wanted, reading
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.region import Region
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _lapack, _square, _well
@@ -31,7 +32,7 @@ def _abstract(name: str, x: Any) -> Aval:
     return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
 
-def _frechet(F: Any, f: Callable[[Any], Any], x: Any, t: Any) -> Any:
+def _frechet(F: Namespace, f: Callable[[Any], Any], x: Any, t: Any) -> Any:
     """The derivative of f at x in the direction t."""
     n, lead = x.shape[-1], (0,) * (x.ndim - 2)
     beside = {"axis": x.ndim - 1, "offsets": (0, n)}
@@ -80,7 +81,7 @@ def _without(name: str, description: str, expected: str, remedy: str) -> LinearA
 
 
 def _define(name: str, body: Callable[[Any], Any], samples: Any) -> None:
-    def function(F: Any, x: Any) -> Any:
+    def function(F: Namespace, x: Any) -> Any:
         return getattr(F, name)(x)
 
     define(
@@ -133,7 +134,9 @@ def _sylvester_abstract(a: Any, b: Any, c: Any) -> Aval:
 
 
 @reading({0: (0, 1, "y"), 1: (0, 1, "y"), 2: (0, 1)})
-def _sylvester_pullback(F: Any, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, _c: Any) -> list[Any]:
+def _sylvester_pullback(
+    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, _c: Shaped
+) -> list[Any]:
     """All cotangents, from one solution of the adjoint equation."""
     solution = F.solve_sylvester(F.mH(a), F.mH(b), g)
     parts = (lambda: -F.matmul(solution, F.mH(y)), lambda: -F.matmul(F.mH(y), solution), lambda: solution)

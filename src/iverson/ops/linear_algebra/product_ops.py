@@ -30,6 +30,7 @@ from iverson.core.entries import (
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Body, Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.region import Region
 from iverson.core.relations import Factor, Pairs, Relation, same
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -59,12 +60,12 @@ def _abstract(a: Any, b: Any) -> Aval:
     return Aval((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
 
 
-def cut(F: Any, x: Any, region: Region) -> Any:
+def cut(F: Namespace, x: Any, region: Region) -> Any:
     """x in a region."""
     return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
 
 
-def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _within(F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
     if isinstance(wanted, Stored) and not wanted.products:
         return product_at(F, wanted.pattern, i, g, y, a, b)
@@ -88,7 +89,7 @@ def _within(F: Any, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any
     return F.embed(ct, key=region.slices, shape=x.shape)
 
 
-def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def product_at(F: Namespace, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
     """The cotangent of a or b at a pattern.
 
     Axes that the operand was broadcast along are joined with the contracted axis: the product sums over both.
@@ -107,7 +108,7 @@ def product_at(F: Any, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> 
     return F.matmul_on(*((g, F.mH(other)) if i == 0 else (F.mH(other), g)), pattern)
 
 
-def _beside(F: Any, z: Any, x: Any, y: Any, axis: int) -> Any:
+def _beside(F: Namespace, z: Any, x: Any, y: Any, axis: int) -> Any:
     """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
     batch, x_batch = y.shape[:-2], x.shape[:-2]
     lead = len(batch) - len(x_batch)
@@ -239,7 +240,7 @@ def _lines(box: Region, shape: Shape, out: Shape, axis: int) -> Region:
     return Region(tuple(low), tuple(high))
 
 
-def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
+def _factors(F: Namespace, i: int, g: Any, _y: Shaped, a: Any, b: Any) -> Any:
     """The cotangent of a or b as two factors, where these are smaller than it."""
     if isinstance(g, LowRank):
         if i == 0:
@@ -250,12 +251,12 @@ def _factors(F: Any, i: int, g: Any, _y: Any, a: Any, b: Any) -> Any:
     return LowRank(lhs, rhs) if k * (m + n) < m * n else NotImplemented
 
 
-def _vjp_a(F: Any, g: Any, _y: Any, _a: Any, b: Any) -> Any:
+def _vjp_a(F: Namespace, g: Any, _y: Shaped, _a: Shaped, b: Any) -> Any:
     ct = F.matmul(g, F.mH(b))
     return ct if ct.shape == _a.shape else F.sum_to(ct, _a.shape)
 
 
-def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
+def _vjp_b(F: Namespace, g: Any, _y: Shaped, a: Any, _b: Shaped) -> Any:
     pattern = next((p for x in (a, g) if (p := _rows_of(F, x)) is not None), None)
     if pattern is not None and len(_b.shape) == 2:
         g, a = (_rows_at(F, x, pattern) for x in (g, a))
@@ -265,7 +266,7 @@ def _vjp_b(F: Any, g: Any, _y: Any, a: Any, _b: Any) -> Any:
     return ct if ct.shape == _b.shape else F.sum_to(ct, _b.shape)
 
 
-def _rows_of(F: Any, x: Any) -> Any:
+def _rows_of(F: Namespace, x: Any) -> Any:
     """The pattern of rows on which a factor is stored.
 
     None if single entries, or all, are stored, and if the factor is differentiated: then all entries count.
@@ -274,13 +275,13 @@ def _rows_of(F: Any, x: Any) -> Any:
     return pattern if pattern is not None and pattern.ndim < len(x.shape) else None
 
 
-def _rows_at(F: Any, x: Any, pattern: Any) -> Any:
+def _rows_at(F: Namespace, x: Any, pattern: Any) -> Any:
     """The rows of a factor in slices that a pattern stores, below each other."""
     dense = x.shape[pattern.ndim :]
     return F.reshape(F.entries_at(x, pattern), shape=(pattern.count * prod(dense[:-1]), dense[-1]))
 
 
-def _all_rows(F: Any, g: Any, a: Any) -> tuple[Any, Any]:
+def _all_rows(F: Namespace, g: Any, a: Any) -> tuple[Any, Any]:
     """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
     region = hull(support_of(value_of(g)), g.shape) if not is_tracked(g) else Region.full(g.shape)
     if not region.covers(g.shape):
@@ -304,7 +305,7 @@ def _product(T: Any, a: Any, b: Any) -> Any:
     return T.compute(shape, entry)
 
 
-def _batched(F: Any, examples: Examples, a: Any, b: Any) -> Any:
+def _batched(F: Namespace, examples: Examples, a: Any, b: Any) -> Any:
     """One product for all examples where they share a matrix: `strided.matmul` takes rows of all at once."""
     return by_matrix(F, examples, F.matmul, a, b)
 

@@ -13,6 +13,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
+from iverson.core.protocols import Namespace
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _lapack
@@ -50,14 +51,14 @@ def _diagonals(n: int) -> Any:
     return n - 1 + np.arange(n)[:, None] - np.arange(n)
 
 
-def _matrix(F: Any, d: Any) -> Any:
+def _matrix(F: Namespace, d: Any) -> Any:
     """The Toeplitz matrices themselves."""
     n, lead = (d.shape[-2] + 1) // 2, d.ndim - 2
     matrices = F.gather(F.squeeze(d, axis=(lead + 1,)), _diagonals(n), axes=(lead,))
     return F.permute_dims(matrices, axes=(*range(2, lead + 2), 0, 1))
 
 
-def _along_diagonals(F: Any, x: Any, shape: tuple[int, ...]) -> Any:
+def _along_diagonals(F: Namespace, x: Any, shape: tuple[int, ...]) -> Any:
     """The sums along diagonals, which is the transpose of `_matrix`."""
     lead = x.ndim - 2
     first = F.permute_dims(x, axes=(lead, lead + 1, *range(lead)))
@@ -66,11 +67,11 @@ def _along_diagonals(F: Any, x: Any, shape: tuple[int, ...]) -> Any:
 
 
 # T x = b as in `solve`; T^H has the conjugate numbers in the other order.
-def _cotangent(F: Any, g: Any, d: Any) -> Any:
+def _cotangent(F: Namespace, g: Any, d: Any) -> Any:
     return F.solve_toeplitz(F.conj(F.flip(d, axis=(d.ndim - 2,))), g)
 
 
-def _batched(F: Any, examples: Examples, d: Any, b: Any) -> Any:
+def _batched(F: Namespace, examples: Examples, d: Any, b: Any) -> Any:
     return by_matrix(F, examples, F.solve_toeplitz, d, b)
 
 

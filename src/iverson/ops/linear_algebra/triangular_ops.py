@@ -15,6 +15,7 @@ from iverson.core.aval import Aval
 from iverson.core.entries import Entries, Stored
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample, Wanted, reading
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.table import define
 from iverson.kernels.sparse import sparse_products
 from iverson.ops.rules.batching import Examples, apart, beside
@@ -34,13 +35,13 @@ def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Aval:
     return Aval(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
 
 
-def _triangle(F: Any, x: Any, lower: bool) -> Any:
+def _triangle(F: Namespace, x: Any, lower: bool) -> Any:
     return (F.tril if lower else F.triu)(x, k=0)
 
 
 @reading({0: (0, "y"), 1: (0,)})
 def _pullback(
-    F: Any, wanted: Wanted, g: Any, y: Any, a: Any, _b: Any, *, lower: bool, check: bool
+    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, _b: Shaped, *, lower: bool, check: bool
 ) -> list[Any]:
     """The rule of `solve`: with T the triangle of A and c = T^-H g, grad b = c; grad A is that of -c x^H."""
     c = F.solve_triangular(F.mH(a), g, lower=not lower, check=check)
@@ -53,7 +54,7 @@ def _pullback(
     return [c if i else _triangle(F, of_matrix(part), lower) for i, part in wanted.items()]
 
 
-def _batched(F: Any, examples: Examples, a: Any, b: Any, *, lower: bool, check: bool) -> Any:
+def _batched(F: Namespace, examples: Examples, a: Any, b: Any, *, lower: bool, check: bool) -> Any:
     """The batching of `solve`: one call for all examples if they share a matrix."""
     if examples.alike(0) and a.ndim == 2:
         solutions = F.solve_triangular(a, beside(F, b), lower=lower, check=check)

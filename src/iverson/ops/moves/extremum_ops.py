@@ -14,7 +14,8 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entries import Stored
 from iverson.core.errors import ArgumentError, DTypeError
-from iverson.core.op import Op, Sample
+from iverson.core.op import Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import define
 from iverson.kernels import strided
@@ -49,7 +50,7 @@ def _check_extremum(name: str) -> Any:
     return abstract
 
 
-def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+def _share_of_ties(F: Namespace, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """A mask of the entries that attain the extremum, and their share: 1/n for n ties, nan for a nan."""
     y = F.keep_reduced(y, axis, keepdims)
     ties = F.logical_or(F.equal(x, y), F.isnan(x))
@@ -58,7 +59,7 @@ def _share_of_ties(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
 
 
 def _extremum_vjp(
-    F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
+    F: Namespace, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
     if is_stored(x) and axis:
         share = F.extremum_shares(x, axis=axis, largest=largest)
@@ -68,18 +69,18 @@ def _extremum_vjp(
     return F.bracket(ties, g, negated=False)
 
 
-def _shared_out(F: Any, g: Any, share: Any) -> Any:
+def _shared_out(F: Namespace, g: Any, share: Any) -> Any:
     """g times shares: an entry without one takes no part, also where g is inf or nan."""
     return F.bracket(F.not_equal(share, 0), g * share, negated=False)
 
 
 def _extremum_within(
-    F: Any,
-    _rule: Any,
+    F: Namespace,
+    _rule: Rule,
     wanted: Any,
     _i: int,
     g: Any,
-    _y: Any,
+    _y: Shaped,
     x: Any,
     *,
     axis: Shape,
@@ -95,7 +96,7 @@ def _extremum_within(
 
 
 def _extremum_jvp(
-    F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
+    F: Namespace, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
     pattern = pattern_of_entries(t) if is_stored(x) and axis else None
     if pattern is not None:
@@ -118,7 +119,9 @@ def _shares_at(x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
     return sparse_conversion.values_at(_dense_shares(x, axis=axis, largest=largest), pattern=pattern)
 
 
-def _batched_shares(F: Any, examples: Examples, x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
+def _batched_shares(
+    F: Namespace, examples: Examples, x: Any, *, axis: Shape, largest: bool, pattern: Any
+) -> Any:
     batch_pattern = of_all(pattern, examples.size)
     shares = F.extremum_shares_at(x, axis=next_axis(axis), largest=largest, pattern=batch_pattern)
     return F.reshape(shares, shape=(examples.size, *pattern.stored_shape))
@@ -178,7 +181,7 @@ for _name, _ufunc in {"max": np.maximum, "min": np.minimum}.items():
     )
 
 
-def _batched_search(F: Any, examples: Examples, x: Any, *, axis: int | None, keepdims: bool) -> Any:
+def _batched_search(F: Namespace, examples: Examples, x: Any, *, axis: int | None, keepdims: bool) -> Any:
     """The positions of the extrema of each example; over all axes, of each example as one row."""
     if axis is not None:
         return examples.call(x, axis=axis + 1, keepdims=keepdims)

@@ -18,7 +18,8 @@ from iverson.core.dispatch import has_entries, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.entry_map import Call
 from iverson.core.errors import IndexingError
-from iverson.core.op import Body, Op, Sample, by_position
+from iverson.core.op import Body, Op, Rule, Sample, by_position
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.region import Region
 from iverson.core.relations import Factor, Matched, Relation
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -51,7 +52,7 @@ def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def _index_basic_vjp(F: Any, g: Any, _y: Any, _x: Any, *, key: Any) -> Any:
+def _index_basic_vjp(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, key: Any) -> Any:
     """g at the entries that the key reads; entries that it steps over are zeros of a selection."""
     options = {} if index_keys.is_dense(key) else {"held": True}
     return F.embed(g, key=key, shape=_x.shape, **options)
@@ -110,7 +111,7 @@ define(
 )
 
 
-def _batched_index_put(F: Any, examples: Examples, x: Any, v: Any, *, key: Any) -> Any:
+def _batched_index_put(F: Namespace, examples: Examples, x: Any, v: Any, *, key: Any) -> Any:
     of_x, of_v = examples.of
     shape = x.shape[1:] if of_x else x.shape
     v = padded(F, v, len(index_keys.key_shape(key, shape))) if of_v else v
@@ -118,7 +119,7 @@ def _batched_index_put(F: Any, examples: Examples, x: Any, v: Any, *, key: Any) 
     return F.index_put(x, v, **batch_params({"key": key}, examples.size))
 
 
-def _index_put_x(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
+def _index_put_x(F: Namespace, g: Any, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Any) -> Any:
     """The cotangent of x: zero at overwritten entries, which have no effect; None if all are overwritten."""
     if index_keys.is_dense(key) and index_keys.key_region(key, _x.shape).covers(_x.shape):
         return None
@@ -150,7 +151,7 @@ class Assigned(Copied):
 
 
 def _index_put_within(
-    F: Any, _rule: Any, wanted: Any, i: int, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any
+    F: Namespace, _rule: Rule, wanted: Any, i: int, g: Any, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Any
 ) -> Any:
     """At a pattern: the entries that are not overwritten."""
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
@@ -159,12 +160,12 @@ def _index_put_within(
     return _left_standing(F, g, wanted.pattern, sparse_assignments.is_read(at, key, _x.shape))
 
 
-def _left_standing(F: Any, g: Any, pattern: Any, overwritten: Any) -> Any:
+def _left_standing(F: Namespace, g: Any, pattern: Any, overwritten: Any) -> Any:
     untouched = F.reshape(F.logical_not(overwritten), shape=pattern.stored_shape)
     return F.with_entries(F.bracket(untouched, F.entries_at(g, pattern, held=True), negated=False), pattern)
 
 
-def _index_put_v(F: Any, g: Any, _y: Any, _x: Any, _v: Any, *, key: Any) -> Any:
+def _index_put_v(F: Namespace, g: Any, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Any) -> Any:
     return F.sum_to(F.index_basic(g, key=key), _v.shape)
 
 
@@ -233,14 +234,14 @@ def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Aval:
 
 # What is indexed by arrays that differ from example to example is indexed by the example's number too. By
 # arrays that are the same for all it is indexed on its own axes: they come first, the examples' after them.
-def _with_numbers(F: Any, examples: Examples, indices: Any, of: Any) -> tuple[Any, ...]:
+def _with_numbers(F: Namespace, examples: Examples, indices: Any, of: Any) -> tuple[Any, ...]:
     """The numbers of the examples, and index arrays that broadcast with them."""
     rank = max(len(n.shape) - b for n, b in zip(indices, of, strict=True))
     numbers = np.arange(examples.size).reshape((examples.size,) + (1,) * rank)
     return numbers, *(padded(F, n, rank) if b else n for n, b in zip(indices, of, strict=True))
 
 
-def _turned(F: Any, x: Any, start: int, stop: int) -> Any:
+def _turned(F: Namespace, x: Any, start: int, stop: int) -> Any:
     """x with an axis moved."""
     order = [k for k in range(x.ndim) if k != start]
     order.insert(stop, start)
@@ -251,7 +252,7 @@ def _lead(indices: Any) -> int:
     return max(len(n.shape) for n in indices)
 
 
-def _batched_gather(F: Any, examples: Examples, x: Any, *indices: Any, axes: Shape) -> Any:
+def _batched_gather(F: Namespace, examples: Examples, x: Any, *indices: Any, axes: Shape) -> Any:
     of_x, *of = examples.of
     if not any(of):
         return _turned(F, F.gather(x, *indices, axes=next_axis(axes)), _lead(indices), 0)
@@ -264,7 +265,7 @@ def _batched_gather(F: Any, examples: Examples, x: Any, *indices: Any, axes: Sha
 
 
 def _batched_scatter_add(
-    F: Any, examples: Examples, g: Any, *indices: Any, axes: Shape, shape: Shape, **held: Any
+    F: Namespace, examples: Examples, g: Any, *indices: Any, axes: Shape, shape: Shape, **held: Any
 ) -> Any:
     of_g, *of = examples.of
     g = g if of_g else examples.repeated(F, g)
@@ -274,7 +275,7 @@ def _batched_scatter_add(
     return F.scatter_add(g, *_with_numbers(F, examples, indices, of), axes=(0, *axes), shape=shape, **held)
 
 
-def _batched_gather_put(F: Any, examples: Examples, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
+def _batched_gather_put(F: Namespace, examples: Examples, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
     of_x, of_v, *of = examples.of
     x = x if of_x else examples.repeated(F, x)
     slice_rank = x.ndim - 1 - len(axes)
@@ -295,7 +296,7 @@ _SMALL = 1 << 12
 
 
 @by_position
-def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape) -> Any:
+def _gather_vjp(F: Namespace, i: int, g: Any, _y: Shaped, _x: Shaped, *indices: Any, axes: Shape) -> Any:
     """g added up at the indexed places: stored there alone if they are few, else in a box around them.
 
     Entries of the box that no index names are zeros of a selection.
@@ -321,7 +322,7 @@ def _gather_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: S
     return F.embed(ct, key=region.slices, shape=_x.shape)
 
 
-def _stored_at(F: Any, g: Any, shape: Shape, indices: list[Any], axes: Shape) -> Any:
+def _stored_at(F: Namespace, g: Any, shape: Shape, indices: list[Any], axes: Shape) -> Any:
     """g in COO at index arrays of one shape on some axes; the other axes are dense."""
     places = np.stack([i.ravel() for i in indices])
     lead = tuple(shape[k] for k in axes)
@@ -364,7 +365,9 @@ define(
 
 
 @by_position
-def _scatter_vjp(F: Any, i: int, g: Any, _y: Any, _x: Any, *indices: Any, axes: Shape, **_: Any) -> Any:
+def _scatter_vjp(
+    F: Namespace, i: int, g: Any, _y: Shaped, _x: Shaped, *indices: Any, axes: Shape, **_: Any
+) -> Any:
     return None if i else F.gather(g, *indices, axes=axes)
 
 
@@ -402,7 +405,9 @@ define(
 
 
 @by_position
-def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
+def _gather_put_vjp(
+    F: Namespace, i: int, g: Any, _y: Shaped, x: Any, v: Any, *indices: Any, axes: Shape
+) -> Any:
     if i == 0:
         if isinstance(value_of(g), Sparse):  # a mask would be dense
             return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
@@ -416,12 +421,12 @@ def _gather_put_vjp(F: Any, i: int, g: Any, _y: Any, x: Any, v: Any, *indices: A
     return None
 
 
-def _not_at(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
+def _not_at(F: Namespace, indices: Any, axes: Shape, shape: Shape) -> Any:
     """A mask of x: False at the entries that index arrays name, True elsewhere."""
     return F.gather_put(np.ones(shape, bool), np.zeros((), bool), *indices, axes=axes)
 
 
-def _last_writers(F: Any, indices: Any, axes: Shape, shape: Shape) -> Any:
+def _last_writers(F: Namespace, indices: Any, axes: Shape, shape: Shape) -> Any:
     """For each place in the index arrays: True if no later place writes to the same entry.
 
     The places write their numbers; a place that reads its own number back is the last one.
@@ -448,7 +453,16 @@ class AssignedByIndex(Copied):
 
 
 def _gather_put_within(
-    F: Any, _rule: Any, wanted: Any, i: int, g: Any, _y: Any, _x: Any, _v: Any, *indices: Any, axes: Shape
+    F: Namespace,
+    _rule: Rule,
+    wanted: Any,
+    i: int,
+    g: Any,
+    _y: Shaped,
+    _x: Shaped,
+    _v: Shaped,
+    *indices: Any,
+    axes: Shape,
 ) -> Any:
     """At a pattern: the entries that are not overwritten."""
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):

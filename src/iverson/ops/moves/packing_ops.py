@@ -9,6 +9,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
+from iverson.core.protocols import Namespace
 from iverson.core.table import define
 from iverson.layouts import Packed
 from iverson.ops.rules.batching import Examples
@@ -32,13 +33,13 @@ def _unpack_abstract(x: Any, mask: Any, *, count: int, held: bool = True) -> Ava
     return Aval(mask.shape, x.dtype)
 
 
-def _batched_pack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
+def _batched_pack(F: Namespace, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
     """The entries of all examples, packed as one vector: ``count`` entries of each example are one row."""
     vector = F.pack(*examples.each(F, (x, mask)), count=examples.size * count)
     return F.reshape(vector, shape=(examples.size, count))
 
 
-def _batched_unpack(F: Any, examples: Examples, x: Any, mask: Any, *, count: int, **held: Any) -> Any:
+def _batched_unpack(F: Namespace, examples: Examples, x: Any, mask: Any, *, count: int, **held: Any) -> Any:
     x, mask = examples.each(F, (x, mask))
     total = examples.size * count
     return F.unpack(F.reshape(x, shape=(total,)), mask, count=total, **held)

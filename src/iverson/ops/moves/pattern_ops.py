@@ -21,6 +21,7 @@ from iverson.core.entries import Box, Entries, Stored
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.relations import Factor, Matched, Relation, numbers_on, same
 from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
@@ -117,7 +118,7 @@ class OnPattern(EntryMap):
 
     partial = stored = True
 
-    def demand(self, _op: Op, _demands: Any, _inputs: Any, _out: Any, params: Any) -> Entries:
+    def demand(self, _op: Op, _demands: Any, _inputs: Any, _out: Shaped, params: Any) -> Entries:
         """The pattern."""
         pattern = params["pattern"]
         return Stored(pattern if pattern.distinct else distinct(pattern))
@@ -171,7 +172,7 @@ class Sampled(EntryMap):
 
 
 # A batch on one pattern: the pattern of all examples, one after the other.
-def _batched_from_values(F: Any, examples: Examples, values: Any, *, pattern: Pattern) -> Any:
+def _batched_from_values(F: Namespace, examples: Examples, values: Any, *, pattern: Pattern) -> Any:
     batch_pattern, order = in_layout(of_all(pattern, examples.size), pattern)
     dense = values.shape[1 + len(pattern.stored_shape) :]
     values = F.reshape(values, shape=(examples.size * pattern.count, *dense))
@@ -180,12 +181,12 @@ def _batched_from_values(F: Any, examples: Examples, values: Any, *, pattern: Pa
     return F.from_values(F.reshape(values, shape=batch_pattern.stored_shape + dense), pattern=batch_pattern)
 
 
-def _batched_values_at(F: Any, examples: Examples, x: Any, *, pattern: Pattern, **held: bool) -> Any:
+def _batched_values_at(F: Namespace, examples: Examples, x: Any, *, pattern: Pattern, **held: bool) -> Any:
     values = F.values_at(x, pattern=of_all(pattern, examples.size), **held)
     return F.reshape(values, shape=(examples.size, *_values_shape(x.shape[1:], pattern)))
 
 
-def _batched_sampled_product(F: Any, examples: Examples, a: Any, b: Any, *, pattern: Pattern) -> Any:
+def _batched_sampled_product(F: Namespace, examples: Examples, a: Any, b: Any, *, pattern: Pattern) -> Any:
     rank = len(pattern.shape)
     values = F.sampled_product(*examples.aligned(F, (a, b), rank), pattern=of_all(pattern, examples.size))
     return F.reshape(values, shape=(examples.size, *pattern.stored_shape))
@@ -287,7 +288,7 @@ def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
     return namespace.with_entries(namespace.sampled_product(a, b, pattern=pattern), pattern)
 
 
-def _slices_of_product(F: Any, a: Any, b: Any, pattern: Any) -> Any:
+def _slices_of_product(F: Namespace, a: Any, b: Any, pattern: Any) -> Any:
     """The result of `matmul_on` for a pattern of entire rows, or of entire matrices, of the product."""
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
 
@@ -305,12 +306,12 @@ def _slices_of_product(F: Any, a: Any, b: Any, pattern: Any) -> Any:
 
 
 def _sampled_within(
-    F: Any,
+    F: Namespace,
     _rule: Rule,
     wanted: Box | Stored,
     i: int,
     g: Any,
-    _y: Any,
+    _y: Shaped,
     a: Any,
     b: Any,
     *,

@@ -15,6 +15,7 @@ from iverson.core.aval import Aval
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.relations import Factor, Matched, Relation, same
 from iverson.core.table import define
 from iverson.kernels import segment_kernels
@@ -63,7 +64,7 @@ def _checked(name: str, full: bool) -> Any:
     return abstract
 
 
-def _batched(F: Any, examples: Examples, *args: Any, count: int) -> Any:
+def _batched(F: Namespace, examples: Examples, *args: Any, count: int) -> Any:
     """Examples side by side if all share the segment numbers; else one after the other, as more segments."""
     *xs, ids = args
     n = examples.size
@@ -78,12 +79,12 @@ def _batched(F: Any, examples: Examples, *args: Any, count: int) -> Any:
 _IDS = (np.array([0, 2, 2, 0, 3]), np.array([0, 0, 2, 2, 3]))
 
 
-def _added(F: Any, x: Any, ids: Any, count: int) -> Any:
+def _added(F: Namespace, x: Any, ids: Any, count: int) -> Any:
     """The sum of the slices in each segment."""
     return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
 
 
-def _each(F: Any, x: Any, ids: Any) -> Any:
+def _each(F: Namespace, x: Any, ids: Any) -> Any:
     """For each slice, the slice of its segment."""
     return F.gather(x, ids, axes=(0,))
 
@@ -97,7 +98,7 @@ def _samples(inputs: int, *, distinct: bool = False, post: Any = None) -> Any:
     ]
 
 
-def _share_of_largest(F: Any, y: Any, x: Any, ids: Any, count: int) -> Any:
+def _share_of_largest(F: Namespace, y: Any, x: Any, ids: Any, count: int) -> Any:
     """A mask of the entries that attain their segment's maximum, and each segment's share for its n ties.
 
     The share is 1/n, or nan where the maximum is nan.
@@ -107,12 +108,12 @@ def _share_of_largest(F: Any, y: Any, x: Any, ids: Any, count: int) -> Any:
     return ties, F.where(F.isnan(y), math.nan, F.reciprocal(F.maximum(number, 1)))
 
 
-def _segment_max_vjp(F: Any, g: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
+def _segment_max_vjp(F: Namespace, g: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
     ties, share = _share_of_largest(F, y, x, ids, count)
     return F.bracket(ties, _each(F, g * share, ids), negated=False)
 
 
-def _segment_max_jvp(F: Any, t: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
+def _segment_max_jvp(F: Namespace, t: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
     ties, share = _share_of_largest(F, y, x, ids, count)
     return _added(F, F.bracket(ties, t, negated=False), ids, count) * share
 
@@ -137,7 +138,7 @@ define(
 )
 
 
-def _pull(F: Any, g: Any, y: Any, _x: Any, ids: Any, *, count: int) -> Any:
+def _pull(F: Namespace, g: Any, y: Any, _x: Shaped, ids: Any, *, count: int) -> Any:
     return F.softmax_pullback(g, y, ids, count=count)
 
 
@@ -157,7 +158,7 @@ define(
 )
 
 
-def _weighted(F: Any, y: Any, g: Any, ids: Any, count: int) -> Any:
+def _weighted(F: Namespace, y: Any, g: Any, ids: Any, count: int) -> Any:
     """The sum of y g over the segment of each slice."""
     return _each(F, _added(F, y * g, ids, count), ids)
 

@@ -19,6 +19,7 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, h
 from iverson.core.entry_map import Call
 from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.region import Region
 from iverson.core.relations import Relation, same
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -171,7 +172,7 @@ class Permuted(Moved):
 
 
 def _permute_factors(
-    F: Any, _rule: Rule, part: Entries, _i: int, g: Any, _y: Any, _x: Any, *, axes: Shape
+    F: Namespace, _rule: Rule, part: Entries, _i: int, g: Any, _y: Shaped, _x: Shaped, *, axes: Shape
 ) -> Any:
     """The factors of a matrix change places when it is transposed."""
     if not isinstance(g, LowRank) or not in_products(part) or axes != (1, 0):
@@ -349,7 +350,7 @@ class Joined(Copied):
         )
 
     def support(
-        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Any
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Shaped, params: Any
     ) -> Entries:
         """The entries of operand i that move to the box ``where``."""
         if not isinstance(where, Box):
@@ -485,7 +486,7 @@ define(
 def _tril(keep: str, image: Rule) -> None:
     body = getattr(np, keep)
 
-    def selected(F: Any, g: Any, _y: Any, _x: Any, *, k: int) -> Any:
+    def selected(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, k: int) -> Any:
         """The cotangent in the triangle, as a selection; of a sparse one, the entries stored there."""
         if is_stored(g):
             return getattr(F, keep)(g, k=k)
@@ -518,7 +519,7 @@ def _diagonal_length(shape: Shape, offset: int) -> int:
     return max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
 
 
-def _embedded(F: Any, g: Any, _y: Any, _x: Any, *, offset: int) -> Any:
+def _embedded(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, offset: int) -> Any:
     """A cotangent on the diagonal; what is off it is left out."""
     g = F.diag_embed(g, offset=offset, shape=_x.shape)
     if is_stored(g):

@@ -10,6 +10,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.table import define
 from iverson.ops.rules.batching import Examples, one_by_one
 from iverson.ops.rules.entry_maps import ALONG
@@ -36,7 +37,7 @@ define(
 )
 
 
-def _batched_search(F: Any, examples: Examples, x: Any, v: Any, *, side: str) -> Any:
+def _batched_search(F: Namespace, examples: Examples, x: Any, v: Any, *, side: str) -> Any:
     """All in one sorted array, or each example in its own."""
     return (F.searchsorted if examples.alike(0) else partial(one_by_one, F, examples))(x, v, side=side)
 
@@ -61,11 +62,11 @@ def _sort(x: Any, *, axis: int, descending: bool) -> Any:
     return np.sort(x, axis, kind=kind)
 
 
-def _order(F: Any, x: Any, axis: int, descending: bool) -> Any:
+def _order(F: Namespace, x: Any, axis: int, descending: bool) -> Any:
     return F.argsort(x, axis=axis, descending=descending, stable=True)
 
 
-def _sort_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int, descending: bool) -> Any:
+def _sort_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: int, descending: bool) -> Any:
     # The transpose of a permutation is its inverse: a gathering too. Equal entries keep their order.
     return F.take_along(g, _order(F, _order(F, x, axis, descending), axis, False), axis)
 

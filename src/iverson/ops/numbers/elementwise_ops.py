@@ -19,6 +19,7 @@ from iverson.core.entries import Box, Bracket, Full, Stored
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
 from iverson.core.op import Body, Op, Rule, Sample, Sampler, reading, reads
+from iverson.core.protocols import Namespace
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
 from iverson.core.scalars.selection_functions import CHOICE
 from iverson.core.shapes import Shape, broadcast_shapes
@@ -127,7 +128,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     return _summed(g, stretched, keepdims=True) if stretched else g
 
 
-def _times(F: Any, t: Any, d: Any, *, conjugate: bool) -> Any:
+def _times(F: Namespace, t: Any, d: Any, *, conjugate: bool) -> Any:
     """t * d or t * conj(d), where d may be None (no derivative) or a Python number."""
     if isinstance(d, Operand):
         return F.multiply(t, F.conj(d) if conjugate and d.dtype.kind == "c" else d)
@@ -142,7 +143,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
     if scalar.vjp:
         scalar_rule = scalar.vjp[i]
 
-        def rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
+        def rule(F: Namespace, g: Any, y: Any, *xs: Any) -> Any:
             ct = scalar_rule(F, g, y, *xs)
             return None if ct is None else F.sum_to(ct, xs[i].shape)
 
@@ -151,7 +152,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
     if d is None:
         return None
 
-    def derived_rule(F: Any, g: Any, y: Any, *xs: Any) -> Any:
+    def derived_rule(F: Namespace, g: Any, y: Any, *xs: Any) -> Any:
         ct = _times(F, g, d(F, y, *xs), conjugate=True)
         return ct if ct is None or ct.shape == xs[i].shape else sum_to(ct, xs[i].shape)
 
@@ -162,7 +163,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     if scalar.jvp:
         scalar_rule = scalar.jvp[i]
 
-        def given(F: Any, t: Any, y: Any, *xs: Any) -> Any:
+        def given(F: Namespace, t: Any, y: Any, *xs: Any) -> Any:
             return scalar_rule(F, t, y, *xs)
 
         return reading(reads(scalar_rule, skip=2, count=scalar.arity))(given)
@@ -170,7 +171,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     if d is None:
         return None
 
-    def rule(F: Any, t: Any, y: Any, *xs: Any) -> Any:
+    def rule(F: Namespace, t: Any, y: Any, *xs: Any) -> Any:
         out = _times(F, t, d(F, y, *xs), conjugate=False)
         return None if out is None else F.broadcast_to(out, shape=y.shape)
 
@@ -178,7 +179,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
 
 
 def within(
-    F: Any,
+    F: Namespace,
     rule: Rule,
     part: Box | Stored,
     i: int,
@@ -225,11 +226,11 @@ def within(
     return None if ct is None else F.embed(ct, key=part.region.slices, shape=x_shape)
 
 
-def _on(F: Any, entries: Any, pattern: Any) -> Any:
+def _on(F: Namespace, entries: Any, pattern: Any) -> Any:
     return None if entries is None else F.with_entries(entries, pattern)
 
 
-def _lasting_pattern(F: Any, x: Any) -> Any:
+def _lasting_pattern(F: Namespace, x: Any) -> Any:
     """The pattern outside of which a sparse operand is zero, whatever is differentiated later; else None."""
     value = value_of(x, None)
     if isinstance(value, Sparse) and not value.dense_shape and not F.is_recorded(x):
@@ -237,7 +238,7 @@ def _lasting_pattern(F: Any, x: Any) -> Any:
     return None
 
 
-def _read_for(F: Any, pattern: Any, g: Any, x_shape: Shape, shape: Shape, factors: Any) -> Any:
+def _read_for(F: Namespace, pattern: Any, g: Any, x_shape: Shape, shape: Shape, factors: Any) -> Any:
     """The pattern at which a cotangent is read, for the entries on a pattern of a broadcast operand.
 
     It is that of the entries which these are broadcast to, or the cotangent's own pattern if that has fewer
@@ -253,7 +254,7 @@ def _read_for(F: Any, pattern: Any, g: Any, x_shape: Shape, shape: Shape, factor
     return stretched(pattern, x_shape, shape, factors)
 
 
-def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+def _at_pattern(F: Namespace, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
     """The rule applied to the values of operands at the entries of a pattern of the result's first axes."""
     shape = y.shape
     positions_read = getattr(rule, "reads", None)
@@ -272,7 +273,7 @@ def _at_pattern(F: Any, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **pa
     return rule(F, cut(g), cut(y, "y"), *map(cut, xs, range(len(xs))), **params)
 
 
-def _at_projected(F: Any, x: Any, pattern: Any, shape: Shape) -> Any:
+def _at_projected(F: Namespace, x: Any, pattern: Any, shape: Shape) -> Any:
     """The values of an operand, broadcast to a shape, at the entries of a pattern of its first axes."""
     extents = (1,) * (len(shape) - x.ndim) + x.shape
     dense = extents[pattern.ndim :]

@@ -14,6 +14,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.op import Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.ops.rules.entry_maps import ALONG
@@ -80,7 +81,7 @@ def _rfft_shape(shape: Shape, axis: int) -> Shape:
     return tuple(n // 2 + 1 if k == axis else n for k, n in enumerate(shape))
 
 
-def _rfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, norm: str) -> Any:
+def _rfft_vjp(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, axis: int, norm: str) -> Any:
     key = tuple(slice(0, n, 1) for n in g.shape)
     x_shape = tuple(_x.shape[k] if k == axis else n for k, n in enumerate(g.shape))
     return F.real(F.ifftn(F.embed(g, key=key, shape=x_shape), axes=(axis,), norm=ADJOINT_NORM[norm]))
@@ -104,7 +105,7 @@ define(
 )
 
 
-def _irfft_vjp(F: Any, g: Any, _y: Any, _x: Any, *, axis: int, n: int, norm: str) -> Any:
+def _irfft_vjp(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, axis: int, n: int, norm: str) -> Any:
     count = _x.shape[axis]
     weight = np.full(count, 2.0, dtypes.real_of(_x.dtype))
     weight[0] = 1

@@ -13,7 +13,8 @@ from iverson.core.aval import Aval
 from iverson.core.entries import Stored
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import DTypeError
-from iverson.core.op import Op, Sample
+from iverson.core.op import Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.relations import Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import define
@@ -42,7 +43,7 @@ def _samples(s: Any) -> list[Sample]:
     ]
 
 
-def _softmax_rule(F: Any, g: Any, y: Any, _x: Any, *, axis: int) -> Any:
+def _softmax_rule(F: Namespace, g: Any, y: Any, _x: Shaped, *, axis: int) -> Any:
     """The Jacobian diag(y) - y y^T is symmetric: the same rule serves both modes."""
     gy = g * y
     return gy - y * F.sum(gy, axis=(axis,), keepdims=True)
@@ -94,12 +95,14 @@ def _cross_entropy_abstract(x: Any, _classes: Any, *, axis: int, reduction: str)
     return Aval(x.shape[:axis] + x.shape[axis + 1 :] if reduction == "none" else (), x.dtype)
 
 
-def _averaged(F: Any, g: Any, shape: Shape, reduction: str) -> Any:
+def _averaged(F: Namespace, g: Any, shape: Shape, reduction: str) -> Any:
     """A cotangent or tangent of the sum, from one of the mean."""
     return g * (1 / max(math.prod(shape), 1)) if reduction == "mean" else g
 
 
-def _cross_entropy_vjp(F: Any, g: Any, _y: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+def _cross_entropy_vjp(
+    F: Namespace, g: Any, _y: Shaped, x: Any, classes: Any, *, axis: int, reduction: str
+) -> Any:
     g = F.expand_dims(g, axis=(axis,)) if reduction == "none" else _averaged(F, g, classes.shape, reduction)
     return g * F.softmax_error(x, classes, axis=axis)
 
@@ -114,7 +117,7 @@ def _errors_at(F: Ops, x: Value, classes: Value, pattern: Pattern, axis: int) ->
 
 def _cross_entropy_within(
     F: Ops,
-    _rule: Any,
+    _rule: Rule,
     wanted: Any,
     _i: int,
     g: Value,
@@ -148,7 +151,7 @@ def _cross_entropy_jvp(
 
 
 def _batched_cross_entropy(
-    F: Any, examples: Examples, x: Any, classes: Any, *, axis: int, reduction: str
+    F: Namespace, examples: Examples, x: Any, classes: Any, *, axis: int, reduction: str
 ) -> Any:
     """The losses of all, summed or averaged example by example."""
     x, classes = examples.each(F, (x, classes))
@@ -201,7 +204,7 @@ def _softmax_error(x: Any, classes: Any, *, axis: int) -> Any:
     return out
 
 
-def _softmax_error_rule(F: Any, g: Any, _y: Any, x: Any, _classes: Any, *, axis: int) -> Any:
+def _softmax_error_rule(F: Namespace, g: Any, _y: Shaped, x: Any, _classes: Any, *, axis: int) -> Any:
     return _softmax_rule(F, g, F.softmax(x, axis=axis), x, axis=axis)
 
 

@@ -14,7 +14,8 @@ from iverson.core.dispatch import LevelValue, value_of
 from iverson.core.entries import FULL, Entries, Stored, size
 from iverson.core.entry_map import Call
 from iverson.core.errors import DensifyWarning
-from iverson.core.op import Op, Sample
+from iverson.core.op import Op, Rule, Sample
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.python.caller import warn
 from iverson.core.relations import Relation
 from iverson.core.scalars import inverse_length
@@ -109,7 +110,7 @@ def pattern_of_entries(x: Value) -> Pattern | None:
     return None if pattern is None or pattern.ndim != x.ndim else distinct(pattern)
 
 
-def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
+def at_entries(F: Namespace, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
     """For each entry of a pattern, the entry of a reduced array that belongs to its line.
 
     dense : extents of the dense axes along which a pattern of slices stores entries.
@@ -133,7 +134,16 @@ def at_entries(F: Any, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense:
 
 
 def _sum_within(
-    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, _y: Any, _x: Any, *, axis: Shape, keepdims: bool
+    F: Namespace,
+    _rule: Rule,
+    wanted: Any,
+    _i: int,
+    g: Any,
+    _y: Shaped,
+    _x: Shaped,
+    *,
+    axis: Shape,
+    keepdims: bool,
 ) -> Any:
     """At a pattern, each entry takes the cotangent of the sum it went into: nothing is broadcast."""
     if not isinstance(wanted, Stored) or not axis:
@@ -162,7 +172,7 @@ for _name in ("sum", "sum_of_stored"):
     )
 
 
-def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def _prod_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     length = int(np.prod([x.shape[k] for k in axis]))
     if is_sparse(x) and length > 1:
         # Recorded, it is differentiated where x is zero now: each order reads lines with one more zero.
@@ -184,7 +194,7 @@ def _prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: Shape, keepdims: bool) -
 ORDERS = 8
 
 
-def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int, zeros: int) -> Any:
+def _prod_vjp_of_sparse(F: Namespace, g: Any, x: Any, axis: Shape, length: int, zeros: int) -> Any:
     """The cotangent, computed only on lines that store all but at most ``zeros`` of their entries.
 
     The derivative is 0 on lines with two zeros, and that of order n on lines with n + 1. So at most
@@ -208,7 +218,7 @@ def _prod_vjp_of_sparse(F: Any, g: Any, x: Any, axis: Shape, length: int, zeros:
     )
 
 
-def _others(F: Any, x: Any, axis: Shape) -> Any:
+def _others(F: Namespace, x: Any, axis: Shape) -> Any:
     """At each entry, the product of the other entries of its reduction: exact also where some are 0.
 
     Products from the left and from the right of each entry, by two cumulative products.
@@ -261,18 +271,18 @@ define(
 )
 
 
-def _logsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def _logsumexp_vjp(F: Namespace, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_weights(F, y, x, axis, keepdims))
 
 
-def _weights(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+def _weights(F: Namespace, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """exp(x - y), with 0 where the whole sum is empty (y = -inf)."""
     y = F.keep_reduced(y, axis, keepdims)
     return F.exp(x - F.where(F.equal(y, -np.inf), 0.0, y))
 
 
 def _logsumexp_within(
-    F: Any, _rule: Any, wanted: Any, _i: int, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
+    F: Namespace, _rule: Rule, wanted: Any, _i: int, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
 ) -> Any:
     """At a pattern, the weights of its entries alone."""
     if not isinstance(wanted, Stored) or not axis or wanted.pattern.ndim != x.ndim:
@@ -318,7 +328,7 @@ def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
     return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
 
 
-def _direction(F: Any, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+def _direction(F: Namespace, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
     """x / y, and 0 where the norm y is 0."""
     return x * inverse_length(F, F.keep_reduced(y, axis, keepdims))
 
@@ -354,23 +364,25 @@ def _deviation(x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
     return sum_of_squares if squared else np.sqrt(sum_of_squares)
 
 
-def _line_means(F: Any, x: Any, axis: Shape) -> Any:
+def _line_means(F: Namespace, x: Any, axis: Shape) -> Any:
     count = int(np.prod([x.shape[k] for k in axis]))
     return F.sum(x, axis=axis, keepdims=True) * (1 / max(count, 1))
 
 
-def _deviation_weight(F: Any, g: Any, y: Any, squared: bool) -> Any:
+def _deviation_weight(F: Namespace, g: Any, y: Any, squared: bool) -> Any:
     return 2 * g if squared else g * inverse_length(F, y)
 
 
-def _deviation_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+def _deviation_vjp(
+    F: Namespace, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool
+) -> Any:
     weight = F.keep_reduced(_deviation_weight(F, g, y, squared), axis, keepdims)
     return weight * F.subtract(x, _line_means(F, x, axis))
 
 
 def _deviation_within(
-    F: Any,
-    _rule: Any,
+    F: Namespace,
+    _rule: Rule,
     wanted: Any,
     _i: int,
     g: Any,
@@ -391,7 +403,9 @@ def _deviation_within(
     return F.from_values(weight * apart, pattern=pattern)
 
 
-def _deviation_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+def _deviation_jvp(
+    F: Namespace, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool
+) -> Any:
     mean = _line_means(F, x, axis)
     if is_sparse(x):
         # The mean times t, over all entries, is the mean times the sum of t.

@@ -10,6 +10,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.op import Op, Sample, Wanted, reading
+from iverson.core.protocols import Namespace, Shaped
 from iverson.core.relations import Factor, Relation, Window
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
@@ -58,7 +59,7 @@ define(
 )
 
 
-def _cumulative_prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int) -> Any:
+def _cumulative_prod_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: int) -> Any:
     # With L[i] the product of the entries before i, dL/dx[i] = L[i] * S[i], where
     # S[i] = sum over k >= i of g[k] * prod(x[i+1..k]) obeys S[i] = g[i] + x[i+1] * S[i+1].
     if not x.shape[axis]:
@@ -67,12 +68,12 @@ def _cumulative_prod_vjp(F: Any, g: Any, _y: Any, x: Any, *, axis: int) -> Any:
     return F.conj(F.shifted_cumulative_prod(x, axis)) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
 
 
-def _next_entries(F: Any, x: Any, axis: int, step: int = 1) -> Any:
+def _next_entries(F: Namespace, x: Any, axis: int, step: int = 1) -> Any:
     """x moved one place along the axis: entry i holds x[i + step] (and anything at the end)."""
     return F.roll(x, shift=(-step,), axis=(axis,))
 
 
-def _cumulative_prod_jvp(F: Any, t: Any, _y: Any, x: Any, *, axis: int) -> Any:
+def _cumulative_prod_jvp(F: Namespace, t: Any, _y: Shaped, x: Any, *, axis: int) -> Any:
     # y[k] = y[k-1] * x[k], so dy[k] = x[k] * dy[k-1] + y[k-1] * t[k].
     return F.linear_recurrence(x, F.shifted_cumulative_prod(x, axis) * t, axis=axis, reverse=False)
 
@@ -95,7 +96,7 @@ define(
 
 @reading({0: (0, "y"), 1: (0,)})
 def _recurrence_pullback(
-    F: Any, wanted: Wanted, g: Any, y: Any, a: Any, _b: Any, *, axis: int, reverse: bool
+    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, _b: Shaped, *, axis: int, reverse: bool
 ) -> list[Any]:
     """The adjoint recurrence runs the other way: r[k] = g[k] + conj(a[k+1]) r[k+1]."""
     ahead = F.conj(_next_entries(F, a, axis, -1 if reverse else 1))
@@ -208,7 +209,7 @@ def _logcumsumexp(x: Any, *, axis: int) -> Any:
     return np.moveaxis(y.real + 1j * angle, -1, axis).astype(x.dtype, copy=False)
 
 
-def _factors(F: Any, y: Any, x: Any, axis: int) -> tuple[Any, Any]:
+def _factors(F: Namespace, y: Any, x: Any, axis: int) -> tuple[Any, Any]:
     """The derivative d of exp(y[k]) = exp(y[k-1]) + exp(x[k]) is d[k] = a d[k-1] + b dx[k]: b and a.
 
     b is exp(x[k] - y[k]) and a exp(y[k-1] - y[k]), of which the first is not read. What is -inf so far has no
@@ -221,13 +222,13 @@ def _factors(F: Any, y: Any, x: Any, axis: int) -> tuple[Any, Any]:
     return F.exp(x - y), F.where(nothing_before, 0.0, F.exp(F.where(nothing_before, 0.0, falls)))
 
 
-def _logcumsumexp_vjp(F: Any, g: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _logcumsumexp_vjp(F: Namespace, g: Any, y: Any, x: Any, *, axis: int) -> Any:
     b, a = _factors(F, y, x, axis)
     ahead = F.conj(F.shifted(a, axis, 1))
     return F.conj(b) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
 
 
-def _logcumsumexp_jvp(F: Any, t: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _logcumsumexp_jvp(F: Namespace, t: Any, y: Any, x: Any, *, axis: int) -> Any:
     b, a = _factors(F, y, x, axis)
     return F.linear_recurrence(a, b * t, axis=axis, reverse=False)
 
@@ -248,12 +249,12 @@ define(
 # Full: y[i] = sum_k a[i - k] b[k]. Valid, of a at least as long as b, which has m entries:
 # y[i] = sum_k a[i + m - 1 - k] b[k]. Each is the adjoint of the other in a. An adjoint has entries
 # where they are read, and takes as many products as the convolution.
-def _convolution_da(F: Any, g: Any, _y: Any, _a: Any, b: Any, *, mode: str) -> Any:
+def _convolution_da(F: Namespace, g: Any, _y: Shaped, _a: Shaped, b: Any, *, mode: str) -> Any:
     other = F.flip(F.conj(b), axis=(0,))
     return F.linear_convolution(g, other, mode="valid" if mode == "full" else "full")
 
 
-def _convolution_db(F: Any, g: Any, _y: Any, a: Any, _b: Any, *, mode: str) -> Any:
+def _convolution_db(F: Namespace, g: Any, _y: Shaped, a: Any, _b: Shaped, *, mode: str) -> Any:
     if mode == "full":
         return F.linear_convolution(g, F.flip(F.conj(a), axis=(0,)), mode="valid")
     return F.flip(F.linear_convolution(F.conj(a), F.flip(g, axis=(0,)), mode="valid"), axis=(0,))
@@ -270,7 +271,7 @@ class Convolved(EntryMap):
         return Relation.of(call.out.shape, shape, Factor(window, (0,), (0,)))
 
 
-def _batched_convolution(F: Any, examples: Examples, *args: Any, mode: str) -> Any:
+def _batched_convolution(F: Namespace, examples: Examples, *args: Any, mode: str) -> Any:
     """The longer one through windows as wide as the shorter, examples last."""
     b, a = sorted(examples.each(F, args), key=lambda x: x.shape[1])
     size, n, m = examples.size, a.shape[1], b.shape[1]

@@ -15,6 +15,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.op import Op, Rule
+from iverson.core.protocols import Namespace
 from iverson.core.shapes import Shape
 from iverson.kernels.index_keys import canonical_slice
 
@@ -34,7 +35,7 @@ class Examples(NamedTuple):
         """The op itself, on operands with an axis for the examples."""
         return bind(self.op, args, params)
 
-    def aligned(self, F: Any, args: Sequence[Any], rank: int | None = None) -> list[Any]:
+    def aligned(self, F: Namespace, args: Sequence[Any], rank: int | None = None) -> list[Any]:
         """Operands that broadcast as those of one example do: with axes of extent 1 before its own.
 
         ``rank`` is that of the largest operand of an example.
@@ -46,13 +47,13 @@ class Examples(NamedTuple):
         of = zip(args, self.of, ranks, strict=True)
         return [padded(F, a, rank) if b and n < rank else a for a, b, n in of]
 
-    def each(self, F: Any, args: Sequence[Any]) -> list[Any]:
+    def each(self, F: Namespace, args: Sequence[Any]) -> list[Any]:
         """All operands with the axis of the examples; operands that all examples share are repeated."""
         if False not in self.of:
             return list(args)
         return [a if b else self.repeated(F, a) for a, b in zip(args, self.of, strict=True)]
 
-    def repeated(self, F: Any, x: Any) -> Any:
+    def repeated(self, F: Namespace, x: Any) -> Any:
         """An operand that is the same for all examples, with their axis."""
         x = x if hasattr(x, "shape") else np.asarray(x)
         return F.broadcast_to(x, shape=(self.size, *x.shape))
@@ -62,7 +63,7 @@ class Examples(NamedTuple):
         return not any(map(self.of.__getitem__, positions))
 
 
-def padded(F: Any, x: Any, rank: int) -> Any:
+def padded(F: Namespace, x: Any, rank: int) -> Any:
     """Examples of a smaller rank with axes of extent 1 before their own."""
     return x if x.ndim > rank else F.expand_dims(x, axis=tuple(range(1, rank + 2 - x.ndim)))
 
@@ -76,17 +77,17 @@ def rule_of(op: Op, params: dict[str, Any]) -> Rule | None:
     return with_axes if not _SHIFTS.keys().isdisjoint(params) else None
 
 
-def broadcasting(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+def broadcasting(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
     """Elementwise: the operands of one example broadcast against each other."""
     return bind(examples.op, tuple(examples.aligned(F, args)) if len(args) > 1 else args, params)
 
 
-def leading(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+def leading(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
     """For an op on the last axes: the axis of the examples is one more axis before these."""
     return examples.call(*examples.each(F, args), **params)
 
 
-def with_axes(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+def with_axes(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
     """For an op whose parameters count axes: they count the axis of the examples too."""
     operands = args if len(args) == 1 else examples.each(F, args)
     return bind(examples.op, tuple(operands), batch_params(params, examples.size))
@@ -115,7 +116,7 @@ def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
     return shifted
 
 
-def behind_first(F: Any, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:
+def behind_first(F: Namespace, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:
     """For an op along the first axis: examples are on the second. All share the last ``alike`` operands."""
     count = len(args) - alike
     transposed = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:count]]
@@ -127,26 +128,26 @@ def _exchanged(ndim: int) -> Shape:
     return (1, 0, *range(2, ndim))
 
 
-def beside(F: Any, x: Any) -> Any:
+def beside(F: Namespace, x: Any) -> Any:
     """The matrices of a batch with their columns beside each other, as one matrix."""
     count, rows, columns = x.shape
     return F.reshape(F.permute_dims(x, axes=(1, 0, 2)), shape=(rows, count * columns))
 
 
-def apart(F: Any, x: Any, size: int, columns: int) -> Any:
+def apart(F: Namespace, x: Any, size: int, columns: int) -> Any:
     """The batch of matrices with so many columns that are beside each other in one matrix."""
     matrices = F.reshape(x, shape=(x.shape[0], size, columns))
     return F.permute_dims(matrices, axes=(1, 0, 2))
 
 
-def by_matrix(F: Any, examples: Examples, call: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def by_matrix(F: Namespace, examples: Examples, call: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """call(a, b) for each example; once for all that share the matrix a, columns of b side by side."""
     if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
         return apart(F, call(a, beside(F, b)), examples.size, b.shape[2])
     return call(*examples.aligned(F, (a, b)))
 
 
-def one_by_one(F: Any, examples: Examples, *args: Any, **params: Any) -> Any:
+def one_by_one(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
     """The op applied to one example at a time, and the results stacked."""
     if not examples.size:
         return _none(examples, args, params)
@@ -166,7 +167,7 @@ def _none(examples: Examples, args: Sequence[Any], params: dict[str, Any]) -> An
     return tuple(results) if examples.op.multiple else results[0]
 
 
-def _at(F: Any, k: int, examples: Examples, args: Sequence[Any]) -> list[Any]:
+def _at(F: Namespace, k: int, examples: Examples, args: Sequence[Any]) -> list[Any]:
     """The operands of one example."""
     return [
         F.index_basic(a, key=(k, *(canonical_slice(slice(None), n) for n in a.shape[1:]))) if b else a

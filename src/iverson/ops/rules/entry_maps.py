@@ -16,6 +16,7 @@ from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, meet, plain
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.op import Op
+from iverson.core.protocols import Shaped
 from iverson.core.region import Region
 from iverson.core.relations import Factor, Prefix, Relation, same
 from iverson.core.shapes import Shape
@@ -350,13 +351,13 @@ class Same(Moved):
         super().__init__(lambda region, _shape, **_: region)
 
     def demand(
-        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Any], _out: Any, _params: Params
+        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Any], _out: Shaped, _params: Params
     ) -> Entries:
         """The same entries."""
         return demands[0]
 
     def support(
-        self, _op: Op, where: Entries, _i: int, _inputs: Sequence[Any], _out: Any, _params: Params
+        self, _op: Op, where: Entries, _i: int, _inputs: Sequence[Any], _out: Shaped, _params: Params
     ) -> Entries:
         """The same entries."""
         return where
@@ -370,7 +371,7 @@ class Reduced(EntryMap):
     """An entry of the result depends on the line of input 0 that is reduced to it, along ``axis``."""
 
     def demand(
-        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Any, params: Params
+        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Shaped, params: Params
     ) -> Entries:
         """The box of the entries that the lines through a demanded box are reduced to."""
         need = demands[0]
@@ -383,7 +384,7 @@ class Reduced(EntryMap):
         )
 
     def support(
-        self, _op: Op, where: Entries, _i: int, inputs: Sequence[Any], _out: Any, params: Params
+        self, _op: Op, where: Entries, _i: int, inputs: Sequence[Any], _out: Shaped, params: Params
     ) -> Entries:
         """All entries of these lines."""
         if not isinstance(where, Box):
@@ -413,7 +414,7 @@ class Along(EntryMap):
         return join(Box(self.reached(need.region, out.shape, params)) for need in needs)  # type: ignore[union-attr]
 
     def support(
-        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Any, params: Params
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Shaped, params: Params
     ) -> Entries:
         """The lines that the entries are in."""
         if not isinstance(where, Box):

@@ -14,6 +14,7 @@ from typing import Any
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.protocols import Shaped
 from iverson.core.scalars.quadrature import Total
 from iverson.core.shapes import Shape
 from iverson.kernels.index_keys import key_shape
@@ -238,7 +239,7 @@ def diag_embed(T: Any, x: Any, *, offset: int, shape: Shape) -> Any:
 
 
 def scatter_add(
-    T: Any, _aval: Any, g: Any, *indices: Any, axes: Shape, shape: Shape, held: bool = False
+    T: Any, _aval: Shaped, g: Any, *indices: Any, axes: Shape, shape: Shape, held: bool = False
 ) -> Any:
     """Zeros to which slices of g are added at the places that index arrays name."""
     lead = len(g.shape) - (len(shape) - len(axes))
@@ -272,7 +273,7 @@ def linear_convolution(T: Any, aval: Any, a: Any, b: Any, *, mode: str) -> Any:
 def truth(kind: str) -> Loops:
     """Loops of `all` and `any`: True if the least, or the largest, entry is not 0."""
 
-    def build(T: Any, _aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    def build(T: Any, _aval: Shaped, x: Any, *, axis: Shape, keepdims: bool) -> Any:
         true = over(T, Aval(x.shape, dtypes.bool), lambda v: v != 0, x)
         return reduction(kind)(true, axis=axis, keepdims=keepdims)
 
@@ -349,7 +350,7 @@ def _flat(T: Any, x: Any) -> Any:
 # --- segments ---------------------------------------------------------------------------------------
 
 
-def segment_max(T: Any, _aval: Any, x: Any, ids: Any, *, count: int) -> Any:
+def segment_max(T: Any, _aval: Shaped, x: Any, ids: Any, *, count: int) -> Any:
     return _combined(T, "max", x, ids, count)
 
 

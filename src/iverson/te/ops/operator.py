@@ -26,6 +26,7 @@ from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.inputs.arguments import as_function
 from iverson.core.op import Body, Op, Rule, Wanted, frozen
+from iverson.core.protocols import Namespace
 from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
 from iverson.core.scalars import SCALARS
@@ -341,7 +342,7 @@ class Expression:
     def _maps(self, operands: Sequence[Any], params: Mapping[str, Any]) -> ProgramMaps:
         return self.compiled(tuple(map(_operand, operands)), dict(params)).maps
 
-    def _vjp(self, F: Any, wanted: Wanted, g: Any, _y: Any, /, *xs: Any, **params: Any) -> list[Any]:
+    def _vjp(self, F: Namespace, wanted: Wanted, g: Any, _y: Any, /, *xs: Any, **params: Any) -> list[Any]:
         """The gradients in inputs, from the cotangents that are defined.
 
         One program computes all gradients of whole inputs; in a level, one program computes each, so that
@@ -371,7 +372,9 @@ class Expression:
                     (gradient_of[i],) = self._vjp(F, {i: FULL}, g, _y, *xs, **params)
         return [gradient_of.get(i) for i in wanted]
 
-    def _box(self, F: Any, part: Box, i: int, g: Any, xs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _box(
+        self, F: Namespace, part: Box, i: int, g: Any, xs: tuple[Any, ...], params: dict[str, Any]
+    ) -> Any:
         """A box of the gradient in input i, where that is less than half of a large one.
 
         The box is handed over as the shape of an operand without entries: so its corner is an extent like

@@ -13,6 +13,7 @@ from typing import Any
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.arguments import as_sequence
 from iverson.core.op import Op, Rule, Wanted
+from iverson.core.protocols import Namespace
 from iverson.core.scalars import SCALARS
 from iverson.core.table import TABLE, pushforward_of, replaced_rules
 from iverson.te.ir.source_site import operation
@@ -130,7 +131,7 @@ def _said(name: Any) -> Build:
 def _pullback(name: str) -> Any:
     """The derived vjp, a rule for all inputs."""
 
-    def rule(F: Any, wanted: Wanted, g: Any, y: Any, /, *xs: Any, **params: Any) -> Any:
+    def rule(F: Namespace, wanted: Wanted, g: Any, y: Any, /, *xs: Any, **params: Any) -> Any:
         return derived_rules(name, len(xs))[0](F, wanted, g, y, *xs, **params)
 
     return rule
