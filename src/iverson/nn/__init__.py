@@ -8,6 +8,7 @@ Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml);
 imports only those listed before it.
 
 - `layer_arguments`: checks of what callers pass.
+- `spatial_functions`: functions over one, two and three spatial axes from one.
 - `init`: initial values of parameters.
 - `layers`: affine maps, embeddings and dropout.
 - `activations`: elementwise activations and gates.

@@ -16,12 +16,12 @@ from iverson.array_api.conventions.operands import as_inexact, as_operand, cast,
 from iverson.array_api.signals.array_padding import pad
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.masked.policies import policy
 from iverson.masked.window_rules import zeros_beyond
 from iverson.nn.layer_arguments import Extents, extents
+from iverson.nn.spatial_functions import spatial
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -196,25 +196,57 @@ def _together(x: Any, w: Any) -> tuple[Any, Any]:
     return cast(x, dtype), cast(w, dtype)
 
 
+@spatial
+@in_single
 def _conv(
-    n: int, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+    n: int,
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Padding = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+) -> A:
+    """The products of filters with the windows of {sample}.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, {axes}), or without the batch.
+    weight : the filters, of shape (filters, channels / groups, *size).
+    bias : a summand for each filter.
+    stride : how far windows are apart, on all axes alike or on each.
+    padding : zeros before and after x; "same" for results of x's extents, "valid" for none.
+    dilation : how far entries of a window are apart.
+    groups : into how many groups channels and filters are divided; each filter reads those of its group.
+
+    Returns an array of shape (batch, filters, *positions). Raises ShapeError where shapes do not fit or no
+    window lies inside, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray
+    >>> conv{n}d(asarray([{open}[1., 2., 3.]{close}]), asarray([[{open}[1., 10.]{close}]]))
+    iverson.Tensor([{open}[21., 32.]{close}])
+    """
     name = f"conv{n}d"
-    x, alone = images(x, name, n)
-    w = _filters(weight, name, n, groups, x.shape[1], 1)
-    size = w.shape[2:]
+    image, alone = images(x, name, n)
+    w = _filters(weight, name, n, groups, image.shape[1], 1)
+    filters, size = w.shape[0], w.shape[2:]
     steps, spread = extents(stride, n, name, "stride"), extents(dilation, n, name, "dilation")
     before, after = _paddings(padding, name, size, steps, spread)
-    image, x = x, existing(x, padded(x, before, after), before)
-    spatial = _inside(name, x.shape[2:], size, steps, spread)
+    wide = existing(image, padded(image, before, after), before)
+    positions = _inside(name, wide.shape[2:], size, steps, spread)
     if groups > 1:
-        x = F.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+        wide = F.reshape(wide, shape=(wide.shape[0], groups, wide.shape[1] // groups, *wide.shape[2:]))
         w = F.reshape(w, shape=(groups, w.shape[0] // groups, *w.shape[1:]))
-    y = _convolution(*_together(x, w), stride=steps, dilation=spread)
-    y = F.reshape(y, shape=(x.shape[0], weight.shape[0], *spatial)) if groups > 1 else y
+    y = _convolution(*_together(wide, w), stride=steps, dilation=spread)
+    y = F.reshape(y, shape=(image.shape[0], filters, *positions)) if groups > 1 else y
     if isinstance(y, MaskedTensor):
-        y = zeros_beyond(y, _reading(image.shape[2:], before, spatial, size, steps, spread))
+        y = zeros_beyond(y, _reading(image.shape[2:], before, positions, size, steps, spread))
     return single(_shifted(y, bias, name, n), alone)
+
+
+conv1d, conv2d, conv3d = _conv
 
 
 def _reading(extent: Shape, before: Shape, count: Shape, size: Shape, stride: Shape, dilation: Shape) -> Any:
@@ -240,121 +272,42 @@ def _inside(operation: str, spatial: Shape, size: Shape, stride: Shape, dilation
     return counts
 
 
-@checked
+@spatial
 @in_single
-def conv1d(
-    x: A | ArrayLike,
-    weight: A | ArrayLike,
-    /,
-    bias: A | ArrayLike | None = None,
-    stride: Extents = 1,
-    padding: Padding = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-) -> A:
-    """The products of filters with the windows of a sequence.
-
-    Parameters
-    ----------
-    x : of shape (batch, channels, length), or without the batch.
-    weight : the filters, of shape (filters, channels / groups, size).
-    bias : a summand for each filter.
-    stride : how far windows are apart.
-    padding : zeros before and after x; "same" for results of x's length, "valid" for none.
-    dilation : how far entries of a window are apart.
-    groups : into how many groups channels and filters are divided; each filter reads those of its group.
-
-    Returns an array of shape (batch, filters, positions). Raises ShapeError where shapes do not fit or no
-    window lies inside, ArgumentError, DTypeError.
-
-    >>> from iverson import asarray
-    >>> conv1d(asarray([[1., 2., 3.]]), asarray([[[1., 10.]]]))
-    iverson.Tensor([[21., 32.]])
-    """
-    return _conv(1, x, weight, bias, stride, padding, dilation, groups)
-
-
-@checked
-@in_single
-def conv2d(
-    x: A | ArrayLike,
-    weight: A | ArrayLike,
-    /,
-    bias: A | ArrayLike | None = None,
-    stride: Extents = 1,
-    padding: Padding = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-) -> A:
-    """The products of filters with the windows of images. As `conv1d`, over two axes.
-
-    Parameters
-    ----------
-    x : of shape (batch, channels, height, width), or without the batch.
-    weight : the filters, of shape (filters, channels / groups, *size).
-    bias : a summand for each filter.
-    stride : how far windows are apart, on both axes alike or on each.
-    padding : zeros before and after x; "same" for results of x's extents, "valid" for none.
-    dilation : how far entries of a window are apart.
-    groups : into how many groups channels and filters are divided; each filter reads those of its group.
-
-    Raises ShapeError where shapes do not fit or no window lies inside, ArgumentError, DTypeError.
-
-    >>> from iverson import asarray, ones
-    >>> conv2d(ones((1, 3, 3)), ones((1, 1, 2, 2)), stride=(1, 2), padding=(0, 1))
-    iverson.Tensor([[[2., 4.],
-                     [2., 4.]]])
-    """
-    return _conv(2, x, weight, bias, stride, padding, dilation, groups)
-
-
-@checked
-@in_single
-def conv3d(
-    x: A | ArrayLike,
-    weight: A | ArrayLike,
-    /,
-    bias: A | ArrayLike | None = None,
-    stride: Extents = 1,
-    padding: Padding = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-) -> A:
-    """The products of filters with the windows of volumes. As `conv1d`, over three axes.
-
-    Parameters
-    ----------
-    x : of shape (batch, channels, depth, height, width), or without the batch.
-    weight : the filters, of shape (filters, channels / groups, *size).
-    bias : a summand for each filter.
-    stride : how far windows are apart, on all axes alike or on each.
-    padding : zeros before and after x; "same" for results of x's extents, "valid" for none.
-    dilation : how far entries of a window are apart.
-    groups : into how many groups channels and filters are divided; each filter reads those of its group.
-
-    Raises ShapeError where shapes do not fit or no window lies inside, ArgumentError, DTypeError.
-
-    >>> from iverson import asarray, ones
-    >>> conv3d(ones((1, 2, 2, 2)), ones((1, 1, 2, 2, 1)))
-    iverson.Tensor([[[[4., 4.]]]])
-    """
-    return _conv(3, x, weight, bias, stride, padding, dilation, groups)
-
-
 def _conv_transpose(
     n: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
-    groups: int,
-    dilation: Any,
-) -> Any:
+    x: A | ArrayLike,
+    weight: A | ArrayLike,
+    /,
+    bias: A | ArrayLike | None = None,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    output_padding: Extents = 0,
+    groups: int = 1,
+    dilation: Extents = 1,
+) -> A:
+    """The transpose of `conv{n}d`: each entry of x adds a filter to the result.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, {axes}), or without the batch.
+    weight : the filters, of shape (channels, filters / groups, *size).
+    bias : a summand for each filter.
+    stride : how far apart the filters of neighbouring entries are added, on all axes alike or on each.
+    padding : how much is cut off before and after the result.
+    output_padding : how much is added after the result, less than the stride or the dilation.
+    groups : into how many groups channels and filters are divided.
+    dilation : how far apart entries of a filter are added.
+
+    Raises ShapeError where shapes do not fit, ArgumentError, DTypeError.
+
+    >>> from iverson import asarray
+    >>> conv_transpose{n}d(asarray([{open}[1., 2.]{close}]), asarray([[{open}[1., 10.]{close}]]), stride=2)
+    iverson.Tensor([{open}[ 1., 10.,  2., 20.]{close}])
+    """
     name = f"conv_transpose{n}d"
-    x, alone = images(x, name, n)
-    w = _filters(weight, name, n, groups, x.shape[1], 0)
+    image, alone = images(x, name, n)
+    w = _filters(weight, name, n, groups, image.shape[1], 0)
     steps, spread = extents(stride, n, name, "stride"), extents(dilation, n, name, "dilation")
     cut, extra = (
         extents(p, n, name, argument, least=0)
@@ -364,113 +317,36 @@ def _conv_transpose(
         raise ArgumentError(
             name, "output_padding", got=str(extra), expected="less than the stride, or the dilation"
         )
-    if 0 in x.shape[2:]:
-        raise ShapeError(name, "x", got=f"shape {x.shape}", expected="entries on the spatial axes")
+    if 0 in image.shape[2:]:
+        raise ShapeError(name, "x", got=f"shape {image.shape}", expected="entries on the spatial axes")
     size = w.shape[2:]
-    sizes = zip(x.shape[2:], steps, spread, size, extra, strict=True)
-    spatial = tuple((e - 1) * s + d * (k - 1) + 1 + o for e, s, d, k, o in sizes)
+    sizes = zip(image.shape[2:], steps, spread, size, extra, strict=True)
+    wide = tuple((e - 1) * s + d * (k - 1) + 1 + o for e, s, d, k, o in sizes)
     filters = groups * w.shape[1]
     if w.dtype.kind == "c":  # the transpose of the convolution, where its adjoint is made
         w = F.conj(w)
     if groups > 1:
-        x = F.reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+        image = F.reshape(image, shape=(image.shape[0], groups, image.shape[1] // groups, *image.shape[2:]))
         w = F.reshape(w, shape=(groups, w.shape[0] // groups, *w.shape[1:]))
     # Entries that only output_padding adds are read by no window.
-    base_extents = tuple(e - o for e, o in zip(spatial, extra, strict=True))
-    y = _transposed_convolution(*_together(x, w), spatial=base_extents, stride=steps, dilation=spread)
-    y = F.reshape(y, shape=(x.shape[0], filters, *base_extents))
+    base_extents = tuple(e - o for e, o in zip(wide, extra, strict=True))
+    y = _transposed_convolution(*_together(image, w), spatial=base_extents, stride=steps, dilation=spread)
+    y = F.reshape(y, shape=(image.shape[0], filters, *base_extents))
     if isinstance(y, MaskedTensor):
-        y = zeros_beyond(padded(y, (0,) * n, extra), inside(spatial, base_extents, (0,) * n))
+        y = zeros_beyond(padded(y, (0,) * n, extra), inside(wide, base_extents, (0,) * n))
     else:
         y = padded(y, (0,) * n, extra)
-    if any(2 * p >= e for p, e in zip(cut, spatial, strict=True)):
+    if any(2 * p >= e for p, e in zip(cut, wide, strict=True)):
         raise ShapeError(
-            name, "padding", got=f"{cut} for a result of extents {spatial}", expected="less than half of them"
+            name, "padding", got=f"{cut} for a result of extents {wide}", expected="less than half of them"
         )
     leading = [slice(0, e, 1) for e in y.shape[:2]]
-    inner = [slice(p, e - p, 1) for p, e in zip(cut, spatial, strict=True)]
+    inner = [slice(p, e - p, 1) for p, e in zip(cut, wide, strict=True)]
     y = F.index_basic(y, key=(*leading, *inner)) if any(cut) else y
     return single(_shifted(y, bias, name, n), alone)
 
 
-@checked
-@in_single
-def conv_transpose1d(
-    x: A | ArrayLike,
-    weight: A | ArrayLike,
-    /,
-    bias: A | ArrayLike | None = None,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    output_padding: Extents = 0,
-    groups: int = 1,
-    dilation: Extents = 1,
-) -> A:
-    """The transpose of `conv1d`: each entry of x adds a filter to the result.
-
-    Parameters
-    ----------
-    x : of shape (batch, channels, length), or without the batch.
-    weight : the filters, of shape (channels, filters / groups, size).
-    bias : a summand for each filter.
-    stride : how far apart the filters of neighbouring entries are added.
-    padding : how much is cut off before and after the result.
-    output_padding : how much is added after the result, less than the stride or the dilation.
-    groups : into how many groups channels and filters are divided.
-    dilation : how far apart entries of a filter are added.
-
-    Raises ShapeError where shapes do not fit, ArgumentError, DTypeError.
-
-    >>> from iverson import asarray
-    >>> conv_transpose1d(asarray([[1., 2.]]), asarray([[[1., 10.]]]), stride=2)
-    iverson.Tensor([[ 1., 10.,  2., 20.]])
-    """
-    return _conv_transpose(1, x, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@checked
-@in_single
-def conv_transpose2d(
-    x: A | ArrayLike,
-    weight: A | ArrayLike,
-    /,
-    bias: A | ArrayLike | None = None,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    output_padding: Extents = 0,
-    groups: int = 1,
-    dilation: Extents = 1,
-) -> A:
-    """The transpose of `conv2d`. As `conv_transpose1d`, over two axes.
-
-    >>> from iverson import ones
-    >>> conv_transpose2d(ones((1, 1, 2)), ones((1, 1, 2, 2)))
-    iverson.Tensor([[[1., 2., 1.],
-                     [1., 2., 1.]]])
-    """
-    return _conv_transpose(2, x, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@checked
-@in_single
-def conv_transpose3d(
-    x: A | ArrayLike,
-    weight: A | ArrayLike,
-    /,
-    bias: A | ArrayLike | None = None,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    output_padding: Extents = 0,
-    groups: int = 1,
-    dilation: Extents = 1,
-) -> A:
-    """The transpose of `conv3d`. As `conv_transpose1d`, over three axes.
-
-    >>> from iverson import ones
-    >>> conv_transpose3d(ones((1, 1, 1, 2)), ones((1, 1, 1, 1, 2)))
-    iverson.Tensor([[[[1., 2., 1.]]]])
-    """
-    return _conv_transpose(3, x, weight, bias, stride, padding, output_padding, groups, dilation)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = _conv_transpose
 
 
 def _windows(

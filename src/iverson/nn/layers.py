@@ -20,6 +20,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError,
 from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import as_int, check_choice
 from iverson.masked import masked_tensor
+from iverson.nn.spatial_functions import spatial
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -274,45 +275,21 @@ def dropout(x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: 
     return _dropped("dropout", x, p, training, rng, None)
 
 
-@checked
-def dropout1d(
-    x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None
+@spatial
+def _dropout(
+    n: int, x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None
 ) -> A:
-    """`dropout` of whole channels of x, of shape (batch, channels, length) or (channels, length).
+    """`dropout` of whole channels of x, of shape (batch, channels, {axes}) or without the batch.
 
     >>> from iverson import ones, random
-    >>> dropout1d(ones((2, 3)), 0.5, rng=random.default_rng(0))
+    >>> dropout{n}d(ones((2, {ones}3)), 0.5, rng=random.default_rng(0)).reshape(2, 3)
     iverson.Tensor([[2., 2., 2.],
                     [0., 0., 0.]])
     """
-    return _dropped("dropout1d", x, p, training, rng, 1)
+    return _dropped(f"dropout{n}d", x, p, training, rng, n)
 
 
-@checked
-def dropout2d(
-    x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None
-) -> A:
-    """`dropout` of whole channels of x, of shape (batch, channels, height, width) or without the batch.
-
-    >>> from iverson import ones, random
-    >>> dropout2d(ones((1, 2, 1, 2)), 0.5, rng=random.default_rng(0))
-    iverson.Tensor([[[[2., 2.]],
-                     [[0., 0.]]]])
-    """
-    return _dropped("dropout2d", x, p, training, rng, 2)
-
-
-@checked
-def dropout3d(
-    x: A | ArrayLike, /, p: Share = 0.5, training: bool = True, *, rng: Generator | None = None
-) -> A:
-    """`dropout` of whole channels of x, of shape (batch, channels, depth, height, width) or (channels, ...).
-
-    >>> from iverson import ones, random
-    >>> dropout3d(ones((1, 1, 1, 2)), 0.5, rng=random.default_rng(0))
-    iverson.Tensor([[[[2., 2.]]]])
-    """
-    return _dropped("dropout3d", x, p, training, rng, 3)
+dropout1d, dropout2d, dropout3d = _dropout
 
 
 def _dropped(name: str, x: Any, p: Any, training: bool, rng: Any, spatial: int | None) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -18,15 +18,19 @@ from iverson.array_api.entries.indexing import take_along_axis
 from iverson.array_api.reduction.order_statistics import Extrema
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, as_int
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.nn.convolution import at, existing, images, padded, places, single
 from iverson.nn.layer_arguments import Extents, extents
+from iverson.nn.spatial_functions import spatial
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike
+
+#: The extents of a result; None keeps that of the argument.
+OutputExtents: TypeAlias = Extents | Sequence[SupportsIndex | None] | None
 
 
 def _reduced(x: Any, reduce: Any, size: Shape, stride: Shape, dilation: Shape) -> Any:
@@ -37,12 +41,12 @@ def _reduced(x: Any, reduce: Any, size: Shape, stride: Shape, dilation: Shape) -
 
 
 @te.op(name="nn.max_pool")
-def _max_pool(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
+def _max_of_windows(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
     return _reduced(x, te.max, size, stride, dilation)
 
 
 @te.op(name="nn.sum_pool")
-def _sum_pool(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
+def _sum_of_windows(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
     return _reduced(x, te.sum, size, stride, dilation)
 
 
@@ -172,52 +176,40 @@ class _Pool:
         return total
 
 
-def _max(
+class MaxPool(Protocol):
+    """The type of `max_pool1d` and its siblings."""
+
+    @overload
+    def __call__(
+        self,
+        x: A | ArrayLike,
+        /,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
+        ceil_mode: bool = False,
+        return_indices: Literal[False] = False,
+    ) -> A: ...
+
+    @overload
+    def __call__(
+        self,
+        x: Array | ArrayLike,
+        /,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
+        ceil_mode: bool = False,
+        *,
+        return_indices: Literal[True],
+    ) -> Extrema: ...
+
+
+@spatial
+def _max_pool(
     n: int,
-    x: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    return_indices: bool,
-) -> Any:
-    pool = _Pool(f"max_pool{n}d", n, x, kernel_size, stride, padding, dilation, ceil_mode)
-    if return_indices:
-        return Extrema(*(single(y, pool.alone) for y in _largest(pool.x, pool.tables())))
-    return single(pool.reduced(_max_pool, pool.padded(-float("inf"), False)), pool.alone)
-
-
-@overload
-def max_pool1d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[False] = False,
-) -> A: ...
-
-
-@overload
-def max_pool1d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> Extrema: ...
-
-
-@checked
-def max_pool1d(
     x: A | ArrayLike,
     /,
     kernel_size: Extents,
@@ -227,12 +219,12 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> A | Extrema:
-    """The largest entry of each window of a sequence.
+    """The largest entry of each window of {sample}.
 
     Parameters
     ----------
-    x : of shape (batch, channels, length), or without the batch.
-    kernel_size : the extent of a window.
+    x : of shape (batch, channels, {axes}), or without the batch.
+    kernel_size : the extents of a window, on all axes alike or on each.
     stride : how far windows are apart; by default they lie side by side.
     padding : entries before and after x that are never the largest; at most half of a window.
     dilation : how far entries of a window are apart.
@@ -243,125 +235,57 @@ def max_pool1d(
     Raises ShapeError where no window lies inside, ArgumentError.
 
     >>> from iverson import asarray
-    >>> max_pool1d(asarray([[1., 3., 2., 0.]]), 2)
-    iverson.Tensor([[3., 2.]])
-    >>> max_pool1d(asarray([[1., 3., 2., 0.]]), 2, return_indices=True).indices
-    iverson.Tensor([[1, 2]])
+    >>> x = asarray([{open}[1., 3., 2., 0.]{close}])
+    >>> max_pool{n}d(x, {window})
+    iverson.Tensor([{open}[3., 2.]{close}])
+    >>> max_pool{n}d(x, {window}, return_indices=True).indices
+    iverson.Tensor([{open}[1, 2]{close}])
     """
-    return _max(1, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    pool = _Pool(f"max_pool{n}d", n, x, kernel_size, stride, padding, dilation, ceil_mode)
+    if return_indices:
+        return Extrema(*(single(y, pool.alone) for y in _largest(pool.x, pool.tables())))
+    return single(pool.reduced(_max_of_windows, pool.padded(-float("inf"), False)), pool.alone)
 
 
-@overload
-def max_pool2d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[False] = False,
-) -> A: ...
+max_pool1d, max_pool2d, max_pool3d = cast("tuple[MaxPool, MaxPool, MaxPool]", _max_pool)
 
 
-@overload
-def max_pool2d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> Extrema: ...
-
-
-@checked
-def max_pool2d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> A | Extrema:
-    """The largest entry of each window of images. As `max_pool1d`, over two axes.
-
-    >>> from iverson import asarray
-    >>> max_pool2d(asarray([[[1., 3., 2., 0.]]]), (1, 2))
-    iverson.Tensor([[[3., 2.]]])
-    """
-    return _max(2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@overload
-def max_pool3d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[False] = False,
-) -> A: ...
-
-
-@overload
-def max_pool3d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    *,
-    return_indices: Literal[True],
-) -> Extrema: ...
-
-
-@checked
-def max_pool3d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> A | Extrema:
-    """The largest entry of each window of volumes. As `max_pool1d`, over three axes.
-
-    >>> from iverson import asarray
-    >>> max_pool3d(asarray([[[[1., 3., 2., 0.]]]]), (1, 1, 2))
-    iverson.Tensor([[[[3., 2.]]]])
-    """
-    return _max(3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-def _avg(
+@spatial
+@in_single
+def _avg_pool(
     n: int,
-    x: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Any,
-) -> Any:
+    x: A | ArrayLike,
+    /,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> A:
+    """The mean of each window of {sample}.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, {axes}), or without the batch.
+    kernel_size : the extents of a window, on all axes alike or on each.
+    stride : how far windows are apart; by default they lie side by side.
+    padding : zeros before and after x; at most half of a window.
+    ceil_mode : whether a last window that reaches out of x counts.
+    count_include_pad : whether zeros of the padding count in the mean.
+    divisor_override : what sums are divided by, in place of the number of entries.
+
+    Raises ShapeError where no window lies inside, ArgumentError.
+
+    >>> from iverson import asarray
+    >>> avg_pool{n}d(asarray([{open}[1., 3., 2., 0.]{close}]), {window})
+    iverson.Tensor([{open}[2., 1.]{close}])
+    """
     name = f"avg_pool{n}d"
     pool = _Pool(name, n, x, kernel_size, stride, padding, 1, ceil_mode, "fc")
     masked = isinstance(pool.x, MaskedTensor)
     divisor: Any = (
-        pool.reduced(_sum_pool, ones_like(pool.padded(0.0, count_include_pad))).to_tensor(1)
+        pool.reduced(_sum_of_windows, ones_like(pool.padded(0.0, count_include_pad))).to_tensor(1)
         if masked
         else pool.counts(count_include_pad)
     )
@@ -371,82 +295,10 @@ def _avg(
             raise ArgumentError(name, "divisor_override", got="0", expected="another integer")
     elif not masked and divisor.min() == divisor.max():
         divisor = float(divisor.flat[0].real)
-    return single(pool.reduced(_sum_pool, pool.padded(0.0, False)) / divisor, pool.alone)
+    return single(pool.reduced(_sum_of_windows, pool.padded(0.0, False)) / divisor, pool.alone)
 
 
-@checked
-@in_single
-def avg_pool1d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> A:
-    """The mean of each window of a sequence.
-
-    Parameters
-    ----------
-    x : of shape (batch, channels, length), or without the batch.
-    kernel_size : the extent of a window.
-    stride : how far windows are apart; by default they lie side by side.
-    padding : zeros before and after x; at most half of a window.
-    ceil_mode : whether a last window that reaches out of x counts.
-    count_include_pad : whether zeros of the padding count in the mean.
-
-    Raises ShapeError where no window lies inside, ArgumentError.
-
-    >>> from iverson import asarray
-    >>> avg_pool1d(asarray([[1., 3., 2., 0.]]), 2)
-    iverson.Tensor([[2., 1.]])
-    """
-    return _avg(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-
-@checked
-@in_single
-def avg_pool2d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> A:
-    """The mean of each window of images. As `avg_pool1d`, over two axes.
-
-    divisor_override : what sums are divided by, in place of the number of entries.
-
-    >>> from iverson import asarray
-    >>> avg_pool2d(asarray([[[1., 3., 2., 0.]]]), (1, 2))
-    iverson.Tensor([[[2., 1.]]])
-    """
-    return _avg(2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-
-
-@checked
-@in_single
-def avg_pool3d(
-    x: A | ArrayLike,
-    /,
-    kernel_size: Extents,
-    stride: Extents | None = None,
-    padding: Extents = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> A:
-    """The mean of each window of volumes. As `avg_pool2d`, over three axes.
-
-    >>> from iverson import asarray
-    >>> avg_pool3d(asarray([[[[1., 3., 2., 0.]]]]), (1, 1, 2))
-    iverson.Tensor([[[[2., 1.]]]])
-    """
-    return _avg(3, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool
 
 
 def _parts(extent: int, count: int) -> tuple[Any, Any]:
@@ -466,14 +318,44 @@ def _adaptive(operation: str, n: int, x: Any, output_size: Any) -> tuple[Any, bo
     return x, alone, output_extents
 
 
-def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any:
-    """A part shorter than the longest repeats its last entry at its end: the first of equals counts."""
+class AdaptiveMaxPool(Protocol):
+    """The type of `adaptive_max_pool1d` and its siblings."""
+
+    @overload
+    def __call__(
+        self, x: A | ArrayLike, /, output_size: OutputExtents, return_indices: Literal[False] = False
+    ) -> A: ...
+
+    @overload
+    def __call__(
+        self, x: Array | ArrayLike, /, output_size: OutputExtents, return_indices: Literal[True]
+    ) -> Extrema: ...
+
+
+@spatial
+def _adaptive_max_pool(
+    n: int, x: A | ArrayLike, /, output_size: OutputExtents, return_indices: bool = False
+) -> A | Extrema:
+    """The largest entries of ``output_size`` parts of {sample}, of shape (batch, channels, {axes}).
+
+    Part i of an axis goes from floor(i * extent / size) to ceil((i + 1) * extent / size), for a size on all
+    axes alike or on each; None keeps an extent. ``return_indices`` is as in `max_pool{n}d`. Raises
+    ShapeError, ArgumentError.
+
+    >>> from iverson import asarray
+    >>> x = asarray([{open}[1., 3., 2., 0., 5.]{close}])
+    >>> adaptive_max_pool{n}d(x, {window})
+    iverson.Tensor([{open}[3., 5.]{close}])
+    >>> adaptive_max_pool{n}d(x, {window}, return_indices=True).indices
+    iverson.Tensor([{open}[1, 4]{close}])
+    """
+    # A part shorter than the longest repeats its last entry at its end: the first of equals counts.
     y, alone, output_extents = _adaptive(f"adaptive_max_pool{n}d", n, x, output_size)
     if y.dtype.kind == "c":
         raise ArgumentError(f"adaptive_max_pool{n}d", "x", got=f"dtype {y.dtype}", expected="real numbers")
     if all(e % c == 0 for e, c in zip(y.shape[2:], output_extents, strict=True)):
         size = tuple(e // c for e, c in zip(y.shape[2:], output_extents, strict=True))
-        pooled = _max(n, y, size, None, 0, 1, False, return_indices)
+        pooled: Any = _max_pool[n - 1](y, size, return_indices=return_indices)
         return Extrema(*(single(part, alone) for part in pooled)) if return_indices else single(pooled, alone)
     tables = []
     for extent, count in zip(y.shape[2:], output_extents, strict=True):
@@ -484,7 +366,23 @@ def _adaptive_max(n: int, x: Any, output_size: Any, return_indices: bool) -> Any
     return largest if return_indices else largest.values
 
 
-def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = cast(
+    "tuple[AdaptiveMaxPool, AdaptiveMaxPool, AdaptiveMaxPool]", _adaptive_max_pool
+)
+
+
+@spatial
+@in_single
+def _adaptive_avg_pool(n: int, x: A | ArrayLike, /, output_size: OutputExtents) -> A:
+    """The means of ``output_size`` parts of {sample}, of shape (batch, channels, {axes}).
+
+    Part i of an axis goes from floor(i * extent / size) to ceil((i + 1) * extent / size), for a size on all
+    axes alike or on each; None keeps an extent. Raises ShapeError, ArgumentError.
+
+    >>> from iverson import asarray
+    >>> adaptive_avg_pool{n}d(asarray([{open}[1., 3., 2., 0., 4.]{close}]), {window})
+    iverson.Tensor([{open}[2., 2.]{close}])
+    """
     y, alone, output_extents = _adaptive(f"adaptive_avg_pool{n}d", n, x, output_size)
     if isinstance(y, MaskedTensor):
         return single(_sums(y, output_extents) / _sums(ones_like(y), output_extents), alone)
@@ -492,6 +390,9 @@ def _adaptive_avg(n: int, x: Any, output_size: Any) -> Any:
         inside = _inside(y.shape[2 + k], count)
         y = along(y, 2 + k, inside / inside.sum(axis=1, keepdims=True))
     return single(y, alone)
+
+
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = _adaptive_avg_pool
 
 
 def _sums(y: Any, output_extents: Shape) -> Any:
@@ -518,122 +419,6 @@ def along(x: Any, axis: int, matrix: Any) -> Any:
     sparse: Any = F.to_layout(matrix.astype(x.dtype), layout="csr", blocksize=None, dense_dim=0)
     product = F.matmul(masked_tensor(sparse) if isinstance(x, MaskedTensor) else sparse, flat)
     return F.reshape(product, shape=(*x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]))
-
-
-@overload
-def adaptive_max_pool1d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[False] = False
-) -> A: ...
-
-
-@overload
-def adaptive_max_pool1d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[True]
-) -> Extrema: ...
-
-
-@checked
-def adaptive_max_pool1d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: bool = False
-) -> A | Extrema:
-    """The largest entries of ``output_size`` parts of a sequence, of shape (batch, channels, length).
-
-    Part i goes from floor(i * length / output_size) to ceil((i + 1) * length / output_size).
-    ``return_indices`` is as in `max_pool1d`. Raises ShapeError, ArgumentError.
-
-    >>> from iverson import asarray
-    >>> adaptive_max_pool1d(asarray([[1., 3., 2., 0., 5.]]), 2)
-    iverson.Tensor([[3., 5.]])
-    >>> adaptive_max_pool1d(asarray([[1., 3., 2., 0., 5.]]), 2, return_indices=True).indices
-    iverson.Tensor([[1, 4]])
-    """
-    return _adaptive_max(1, x, output_size, return_indices)
-
-
-@overload
-def adaptive_max_pool2d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[False] = False
-) -> A: ...
-
-
-@overload
-def adaptive_max_pool2d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[True]
-) -> Extrema: ...
-
-
-@checked
-def adaptive_max_pool2d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: bool = False
-) -> A | Extrema:
-    """The largest entries of parts of images. As `adaptive_max_pool1d`, over two axes; None keeps an extent.
-
-    >>> from iverson import asarray
-    >>> adaptive_max_pool2d(asarray([[[1., 3., 2., 0., 5.]]]), (1, 2))
-    iverson.Tensor([[[3., 5.]]])
-    """
-    return _adaptive_max(2, x, output_size, return_indices)
-
-
-@overload
-def adaptive_max_pool3d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[False] = False
-) -> A: ...
-
-
-@overload
-def adaptive_max_pool3d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: Literal[True]
-) -> Extrema: ...
-
-
-@checked
-def adaptive_max_pool3d(
-    x: A | ArrayLike, /, output_size: Extents, return_indices: bool = False
-) -> A | Extrema:
-    """The largest entries of parts of volumes. As `adaptive_max_pool1d`, over three axes.
-
-    >>> from iverson import asarray
-    >>> adaptive_max_pool3d(asarray([[[[1., 3., 2., 0., 5.]]]]), (1, 1, 2))
-    iverson.Tensor([[[[3., 5.]]]])
-    """
-    return _adaptive_max(3, x, output_size, return_indices)
-
-
-@in_single
-def adaptive_avg_pool1d(x: A | ArrayLike, /, output_size: Extents) -> A:
-    """The means of ``output_size`` parts of a sequence, of shape (batch, channels, length).
-
-    Part i goes from floor(i * length / output_size) to ceil((i + 1) * length / output_size).
-    Raises ShapeError, ArgumentError.
-
-    >>> from iverson import asarray
-    >>> adaptive_avg_pool1d(asarray([[1., 3., 2., 0., 4.]]), 2)
-    iverson.Tensor([[2., 2.]])
-    """
-    return _adaptive_avg(1, x, output_size)
-
-
-@in_single
-def adaptive_avg_pool2d(x: A | ArrayLike, /, output_size: Extents) -> A:
-    """The means of parts of images. As `adaptive_avg_pool1d`, over two axes; None keeps an extent.
-
-    >>> from iverson import asarray
-    >>> adaptive_avg_pool2d(asarray([[[1., 3., 2., 0., 4.]]]), (1, 2))
-    iverson.Tensor([[[2., 2.]]])
-    """
-    return _adaptive_avg(2, x, output_size)
-
-
-@in_single
-def adaptive_avg_pool3d(x: A | ArrayLike, /, output_size: Extents) -> A:
-    """The means of parts of volumes. As `adaptive_avg_pool1d`, over three axes.
-
-    >>> from iverson import asarray
-    >>> adaptive_avg_pool3d(asarray([[[[1., 3., 2., 0., 4.]]]]), (1, 1, 2))
-    iverson.Tensor([[[[2., 2.]]]])
-    """
-    return _adaptive_avg(3, x, output_size)
 
 
 __all__ = [
