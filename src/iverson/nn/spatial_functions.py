@@ -39,13 +39,13 @@ def _over(n: int, function: Callable[Concatenate[int, P], R]) -> Callable[P, R]:
         return function(n, *args, **kwargs)
 
     general = signature(function)
-    count, *others = general.parameters
-    parameters = [general.parameters[name] for name in others]
+    count, *names = general.parameters
+    parameters = [general.parameters[name] for name in names]
     vars(of_axes)["__signature__"] = Signature(parameters, return_annotation=general.return_annotation)
     annotations = function.__annotations__
     of_axes.__annotations__ = {name: annotations[name] for name in annotations if name != count}
     of_axes.__module__ = function.__module__
-    ones = "1, " * (n - 1)
-    fields = {"n": n, "ones": ones, "window": f"({ones}2)" if ones else "2", **_WORDS[n]}
+    single = "1, " * (n - 1)
+    fields = {"n": n, "ones": single, "window": f"({single}2)" if single else "2", **_WORDS[n]}
     fields |= {"open": "[" * (n - 1), "close": "]" * (n - 1)}
     return named(of_axes, f"{function.__name__.strip('_')}{n}d", (function.__doc__ or "").format(**fields))

@@ -1,10 +1,11 @@
 """The table of scalars: every elementwise function as one record, in a file per family.
 
 The public function and method, their docs and types, the op, its form in tensor expressions, code generation
-and the conformance test all read this table; to add a function is to add its record (`Scalar`). A derivative
-is written against a namespace ``F`` as ``lambda F, y, x: ...`` and gives the partial derivative with respect
-to one argument; a parameter with a leading underscore is not read (see `iverson.core.op`). A Python number
-stands for a constant derivative, None in place of a rule for "none".
+and the conformance test all read this table; to add a function is to add its record (`scalar`): a line with
+the body, derivatives and facts in common with others, and one for the docs. A derivative is written against a
+namespace ``F`` as ``lambda F, y, x: ...`` and gives the partial derivative with respect to one argument; a
+parameter with a leading underscore is not read (see `iverson.core.op`). A Python number stands for a constant
+derivative, None in place of a rule for "none".
 
 Import rule: in `core` it imports `dtypes` and `python`; each module imports only those before it in this
 list.
@@ -28,7 +29,7 @@ list.
 from iverson.core.scalars.arithmetic import ARITHMETIC, inverse_length
 from iverson.core.scalars.array_bodies import converted, keep_where
 from iverson.core.scalars.bessel import BESSEL
-from iverson.core.scalars.complex_parts import COMPLEX, ROUNDING
+from iverson.core.scalars.complex_parts import PARTS, ROUNDING
 from iverson.core.scalars.distributions import DISTRIBUTIONS
 from iverson.core.scalars.exponential_functions import EXPONENTIAL
 from iverson.core.scalars.incomplete import INCOMPLETE
@@ -53,7 +54,7 @@ SCALARS: dict[str, Scalar] = {
         INCOMPLETE,
         FUNCTIONS,
         ROUNDING,
-        COMPLEX,
+        PARTS,
         PREDICATES,
         BITWISE,
         CHOICE,

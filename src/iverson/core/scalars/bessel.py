@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.quadrature import by_orders, whole
-from iverson.core.scalars.scalar_record import Scalar, Slopes, of_scipy
-from iverson.core.scalars.special_functions import scipy_special
+from iverson.core.scalars.scalar_record import COMPLEX, FLOAT, REAL_FLOAT, Derivative, Scalar, Slopes, scalar
+from iverson.core.scalars.special_functions import of_scipy, scipy_special
 
 
 def _i0e_order(F: Namespace, k: int, x: Any) -> Any:
@@ -76,90 +77,37 @@ def _spherical_d(F: Namespace, _y: Shaped, n: Any, x: Any) -> Any:
     return ((k * F.spherical_j(k - 1, x) - above) if k else -above) / (2 * k + 1)
 
 
-def _order(name: str, body: Any, rule: Any, **facts: Any) -> Scalar:
+def _order(name: str, body: Callable[..., Any], rule: Derivative, **facts: Any) -> Scalar:
     """A function whose first argument is its order, and the derivative in the second."""
     names, domain = ("n", "x"), (None, None)
-    return Scalar(
-        name, body, (None, rule), "iuf", result="float", domain=domain, names=names, orders=1, **facts
-    )
+    return scalar(name, body, (None, rule), REAL_FLOAT, domain=domain, names=names, orders=1, **facts)
 
 
+# fmt: off
 BESSEL = (
-    of_scipy(
-        "i0",
-        scipy_special("i0"),
-        (lambda F, _y, x: F.i1(x),),
-        summary="The modified Bessel function of the first kind of order 0.",
-        example=("[0., 1.]", "[1.        , 1.26606588]"),
-    ),
-    of_scipy(
-        "i0e",
-        scipy_special("i0e"),
-        (lambda F, _y, x: -F.sign(x) * F.i0e_order(1, x),),
-        convention="at 0 the derivative is 0, the mean of both sides",
-        summary="exp(-abs(x)) * i0(x).",
-        example=("[0., 1.]", "[1.        , 0.46575961]"),
-    ),
-    of_scipy(
-        "i1",
-        scipy_special("i1"),
-        (lambda F, _y, x: 0.5 * (F.i0(x) + F.bessel_i(2, x)),),
-        zero_preserving=True,
-        summary="The modified Bessel function of the first kind of order 1.",
-        example=("[0., 1.]", "[0.        , 0.5651591]"),
-    ),
-    of_scipy(
-        "i1e",
-        scipy_special("i1e"),
-        (lambda F, _y, x: F.i0e_order(2, x) - F.i0e_order(1, x),),
-        zero_preserving=True,
-        convention="at 0 the derivative is 1/2",
-        summary="exp(-abs(x)) * i1(x).",
-        example=("[0., 1.]", "[0.        , 0.20791042]"),
-    ),
-    of_scipy(
-        "j0",
-        scipy_special("j0"),
-        (lambda F, _y, x: -F.j1(x),),
-        summary="The Bessel function of the first kind of order 0.",
-        example=("[0., 1.]", "[1.        , 0.76519769]"),
-    ),
-    of_scipy(
-        "j1",
-        scipy_special("j1"),
-        (lambda F, _y, x: 0.5 * (F.j0(x) - F.bessel_j(2, x)),),
-        zero_preserving=True,
-        summary="The Bessel function of the first kind of order 1.",
-        example=("[0., 1.]", "[0.        , 0.44005059]"),
-    ),
-    Scalar(
-        "sinc",
-        _sinc,
-        (_sinc_d,),
-        result="float",
-        complex_ok=True,
-        method=False,
-        space="special",
-        loops=_sinc_by_sine,
-        slopes=Slopes(),
-        summary="sin(pi * x) / (pi * x), 1 at 0.",
-        example=("[0., 0.5]", "[1.        , 0.63661977]"),
-    ),
-    _order(
-        "bessel_i", _bessel("iv"), lambda F, _y, n, x: 0.5 * (F.bessel_i(n - 1, x) + F.bessel_i(n + 1, x))
-    ),
-    _order(
-        "bessel_j", _bessel("jv"), lambda F, _y, n, x: 0.5 * (F.bessel_j(n - 1, x) - F.bessel_j(n + 1, x))
-    ),
-    _order(
-        "spherical_j",
-        _bessel("spherical_jn"),
-        _spherical_d,
-    ),
-    _order(
-        "i0e_order",
-        by_orders(1, _i0e_order),
-        lambda F, _y, n, x: -F.sign(x) * F.i0e_order(n + 1, x),
-        series=_i0e_order,
-    ),
+    of_scipy("i0", lambda F, _y, x: F.i1(x), "The modified Bessel function of the first kind of order 0.",
+        "[0., 1.]", "[1.        , 1.26606588]"),
+    of_scipy("i0e", lambda F, _y, x: -F.sign(x) * F.i0e_order(1, x), "exp(-abs(x)) * i0(x).", "[0., 1.]",
+        "[1.        , 0.46575961]", convention="at 0 the derivative is 0, the mean of both sides"),
+    of_scipy("i1", lambda F, _y, x: 0.5 * (F.i0(x) + F.bessel_i(2, x)),
+        "The modified Bessel function of the first kind of order 1.", "[0., 1.]", "[0.        , 0.5651591]",
+        zero_preserving=True),
+    of_scipy("i1e", lambda F, _y, x: F.i0e_order(2, x) - F.i0e_order(1, x), "exp(-abs(x)) * i1(x).",
+        "[0., 1.]", "[0.        , 0.20791042]", zero_preserving=True,
+        convention="at 0 the derivative is 1/2"),
+    of_scipy("j0", lambda F, _y, x: -F.j1(x), "The Bessel function of the first kind of order 0.", "[0., 1.]",
+        "[1.        , 0.76519769]"),
+    of_scipy("j1", lambda F, _y, x: 0.5 * (F.j0(x) - F.bessel_j(2, x)),
+        "The Bessel function of the first kind of order 1.", "[0., 1.]", "[0.        , 0.44005059]",
+        zero_preserving=True),
+    scalar("sinc", _sinc, _sinc_d, FLOAT | COMPLEX, "sin(pi * x) / (pi * x), 1 at 0.", "[0., 0.5]",
+        "[1.        , 0.63661977]", method=False, space="special", loops=_sinc_by_sine, slopes=Slopes()),
+    _order("bessel_i", _bessel("iv"),
+        lambda F, _y, n, x: 0.5 * (F.bessel_i(n - 1, x) + F.bessel_i(n + 1, x))),
+    _order("bessel_j", _bessel("jv"),
+        lambda F, _y, n, x: 0.5 * (F.bessel_j(n - 1, x) - F.bessel_j(n + 1, x))),
+    _order("spherical_j", _bessel("spherical_jn"), _spherical_d),
+    _order("i0e_order", by_orders(1, _i0e_order), lambda F, _y, n, x: -F.sign(x) * F.i0e_order(n + 1, x),
+        series=_i0e_order),
 )
+# fmt: on

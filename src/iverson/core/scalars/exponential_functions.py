@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.scalars.scalar_record import POSITIVE, REAL, TWO, Scalar
+from iverson.core.scalars.scalar_record import (
+    COMPILED,
+    COMPLEX,
+    FINITE,
+    FLOAT,
+    POSITIVE,
+    REAL_FLOAT,
+    TWO,
+    ZERO,
+    scalar,
+)
 
 _LN2, _LN10 = math.log(2), math.log(10)
 
@@ -47,87 +57,25 @@ def exp2(x: Any) -> Any:
 #: Exponents, by the size of a float in bytes, of a factor that is in range; twice them are not.
 EXP2_HALVES = {4: 100, 8: 1000}
 
+# fmt: off
 EXPONENTIAL = (
-    Scalar(
-        "exp",
-        np.exp,
-        (lambda F, y, _x: y,),
-        result="float",
-        complex_ok=True,
-        summary="e to the power x.",
-        example=("[0., 1.]", "[1.        , 2.71828183]"),
-        finite=True,
-    ),
-    Scalar(
-        "exp2",
-        exp2,
-        (lambda F, y, _x: y * _LN2,),
-        result="float",
-        complex_ok=True,
-        summary="2 to the power x.",
-        example=("[0., 3.]", "[1., 8.]"),
-    ),
-    Scalar(
-        "expm1",
-        _expm1,
-        (lambda F, _y, x: F.exp(x),),  # y + 1 would cancel
-        result="float",
-        zero_preserving=True,
-        complex_ok=True,
-        summary="exp(x) - 1, exact near 0.",
-        example=("[0., 1e-20]", "[0.e+00, 1.e-20]"),
-        finite=True,
-    ),
-    Scalar(
-        "log",
-        np.log,
-        (lambda F, _y, x: F.reciprocal(x),),
-        result="float",
-        domain=(POSITIVE,),
-        complex_ok=True,
-        summary="The natural logarithm.",
-        example=("[1., 10.]", "[0.        , 2.30258509]"),
-    ),
-    Scalar(
-        "log1p",
-        np.log1p,
-        (lambda F, _y, x: F.reciprocal(1 + x),),
-        result="float",
-        zero_preserving=True,
-        domain=((-0.7, 2.0),),
-        complex_ok=True,
-        summary="log(1 + x), exact near 0.",
-        example=("[0., 1e-20]", "[0.e+00, 1.e-20]"),
-    ),
-    Scalar(
-        "log2",
-        np.log2,
-        (lambda F, _y, x: 1 / (x * _LN2),),
-        result="float",
-        domain=(POSITIVE,),
-        complex_ok=True,
-        summary="The logarithm to base 2.",
-        example=("[1., 8.]", "[0., 3.]"),
-    ),
-    Scalar(
-        "log10",
-        np.log10,
-        (lambda F, _y, x: 1 / (x * _LN10),),
-        result="float",
-        domain=(POSITIVE,),
-        complex_ok=True,
-        summary="The logarithm to base 10.",
-        example=("[1., 100.]", "[0., 2.]"),
-    ),
-    Scalar(
-        "logaddexp",
-        np.logaddexp,
-        (lambda F, _y, a, b: F.sigmoid(a - b), lambda F, _y, a, b: F.sigmoid(b - a)),
-        REAL,
-        result="float",
-        domain=TWO,
-        summary="log(exp(x1) + exp(x2)), without overflow.",
-        compiled=True,
-        example=("[1000.]", "0.", "[1000.]"),
-    ),
+    scalar("exp", np.exp, lambda F, y, _x: y, FLOAT | COMPLEX | FINITE, "e to the power x.", "[0., 1.]",
+        "[1.        , 2.71828183]"),
+    scalar("exp2", exp2, lambda F, y, _x: y * _LN2, FLOAT | COMPLEX, "2 to the power x.", "[0., 3.]",
+        "[1., 8.]"),
+    # y + 1 would cancel
+    scalar("expm1", _expm1, lambda F, _y, x: F.exp(x), FLOAT | ZERO | COMPLEX | FINITE,
+        "exp(x) - 1, exact near 0.", "[0., 1e-20]", "[0.e+00, 1.e-20]"),
+    scalar("log", np.log, lambda F, _y, x: F.reciprocal(x), FLOAT | COMPLEX, "The natural logarithm.",
+        "[1., 10.]", "[0.        , 2.30258509]", domain=(POSITIVE,)),
+    scalar("log1p", np.log1p, lambda F, _y, x: F.reciprocal(1 + x), FLOAT | ZERO | COMPLEX,
+        "log(1 + x), exact near 0.", "[0., 1e-20]", "[0.e+00, 1.e-20]", domain=((-0.7, 2.0),)),
+    scalar("log2", np.log2, lambda F, _y, x: 1 / (x * _LN2), FLOAT | COMPLEX, "The logarithm to base 2.",
+        "[1., 8.]", "[0., 3.]", domain=(POSITIVE,)),
+    scalar("log10", np.log10, lambda F, _y, x: 1 / (x * _LN10), FLOAT | COMPLEX, "The logarithm to base 10.",
+        "[1., 100.]", "[0., 2.]", domain=(POSITIVE,)),
+    scalar("logaddexp", np.logaddexp,
+        (lambda F, _y, a, b: F.sigmoid(a - b), lambda F, _y, a, b: F.sigmoid(b - a)), REAL_FLOAT | COMPILED,
+        "log(exp(x1) + exp(x2)), without overflow.", "[1000.]", "0.", "[1000.]", domain=TWO),
 )
+# fmt: on

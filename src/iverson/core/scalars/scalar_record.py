@@ -162,7 +162,33 @@ def result_dtype(scalar: Scalar, promoted: np.dtype[Any]) -> np.dtype[Any]:
     return promoted
 
 
-def of_scipy(name: str, body: Callable[..., Any], d: tuple[Derivative | None, ...], **facts: Any) -> Scalar:
-    """A function of real numbers in `iverson.special`, under the name that it has in `scipy.special`."""
-    facts.setdefault("slopes", Slopes())
-    return Scalar(name, body, d, REAL, result="float", space="special", method=False, **facts)
+Facts = dict[str, Any]
+#: Fields of a record that are the same for many functions, to be joined by ``|``.
+NO_FACTS: Facts = {}
+FLOAT: Facts = {"result": "float"}
+REAL_FLOAT: Facts = {"kinds": REAL, "result": "float"}
+BOOL: Facts = {"result": "bool"}
+ZERO: Facts = {"zero_preserving": True}
+COMPLEX: Facts = {"complex_ok": True}
+FINITE: Facts = {"finite": True}
+COMPILED: Facts = {"compiled": True}
+SILENT: Facts = {"silent": True}
+STRICT: Facts = {"strict": True}
+SCALED: Facts = {"scaled": True}
+UFUNC: Facts = {"calls_ufunc": True}
+#: A function of real numbers in `iverson.special`, under the name that it has in `scipy.special`.
+SCIPY: Facts = REAL_FLOAT | {"space": "special", "method": False, "slopes": Slopes()}
+
+
+def scalar(
+    name: str,
+    body: Callable[..., Any],
+    d: Derivative | tuple[Derivative | None, ...] = (),
+    facts: Facts = NO_FACTS,
+    summary: str = "",
+    *example: str,
+    **fields: Any,
+) -> Scalar:
+    """The record of a function: its derivative, or one for each argument, and facts in common with others."""
+    rules = d if isinstance(d, tuple) else (d,)
+    return Scalar(name, body, rules, **{"summary": summary, "example": example, **facts, **fields})

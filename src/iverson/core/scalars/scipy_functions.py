@@ -6,6 +6,7 @@ Bodies are SciPy's; derivatives are from the NIST Handbook of Mathematical Funct
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,16 @@ import numpy as np
 from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.incomplete import zeta_slope
 from iverson.core.scalars.quadrature import Total, by_orders, half_line
-from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, Derivative, Scalar, Slopes, of_scipy
-from iverson.core.scalars.special_functions import lgamma, scipy_special
+from iverson.core.scalars.scalar_record import (
+    NOT_BELOW_0,
+    POSITIVE,
+    REAL_FLOAT,
+    SCIPY,
+    Scalar,
+    Slopes,
+    scalar,
+)
+from iverson.core.scalars.special_functions import lgamma, of_scipy, scipy_special
 
 _DEGREE = math.pi / 180
 _ABOVE = (1.5, 3.0)
@@ -47,34 +56,11 @@ def _log1prel_order(_F: Any, k: int, x: Any) -> Any:
     return (-1) ** k * math.factorial(k) * np.where(x > limit, far, near)
 
 
-def _one(name: str, rule: Derivative, summary: str, example: tuple[str, str], **facts: Any) -> Scalar:
-    return of_scipy(name, scipy_special(name), (rule,), summary=summary, example=example, **facts)
-
-
-def _two(name: str, names: str, rules: tuple[Any, Any], summary: str, example: Any, **facts: Any) -> Scalar:
-    return of_scipy(
-        name,
-        scipy_special(name),
-        rules,
-        names=tuple(names.split()),
-        summary=summary,
-        example=example,
-        **facts,
-    )
-
-
-def _order(name: str, body: Any, **facts: Any) -> Scalar:
-    return Scalar(
-        name,
-        by_orders(1, body),
-        (None, lambda F, _y, k, x: getattr(F, name)(k + 1, x)),
-        "iuf",
-        result="float",
-        domain=(None, POSITIVE),
-        names=("k", "x"),
-        orders=1,
-        **facts,
-    )
+def _order(name: str, body: Callable[..., Any], **facts: Any) -> Scalar:
+    """A function whose first argument is the order of a derivative in the second."""
+    rules = None, lambda F, _y, k, x: getattr(F, name)(k + 1, x)
+    domain, names = (None, POSITIVE), ("k", "x")
+    return scalar(name, by_orders(1, body), rules, REAL_FLOAT, domain=domain, names=names, orders=1, **facts)
 
 
 def _at_box_cox(F: Namespace, log: Any, slope: Any) -> Any:
@@ -123,231 +109,93 @@ def _k0e_order(F: Namespace, k: int, x: Any) -> Total:
     return half_line(F, integrand, 1 / x, (x,), finish)
 
 
+# fmt: off
 FUNCTIONS = (
-    _one(
-        "cbrt",
-        lambda F, y, _x: 1 / (3 * y * y),
-        "The real cube root.",
-        ("[8., -1.]", "[ 2., -1.]"),
-        convention="at 0 the derivative is inf",
-        domain=(POSITIVE,),
-        zero_preserving=True,
-    ),
-    _one("exp10", lambda F, y, _x: math.log(10) * y, "10**x.", ("[0., 2.]", "[  1., 100.]")),
-    _one(
-        "exprel",
-        lambda F, _y, x: F.exprel_order(1, x),
-        "(exp(x) - 1) / x, 1 at 0.",
-        ("[0., 1.]", "[1.        , 1.71828183]"),
-    ),
+    of_scipy("cbrt", lambda F, y, _x: 1 / (3 * y * y), "The real cube root.", "[8., -1.]", "[ 2., -1.]",
+        convention="at 0 the derivative is inf", domain=(POSITIVE,), zero_preserving=True),
+    of_scipy("exp10", lambda F, y, _x: math.log(10) * y, "10**x.", "[0., 2.]", "[  1., 100.]"),
+    of_scipy("exprel", lambda F, _y, x: F.exprel_order(1, x), "(exp(x) - 1) / x, 1 at 0.", "[0., 1.]",
+        "[1.        , 1.71828183]"),
     _order("exprel_order", _exprel_order),
     _order("log1prel_order", _log1prel_order),
     _order("k0e_order", _k0e_order, series=_k0e_order),
-    _one(
-        "cosm1",
-        lambda F, _y, x: -F.sin(x),
-        "cos(x) - 1.",
-        ("[0., 1.]", "[ 0.        , -0.45969769]"),
-        zero_preserving=True,
-    ),
-    _one(
-        "sindg",
-        lambda F, _y, x: _DEGREE * F.cosdg(x),
-        "The sine of an angle in degrees.",
-        ("[30., 90.]", "[0.5, 1. ]"),
-        zero_preserving=True,
-    ),
-    _one(
-        "cosdg",
-        lambda F, _y, x: -_DEGREE * F.sindg(x),
-        "The cosine of an angle in degrees.",
-        ("[60., 180.]", "[ 0.5, -1. ]"),
-    ),
-    _one(
-        "tandg",
-        lambda F, y, _x: _DEGREE * (1 + y * y),
-        "The tangent of an angle in degrees.",
-        ("[0., 45.]", "[0., 1.]"),
-        zero_preserving=True,
-    ),
-    _two(
-        "boxcox",
-        "x lmbda",
+    of_scipy("cosm1", lambda F, _y, x: -F.sin(x), "cos(x) - 1.", "[0., 1.]", "[ 0.        , -0.45969769]",
+        zero_preserving=True),
+    of_scipy("sindg", lambda F, _y, x: _DEGREE * F.cosdg(x), "The sine of an angle in degrees.", "[30., 90.]",
+        "[0.5, 1. ]", zero_preserving=True),
+    of_scipy("cosdg", lambda F, _y, x: -_DEGREE * F.sindg(x), "The cosine of an angle in degrees.",
+        "[60., 180.]", "[ 0.5, -1. ]"),
+    of_scipy("tandg", lambda F, y, _x: _DEGREE * (1 + y * y), "The tangent of an angle in degrees.",
+        "[0., 45.]", "[0., 1.]", zero_preserving=True),
+    of_scipy("boxcox",
         (
             lambda F, _y, x, lmbda: F.exp((lmbda - 1) * F.log(x)),
-            lambda F, _y, x, lmbda: _at_box_cox(F, F.log(x), lmbda),
-        ),
-        "The Box-Cox transformation (x**lmbda - 1) / lmbda, log(x) for lmbda = 0.",
-        ("[1., 4.]", "0.5", "[0., 2.]"),
-        domain=(POSITIVE, (-1.0, 2.0)),
-    ),
-    _two(
-        "boxcox1p",
-        "x lmbda",
+            lambda F, _y, x, lmbda: _at_box_cox(F, F.log(x), lmbda)),
+        "The Box-Cox transformation (x**lmbda - 1) / lmbda, log(x) for lmbda = 0.", "[1., 4.]", "0.5",
+        "[0., 2.]", names=("x", "lmbda"), domain=(POSITIVE, (-1.0, 2.0))),
+    of_scipy("boxcox1p",
         (
             lambda F, _y, x, lmbda: F.exp((lmbda - 1) * F.log1p(x)),
-            lambda F, _y, x, lmbda: _at_box_cox(F, F.log1p(x), lmbda),
-        ),
-        "The Box-Cox transformation of 1 + x.",
-        ("[0., 3.]", "0.5", "[0., 2.]"),
-        domain=(POSITIVE, (-1.0, 2.0)),
-        zero_preserving=True,
-    ),
-    _two(
-        "inv_boxcox",
-        "y lmbda",
+            lambda F, _y, x, lmbda: _at_box_cox(F, F.log1p(x), lmbda)),
+        "The Box-Cox transformation of 1 + x.", "[0., 3.]", "0.5", "[0., 2.]", names=("x", "lmbda"),
+        domain=(POSITIVE, (-1.0, 2.0)), zero_preserving=True),
+    of_scipy("inv_boxcox",
         (
             lambda F, out, y, lmbda: out / (1 + lmbda * y),
-            lambda F, out, y, lmbda: out * _at_inverse(F, y, lmbda),
-        ),
-        "The inverse of the Box-Cox transformation in its first argument.",
-        ("[0., 2.]", "0.5", "[1., 4.]"),
-        domain=(POSITIVE, (0.1, 2.0)),
-    ),
-    _two(
-        "inv_boxcox1p",
-        "y lmbda",
+            lambda F, out, y, lmbda: out * _at_inverse(F, y, lmbda)),
+        "The inverse of the Box-Cox transformation in its first argument.", "[0., 2.]", "0.5", "[1., 4.]",
+        names=("y", "lmbda"), domain=(POSITIVE, (0.1, 2.0))),
+    # Not 1 + out, which cancels where out is near -1.
+    of_scipy("inv_boxcox1p",
         (
-            # Not 1 + out, which cancels where out is near -1.
             lambda F, _out, y, lmbda: F.inv_boxcox(y, lmbda) / (1 + lmbda * y),
-            lambda F, _out, y, lmbda: F.inv_boxcox(y, lmbda) * _at_inverse(F, y, lmbda),
-        ),
-        "The inverse of `boxcox1p` in its first argument.",
-        ("[0., 2.]", "0.5", "[0., 3.]"),
-        domain=(POSITIVE, (0.1, 2.0)),
-        zero_preserving=True,
-    ),
-    _one(
-        "gamma",
-        lambda F, y, x: y * F.digamma(x),
-        "The gamma function.",
-        ("[1., 5.]", "[ 1., 24.]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "rgamma",
-        _rgamma_d,
-        "1 / gamma(x).",
-        ("[1., 3.]", "[1. , 0.5]"),
-        domain=(POSITIVE,),
-        zero_preserving=True,
-    ),
-    of_scipy(
-        "loggamma",
-        _loggamma,
-        (lambda F, _y, x: F.digamma(x),),
-        loops=lambda F, x: F.where(x < 0, math.nan, F.lgamma(x)),
-        slopes=Slopes((NOT_BELOW_0,)),
-        summary="The principal branch of the logarithm of the gamma function: nan for x < 0.",
-        example=("[1., 3.]", "[0.        , 0.69314718]"),
-        domain=(POSITIVE,),
-    ),
-    _two(
-        "beta",
-        "a b",
+            lambda F, _out, y, lmbda: F.inv_boxcox(y, lmbda) * _at_inverse(F, y, lmbda)),
+        "The inverse of `boxcox1p` in its first argument.", "[0., 2.]", "0.5", "[0., 3.]",
+        names=("y", "lmbda"), domain=(POSITIVE, (0.1, 2.0)), zero_preserving=True),
+    of_scipy("gamma", lambda F, y, x: y * F.digamma(x), "The gamma function.", "[1., 5.]", "[ 1., 24.]",
+        domain=(POSITIVE,)),
+    of_scipy("rgamma", _rgamma_d, "1 / gamma(x).", "[1., 3.]", "[1. , 0.5]", domain=(POSITIVE,),
+        zero_preserving=True),
+    scalar("loggamma", _loggamma, lambda F, _y, x: F.digamma(x), SCIPY,
+        "The principal branch of the logarithm of the gamma function: nan for x < 0.", "[1., 3.]",
+        "[0.        , 0.69314718]", loops=lambda F, x: F.where(x < 0, math.nan, F.lgamma(x)),
+        slopes=Slopes((NOT_BELOW_0,)), domain=(POSITIVE,)),
+    of_scipy("beta",
         (
             lambda F, y, a, b: -y * F.psi_step_order(0, a, b),
-            lambda F, y, a, b: -y * F.psi_step_order(0, b, a),
-        ),
-        "The beta function gamma(a) gamma(b) / gamma(a + b).",
-        ("[1., 2.]", "2.", "[0.5       , 0.16666667]"),
-        domain=(POSITIVE, POSITIVE),
-        slopes=Slopes(ulps=2e3, size=1e3),
-    ),
-    _two(
-        "binom",
-        "n k",
+            lambda F, y, a, b: -y * F.psi_step_order(0, b, a)),
+        "The beta function gamma(a) gamma(b) / gamma(a + b).", "[1., 2.]", "2.", "[0.5       , 0.16666667]",
+        names=("a", "b"), domain=(POSITIVE, POSITIVE), slopes=Slopes(ulps=2e3, size=1e3)),
+    of_scipy("binom",
         (
             lambda F, y, n, k: y * F.psi_step_order(0, n - k + 1, k),
-            lambda F, y, n, k: y * F.psi_step_order(0, k + 1, n - 2 * k),
-        ),
-        "The binomial coefficient, of real n and k too.",
-        ("[4., 5.]", "2.", "[ 6., 10.]"),
-        domain=(_ABOVE, (0.2, 1.2)),
-        slopes=Slopes(ulps=2e3, size=1e3),
-    ),
-    _two(
-        "poch",
-        "z m",
-        (
-            lambda F, y, z, m: y * F.psi_step_order(0, z, m),
-            lambda F, y, z, m: y * F.digamma(z + m),
-        ),
-        "The Pochhammer symbol gamma(z + m) / gamma(z).",
-        ("[1., 2.]", "3.", "[ 6., 24.]"),
-        domain=(POSITIVE, POSITIVE),
-        slopes=Slopes(ulps=2e3, size=1e3),
-    ),
-    _one(
-        "zetac",
-        lambda F, _y, x: zeta_slope(F, x, 1.0),
-        "Riemann's zeta function less 1.",
-        ("[2., 4.]", "[0.64493407, 0.08232323]"),
-        slopes=Slopes(ulps=2e4, size=1e2),
-        domain=((1.5, 4.0),),
-    ),
-    _one(
-        "exp1",
-        lambda F, _y, x: -F.exp(-x) / x,
-        "The exponential integral E1.",
-        ("[1., 2.]", "[0.21938393, 0.04890051]"),
-        domain=(POSITIVE,),
-        slopes=Slopes((NOT_BELOW_0,)),
-    ),
-    _one(
-        "expi",
-        lambda F, _y, x: F.exp(x) / x,
-        "The exponential integral Ei.",
-        ("[1., 2.]", "[1.89511782, 4.95423436]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "spence",
-        _spence_d,
-        "Spence's function, the integral of log(t) / (1 - t) from 1 to x.",
-        ("[1., 2.]", "[ 0.        , -0.82246703]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "k0",
-        lambda F, _y, x: -F.k1(x),
-        "The modified Bessel function of the second kind of order 0.",
-        ("[1., 2.]", "[0.42102444, 0.11389387]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "k1",
-        lambda F, y, x: -F.k0(x) - y / x,
-        "The modified Bessel function of the second kind of order 1.",
-        ("[1., 2.]", "[0.60190723, 0.13986588]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "k0e",
-        lambda F, _y, x: F.k0e_order(1, x),
-        "exp(x) * k0(x).",
-        ("[1., 2.]", "[1.14446308, 0.84156822]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "k1e",
-        lambda F, _y, x: F.k0e_order(1, x) - F.k0e_order(2, x),
-        "exp(x) * k1(x).",
-        ("[1., 2.]", "[1.63615349, 1.03347685]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "y0",
-        lambda F, _y, x: -F.y1(x),
-        "The Bessel function of the second kind of order 0.",
-        ("[1., 2.]", "[0.08825696, 0.51037567]"),
-        domain=(POSITIVE,),
-    ),
-    _one(
-        "y1",
-        lambda F, y, x: F.y0(x) - y / x,
-        "The Bessel function of the second kind of order 1.",
-        ("[1., 2.]", "[-0.78121282, -0.10703243]"),
-        domain=(POSITIVE,),
-    ),
+            lambda F, y, n, k: y * F.psi_step_order(0, k + 1, n - 2 * k)),
+        "The binomial coefficient, of real n and k too.", "[4., 5.]", "2.", "[ 6., 10.]", names=("n", "k"),
+        domain=(_ABOVE, (0.2, 1.2)), slopes=Slopes(ulps=2e3, size=1e3)),
+    of_scipy("poch",
+        (lambda F, y, z, m: y * F.psi_step_order(0, z, m), lambda F, y, z, m: y * F.digamma(z + m)),
+        "The Pochhammer symbol gamma(z + m) / gamma(z).", "[1., 2.]", "3.", "[ 6., 24.]", names=("z", "m"),
+        domain=(POSITIVE, POSITIVE), slopes=Slopes(ulps=2e3, size=1e3)),
+    of_scipy("zetac", lambda F, _y, x: zeta_slope(F, x, 1.0), "Riemann's zeta function less 1.", "[2., 4.]",
+        "[0.64493407, 0.08232323]", slopes=Slopes(ulps=2e4, size=1e2), domain=((1.5, 4.0),)),
+    of_scipy("exp1", lambda F, _y, x: -F.exp(-x) / x, "The exponential integral E1.", "[1., 2.]",
+        "[0.21938393, 0.04890051]", domain=(POSITIVE,), slopes=Slopes((NOT_BELOW_0,))),
+    of_scipy("expi", lambda F, _y, x: F.exp(x) / x, "The exponential integral Ei.", "[1., 2.]",
+        "[1.89511782, 4.95423436]", domain=(POSITIVE,)),
+    of_scipy("spence", _spence_d, "Spence's function, the integral of log(t) / (1 - t) from 1 to x.",
+        "[1., 2.]", "[ 0.        , -0.82246703]", domain=(POSITIVE,)),
+    of_scipy("k0", lambda F, _y, x: -F.k1(x), "The modified Bessel function of the second kind of order 0.",
+        "[1., 2.]", "[0.42102444, 0.11389387]", domain=(POSITIVE,)),
+    of_scipy("k1", lambda F, y, x: -F.k0(x) - y / x,
+        "The modified Bessel function of the second kind of order 1.", "[1., 2.]", "[0.60190723, 0.13986588]",
+        domain=(POSITIVE,)),
+    of_scipy("k0e", lambda F, _y, x: F.k0e_order(1, x), "exp(x) * k0(x).", "[1., 2.]",
+        "[1.14446308, 0.84156822]", domain=(POSITIVE,)),
+    of_scipy("k1e", lambda F, _y, x: F.k0e_order(1, x) - F.k0e_order(2, x), "exp(x) * k1(x).", "[1., 2.]",
+        "[1.63615349, 1.03347685]", domain=(POSITIVE,)),
+    of_scipy("y0", lambda F, _y, x: -F.y1(x), "The Bessel function of the second kind of order 0.",
+        "[1., 2.]", "[0.08825696, 0.51037567]", domain=(POSITIVE,)),
+    of_scipy("y1", lambda F, y, x: F.y0(x) - y / x, "The Bessel function of the second kind of order 1.",
+        "[1., 2.]", "[-0.78121282, -0.10703243]", domain=(POSITIVE,)),
 )
+# fmt: on

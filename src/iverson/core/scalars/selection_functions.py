@@ -8,7 +8,18 @@ import numpy as np
 
 from iverson.core.protocols import Namespace, Shaped
 from iverson.core.scalars.array_bodies import where
-from iverson.core.scalars.scalar_record import ANY, REAL, TWO, Derivative, Scalar
+from iverson.core.scalars.scalar_record import (
+    ANY,
+    COMPILED,
+    COMPLEX,
+    FINITE,
+    REAL,
+    TWO,
+    ZERO,
+    Derivative,
+    Scalar,
+    scalar,
+)
 
 
 def _chosen(wins: str, i: int) -> Derivative:
@@ -60,63 +71,27 @@ def _of_one(rule: Derivative) -> Derivative:
 
 def _selecting(name: str, body: Derivative, rules: tuple[Derivative, ...], **facts: Any) -> Scalar:
     """A function whose derivative is a choice: rules select, they never multiply with 0 and 1."""
-    return Scalar(name, body, tuple(map(_of_one, rules)), REAL, vjp=rules, jvp=rules, finite=True, **facts)
+    d = tuple(map(_of_one, rules))
+    return scalar(name, body, d, FINITE | facts, kinds=REAL, vjp=rules, jvp=rules)
 
 
+# fmt: off
 CHOICE = (
-    _selecting(
-        "maximum",
-        np.maximum,
-        (_chosen("greater_equal", 0), _chosen("greater_equal", 1)),
-        zero_preserving=True,
-        domain=TWO,
-        convention="equal arguments share the derivative: one half each",
-        summary="The larger of x1 and x2; nan if either is.",
-        example=("[1, 5]", "3", "[3, 5]"),
-    ),
-    _selecting(
-        "minimum",
-        np.minimum,
-        (_chosen("less_equal", 0), _chosen("less_equal", 1)),
-        zero_preserving=True,
-        domain=TWO,
-        convention="equal arguments share the derivative: one half each",
-        summary="The smaller of x1 and x2; nan if either is.",
-        example=("[1, 5]", "3", "[1, 3]"),
-    ),
-    Scalar(
-        "relu",
-        lambda x: np.maximum(x, 0),
-        (),
-        "iuf",
-        zero_preserving=True,
-        vjp=(_relu_rule,),
-        jvp=(_relu_rule,),
-        convention="at 0 the derivative is 0",
-        summary="x where it is positive, else 0.",
-        compiled=True,
-        example=("[-1., 2.]", "[0., 2.]"),
-        finite=True,
-    ),
-    Scalar(
-        "where",
-        where,
-        vjp=_CHOSEN,
-        jvp=_CHOSEN,  # linear, too: but what is not chosen of a tangent is a strong zero
-        kinds=ANY,
-        linear_in=((1, 2),),
-        domain=(None, None, None),
-        complex_ok=True,
-        names=("condition", "x1", "x2"),
-        compiled=True,
-        finite=True,
-    ),
-    _selecting(
-        "clip",
-        np.clip,
-        (_clipped(0), _clipped(1), _clipped(2)),
+    _selecting("maximum", np.maximum, (_chosen("greater_equal", 0), _chosen("greater_equal", 1)),
+        zero_preserving=True, domain=TWO, convention="equal arguments share the derivative: one half each",
+        summary="The larger of x1 and x2; nan if either is.", example=("[1, 5]", "3", "[3, 5]")),
+    _selecting("minimum", np.minimum, (_chosen("less_equal", 0), _chosen("less_equal", 1)),
+        zero_preserving=True, domain=TWO, convention="equal arguments share the derivative: one half each",
+        summary="The smaller of x1 and x2; nan if either is.", example=("[1, 5]", "3", "[1, 3]")),
+    scalar("relu", lambda x: np.maximum(x, 0), (), ZERO | FINITE | COMPILED,
+        "x where it is positive, else 0.", "[-1., 2.]", "[0., 2.]", kinds="iuf", vjp=(_relu_rule,),
+        jvp=(_relu_rule,), convention="at 0 the derivative is 0"),
+    # linear, too: but what is not chosen of a tangent is a strong zero
+    scalar("where", where, (), COMPLEX | FINITE | COMPILED, kinds=ANY, vjp=_CHOSEN, jvp=_CHOSEN,
+        linear_in=((1, 2),), domain=(None, None, None), names=("condition", "x1", "x2")),
+    _selecting("clip", np.clip, (_clipped(0), _clipped(1), _clipped(2)),
         domain=(None, (-0.6, -0.4), (0.4, 0.6)),
         convention="at a bound the derivative belongs to x; where min > max it belongs to max",
-        names=("x", "min", "max"),
-    ),
+        names=("x", "min", "max")),
 )
+# fmt: on

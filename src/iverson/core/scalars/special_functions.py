@@ -16,7 +16,20 @@ from typing import Any
 import numpy as np
 
 from iverson.core.protocols import Namespace, Shaped
-from iverson.core.scalars.scalar_record import POSITIVE, Scalar, Slopes
+from iverson.core.scalars.scalar_record import (
+    COMPILED,
+    COMPLEX,
+    FINITE,
+    FLOAT,
+    POSITIVE,
+    REAL_FLOAT,
+    SCIPY,
+    ZERO,
+    Derivative,
+    Scalar,
+    Slopes,
+    scalar,
+)
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
@@ -35,6 +48,13 @@ def scipy_special(name: str) -> Callable[..., Any]:
 
     body.__name__ = name
     return body
+
+
+def of_scipy(
+    name: str, d: Derivative | tuple[Derivative | None, ...], summary: str = "", *example: str, **facts: Any
+) -> Scalar:
+    """The record of a function of real numbers that is public in `iverson.special`, under SciPy's name."""
+    return scalar(name, scipy_special(name), d, SCIPY, summary, *example, **facts)
 
 
 _erfc, _erfcx, _ndtr, _gammaln, _psi = map(scipy_special, ("erfc", "erfcx", "ndtr", "gammaln", "digamma"))
@@ -185,114 +205,29 @@ def _erf_d(F: Namespace, _y: Shaped, x: Any) -> Any:
 
 _TWO_OVER_SQRT_PI, _PDF_AT_0 = 2 / math.sqrt(math.pi), 1 / math.sqrt(2 * math.pi)
 
+# fmt: off
 SPECIAL = (
-    Scalar(
-        "sigmoid",
-        sigmoid,
-        (_sigmoid_d,),
-        result="float",
-        complex_ok=True,
-        summary="1 / (1 + exp(-x)).",
-        example=("[0., 2.]", "[0.5       , 0.88079708]"),
-        compiled=True,
-        slopes=Slopes(),
-        finite=True,
-    ),
-    Scalar(
-        "softplus",
-        _softplus,
-        (lambda F, _y, x: F.sigmoid(x),),
-        "f",
-        result="float",
-        summary="log(1 + exp(x)), without overflow.",
-        compiled=True,
-        slopes=Slopes(),
-    ),
-    Scalar(
-        "silu",
-        silu,
-        (_silu_d,),
-        "fc",
-        zero_preserving=True,
-        complex_ok=True,
-        summary="x * sigmoid(x).",
-        example=("[0., 1.]", "[0.        , 0.73105858]"),
-        compiled=True,
-        slopes=Slopes(),
-        finite=True,
-    ),
-    Scalar(
-        "gelu",
-        gelu,
-        (lambda F, _y, x: F.gelu_derivative(x),),
-        "f",
-        zero_preserving=True,
-        summary="x times the standard normal distribution function of x.",
-        compiled=True,
-        slopes=Slopes(),
-    ),
+    scalar("sigmoid", sigmoid, _sigmoid_d, FLOAT | COMPLEX | FINITE | COMPILED, "1 / (1 + exp(-x)).",
+        "[0., 2.]", "[0.5       , 0.88079708]", slopes=Slopes()),
+    scalar("softplus", _softplus, lambda F, _y, x: F.sigmoid(x), FLOAT | COMPILED,
+        "log(1 + exp(x)), without overflow.", kinds="f", slopes=Slopes()),
+    scalar("silu", silu, _silu_d, ZERO | COMPLEX | FINITE | COMPILED, "x * sigmoid(x).", "[0., 1.]",
+        "[0.        , 0.73105858]", kinds="fc", slopes=Slopes()),
+    scalar("gelu", gelu, lambda F, _y, x: F.gelu_derivative(x), ZERO | COMPILED,
+        "x times the standard normal distribution function of x.", kinds="f", slopes=Slopes()),
     # A function of its own: what gelu and it have in common is computed once (`codegen.emit.vecmath.error`).
-    Scalar(
-        "gelu_derivative",
-        gelu_derivative,
-        (_gelu_dd,),
-        "f",
-        compiled=True,
-        slopes=Slopes(),
-    ),
-    Scalar(
-        "erf",
-        scipy_special("erf"),
-        (_erf_d,),
-        "iuf",
-        result="float",
-        zero_preserving=True,
-        summary="The error function.",
-        example=("[0., 1.]", "[0.        , 0.84270079]"),
-        compiled=True,
-        slopes=Slopes(),
-    ),
-    Scalar(
-        "erfc",
-        erfc,
-        (lambda F, _y, x: -_erf_d(F, _y, x),),
-        "iuf",
-        result="float",
-        summary="1 - erf(x), exact for large x.",
-        example=("[0., 1.]", "[1.        , 0.15729921]"),
-        compiled=True,
-        slopes=Slopes(),
-    ),
-    Scalar(
-        "lgamma",
-        lgamma,
-        (lambda F, _y, x: F.digamma(x),),
-        "iuf",
-        result="float",
-        domain=(POSITIVE,),
-        summary="The logarithm of abs(gamma(x)); next to its zeros at negative x within 1e-15.",
-        example=("[1., 5.]", "[0.        , 3.17805383]"),
-        slopes=Slopes(),
-    ),
-    Scalar(
-        "digamma",
-        digamma,
-        (lambda F, _y, x: F.polygamma(1, x),),
-        "iuf",
-        result="float",
-        domain=(POSITIVE,),
-        summary="The derivative of lgamma; next to its zeros at negative x within 1e-15.",
-        example=("[1., 2.]", "[-0.57721566,  0.42278434]"),
-        slopes=Slopes(),
-    ),
-    Scalar(
-        "polygamma",
-        polygamma,
-        (None, lambda F, _y, n, x: F.polygamma(n + 1, x)),
-        "iuf",
-        result="float",
-        domain=(None, POSITIVE),
-        names=("n", "x"),
-        orders=1,
-    ),
+    scalar("gelu_derivative", gelu_derivative, _gelu_dd, COMPILED, kinds="f", slopes=Slopes()),
+    scalar("erf", scipy_special("erf"), _erf_d, REAL_FLOAT | ZERO | COMPILED, "The error function.",
+        "[0., 1.]", "[0.        , 0.84270079]", slopes=Slopes()),
+    scalar("erfc", erfc, lambda F, _y, x: -_erf_d(F, _y, x), REAL_FLOAT | COMPILED,
+        "1 - erf(x), exact for large x.", "[0., 1.]", "[1.        , 0.15729921]", slopes=Slopes()),
+    scalar("lgamma", lgamma, lambda F, _y, x: F.digamma(x), REAL_FLOAT,
+        "The logarithm of abs(gamma(x)); next to its zeros at negative x within 1e-15.", "[1., 5.]",
+        "[0.        , 3.17805383]", domain=(POSITIVE,), slopes=Slopes()),
+    scalar("digamma", digamma, lambda F, _y, x: F.polygamma(1, x), REAL_FLOAT,
+        "The derivative of lgamma; next to its zeros at negative x within 1e-15.", "[1., 2.]",
+        "[-0.57721566,  0.42278434]", domain=(POSITIVE,), slopes=Slopes()),
+    scalar("polygamma", polygamma, (None, lambda F, _y, n, x: F.polygamma(n + 1, x)), REAL_FLOAT,
+        domain=(None, POSITIVE), names=("n", "x"), orders=1),
 )
+# fmt: on
