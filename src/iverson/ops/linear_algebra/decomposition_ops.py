@@ -7,6 +7,7 @@ QR of wide matrices, S. F. Walter and L. Lehmann, arXiv:1001.1654. H is the conj
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,8 +19,8 @@ from iverson.core.aval import Aval, aval_of
 from iverson.core.counting.factorisations import FACTORISATIONS
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
-from iverson.core.op import Body, Op, Rule, Sample, Wanted, reading
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Body, Op, Rule, Sample, Sampler, Wanted, reading
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.python.parameters import positional
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
@@ -40,7 +41,7 @@ def _of_single(op: Op) -> Op:
 
     names, _ = positional(op.abstract)
 
-    def abstract(*avals: Any, **params: Any) -> Any:
+    def abstract(*avals: Shaped, **params: Any) -> Any:
         for k, x in enumerate(avals):
             if dtypes.is_half(x.dtype):
                 raise DTypeError(
@@ -58,14 +59,14 @@ def _of_single(op: Op) -> Op:
 definition_hooks.append(_of_single)
 
 
-def _square(name: str, x: Any, argument: str = "x") -> None:
+def _square(name: str, x: Shaped, argument: str = "x") -> None:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(name, argument, got=f"shape {x.shape}", expected="square matrices")
     if x.dtype.kind not in "fciub":
         raise DTypeError(name, argument, got=f"dtype {x.dtype}", expected="a numeric dtype")
 
 
-def solution_abstract(name: str, a: Any, b: Any, **_: Any) -> Aval:
+def solution_abstract(name: str, a: Shaped, b: Shaped, **_: Any) -> Aval:
     """Shape and dtype of x with A x = b."""
     _square(name, a, "a")
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
@@ -79,14 +80,14 @@ def solution_abstract(name: str, a: Any, b: Any, **_: Any) -> Aval:
     return Aval((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(a, b)))
 
 
-def _lapack(name: str, body: Any, argument: str = "x", finite: bool = False) -> Any:
+def _lapack(name: str, body: Rule, argument: str = "x", finite: bool = False) -> Rule:
     """A NumPy routine whose failure is an Iverson error that says which matrix property is missing.
 
     finite : the entries must be. Of inf or nan, LAPACK's iterations for singular values and eigenvalues may
         never end, or end with finite numbers that mean nothing.
     """
 
-    def forward(*args: Any, **params: Any) -> Any:
+    def forward(*args: NDArray, **params: Any) -> Any:
         if finite and not np.isfinite(args[0]).all():
             raise _not_finite(name, argument, args[0])
         try:
@@ -101,19 +102,19 @@ def _lapack(name: str, body: Any, argument: str = "x", finite: bool = False) -> 
     return forward
 
 
-def _not_finite(name: str, argument: str, x: Any) -> LinearAlgebraError:
+def _not_finite(name: str, argument: str, x: NDArray) -> LinearAlgebraError:
     at = tuple(int(k) for k in np.argwhere(~np.isfinite(x))[0])
     return LinearAlgebraError(
         name, argument, got=f"{x[at]} at {at}", expected="finite entries", remedy="find them with isfinite"
     )
 
 
-def _well(s: Any, *shape: int) -> Any:
+def _well(s: Sampler, *shape: int) -> Any:
     """Square matrices far from singular."""
     return s(shape) + 3 * np.eye(shape[-1])
 
 
-def _positive(s: Any, *shape: int) -> Any:
+def _positive(s: Sampler, *shape: int) -> Any:
     x = s(shape)
     return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
 
@@ -127,7 +128,9 @@ def solution(call: Rule) -> dict[str, Any]:
     """
 
     @reading({0: (0, "y"), 1: (0,)})
-    def pullback(F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, **params: Any) -> list[Any]:
+    def pullback(
+        F: Namespace, wanted: Wanted, g: Value, y: Value, a: Value, b: Value, **params: Any
+    ) -> list[Any]:
         c = call(F, F.mH(a), g, adjoint=True, **params)
 
         def of_matrix(part: Entries) -> Any:
@@ -138,7 +141,7 @@ def solution(call: Rule) -> dict[str, Any]:
 
         return [F.sum_to(c, b.shape) if i else of_matrix(part) for i, part in wanted.items()]
 
-    def batched(F: Namespace, examples: Examples, a: Any, b: Any, **params: Any) -> Any:
+    def batched(F: Namespace, examples: Examples, a: Value, b: Value, **params: Any) -> Any:
         # One matrix is factored once for all examples: their right-hand sides are columns of one.
         return by_matrix(F, examples, lambda a, b: call(F, a, b, **params), a, b)
 
@@ -166,7 +169,7 @@ define(
 )
 
 
-def _inv_abstract(x: Any) -> Aval:
+def _inv_abstract(x: Shaped) -> Aval:
     _square("inv", x)
     return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
@@ -185,44 +188,44 @@ define(
 )
 
 
-def _det_abstract(x: Any) -> Aval:
+def _det_abstract(x: Shaped) -> Aval:
     _square("det", x)
     return Aval(x.shape[:-2], dtypes.to_inexact(x.dtype))
 
 
-def _matrices(F: Namespace, g: Any) -> Any:
+def _matrices(F: Namespace, g: Value) -> Any:
     """One number per matrix, shaped to multiply the matrices."""
     return F.expand_dims(g, axis=(g.ndim, g.ndim + 1))
 
 
-def _trace_of_product(F: Namespace, a: Any, b: Any) -> Any:
+def _trace_of_product(F: Namespace, a: Value, b: Value) -> Any:
     return F.sum(a * F.mT(b), axis=(a.ndim - 2, a.ndim - 1), keepdims=False)
 
 
-def _in_singular_basis(x: Any) -> tuple[Any, Any, Any, Any]:
+def _in_singular_basis(x: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
     """det(U V^H), V, s and U^H: adj(x) is that number times V adj(diag(s)) U^H.
 
     The singular values of a matrix with an inf or nan, of which LAPACK may not return, are nan.
     """
-    finite = np.isfinite(x).all(axis=(-2, -1), keepdims=True)
+    finite = np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)
     u, s, vh = np.linalg.svd(x if finite.all() else np.where(finite, x, 0))
     s = np.where(finite[..., 0], s, np.nan)
     phase = np.linalg.det(u) * np.linalg.det(vh)
     return phase[..., None, None], np.conj(np.swapaxes(vh, -1, -2)), s, np.conj(np.swapaxes(u, -1, -2))
 
 
-def _product_without(s: Any, left_out: Any) -> Any:
+def _product_without(s: NDArray, left_out: NDArray) -> Any:
     """The product of s over the places that are not left out."""
     return np.prod(np.where(left_out, 1, np.expand_dims(s, tuple(range(-left_out.ndim, -1)))), axis=-1)
 
 
-def _adjugate(x: Any) -> Any:
+def _adjugate(x: NDArray) -> Any:
     phase, v, s, uh = _in_singular_basis(x)
     products = _product_without(s, np.eye(x.shape[-1], dtype=bool))
     return (phase * (v * products[..., None, :]) @ uh).astype(x.dtype, copy=False)
 
 
-def _adjugate_derivative(x: Any, t: Any) -> Any:
+def _adjugate_derivative(x: NDArray, t: NDArray) -> Any:
     # With M = U^H T V: off the diagonal -M[i, j] D[i, j], on it the sum of D[i, j] M[j, j], where D[i, j] is
     # the product of the singular values but for the i-th and the j-th.
     phase, v, s, uh = _in_singular_basis(x)
@@ -233,12 +236,12 @@ def _adjugate_derivative(x: Any, t: Any) -> Any:
     return (phase * v @ inner @ uh).astype(np.result_type(x, t), copy=False)
 
 
-def _third_of_det(F: Namespace, x: Any, t: Any, c: Any) -> Any:
+def _third_of_det(F: Namespace, x: Value, t: Value, c: Value) -> Any:
     """G with d tr(C adj'(A)[T]) = tr(G dA), for matrices A = x that have an inverse B."""
     b = F.inv(x)
     bt, bc = F.matmul(b, t), F.matmul(b, c)
 
-    def trace(m: Any) -> Any:
+    def trace(m: Value) -> Any:
         return _matrices(F, F.sum(F.diagonal(m, offset=0), axis=(m.ndim - 2,), keepdims=False))
 
     product = F.matmul(bt, bc)
@@ -248,8 +251,8 @@ def _third_of_det(F: Namespace, x: Any, t: Any, c: Any) -> Any:
     )
 
 
-def _adjugate_abstract(name: str) -> Any:
-    def abstract(x: Any, *t: Any) -> Aval:
+def _adjugate_abstract(name: str) -> Rule:
+    def abstract(x: Shaped, *t: Shaped) -> Aval:
         _square(name, x)
         return Aval(x.shape, dtypes.to_inexact(dtypes.result_type(x, *t)))
 
@@ -306,13 +309,13 @@ define(
 )
 
 
-def _slogdet_abstract(x: Any) -> tuple[Aval, Aval]:
+def _slogdet_abstract(x: Shaped) -> tuple[Aval, Aval]:
     _square("slogdet", x)
     dtype = dtypes.to_inexact(x.dtype)
     return Aval(x.shape[:-2], dtype), Aval(x.shape[:-2], dtypes.real_of(dtype))
 
 
-def _slogdet_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
+def _slogdet_vjp(F: Namespace, g: tuple[Value, Value], y: tuple[Value, Value], x: Value) -> Any:
     # d log det = tr(A^-1 dA) = d log|det| + d sign / sign, and d sign = i sign Im(tr(A^-1 dA)).
     g_sign, g_log = g
     inverse = F.mH(F.inv(x))
@@ -326,7 +329,15 @@ def _slogdet_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
 _COLUMNS = 256
 
 
-def _slogdet_within(F: Namespace, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any) -> Any:
+def _slogdet_within(
+    F: Namespace,
+    _rule: Rule,
+    wanted: Box | Stored,
+    _i: int,
+    g: tuple[Value, Value],
+    y: tuple[Value, Value],
+    x: Value,
+) -> Any:
     """The transposed inverse at a pattern alone, by solves with unit vectors, some at a time."""
     if not isinstance(wanted, Stored) or len(x.shape) != 2 or x.dtype.kind == "c":
         return NotImplemented
@@ -346,7 +357,7 @@ def _slogdet_within(F: Namespace, _rule: Rule, wanted: Box | Stored, _i: int, g:
     return F.from_values(values * g[1], pattern=pattern)
 
 
-def _slogdet_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
+def _slogdet_jvp(F: Namespace, t: Value, y: tuple[Value, Value], x: Value) -> Any:
     trace = _trace_of_product(F, F.inv(x), t)
     if x.dtype.kind != "c":
         return F.zero(trace.shape, trace.dtype), trace
@@ -369,42 +380,42 @@ define(
 )
 
 
-def _half_lower(F: Namespace, x: Any) -> Any:
+def _half_lower(F: Namespace, x: Value) -> Any:
     """The lower triangle with its diagonal halved (Phi in Giles)."""
     return F.tril(x, k=0) - 0.5 * F.diag(F.diagonal(x, offset=0))
 
 
-def _hermitian(F: Namespace, x: Any) -> Any:
+def _hermitian(F: Namespace, x: Value) -> Any:
     return 0.5 * (x + F.mH(x))
 
 
-def _cholesky(x: Any) -> Any:
+def _cholesky(x: NDArray) -> NDArray:
     return np.linalg.cholesky(_symmetrized(x))
 
 
-def _symmetrized(x: Any) -> Any:
+def _symmetrized(x: NDArray) -> NDArray:
     """(x + x^H) / 2: LAPACK reads one triangle, the derivative is over all entries."""
     return 0.5 * (x + np.conj(np.swapaxes(x, -1, -2)))
 
 
-def _substituted(F: Namespace, triangular: Any, b: Any, *, lower: bool) -> Any:
+def _substituted(F: Namespace, triangular: Value, b: Value, *, lower: bool) -> Any:
     """The solution of a triangular system; inf or nan where its matrix is singular."""
     return F.solve_triangular(triangular, b, lower=lower, check=False)
 
 
-def _cholesky_vjp(F: Namespace, g: Any, y: Any, _x: Shaped) -> Any:
+def _cholesky_vjp(F: Namespace, g: Value, y: Value, _x: Shaped) -> Any:
     # A = L L^H: L^-1 dL = Phi(L^-1 dA L^-H), so grad A = herm(L^-H Phi(L^H gL) L^-1).
     inner = _half_lower(F, F.matmul(F.mH(y), g))
     solved = _substituted(F, F.mH(y), inner, lower=False)
     return _hermitian(F, F.mH(_substituted(F, F.mH(y), F.mH(solved), lower=False)))
 
 
-def _cholesky_jvp(F: Namespace, t: Any, y: Any, _x: Shaped) -> Any:
+def _cholesky_jvp(F: Namespace, t: Value, y: Value, _x: Shaped) -> Any:
     solved = _substituted(F, y, _hermitian(F, t), lower=True)
     return F.matmul(y, _half_lower(F, F.mH(_substituted(F, y, F.mH(solved), lower=True))))
 
 
-def _cholesky_abstract(x: Any) -> Aval:
+def _cholesky_abstract(x: Shaped) -> Aval:
     _square("cholesky", x)
     return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
@@ -424,7 +435,7 @@ define(
 )
 
 
-def _negligible(F: Namespace, x: Any, scale: Any, size: int) -> Any:
+def _negligible(F: Namespace, x: Value, scale: Value, size: int) -> Any:
     """True where x, a result of a decomposition of a matrix of extent ``size``, is 0 to rounding.
 
     x is compared with the largest of ``scale`` along the last axis. At such an x the derivative has no finite
@@ -434,12 +445,12 @@ def _negligible(F: Namespace, x: Any, scale: Any, size: int) -> Any:
     return F.less_equal(F.abs(x), F.reshape(limit, shape=limit.shape + (1,) * (x.ndim - scale.ndim)))
 
 
-def _nonzero(F: Namespace, s: Any, size: int) -> Any:
+def _nonzero(F: Namespace, s: Value, size: int) -> Any:
     """Singular values to divide by: 0 where they are to rounding."""
     return F.where(_negligible(F, s, s, size), 0.0, s) if s.shape[-1] else s
 
 
-def _inverse_gaps(F: Namespace, w: Any, f: Any) -> Any:
+def _inverse_gaps(F: Namespace, w: Value, f: Callable[[Value], Value]) -> Any:
     """1 / (f(w)[j] - f(w)[i]) off the diagonal, 0 on it; inf where w[i] and w[j] are equal to rounding."""
     k = w.shape[-1]
     eye = np.eye(k, dtype=bool)
@@ -448,32 +459,32 @@ def _inverse_gaps(F: Namespace, w: Any, f: Any) -> Any:
     return F.where(eye, 0.0, 1 / F.where(eye, 1.0, gaps))
 
 
-def _gaps(F: Namespace, w: Any) -> Any:
+def _gaps(F: Namespace, w: Value) -> Any:
     """gaps[i, j] = w[j] - w[i]."""
     return F.expand_dims(w, axis=(w.ndim - 1,)) - F.expand_dims(w, axis=(w.ndim,))
 
 
-def _eigh_vjp(F: Namespace, g: Any, y: Any, _x: Shaped) -> Any:
+def _eigh_vjp(F: Namespace, g: tuple[Value, Value], y: tuple[Value, Value], _x: Shaped) -> Any:
     # A = V w V^H: dw = diag(V^H dA V), V^H dV = (V^H dA V) / gaps off the diagonal.
     (gw, gv), (w, v) = g, y
     rotation = F.matmul(F.mH(v), gv) * _inverse_gaps(F, w, F.positive)
     return _hermitian(F, F.matmul(v, F.matmul(rotation + F.diag(gw), F.mH(v))))
 
 
-def _eigh_jvp(F: Namespace, t: Any, y: Any, _x: Shaped) -> Any:
+def _eigh_jvp(F: Namespace, t: Value, y: tuple[Value, Value], _x: Shaped) -> Any:
     w, v = y
     inner = F.matmul(F.mH(v), F.matmul(_hermitian(F, t), v))
     dw = F.real(F.diagonal(inner, offset=0))
     return dw, F.matmul(v, inner * _inverse_gaps(F, w, F.positive))
 
 
-def _eigh_abstract(x: Any) -> tuple[Aval, Aval]:
+def _eigh_abstract(x: Shaped) -> tuple[Aval, Aval]:
     _square("eigh", x)
     dtype = dtypes.to_inexact(x.dtype)
     return Aval(x.shape[:-1], dtypes.real_of(dtype)), Aval(x.shape, dtype)
 
 
-def _hermitian_samples(s: Any) -> list[Sample]:
+def _hermitian_samples(s: Sampler) -> list[Sample]:
     def spread(*shape: int) -> Any:
         # Well separated eigenvalues: the derivative of eigenvectors divides by their gaps.
         return _symmetrized(s(shape)) * 0.3 + np.diag(np.arange(shape[-1]) * 2.0).astype(s.dtype)
@@ -481,7 +492,7 @@ def _hermitian_samples(s: Any) -> list[Sample]:
     return [Sample((spread(*shape),), post=_eigh_gauge) for shape in ((3, 3), (2, 2, 2))]
 
 
-def _eigh_gauge(F: Namespace, w: Any, v: Any) -> Any:
+def _eigh_gauge(F: Namespace, w: Value, v: Value) -> Any:
     """Eigenvectors are known up to a phase; the projectors v_i v_i^H are not."""
     columns = F.expand_dims(F.mT(v), axis=(v.ndim,))
     return w, F.matmul(columns, F.mH(columns))
@@ -503,7 +514,7 @@ define(
 )
 
 
-def _svd_abstract(x: Any) -> tuple[Aval, Aval, Aval]:
+def _svd_abstract(x: Shaped) -> tuple[Aval, Aval, Aval]:
     if x.ndim < 2:
         raise ShapeError("svd", "x", got=f"shape {x.shape}", expected="at least two axes")
     *batch, m, n = x.shape
@@ -517,7 +528,7 @@ def _svd_abstract(x: Any) -> tuple[Aval, Aval, Aval]:
     )
 
 
-def _svd_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
+def _svd_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value) -> Any:
     # With skew(X) = X - X^H and E[i, j] = s[j]^2 - s[i]^2 off the diagonal, the part inside the singular
     # subspaces is (skew(U^H gU) s + s skew(V^H gV)) / E + diag(gs), for complex A plus the phase term
     # diag(skew(U^H gU)) / (2 s); the parts of gU and gV outside the subspaces are divided by s.
@@ -540,7 +551,7 @@ def _svd_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     return result
 
 
-def _svd_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
+def _svd_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
     u, s, vh = y
     v = F.mH(vh)
     row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
@@ -565,7 +576,7 @@ def _svd_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
     return u_dot, ds, F.mH(v_dot)
 
 
-def _svd_gauge(F: Namespace, u: Any, s: Any, vh: Any) -> Any:
+def _svd_gauge(F: Namespace, u: Value, s: Value, vh: Value) -> Any:
     """Functions of u, s, vh that the common phase of each pair of singular vectors does not change."""
     weights = F.expand_dims(F.cos(s), axis=(s.ndim - 1,))
     return (
@@ -598,7 +609,7 @@ define(
 )
 
 
-def _qr_abstract(x: Any) -> tuple[Aval, Aval]:
+def _qr_abstract(x: Shaped) -> tuple[Aval, Aval]:
     if x.ndim < 2:
         raise ShapeError("qr", "x", got=f"shape {x.shape}", expected="at least two axes")
     *batch, m, n = x.shape
@@ -607,12 +618,12 @@ def _qr_abstract(x: Any) -> tuple[Aval, Aval]:
     return Aval((*batch, m, k), dtype), Aval((*batch, k, n), dtype)
 
 
-def _columns(F: Namespace, x: Any, start: int, stop: int) -> Any:
+def _columns(F: Namespace, x: Value, start: int, stop: int) -> Any:
     shape = x.shape
     return cut(F, x, Region((*(0,) * (x.ndim - 1), start), (*shape[:-1], stop)))
 
 
-def _full_rank(F: Namespace, r: Any) -> Any:
+def _full_rank(F: Namespace, r: Value) -> Any:
     """R to divide by: its diagonal is 0 where it is to rounding, next to the length of the column."""
     if not r.shape[-1]:
         return r
@@ -621,7 +632,7 @@ def _full_rank(F: Namespace, r: Any) -> Any:
     return r - F.diag(F.where(F.squeeze(small, axis=(small.ndim - 1,)), diagonal, 0.0))
 
 
-def _qr_tall_vjp(F: Namespace, gq: Any, gr: Any, q: Any, r: Any) -> Any:
+def _qr_tall_vjp(F: Namespace, gq: Value, gr: Value, q: Value, r: Value) -> Any:
     # With M = gR R^H - Q^H gQ: gA = (gQ + Q copy(M)) R^-H, where copy(M) is the Hermitian matrix with the
     # upper triangle of M and the real part of its diagonal.
     m = F.matmul(gr, F.mH(r)) - F.matmul(F.mH(q), gq)
@@ -632,7 +643,7 @@ def _qr_tall_vjp(F: Namespace, gq: Any, gr: Any, q: Any, r: Any) -> Any:
     return F.mH(_substituted(F, _full_rank(F, r), F.mH(rhs), lower=False))
 
 
-def _qr_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
+def _qr_vjp(F: Namespace, g: tuple[Value, Value], y: tuple[Value, Value], x: Value) -> Any:
     (gq, gr), (q, r) = g, y
     m, n = x.shape[-2:]
     if m >= n:
@@ -643,7 +654,7 @@ def _qr_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     return F.concat(gx, F.matmul(q, gr_tail), axis=x.ndim - 1, offsets=(0, m))
 
 
-def _qr_tall_jvp(F: Namespace, t: Any, q: Any, r: Any) -> Any:
+def _qr_tall_jvp(F: Namespace, t: Value, q: Value, r: Value) -> Any:
     # With B = Q^H dA R^-1: Q^H dQ = W is skew with the strict lower triangle of B, dR = (B - W) R.
     t_r = F.mH(_substituted(F, F.mH(_full_rank(F, r)), F.mH(t), lower=True))
     b = F.matmul(F.mH(q), t_r)
@@ -656,7 +667,7 @@ def _qr_tall_jvp(F: Namespace, t: Any, q: Any, r: Any) -> Any:
     return dq, dr
 
 
-def _qr_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
+def _qr_jvp(F: Namespace, t: Value, y: tuple[Value, Value], x: Value) -> Any:
     q, r = y
     m, n = x.shape[-2:]
     if m >= n:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from iverson.core.entries import FACTORED, FULL, NOTHING, Entries, LowRank, Stor
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, Params, Shaped, Value
 from iverson.core.relations import Factor, Indexed, Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import F as namespace
@@ -25,8 +25,14 @@ from iverson.layouts.pattern_symbols import follows
 from iverson.ops.rules.batching import Examples, next_axis
 from iverson.ops.rules.notation import lazy_te
 
+if TYPE_CHECKING:
+    from types import ModuleType
 
-def _abstract(a: Any, b: Any) -> Aval:
+    from iverson.ops.linear_algebra.product_ops import Indexable
+    from iverson.te import Expr
+
+
+def _abstract(a: Shaped, b: Shaped) -> Aval:
     if len(a.shape) != len(b.shape):
         raise ShapeError("kron", "b", got=f"shape {b.shape}", expected=f"{len(a.shape)} axes, as a has")
     shape = tuple(m * n for m, n in zip(a.shape, b.shape, strict=True))
@@ -34,12 +40,12 @@ def _abstract(a: Any, b: Any) -> Aval:
 
 
 @derived
-def kron_factors(a: Any, b: Any) -> tuple[Any, Any]:
+def kron_factors(a: Value, b: Value) -> tuple[Any, Any]:
     """a and b with their axes interleaved: their product is the Kronecker product but for its shape."""
     return _in_turn(namespace, a, 0), _in_turn(namespace, b, 1)
 
 
-def _in_turn(F: Namespace, x: Any, i: int) -> Any:
+def _in_turn(F: Namespace, x: Value, i: int) -> Any:
     """Factor i with axes of extent 1 for the other factor between its own: a's axes are the even ones."""
     return F.expand_dims(x, axis=_axes(1 - i, len(x.shape)))
 
@@ -51,7 +57,7 @@ def _axes(i: int, rank: int) -> Shape:
 
 # out[i m + k, j n + l] = a[i, j] b[k, l] for b of shape (m, n): the cotangent of a is the sum over k, l of
 # g[(i, k), (j, l)] conj(b[k, l]), that of b the sum over i, j.
-def _contracted(F: Namespace, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _contracted(F: Namespace, i: int, g: Value | LowRank, y: Shaped, a: Shaped, b: Shaped) -> Any:
     """The cotangent of factor i."""
     if isinstance(g, LowRank):
         factors = _factors(F, i, g, y, a, b)
@@ -63,7 +69,7 @@ def _contracted(F: Namespace, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
 
 # Of g = L R: the sum over k and r of L[(i, k), r] times the sum over l of conj(b[k, l]) R[r, (j, l)], so that
 # no entry of g is formed.
-def _factors(F: Namespace, i: int, g: Any, _y: Shaped, a: Any, b: Any) -> Any:
+def _factors(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Shaped, b: Shaped) -> Any:
     """The cotangent of factor i as two factors, if g is."""
     if not isinstance(g, LowRank):
         return NotImplemented
@@ -79,7 +85,9 @@ def _factors(F: Namespace, i: int, g: Any, _y: Shaped, a: Any, b: Any) -> Any:
     return LowRank(F.reshape(lhs, shape=(rows, along * rank)), F.reshape(sums, shape=(along * rank, columns)))
 
 
-def _within(F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _within(
+    F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Value | LowRank, y: Shaped, a: Shaped, b: Shaped
+) -> Any:
     """At a pattern: the terms of its entries and of the stored entries of the other factor alone."""
     if in_products(wanted):
         return _factors(F, i, g, y, a, b)
@@ -98,7 +106,9 @@ class Pairwise(EntryMap):
 
     products = True
 
-    def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, _: Params
+    ) -> Entries:
         """Products of demanded entries of a factor and stored entries of the other one.
 
         Of a factor that may change where it is zero now, every entry counts: then the cotangent is read in
@@ -138,12 +148,12 @@ def _pairs(a: Pattern | Shape, b: Pattern | Shape) -> Pattern:
     return pattern
 
 
-def _known(need: Entries, shape: Shape) -> Any:
+def _known(need: Entries, shape: Shape) -> Pattern | Shape:
     """The demanded entries of a factor: a pattern over all of its axes, or all entries of its shape."""
     return need.pattern if isinstance(need, Stored) and need.pattern.ndim == len(shape) else shape
 
 
-def _other(x: Any) -> Any:
+def _other(x: Shaped) -> Any:
     """The possibly nonzero entries of the other factor: a pattern or a shape, or None if not known."""
     if is_strided(x):
         return x.shape
@@ -151,7 +161,7 @@ def _other(x: Any) -> Any:
     return support.pattern if isinstance(support, Stored) and support.pattern.ndim == len(x.shape) else None
 
 
-def _batched(F: Namespace, examples: Examples, a: Any, b: Any) -> Any:
+def _batched(F: Namespace, examples: Examples, a: Value, b: Value) -> Any:
     """A factor that all examples share is a batch of one, so the product has the other factor's examples."""
     a, b = (x if of else F.expand_dims(x, axis=(0,)) for x, of in zip((a, b), examples.of, strict=True))
     if not all(examples.of):
@@ -161,13 +171,13 @@ def _batched(F: Namespace, examples: Examples, a: Any, b: Any) -> Any:
     return F.reshape(product, shape=(examples.size, *shape))
 
 
-def _examples_in_turn(F: Namespace, x: Any, i: int) -> Any:
+def _examples_in_turn(F: Namespace, x: Value, i: int) -> Any:
     """See `_in_turn`; here the axes come after the axis of the examples."""
     return F.expand_dims(x, axis=next_axis(_axes(1 - i, x.ndim - 1)))
 
 
 def _batched_sampled(
-    F: Namespace, examples: Examples, g: Any, other: Any, *, pattern: Pattern, of: int
+    F: Namespace, examples: Examples, g: Value, other: Value, *, pattern: Pattern, of: int
 ) -> Any:
     """The sums over the other factor for all entries, read at the pattern."""
     g, other = examples.each(F, (g, other))
@@ -179,15 +189,15 @@ def _batched_sampled(
     return F.reshape(values, shape=(examples.size, *pattern.stored_shape))
 
 
-def _in_notation(T: Any, a: Any, b: Any) -> Any:
-    def entry(*at: Any) -> Any:
+def _in_notation(T: ModuleType, a: Indexable, b: Indexable) -> Any:
+    def entry(*at: Expr) -> Any:
         outer = tuple(i // n for i, n in zip(at, b.shape, strict=True))
         return a[outer] * b[tuple(i % n for i, n in zip(at, b.shape, strict=True))]
 
     return T.compute(_abstract(a, b).shape, entry)
 
 
-def _sampled_abstract(g: Any, other: Any, *, pattern: Pattern, of: int) -> Aval:
+def _sampled_abstract(g: Shaped, other: Shaped, *, pattern: Pattern, of: int) -> Aval:
     shape = tuple(m * n for m, n in zip(pattern.shape, other.shape, strict=False))
     if g.shape != shape or len(shape) != len(other.shape):
         raise ShapeError(
@@ -199,14 +209,14 @@ def _sampled_abstract(g: Any, other: Any, *, pattern: Pattern, of: int) -> Aval:
 # out[p] = sum over the entries q of the other factor of g[(p, q)] other[q]: linear in both. With w = the
 # cotangent on the pattern, that of g is the product of w and conj(other), that of other a sum over w.
 def _sampled_vjp_g(
-    F: Namespace, c: Any, _y: Shaped, _g: Shaped, other: Any, *, pattern: Pattern, of: int
+    F: Namespace, c: Value, _y: Shaped, _g: Shaped, other: Value, *, pattern: Pattern, of: int
 ) -> Any:
     pair = F.from_values(c, pattern=pattern), F.conj(other)
     return F.kron(*(pair if of == 0 else pair[::-1]))
 
 
 def _sampled_vjp_other(
-    F: Namespace, c: Any, y: Any, g: Any, _other: Any, *, pattern: Pattern, of: int
+    F: Namespace, c: Value, y: Value, g: Value, _other: Shaped, *, pattern: Pattern, of: int
 ) -> Any:
     w = F.from_values(c, pattern=pattern)
     ct = _contracted(F, 1 - of, g, y, *((w, _other) if of == 0 else (_other, w)))
@@ -216,14 +226,14 @@ def _sampled_vjp_other(
 def _sampled_within(
     F: Namespace,
     _rule: Rule,
-    wanted: Any,
+    wanted: Entries,
     i: int,
-    c: Any,
+    c: Value,
     _y: Shaped,
-    g: Any,
-    other: Any,
+    g: Value,
+    other: Value,
     *,
-    pattern: Any,
+    pattern: Pattern,
     of: int,
 ) -> Any:
     if i == 0 or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(other.shape):

@@ -15,9 +15,11 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.op import Op, Rule, Sample, Wanted, reading
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, Shaped, Value
 from iverson.core.table import define
 from iverson.kernels import krylov_solvers
+from iverson.kernels.krylov_solvers import Preconditioner
+from iverson.layouts import Pattern
 from iverson.ops.linear_algebra.decomposition_ops import (
     _eigh_gauge,
     _hermitian,
@@ -31,8 +33,16 @@ from iverson.ops.rules.batching import leading
 from iverson.ops.rules.entry_maps import Batchwise
 
 
-def _solve(F: Namespace, a: Any, b: Any, *, adjoint: bool = False, m: Any = None, **params: Any) -> Any:
-    preconditioner = m.turned if adjoint and isinstance(m, krylov_solvers.Preconditioner) else m
+def _solve(
+    F: Namespace,
+    a: Value,
+    b: Value,
+    *,
+    adjoint: bool = False,
+    m: str | Preconditioner | None = None,
+    **params: str | float | None,
+) -> Any:
+    preconditioner = m.turned if adjoint and isinstance(m, Preconditioner) else m
     return F.iterative_solve(a, b, m=preconditioner, **params)
 
 
@@ -53,13 +63,13 @@ define(
 )
 
 
-def _eigsh_abstract(x: Any, *, k: int, **_: Any) -> tuple[Aval, Aval]:
+def _eigsh_abstract(x: Shaped, *, k: int, **_: str) -> tuple[Aval, Aval]:
     _square("eigsh", x)
     dtype = dtypes.to_inexact(x.dtype)
     return Aval((*x.shape[:-2], k), dtypes.real_of(dtype)), Aval((*x.shape[:-1], k), dtype)
 
 
-def _column_factors(F: Namespace, g: Any, y: Any, x: Any) -> Any:
+def _column_factors(F: Namespace, g: tuple[Value, Value], y: tuple[Value, Value], x: Value) -> Any:
     """C with grad A = the Hermitian part of C V^H."""
     # A dv - w dv - v dw = -dA v with v^H dv = 0 is K (dv, dw) = (-dA v, 0), K Hermitian (`bordered_solve`).
     # Its solution with (0, gw) on the right is -v gw.
@@ -68,12 +78,19 @@ def _column_factors(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     return v * F.expand_dims(gw, axis=(gw.ndim - 1,)) - solved
 
 
-def _eigsh_vjp(F: Namespace, g: Any, y: Any, x: Any, **_: Any) -> Any:
+def _eigsh_vjp(F: Namespace, g: tuple[Value, Value], y: tuple[Value, Value], x: Value, **_: int | str) -> Any:
     return _hermitian(F, F.matmul(_column_factors(F, g, y, x), F.mH(y[1])))
 
 
 def _eigsh_within(
-    F: Namespace, _rule: Rule, wanted: Box | Stored, _i: int, g: Any, y: Any, x: Any, **_: Any
+    F: Namespace,
+    _rule: Rule,
+    wanted: Box | Stored,
+    _i: int,
+    g: tuple[Value, Value],
+    y: tuple[Value, Value],
+    x: Value,
+    **_: int | str,
 ) -> Any:
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != 2:
         return NotImplemented
@@ -81,12 +98,12 @@ def _eigsh_within(
     return _hermitian_at(F, c, v, wanted.pattern)
 
 
-def _hermitian_at(F: Namespace, c: Any, v: Any, pattern: Any) -> Any:
+def _hermitian_at(F: Namespace, c: Value, v: Value, pattern: Pattern) -> Any:
     """The Hermitian part of C V^H at a pattern."""
     return 0.5 * (F.matmul_on(c, F.mH(v), pattern) + F.matmul_on(v, F.mH(c), pattern))
 
 
-def _eigsh_jvp(F: Namespace, t: Any, y: Any, x: Any, **_: Any) -> Any:
+def _eigsh_jvp(F: Namespace, t: Value, y: tuple[Value, Value], x: Value, **_: int | str) -> Any:
     w, v = y
     product = F.matmul(_hermitian(F, t), v)
     dw = F.real(F.sum(F.conj(v) * product, axis=(v.ndim - 2,), keepdims=False))
@@ -113,29 +130,37 @@ define(
 )
 
 
-def _bordered_abstract(a: Any, w: Any, v: Any, g: Any, h: Any) -> tuple[Aval, Aval]:
+def _bordered_abstract(a: Shaped, w: Shaped, v: Shaped, g: Shaped, h: Shaped) -> tuple[Aval, Aval]:
     _square("bordered_solve", a, "a")
     dtype = dtypes.to_inexact(dtypes.result_type(a, v, g, h))
     return Aval(v.shape, dtype), Aval(w.shape, dtype)
 
 
-def _row(F: Namespace, x: Any) -> Any:
+def _row(F: Namespace, x: Value) -> Any:
     """A number for each column."""
     return F.expand_dims(x, axis=(x.ndim - 1,))
 
 
-def _dots(F: Namespace, a: Any, b: Any) -> Any:
+def _dots(F: Namespace, a: Value, b: Value) -> Any:
     """a^H b, column by column."""
     return F.sum(F.conj(a) * b, axis=(a.ndim - 2,), keepdims=False)
 
 
-def _again(F: Namespace, a: Any, w: Any, v: Any, g: Any, h: Any) -> Any:
+def _again(F: Namespace, a: Value, w: Value, v: Value, g: Value, h: Value) -> Any:
     return F.bordered_solve(a, w, v, g, h)
 
 
 @reading({0: (0, 1, 2, "y"), 1: (0, 1, 2, "y"), 2: (0, 1, 2, "y"), 3: (0, 1, 2), 4: (0, 1, 2)})
 def _bordered_pullback(
-    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, w: Any, v: Any, _g: Shaped, _h: Any
+    F: Namespace,
+    wanted: Wanted,
+    g: tuple[Value, Value],
+    y: tuple[Value, Value],
+    a: Value,
+    w: Value,
+    v: Value,
+    _g: Shaped,
+    _h: Shaped,
 ) -> list[Any]:
     (x, m), (c, d) = y, F.bordered_solve(a, w, v, *g)
 

@@ -10,7 +10,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.region import Region
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _columns, _full_rank, _lapack, _substituted
@@ -19,7 +19,7 @@ from iverson.ops.rules.batching import leading
 from iverson.ops.rules.entry_maps import Batchwise
 
 
-def _lu(x: Any) -> tuple[Any, Any, Any]:
+def _lu(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     """L, U and the rows of x in the order of L U."""
     from scipy.linalg import lu
 
@@ -37,7 +37,7 @@ def _lu(x: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def _abstract(x: Any) -> tuple[Aval, Aval, Aval]:
+def _abstract(x: Shaped) -> tuple[Aval, Aval, Aval]:
     if x.ndim < 2:
         raise ShapeError("lu", "x", got=f"shape {x.shape}", expected="at least two axes")
     *batch, m, n = x.shape
@@ -45,25 +45,25 @@ def _abstract(x: Any) -> tuple[Aval, Aval, Aval]:
     return Aval((*batch, m, k), dtype), Aval((*batch, k, n), dtype), Aval((*batch, m), np.dtype(np.int64))
 
 
-def _index(rows: Any) -> tuple[Any, ...]:
+def _index(rows: Value) -> tuple[Any, ...]:
     """The index of rows of each matrix of a batch."""
     batch = rows.shape[:-1]
     places = [np.arange(n).reshape((n,) + (1,) * (len(batch) - k)) for k, n in enumerate(batch)]
     return (*places, rows)
 
 
-def _first(F: Namespace, x: Any, start: int, stop: int) -> Any:
+def _first(F: Namespace, x: Value, start: int, stop: int) -> Any:
     """The rows of x from ``start`` to ``stop``."""
     lead, columns = x.shape[:-2], x.shape[-1]
     return cut(F, x, Region((*(0,) * len(lead), start, 0), (*lead, stop, columns)))
 
 
-def _right(F: Namespace, x: Any, triangular: Any, *, lower: bool) -> Any:
+def _right(F: Namespace, x: Value, triangular: Value, *, lower: bool) -> Any:
     """X T^-H for a triangular matrix T, of which ``lower`` says the triangle."""
     return F.mH(_substituted(F, triangular, F.mH(x), lower=lower))
 
 
-def _divisor(F: Namespace, u: Any, tall: bool) -> Any:
+def _divisor(F: Namespace, u: Value, tall: bool) -> Any:
     """U to divide by, 0 where pivots are to rounding. Only rows below divide by the last pivot."""
     last = np.zeros(u.shape[-2:], bool)
     last[-1:, -1:] = not tall
@@ -73,7 +73,7 @@ def _divisor(F: Namespace, u: Any, tall: bool) -> Any:
 # Of the k = min(m, n) first rows and columns B of the rows in order, B = L U: with X = L^-1 dB and K the
 # strict lower triangle of X U^-1, dL = L K and dU = X - K U. Rows below have L2 = B2 U^-1, columns beyond
 # U2 = L^-1 B2.
-def _lu_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
+def _lu_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value) -> Any:
     (gl, gu, _), (lower, upper, rows) = g, y
     m, n = x.shape[-2:]
     k, beyond = min(m, n), None
@@ -95,7 +95,7 @@ def _lu_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
     return F.scatter_add(cotangent, *_index(rows), axes=tuple(range(x.ndim - 1)), shape=x.shape)
 
 
-def _lu_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
+def _lu_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
     lower, upper, rows = y
     m, n = x.shape[-2:]
     k = min(m, n)

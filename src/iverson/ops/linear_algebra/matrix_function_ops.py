@@ -17,8 +17,8 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import LinearAlgebraError, ShapeError
-from iverson.core.op import Op, Sample, Wanted, reading
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Sample, Sampler, Wanted, reading
+from iverson.core.protocols import DType, Namespace, NDArray, Shaped, Value
 from iverson.core.region import Region
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _lapack, _square, _well
@@ -27,12 +27,12 @@ from iverson.ops.rules.batching import leading
 from iverson.ops.rules.entry_maps import Batchwise
 
 
-def _abstract(name: str, x: Any) -> Aval:
+def _abstract(name: str, x: Shaped) -> Aval:
     _square(name, x)
     return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
 
-def _frechet(F: Namespace, f: Callable[[Any], Any], x: Any, t: Any) -> Any:
+def _frechet(F: Namespace, f: Callable[[Value], Value], x: Value, t: Value) -> Any:
     """The derivative of f at x in the direction t."""
     n, lead = x.shape[-1], (0,) * (x.ndim - 2)
     beside = {"axis": x.ndim - 1, "offsets": (0, n)}
@@ -41,13 +41,13 @@ def _frechet(F: Namespace, f: Callable[[Any], Any], x: Any, t: Any) -> Any:
     return cut(F, blocks, Region((*lead, 0, n), (*x.shape[:-1], 2 * n)))
 
 
-def _exponential(x: Any) -> Any:
+def _exponential(x: NDArray) -> NDArray:
     from scipy.linalg import expm
 
     return np.asarray(expm(x), dtype=dtypes.to_inexact(x.dtype))
 
 
-def _one_by_one(name: str, x: Any) -> Any:
+def _one_by_one(name: str, x: NDArray) -> NDArray:
     """SciPy's function of each matrix of a batch, in x's dtype."""
     import scipy.linalg
 
@@ -63,7 +63,7 @@ def _one_by_one(name: str, x: Any) -> Any:
     return out
 
 
-def _real(name: str, result: Any, dtype: Any) -> Any:
+def _real(name: str, result: NDArray, dtype: DType) -> NDArray:
     """The function of a real matrix where it is real to rounding; raises where it is not."""
     rounding = 1e3 * len(result) * np.finfo(dtype).eps * np.abs(result).max()
     if np.abs(result.imag).max() > rounding:
@@ -80,8 +80,10 @@ def _without(name: str, description: str, expected: str, remedy: str) -> LinearA
     return LinearAlgebraError(name, "x", got=description, expected=expected, remedy=remedy)
 
 
-def _define(name: str, body: Callable[[Any], Any], samples: Any) -> None:
-    def function(F: Namespace, x: Any) -> Any:
+def _define(
+    name: str, body: Callable[[NDArray], NDArray], samples: Callable[[Sampler], list[Sample]]
+) -> None:
+    def function(F: Namespace, x: Value) -> Any:
         return getattr(F, name)(x)
 
     define(
@@ -107,7 +109,7 @@ for _name in ("sqrtm", "logm"):
     )
 
 
-def _sylvester(a: Any, b: Any, c: Any) -> Any:
+def _sylvester(a: NDArray, b: NDArray, c: NDArray) -> NDArray:
     import scipy.linalg
 
     out = np.empty(c.shape, c.dtype)
@@ -120,7 +122,7 @@ def _sylvester(a: Any, b: Any, c: Any) -> Any:
     return out
 
 
-def _sylvester_abstract(a: Any, b: Any, c: Any) -> Aval:
+def _sylvester_abstract(a: Shaped, b: Shaped, c: Shaped) -> Aval:
     for argument, x in (("a", a), ("b", b)):
         _square("solve_sylvester", x, argument)
     if c.shape != (*a.shape[:-1], b.shape[-1]) or a.shape[:-2] != b.shape[:-2]:
@@ -135,7 +137,7 @@ def _sylvester_abstract(a: Any, b: Any, c: Any) -> Aval:
 
 @reading({0: (0, 1, "y"), 1: (0, 1, "y"), 2: (0, 1)})
 def _sylvester_pullback(
-    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, b: Any, _c: Shaped
+    F: Namespace, wanted: Wanted, g: Value, y: Value, a: Value, b: Value, _c: Shaped
 ) -> list[Any]:
     """All cotangents, from one solution of the adjoint equation."""
     solution = F.solve_sylvester(F.mH(a), F.mH(b), g)

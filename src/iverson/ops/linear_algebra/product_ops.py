@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
@@ -30,21 +30,33 @@ from iverson.core.entries import (
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Body, Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, Params, Shaped, Value
 from iverson.core.region import Region
 from iverson.core.relations import Factor, Pairs, Relation, same
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import define
 from iverson.kernels import strided
 from iverson.kernels.sparse import merging, sparse_products
-from iverson.layouts import support_of, support_pattern
+from iverson.layouts import Pattern, support_of, support_pattern
 from iverson.layouts.pattern import addresses
 from iverson.ops.rules.batching import Examples, by_matrix
 from iverson.ops.rules.entry_maps import relation_by_letters
 from iverson.ops.rules.notation import lazy_te, stretched_index
 
+if TYPE_CHECKING:
+    from types import ModuleType
 
-def _abstract(a: Any, b: Any) -> Aval:
+    from iverson.te import Expr
+
+
+class Indexable(Shaped, Protocol):
+    """An operand in index notation."""
+
+    def __getitem__(self, index: tuple[Expr | int, ...], /) -> Expr:
+        """The entry at an index."""
+
+
+def _abstract(a: Shaped, b: Shaped) -> Aval:
     for name, x in (("a", a), ("b", b)):
         if x.ndim < 2:
             raise ShapeError("matmul", name, got=f"shape {x.shape}", expected="at least two axes")
@@ -60,12 +72,14 @@ def _abstract(a: Any, b: Any) -> Aval:
     return Aval((*batch, a.shape[-2], b.shape[-1]), dtypes.result_type(a, b))
 
 
-def cut(F: Namespace, x: Any, region: Region) -> Any:
+def cut(F: Namespace, x: Value, region: Region) -> Any:
     """x in a region."""
     return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
 
 
-def _within(F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def _within(
+    F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Value | LowRank, y: Value, a: Value, b: Value
+) -> Any:
     """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
     if isinstance(wanted, Stored) and not wanted.products:
         return product_at(F, wanted.pattern, i, g, y, a, b)
@@ -74,11 +88,12 @@ def _within(F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, 
     x = (a, b)[i]
     if not isinstance(wanted, Box) or x.shape[:-2] != y.shape[:-2]:
         return NotImplemented
+    assert not isinstance(g, LowRank)  # products alone read that, and no box
     region = wanted.region
     batch = Region(region.start[:-2], region.stop[:-2])
     rows, columns = (region.start[-2], region.stop[-2]), (region.start[-1], region.stop[-1])
 
-    def part(z: Any, first: tuple[int, int], second: tuple[int, int]) -> Any:
+    def part(z: Value, first: tuple[int, int], second: tuple[int, int]) -> Any:
         z_batch = batch.projected(z.shape[:-2])
         return cut(F, z, Region((*z_batch.start, first[0], second[0]), (*z_batch.stop, first[1], second[1])))
 
@@ -89,7 +104,9 @@ def _within(F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Any, y: Any, 
     return F.embed(ct, key=region.slices, shape=x.shape)
 
 
-def product_at(F: Namespace, pattern: Any, i: int, g: Any, y: Any, a: Any, b: Any) -> Any:
+def product_at(
+    F: Namespace, pattern: Pattern, i: int, g: Value | LowRank, y: Value, a: Value, b: Value
+) -> Any:
     """The cotangent of a or b at a pattern.
 
     Axes that the operand was broadcast along are joined with the contracted axis: the product sums over both.
@@ -108,7 +125,7 @@ def product_at(F: Namespace, pattern: Any, i: int, g: Any, y: Any, a: Any, b: An
     return F.matmul_on(*((g, F.mH(other)) if i == 0 else (F.mH(other), g)), pattern)
 
 
-def _beside(F: Namespace, z: Any, x: Any, y: Any, axis: int) -> Any:
+def _beside(F: Namespace, z: Value, x: Shaped, y: Shaped, axis: int) -> Any:
     """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
     batch, x_batch = y.shape[:-2], x.shape[:-2]
     lead = len(batch) - len(x_batch)
@@ -135,7 +152,9 @@ class Contracted(EntryMap):
 
     products = factored = True
 
-    def demand(self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _: Any) -> Entries:
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, _: Params
+    ) -> Entries:
         """Entries to which demanded ones contribute; for rows of a alone, or columns of b, the same lines."""
         shape = out.shape
         supports = list(map(getattr, inputs, repeat("support"), repeat(FULL)))
@@ -154,7 +173,7 @@ class Contracted(EntryMap):
         return join(_reached(need, k, inputs, shape) for k, need in enumerate(demands) if need is not NOTHING)
 
     def support(
-        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Any
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Shaped], out: Shaped, _params: Params
     ) -> Entries:
         """The rows of a, or columns of b, that the box ``where`` has.
 
@@ -190,7 +209,7 @@ class Contracted(EntryMap):
 
 
 def _slices(
-    k: int, needs: Sequence[Entries], supports: Sequence[Entries], inputs: Sequence[Any], out: Shape
+    k: int, needs: Sequence[Entries], supports: Sequence[Entries], inputs: Sequence[Shaped], out: Shape
 ) -> Any:
     """The pattern of the rows, or matrices, of the result that depend on demanded entries of factor k.
 
@@ -204,7 +223,7 @@ def _slices(
     return None
 
 
-def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entries | None:
+def _met(needs: Sequence[Entries], patterns: dict[int, Pattern], out: Shape) -> Entries | None:
     """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
 
     Where that may change, all of the cotangent is read, but only multiplied with the factors.
@@ -222,7 +241,7 @@ def _met(needs: Sequence[Entries], patterns: dict[int, Any], out: Shape) -> Entr
     return Stored(pattern, products=len(out) == 2) if 2 * pattern.count < prod(out) else None
 
 
-def _reached(need: Entries, i: int, inputs: Sequence[Any], out: Shape) -> Entries:
+def _reached(need: Entries, i: int, inputs: Sequence[Shaped], out: Shape) -> Entries:
     """The rows (columns) that a box of a (of b) reaches, where the other factor may be nonzero."""
     region = Region.full(out)
     for entries, k in ((need, i), (getattr(inputs[1 - i], "support", FULL), 1 - i)):
@@ -240,7 +259,7 @@ def _lines(box: Region, shape: Shape, out: Shape, axis: int) -> Region:
     return Region(tuple(low), tuple(high))
 
 
-def _factors(F: Namespace, i: int, g: Any, _y: Shaped, a: Any, b: Any) -> Any:
+def _factors(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Value, b: Value) -> Any:
     """The cotangent of a or b as two factors, where these are smaller than it."""
     if isinstance(g, LowRank):
         if i == 0:
@@ -251,12 +270,12 @@ def _factors(F: Namespace, i: int, g: Any, _y: Shaped, a: Any, b: Any) -> Any:
     return LowRank(lhs, rhs) if k * (m + n) < m * n else NotImplemented
 
 
-def _vjp_a(F: Namespace, g: Any, _y: Shaped, _a: Shaped, b: Any) -> Any:
+def _vjp_a(F: Namespace, g: Value, _y: Shaped, _a: Shaped, b: Value) -> Any:
     ct = F.matmul(g, F.mH(b))
     return ct if ct.shape == _a.shape else F.sum_to(ct, _a.shape)
 
 
-def _vjp_b(F: Namespace, g: Any, _y: Shaped, a: Any, _b: Shaped) -> Any:
+def _vjp_b(F: Namespace, g: Value, _y: Shaped, a: Value, _b: Shaped) -> Any:
     pattern = next((p for x in (a, g) if (p := _rows_of(F, x)) is not None), None)
     if pattern is not None and len(_b.shape) == 2:
         g, a = (_rows_at(F, x, pattern) for x in (g, a))
@@ -266,7 +285,7 @@ def _vjp_b(F: Namespace, g: Any, _y: Shaped, a: Any, _b: Shaped) -> Any:
     return ct if ct.shape == _b.shape else F.sum_to(ct, _b.shape)
 
 
-def _rows_of(F: Namespace, x: Any) -> Any:
+def _rows_of(F: Namespace, x: Value) -> Any:
     """The pattern of rows on which a factor is stored.
 
     None if single entries, or all, are stored, and if the factor is differentiated: then all entries count.
@@ -275,13 +294,13 @@ def _rows_of(F: Namespace, x: Any) -> Any:
     return pattern if pattern is not None and pattern.ndim < len(x.shape) else None
 
 
-def _rows_at(F: Namespace, x: Any, pattern: Any) -> Any:
+def _rows_at(F: Namespace, x: Value, pattern: Pattern) -> Any:
     """The rows of a factor in slices that a pattern stores, below each other."""
     dense = x.shape[pattern.ndim :]
     return F.reshape(F.entries_at(x, pattern), shape=(pattern.count * prod(dense[:-1]), dense[-1]))
 
 
-def _all_rows(F: Namespace, g: Any, a: Any) -> tuple[Any, Any]:
+def _all_rows(F: Namespace, g: Value, a: Value) -> tuple[Any, Any]:
     """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
     region = hull(support_of(value_of(g)), g.shape) if not is_tracked(g) else Region.full(g.shape)
     if not region.covers(g.shape):
@@ -291,11 +310,11 @@ def _all_rows(F: Namespace, g: Any, a: Any) -> tuple[Any, Any]:
     return F.reshape(g, shape=(count, g.shape[-1])), F.reshape(a, shape=(count, a.shape[-1]))
 
 
-def _product(T: Any, a: Any, b: Any) -> Any:
+def _product(T: ModuleType, a: Indexable, b: Indexable) -> Any:
     k = T.reduce_axis((0, a.shape[-1]))
     shape = _abstract(a, b).shape
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         *batch, row, column = i
         a_batch = stretched_index(a.shape[:-2], tuple(batch))
         b_batch = stretched_index(b.shape[:-2], tuple(batch))
@@ -305,7 +324,7 @@ def _product(T: Any, a: Any, b: Any) -> Any:
     return T.compute(shape, entry)
 
 
-def _batched(F: Namespace, examples: Examples, a: Any, b: Any) -> Any:
+def _batched(F: Namespace, examples: Examples, a: Value, b: Value) -> Any:
     """One product for all examples where they share a matrix: `strided.matmul` takes rows of all at once."""
     return by_matrix(F, examples, F.matmul, a, b)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import GradientError, ShapeError
-from iverson.core.op import Op, Sample, Wanted, reading
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Sample, Sampler, Wanted, reading
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import (
     _eigh_abstract,
@@ -44,17 +45,17 @@ from iverson.ops.rules.entry_maps import Batchwise
 # N stays orthogonal to the others by dN = -P dA^H N (rows N of a wide A: dN = -N dA^H P), to which any
 # N W with a skew W may be added. So grad A = -N gN^H P (-P gN^H N), if the function does not change with
 # W: if N^H gN (N gN^H) is Hermitian.
-def _complement_vjp(F: Namespace, name: str, g: Any, basis: Any, p: Any, tall: bool) -> Any:
+def _complement_vjp(F: Namespace, name: str, g: Value, basis: Value, p: Value, tall: bool) -> Any:
     rows, g_rows = (F.mH(basis), F.mH(g)) if tall else (basis, g)
     g = F.free_of_basis(F.matmul(rows, F.mH(g_rows)), g, of=name)
     return -F.matmul(basis, F.matmul(F.mH(g), p)) if tall else -F.matmul(F.matmul(p, F.mH(g)), basis)
 
 
-def _complement_jvp(F: Namespace, t: Any, basis: Any, p: Any, tall: bool) -> Any:
+def _complement_jvp(F: Namespace, t: Value, basis: Value, p: Value, tall: bool) -> Any:
     return -F.matmul(p, F.matmul(F.mH(t), basis)) if tall else -F.matmul(F.matmul(basis, F.mH(t)), p)
 
 
-def _free_of_basis(products: Any, g: Any, *, of: str) -> Any:
+def _free_of_basis(products: NDArray, g: NDArray, *, of: str) -> NDArray:
     """g; raises GradientError if the result depends on which basis was taken: products are not Hermitian."""
     skew = np.abs(products - np.conj(np.swapaxes(products, -1, -2))).max(initial=0)
     eps = np.finfo(g.dtype).eps
@@ -83,7 +84,7 @@ define(
 )
 
 
-def _svd_full(x: Any) -> tuple[Any, ...]:
+def _svd_full(x: NDArray) -> tuple[NDArray, ...]:
     """U, S and V^H as of `svd`, and the other columns of U, or rows of V^H."""
     u, s, vh = np.linalg.svd(x)
     k = s.shape[-1]
@@ -91,34 +92,34 @@ def _svd_full(x: Any) -> tuple[Any, ...]:
     return u[..., :k], s, vh[..., :k, :], basis
 
 
-def _svd_full_abstract(x: Any) -> tuple[Aval, ...]:
+def _svd_full_abstract(x: Shaped) -> tuple[Aval, ...]:
     u, s, vh = _svd_abstract(x)
     *batch, m, n = x.shape
     return u, s, vh, Aval((*batch, m, m - n) if m > n else (*batch, n - m, n), u.dtype)
 
 
-def _conjugate_inverse(F: Namespace, y: Any) -> Any:
+def _conjugate_inverse(F: Namespace, y: tuple[Value, ...]) -> Any:
     """(A^+)^H of U, S, V^H."""
     u, s, vh = y[:3]
     s = _nonzero(F, s, max(u.shape[-2], vh.shape[-1]))
     return F.matmul(u / F.expand_dims(s, axis=(s.ndim - 1,)), vh)
 
 
-def _is_tall(x: Any) -> bool:
+def _is_tall(x: Shaped) -> bool:
     return bool(x.shape[-2] > x.shape[-1])
 
 
-def _svd_full_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
+def _svd_full_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value) -> Any:
     complement_part = _complement_vjp(F, "svd", g[3], y[3], _conjugate_inverse(F, y), _is_tall(x))
     return _svd_vjp(F, g[:3], y[:3], x) + complement_part
 
 
-def _svd_full_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
+def _svd_full_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
     basis_dot = _complement_jvp(F, t, y[3], _conjugate_inverse(F, y), _is_tall(x))
     return *_svd_jvp(F, t, y[:3], x), basis_dot
 
 
-def _projected(F: Namespace, basis: Any, tall: bool) -> Any:
+def _projected(F: Namespace, basis: Value, tall: bool) -> Any:
     """The projector on the space that columns (or rows) span."""
     return F.matmul(basis, F.mH(basis)) if tall else F.matmul(F.mH(basis), basis)
 
@@ -148,26 +149,28 @@ define(
 )
 
 
-def _qr_complete(x: Any) -> tuple[Any, ...]:
+def _qr_complete(x: NDArray) -> tuple[NDArray, ...]:
     """Q and R as of `qr`, and the other columns of Q."""
     q, r = np.linalg.qr(x, "complete")
     n = x.shape[-1]
     return q[..., :n], r[..., :n, :], q[..., n:]
 
 
-def _qr_complete_abstract(x: Any) -> tuple[Aval, ...]:
+def _qr_complete_abstract(x: Shaped) -> tuple[Aval, ...]:
     q, r = _qr_abstract(x)
     *batch, m, n = x.shape
     return q, r, Aval((*batch, m, m - n), q.dtype)
 
 
-def _qr_complete_vjp(F: Namespace, g: Any, y: Any, x: Any) -> Any:
+def _qr_complete_vjp(
+    F: Namespace, g: tuple[Value, Value, Value], y: tuple[Value, Value, Value], x: Value
+) -> Any:
     q, r, basis = y
     p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
     return _qr_vjp(F, g[:2], y[:2], x) + _complement_vjp(F, "qr", g[2], basis, p, tall=True)
 
 
-def _qr_complete_jvp(F: Namespace, t: Any, y: Any, x: Any) -> Any:
+def _qr_complete_jvp(F: Namespace, t: Value, y: tuple[Value, Value, Value], x: Value) -> Any:
     q, r, basis = y
     p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
     return *_qr_jvp(F, t, y[:2], x), _complement_jvp(F, t, basis, p, tall=True)
@@ -195,27 +198,29 @@ define(
 )
 
 
-def _pinv_abstract(x: Any, *, rtol: Any, atol: Any) -> Aval:
+def _pinv_abstract(x: Shaped, *, rtol: float | NDArray, atol: float | NDArray) -> Aval:
     if x.ndim < 2:
         raise ShapeError("pinv", "x", got=f"shape {x.shape}", expected="at least two axes")
     return Aval((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtypes.to_inexact(x.dtype))
 
 
-def _pinv(x: Any, *, rtol: Any, atol: Any) -> Any:
+def _pinv(x: NDArray, *, rtol: float | NDArray, atol: float | NDArray) -> Any:
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     limit = np.maximum(rtol * s.max(axis=-1, initial=0), atol)[..., None]
     inverse = np.divide(1, s, out=np.zeros_like(s), where=s > limit)
     return np.conj(np.swapaxes(vh, -1, -2)) @ (inverse[..., None] * np.conj(np.swapaxes(u, -1, -2)))
 
 
-def _complement(F: Namespace, product: Any) -> Any:
+def _complement(F: Namespace, product: Value) -> Any:
     """I - product."""
     return np.eye(product.shape[-1], dtype=product.dtype) - product
 
 
 # dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P, where the rank does not change
 # (G. H. Golub and V. Pereyra, SIAM J. Numer. Anal. 10, 1973, theorem 4.3).
-def _pinv_vjp(F: Namespace, g: Any, y: Any, x: Any, *, rtol: Any, atol: Any) -> Any:
+def _pinv_vjp(
+    F: Namespace, g: Value, y: Value, x: Value, *, rtol: float | NDArray, atol: float | NDArray
+) -> Any:
     yh, gh = F.mH(y), F.mH(g)
     inside = F.matmul(F.matmul(yh, g), yh)
     left_term = F.matmul(_complement(F, F.matmul(x, y)), F.matmul(gh, F.matmul(y, yh)))
@@ -223,7 +228,9 @@ def _pinv_vjp(F: Namespace, g: Any, y: Any, x: Any, *, rtol: Any, atol: Any) -> 
     return left_term + right_term - inside
 
 
-def _pinv_jvp(F: Namespace, t: Any, y: Any, x: Any, *, rtol: Any, atol: Any) -> Any:
+def _pinv_jvp(
+    F: Namespace, t: Value, y: Value, x: Value, *, rtol: float | NDArray, atol: float | NDArray
+) -> Any:
     yh, th = F.mH(y), F.mH(t)
     inside = F.matmul(F.matmul(y, t), y)
     left_term = F.matmul(F.matmul(y, F.matmul(yh, th)), _complement(F, F.matmul(x, y)))
@@ -248,13 +255,13 @@ define(
 )
 
 
-def _eig(x: Any) -> tuple[Any, Any]:
+def _eig(x: NDArray) -> tuple[NDArray, NDArray]:
     w, v = np.linalg.eig(x)
     dtype = dtypes.complex_of(dtypes.to_inexact(x.dtype))
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
-def _eig_abstract(x: Any) -> tuple[Aval, Aval]:
+def _eig_abstract(x: Shaped) -> tuple[Aval, Aval]:
     _square("eig", x)
     dtype = dtypes.complex_of(dtypes.to_inexact(x.dtype))
     return Aval(x.shape[:-1], dtype), Aval(x.shape, dtype)
@@ -262,7 +269,7 @@ def _eig_abstract(x: Any) -> tuple[Aval, Aval]:
 
 # A V = V w with columns of length 1: with P = V^-1 dA V, dw = diag(P) and dV = V M - V diag(Re(V^H V M)),
 # M = P / gaps off the diagonal; equal eigenvalues have no derivative (C. Boeddeker et al., arXiv:1701.00392).
-def _eig_vjp(F: Namespace, g: Any, y: Any, _x: Shaped) -> Any:
+def _eig_vjp(F: Namespace, g: tuple[Value, Value], y: tuple[Value, Value], _x: Shaped) -> Any:
     (gw, gv), (w, v) = g, y
     vh = F.mH(v)
     inner = F.matmul(vh, gv)
@@ -272,7 +279,7 @@ def _eig_vjp(F: Namespace, g: Any, y: Any, _x: Shaped) -> Any:
     return F.solve(vh, F.matmul(inner, vh))
 
 
-def _eig_jvp(F: Namespace, t: Any, y: Any, _x: Shaped) -> Any:
+def _eig_jvp(F: Namespace, t: Value, y: tuple[Value, Value], _x: Shaped) -> Any:
     w, v = y
     p = F.solve(v, F.matmul(t, v))
     v_dot = F.matmul(v, p * _inverse_gaps(F, w, F.positive))
@@ -303,7 +310,7 @@ define(
 # op: V diag(g) V^H, or U diag(g) V^H. Its derivative in x divides g[j] - g[i] by w[j] - w[i]. At equal values
 # that is 0 where g is equal and stays so, if no derivative in g is asked for in the same call: f is linear in
 # these values, as a trace is. Of another f it is a second derivative, which g does not tell.
-def _over(F: Namespace, a: Any, b: Any, scale: Any, size: int, constant: bool) -> Any:
+def _over(F: Namespace, a: Value, b: Value, scale: Value, size: int, constant: bool) -> Any:
     """a / b, and nan where b is 0 to rounding next to ``scale``; 0 where a is 0 there and ``constant``."""
     if not scale.shape[-1]:  # there are no quotients
         return a
@@ -315,40 +322,42 @@ def _over(F: Namespace, a: Any, b: Any, scale: Any, size: int, constant: bool) -
     return F.where(zero, F.sqrt(F.where(zero, a, 1.0)), quotient)  # a root: in a there is no derivative
 
 
-def _divided_differences(F: Namespace, g: Any, w: Any, constant: bool) -> Any:
+def _divided_differences(F: Namespace, g: Value, w: Value, constant: bool) -> Any:
     """(g[j] - g[i]) / (w[j] - w[i]) off the diagonal, 0 on it."""
     k = w.shape[-1]
     return F.where(np.eye(k, dtype=bool), 0.0, _over(F, _gaps(F, g), _gaps(F, w), w, k, constant))
 
 
-def _sums(F: Namespace, w: Any) -> Any:
+def _sums(F: Namespace, w: Value) -> Any:
     """sums[i, j] = w[i] + w[j]."""
     return F.expand_dims(w, axis=(w.ndim - 1,)) + F.expand_dims(w, axis=(w.ndim,))
 
 
-def _row(F: Namespace, g: Any) -> Any:
+def _row(F: Namespace, g: Value) -> Any:
     return F.expand_dims(g, axis=(g.ndim - 1,))
 
 
-def _spectral_abstract(name: str, decomposed: Any, x: Any, g: Any) -> Aval:
+def _spectral_abstract(name: str, decomposed: Callable[[Shaped], Aval], x: Shaped, g: Shaped) -> Aval:
     w = decomposed(x)
     if g.shape != (*w.shape[:-1], 1, w.shape[-1]):
         raise ShapeError(name, "g", got=f"shape {g.shape}", expected="a row, a number for each value of x")
     return Aval(x.shape, dtypes.to_inexact(x.dtype))
 
 
-def _eigen_spectral(x: Any, g: Any) -> Any:
+def _eigen_spectral(x: NDArray, g: NDArray) -> Any:
     v = np.linalg.eigh(_symmetrized(x))[1]
     return (v * g) @ np.conj(np.swapaxes(v, -1, -2))
 
 
-def _singular_spectral(x: Any, g: Any) -> Any:
+def _singular_spectral(x: NDArray, g: NDArray) -> Any:
     u, _, vh = np.linalg.svd(x, full_matrices=False)
     return (u * g) @ vh
 
 
 @reading((0, 1))
-def _eigen_spectral_pullback(F: Namespace, wanted: Wanted, c: Any, _y: Shaped, x: Any, g: Any) -> list[Any]:
+def _eigen_spectral_pullback(
+    F: Namespace, wanted: Wanted, c: Value, _y: Shaped, x: Value, g: Value
+) -> list[Any]:
     w, v = F.eigh(x)
     inner = F.matmul(F.mH(v), F.matmul(_hermitian(F, c), v))
 
@@ -362,7 +371,7 @@ def _eigen_spectral_pullback(F: Namespace, wanted: Wanted, c: Any, _y: Shaped, x
 
 @reading((0, 1))
 def _singular_spectral_pullback(
-    F: Namespace, wanted: Wanted, c: Any, _y: Shaped, x: Any, g: Any
+    F: Namespace, wanted: Wanted, c: Value, _y: Shaped, x: Value, g: Value
 ) -> list[Any]:
     # With P = U^H C V, the Hermitian part of P is turned as that of eigenvalues, and the skew part has
     # (g[i] + g[j]) / (s[i] + s[j]); what lies outside of the span of U or V has g / s.
@@ -390,7 +399,7 @@ def _singular_spectral_pullback(
     return [parts[i]() for i in wanted]
 
 
-def _row_for(s: Any, *shape: int) -> Any:
+def _row_for(s: Sampler, *shape: int) -> Any:
     """Numbers for the eigenvalues or singular values of a matrix, as a row."""
     return np.real(s((*shape[:-2], 1, min(shape[-2:]))))
 
@@ -426,12 +435,12 @@ define(
 )
 
 
-def _eigvalsh_jvp(F: Namespace, t: Any, _y: Shaped, x: Any) -> Any:
+def _eigvalsh_jvp(F: Namespace, t: Value, _y: Shaped, x: Value) -> Any:
     v = F.eigh(x)[1]
     return F.real(F.diagonal(F.matmul(F.mH(v), F.matmul(_hermitian(F, t), v)), offset=0))
 
 
-def _svdvals_jvp(F: Namespace, t: Any, _y: Shaped, x: Any) -> Any:
+def _svdvals_jvp(F: Namespace, t: Value, _y: Shaped, x: Value) -> Any:
     u, _, vh = F.svd(x)
     return F.real(F.diagonal(F.matmul(F.mH(u), F.matmul(t, F.mH(vh))), offset=0))
 

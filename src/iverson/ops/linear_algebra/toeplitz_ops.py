@@ -12,8 +12,8 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
-from iverson.core.op import Op, Sample
-from iverson.core.protocols import Namespace
+from iverson.core.op import Op, Sample, Sampler
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _lapack
@@ -21,7 +21,7 @@ from iverson.ops.rules.batching import Examples, by_matrix
 from iverson.ops.rules.entry_maps import Batchwise
 
 
-def _solve(d: Any, b: Any) -> Any:
+def _solve(d: NDArray, b: NDArray) -> NDArray:
     """Solve by Levinson's recursion."""
     from scipy.linalg import solve_toeplitz
 
@@ -34,7 +34,7 @@ def _solve(d: Any, b: Any) -> Any:
     return out
 
 
-def _abstract(d: Any, b: Any) -> Aval:
+def _abstract(d: Shaped, b: Shaped) -> Aval:
     if b.ndim < 2 or d.shape[-2] != max(2 * b.shape[-2] - 1, 0):
         raise ShapeError(
             "solve_toeplitz",
@@ -46,19 +46,19 @@ def _abstract(d: Any, b: Any) -> Aval:
     return Aval((*batch, *b.shape[-2:]), dtypes.to_inexact(dtypes.result_type(d, b)))
 
 
-def _diagonals(n: int) -> Any:
+def _diagonals(n: int) -> NDArray:
     """For each entry of the matrix, the position of its value in the list of numbers."""
     return n - 1 + np.arange(n)[:, None] - np.arange(n)
 
 
-def _matrix(F: Namespace, d: Any) -> Any:
+def _matrix(F: Namespace, d: Value) -> Any:
     """The Toeplitz matrices themselves."""
     n, lead = (d.shape[-2] + 1) // 2, d.ndim - 2
     matrices = F.gather(F.squeeze(d, axis=(lead + 1,)), _diagonals(n), axes=(lead,))
     return F.permute_dims(matrices, axes=(*range(2, lead + 2), 0, 1))
 
 
-def _along_diagonals(F: Namespace, x: Any, shape: tuple[int, ...]) -> Any:
+def _along_diagonals(F: Namespace, x: Value, shape: tuple[int, ...]) -> Any:
     """The sums along diagonals, which is the transpose of `_matrix`."""
     lead = x.ndim - 2
     first = F.permute_dims(x, axes=(lead, lead + 1, *range(lead)))
@@ -67,11 +67,11 @@ def _along_diagonals(F: Namespace, x: Any, shape: tuple[int, ...]) -> Any:
 
 
 # T x = b as in `solve`; T^H has the conjugate numbers in the other order.
-def _cotangent(F: Namespace, g: Any, d: Any) -> Any:
+def _cotangent(F: Namespace, g: Value, d: Value) -> Any:
     return F.solve_toeplitz(F.conj(F.flip(d, axis=(d.ndim - 2,))), g)
 
 
-def _batched(F: Namespace, examples: Examples, d: Any, b: Any) -> Any:
+def _batched(F: Namespace, examples: Examples, d: Value, b: Value) -> Any:
     return by_matrix(F, examples, F.solve_toeplitz, d, b)
 
 
@@ -97,7 +97,7 @@ define(
 )
 
 
-def _dominant(s: Any, n: int, *batch: int) -> Any:
+def _dominant(s: Sampler, n: int, *batch: int) -> Any:
     """Numbers of matrices whose main diagonal is the largest."""
     d = s((*batch, 2 * n - 1, 1))
     d[..., n - 1, :] += 4

@@ -14,15 +14,15 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entries import Entries, Stored
 from iverson.core.errors import ShapeError
-from iverson.core.op import Op, Sample, Wanted, reading
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Sample, Sampler, Wanted, reading
+from iverson.core.protocols import Namespace, Shaped, Value
 from iverson.core.table import define
 from iverson.kernels.sparse import sparse_products
 from iverson.ops.rules.batching import Examples, apart, beside
 from iverson.ops.rules.entry_maps import Batchwise
 
 
-def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Aval:
+def _abstract(a: Shaped, b: Shaped, *, lower: bool, check: bool) -> Aval:
     if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
         raise ShapeError("solve_triangular", "a", got=f"shape {a.shape}", expected="square matrices")
     if len(b.shape) < 2 or b.shape[:-1] != a.shape[:-1]:
@@ -35,13 +35,13 @@ def _abstract(a: Any, b: Any, *, lower: bool, check: bool) -> Aval:
     return Aval(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
 
 
-def _triangle(F: Namespace, x: Any, lower: bool) -> Any:
+def _triangle(F: Namespace, x: Value, lower: bool) -> Any:
     return (F.tril if lower else F.triu)(x, k=0)
 
 
 @reading({0: (0, "y"), 1: (0,)})
 def _pullback(
-    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, _b: Shaped, *, lower: bool, check: bool
+    F: Namespace, wanted: Wanted, g: Value, y: Value, a: Value, _b: Shaped, *, lower: bool, check: bool
 ) -> list[Any]:
     """The rule of `solve`: with T the triangle of A and c = T^-H g, grad b = c; grad A is that of -c x^H."""
     c = F.solve_triangular(F.mH(a), g, lower=not lower, check=check)
@@ -54,7 +54,7 @@ def _pullback(
     return [c if i else _triangle(F, of_matrix(part), lower) for i, part in wanted.items()]
 
 
-def _batched(F: Namespace, examples: Examples, a: Any, b: Any, *, lower: bool, check: bool) -> Any:
+def _batched(F: Namespace, examples: Examples, a: Value, b: Value, *, lower: bool, check: bool) -> Any:
     """The batching of `solve`: one call for all examples if they share a matrix."""
     if examples.alike(0) and a.ndim == 2:
         solutions = F.solve_triangular(a, beside(F, b), lower=lower, check=check)
@@ -62,7 +62,7 @@ def _batched(F: Namespace, examples: Examples, a: Any, b: Any, *, lower: bool, c
     return F.solve_triangular(*examples.each(F, (a, b)), lower=lower, check=check)
 
 
-def _well(s: Any) -> Any:
+def _well(s: Sampler) -> Any:
     """A matrix whose triangles are far from singular."""
     return s((3, 3)) + 3 * np.eye(3)
 
