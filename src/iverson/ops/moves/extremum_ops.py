@@ -12,15 +12,15 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.entries import Stored
+from iverson.core.entries import Entries, Stored
 from iverson.core.errors import ArgumentError, DTypeError
 from iverson.core.op import Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.core.table import define
 from iverson.kernels import strided
 from iverson.kernels.sparse import sparse_conversion
-from iverson.layouts import CooPattern
+from iverson.layouts import CooPattern, Pattern
 from iverson.layouts.block_diagonal import of_all
 from iverson.ops.numbers.reduction_ops import (
     abstract_reduced,
@@ -37,8 +37,8 @@ from iverson.ops.rules.notation import reduction
 LINEAR = ((0,),)
 
 
-def _check_extremum(name: str) -> Any:
-    def abstract(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
+def _check_extremum(name: str) -> Rule:
+    def abstract(x: Shaped, *, axis: Shape, keepdims: bool) -> Aval:
         if x.dtype.kind in "bc":
             raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real numeric dtype")
         if any(x.shape[k] == 0 for k in axis):
@@ -50,7 +50,7 @@ def _check_extremum(name: str) -> Any:
     return abstract
 
 
-def _share_of_ties(F: Namespace, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+def _share_of_ties(F: Namespace, y: Value, x: Value, axis: Shape, keepdims: bool) -> Any:
     """A mask of the entries that attain the extremum, and their share: 1/n for n ties, nan for a nan."""
     y = F.keep_reduced(y, axis, keepdims)
     ties = F.logical_or(F.equal(x, y), F.isnan(x))
@@ -59,7 +59,7 @@ def _share_of_ties(F: Namespace, y: Any, x: Any, axis: Shape, keepdims: bool) ->
 
 
 def _extremum_vjp(
-    F: Namespace, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
+    F: Namespace, g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
     if is_stored(x) and axis:
         share = F.extremum_shares(x, axis=axis, largest=largest)
@@ -69,7 +69,7 @@ def _extremum_vjp(
     return F.bracket(ties, g, negated=False)
 
 
-def _shared_out(F: Namespace, g: Any, share: Any) -> Any:
+def _shared_out(F: Namespace, g: Value, share: Value) -> Any:
     """g times shares: an entry without one takes no part, also where g is inf or nan."""
     return F.bracket(F.not_equal(share, 0), g * share, negated=False)
 
@@ -77,11 +77,11 @@ def _shared_out(F: Namespace, g: Any, share: Any) -> Any:
 def _extremum_within(
     F: Namespace,
     _rule: Rule,
-    wanted: Any,
+    wanted: Entries,
     _i: int,
-    g: Any,
+    g: Value,
     _y: Shaped,
-    x: Any,
+    x: Value,
     *,
     axis: Shape,
     keepdims: bool,
@@ -96,7 +96,7 @@ def _extremum_within(
 
 
 def _extremum_jvp(
-    F: Namespace, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, largest: bool = True
+    F: Namespace, t: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool, largest: bool = True
 ) -> Any:
     pattern = pattern_of_entries(t) if is_stored(x) and axis else None
     if pattern is not None:
@@ -108,19 +108,19 @@ def _extremum_jvp(
     return F.sum(F.bracket(ties, t, negated=False), axis=axis, keepdims=keepdims) * share
 
 
-def _dense_shares(x: Any, *, axis: Shape, largest: bool) -> Any:
+def _dense_shares(x: NDArray, *, axis: Shape, largest: bool) -> NDArray:
     """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
     ties = x == (np.max if largest else np.min)(x, axis=axis, keepdims=True)
     share = ties / np.maximum(np.sum(ties, axis=axis, keepdims=True), 1)
     return np.asarray(np.where(np.isnan(x), np.nan, share), x.dtype)
 
 
-def _shares_at(x: Any, *, axis: Shape, largest: bool, pattern: Any) -> Any:
+def _shares_at(x: NDArray, *, axis: Shape, largest: bool, pattern: Pattern) -> Any:
     return sparse_conversion.values_at(_dense_shares(x, axis=axis, largest=largest), pattern=pattern)
 
 
 def _batched_shares(
-    F: Namespace, examples: Examples, x: Any, *, axis: Shape, largest: bool, pattern: Any
+    F: Namespace, examples: Examples, x: Value, *, axis: Shape, largest: bool, pattern: Pattern
 ) -> Any:
     batch_pattern = of_all(pattern, examples.size)
     shares = F.extremum_shares_at(x, axis=next_axis(axis), largest=largest, pattern=batch_pattern)
@@ -181,7 +181,7 @@ for _name, _ufunc in {"max": np.maximum, "min": np.minimum}.items():
     )
 
 
-def _batched_search(F: Namespace, examples: Examples, x: Any, *, axis: int | None, keepdims: bool) -> Any:
+def _batched_search(F: Namespace, examples: Examples, x: Value, *, axis: int | None, keepdims: bool) -> Any:
     """The positions of the extrema of each example; over all axes, of each example as one row."""
     if axis is not None:
         return examples.call(x, axis=axis + 1, keepdims=keepdims)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,15 +19,16 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.entry_map import Call
 from iverson.core.errors import IndexingError
 from iverson.core.op import Body, Op, Rule, Sample, by_position
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, NDArray, Params, Shaped, Value
 from iverson.core.region import Region
 from iverson.core.relations import Factor, Matched, Relation
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import index_keys, region_images, strided
+from iverson.kernels.index_keys import Key
 from iverson.kernels.sparse import sparse_assignments
-from iverson.layouts import CooPattern, Sparse, is_strided
+from iverson.layouts import CooPattern, Pattern, Sparse, is_strided
 from iverson.layouts.pattern import index_dtype
 from iverson.layouts.pattern_symbols import PatternSymbol
 from iverson.ops.rules import loops
@@ -35,10 +36,16 @@ from iverson.ops.rules.batching import Examples, batch_params, leading, next_axi
 from iverson.ops.rules.entry_maps import Copied, Moved
 from iverson.ops.rules.notation import lazy_te, moved, stretched_index
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from iverson.ops.moves.shape_ops import Indexable
+    from iverson.te import Expr
+
 LINEAR = ((0,),)
 
 
-def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
+def _read_at(i: tuple[Expr, ...], key: Key) -> tuple[Expr | int, ...]:
     """The index in x of ``x[key][i]``."""
     result, k = [], 0
     for item in key:
@@ -52,17 +59,17 @@ def _read_at(i: tuple[Any, ...], key: Any) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def _index_basic_vjp(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, key: Any) -> Any:
+def _index_basic_vjp(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, key: Key) -> Any:
     """g at the entries that the key reads; entries that it steps over are zeros of a selection."""
     options = {} if index_keys.is_dense(key) else {"held": True}
     return F.embed(g, key=key, shape=_x.shape, **options)
 
 
-def _gathered(T: Any, x: Any, indices: Any, axes: Shape) -> Any:
+def _gathered(T: ModuleType, x: Indexable, indices: Sequence[Indexable], axes: Shape) -> Any:
     shape = _gather_abstract(x, *indices, axes=axes).shape
     lead = len(shape) - (len(x.shape) - len(axes))
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
         remaining = iter(i[lead:])
         return x[tuple(at[k] if k in at else next(remaining) for k in range(len(x.shape)))]
@@ -111,7 +118,7 @@ define(
 )
 
 
-def _batched_index_put(F: Namespace, examples: Examples, x: Any, v: Any, *, key: Any) -> Any:
+def _batched_index_put(F: Namespace, examples: Examples, x: Value, v: Value, *, key: Key) -> Any:
     of_x, of_v = examples.of
     shape = x.shape[1:] if of_x else x.shape
     v = padded(F, v, len(index_keys.key_shape(key, shape))) if of_v else v
@@ -119,7 +126,7 @@ def _batched_index_put(F: Namespace, examples: Examples, x: Any, v: Any, *, key:
     return F.index_put(x, v, **batch_params({"key": key}, examples.size))
 
 
-def _index_put_x(F: Namespace, g: Any, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Any) -> Any:
+def _index_put_x(F: Namespace, g: Value, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Key) -> Any:
     """The cotangent of x: zero at overwritten entries, which have no effect; None if all are overwritten."""
     if index_keys.is_dense(key) and index_keys.key_region(key, _x.shape).covers(_x.shape):
         return None
@@ -132,7 +139,9 @@ class Assigned(Copied):
     partial = True
     superset = True
 
-    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, params: Params
+    ) -> Entries:
         """For v alone, the entries it was written to; for x at a pattern, that pattern and these entries."""
         x, v = demands
         key, shape = params["key"], out.shape
@@ -151,7 +160,16 @@ class Assigned(Copied):
 
 
 def _index_put_within(
-    F: Namespace, _rule: Rule, wanted: Any, i: int, g: Any, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Any
+    F: Namespace,
+    _rule: Rule,
+    wanted: Entries,
+    i: int,
+    g: Value,
+    _y: Shaped,
+    _x: Shaped,
+    _v: Shaped,
+    *,
+    key: Key,
 ) -> Any:
     """At a pattern: the entries that are not overwritten."""
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
@@ -160,12 +178,12 @@ def _index_put_within(
     return _left_standing(F, g, wanted.pattern, sparse_assignments.is_read(at, key, _x.shape))
 
 
-def _left_standing(F: Namespace, g: Any, pattern: Any, overwritten: Any) -> Any:
+def _left_standing(F: Namespace, g: Value, pattern: Pattern, overwritten: Value) -> Any:
     untouched = F.reshape(F.logical_not(overwritten), shape=pattern.stored_shape)
     return F.with_entries(F.bracket(untouched, F.entries_at(g, pattern, held=True), negated=False), pattern)
 
 
-def _index_put_v(F: Namespace, g: Any, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Any) -> Any:
+def _index_put_v(F: Namespace, g: Value, _y: Shaped, _x: Shaped, _v: Shaped, *, key: Key) -> Any:
     return F.sum_to(F.index_basic(g, key=key), _v.shape)
 
 
@@ -192,7 +210,9 @@ define(
 )
 
 
-def _checked_index(x: Any, *, extent: int, operation: str, argument: str, least: int | None = None) -> Any:
+def _checked_index(
+    x: NDArray, *, extent: int, operation: str, argument: str, least: int | None = None
+) -> NDArray:
     """Positions on an axis, negative ones counted from its end; raises IndexingError outside of it.
 
     least : below it they are refused; default: ``-extent``.
@@ -227,32 +247,34 @@ define(
 )
 
 
-def _gather_abstract(x: Any, *indices: Any, axes: Shape) -> Aval:
+def _gather_abstract(x: Shaped, *indices: Shaped, axes: Shape) -> Aval:
     lead = broadcast_shapes("index", *(i.shape for i in indices))
     return Aval((*lead, *(n for k, n in enumerate(x.shape) if k not in axes)), x.dtype)
 
 
 # What is indexed by arrays that differ from example to example is indexed by the example's number too. By
 # arrays that are the same for all it is indexed on its own axes: they come first, the examples' after them.
-def _with_numbers(F: Namespace, examples: Examples, indices: Any, of: Any) -> tuple[Any, ...]:
+def _with_numbers(
+    F: Namespace, examples: Examples, indices: Sequence[Value], of: Sequence[bool]
+) -> tuple[Value, ...]:
     """The numbers of the examples, and index arrays that broadcast with them."""
     rank = max(len(n.shape) - b for n, b in zip(indices, of, strict=True))
     numbers = np.arange(examples.size).reshape((examples.size,) + (1,) * rank)
     return numbers, *(padded(F, n, rank) if b else n for n, b in zip(indices, of, strict=True))
 
 
-def _turned(F: Namespace, x: Any, start: int, stop: int) -> Any:
+def _turned(F: Namespace, x: Value, start: int, stop: int) -> Any:
     """x with an axis moved."""
     order = [k for k in range(x.ndim) if k != start]
     order.insert(stop, start)
     return F.permute_dims(x, axes=tuple(order)) if start != stop else x
 
 
-def _lead(indices: Any) -> int:
+def _lead(indices: Sequence[Shaped]) -> int:
     return max(len(n.shape) for n in indices)
 
 
-def _batched_gather(F: Namespace, examples: Examples, x: Any, *indices: Any, axes: Shape) -> Any:
+def _batched_gather(F: Namespace, examples: Examples, x: Value, *indices: Value, axes: Shape) -> Any:
     of_x, *of = examples.of
     if not any(of):
         return _turned(F, F.gather(x, *indices, axes=next_axis(axes)), _lead(indices), 0)
@@ -265,7 +287,7 @@ def _batched_gather(F: Namespace, examples: Examples, x: Any, *indices: Any, axe
 
 
 def _batched_scatter_add(
-    F: Namespace, examples: Examples, g: Any, *indices: Any, axes: Shape, shape: Shape, **held: Any
+    F: Namespace, examples: Examples, g: Value, *indices: Value, axes: Shape, shape: Shape, **held: bool
 ) -> Any:
     of_g, *of = examples.of
     g = g if of_g else examples.repeated(F, g)
@@ -275,7 +297,9 @@ def _batched_scatter_add(
     return F.scatter_add(g, *_with_numbers(F, examples, indices, of), axes=(0, *axes), shape=shape, **held)
 
 
-def _batched_gather_put(F: Namespace, examples: Examples, x: Any, v: Any, *indices: Any, axes: Shape) -> Any:
+def _batched_gather_put(
+    F: Namespace, examples: Examples, x: Value, v: Value, *indices: Value, axes: Shape
+) -> Any:
     of_x, of_v, *of = examples.of
     x = x if of_x else examples.repeated(F, x)
     slice_rank = x.ndim - 1 - len(axes)
@@ -296,7 +320,7 @@ _SMALL = 1 << 12
 
 
 @by_position
-def _gather_vjp(F: Namespace, i: int, g: Any, _y: Shaped, _x: Shaped, *indices: Any, axes: Shape) -> Any:
+def _gather_vjp(F: Namespace, i: int, g: Value, _y: Shaped, _x: Shaped, *indices: Value, axes: Shape) -> Any:
     """g added up at the indexed places: stored there alone if they are few, else in a box around them.
 
     Entries of the box that no index names are zeros of a selection.
@@ -322,7 +346,7 @@ def _gather_vjp(F: Namespace, i: int, g: Any, _y: Shaped, _x: Shaped, *indices: 
     return F.embed(ct, key=region.slices, shape=_x.shape)
 
 
-def _stored_at(F: Namespace, g: Any, shape: Shape, indices: list[Any], axes: Shape) -> Any:
+def _stored_at(F: Namespace, g: Value, shape: Shape, indices: list[NDArray], axes: Shape) -> Any:
     """g in COO at index arrays of one shape on some axes; the other axes are dense."""
     places = np.stack([i.ravel() for i in indices])
     lead = tuple(shape[k] for k in axes)
@@ -334,7 +358,7 @@ def _stored_at(F: Namespace, g: Any, shape: Shape, indices: list[Any], axes: Sha
     return value if order == tuple(range(len(shape))) else F.permute_dims(value, axes=order)
 
 
-def _span(indices: list[Any], axes: Shape, shape: Shape) -> Region:
+def _span(indices: list[NDArray], axes: Shape, shape: Shape) -> Region:
     """The smallest region that holds every indexed place; empty if there is none."""
     start, stop = [0] * len(shape), list(shape)
     for n, k in zip(indices, axes, strict=True):
@@ -366,7 +390,7 @@ define(
 
 @by_position
 def _scatter_vjp(
-    F: Namespace, i: int, g: Any, _y: Shaped, _x: Shaped, *indices: Any, axes: Shape, **_: Any
+    F: Namespace, i: int, g: Value, _y: Shaped, _x: Shaped, *indices: Value, axes: Shape, **_: bool | Shape
 ) -> Any:
     return None if i else F.gather(g, *indices, axes=axes)
 
@@ -406,7 +430,7 @@ define(
 
 @by_position
 def _gather_put_vjp(
-    F: Namespace, i: int, g: Any, _y: Shaped, x: Any, v: Any, *indices: Any, axes: Shape
+    F: Namespace, i: int, g: Value, _y: Shaped, x: Value, v: Value, *indices: Value, axes: Shape
 ) -> Any:
     if i == 0:
         if isinstance(value_of(g), Sparse):  # a mask would be dense
@@ -421,12 +445,12 @@ def _gather_put_vjp(
     return None
 
 
-def _not_at(F: Namespace, indices: Any, axes: Shape, shape: Shape) -> Any:
+def _not_at(F: Namespace, indices: Sequence[Value], axes: Shape, shape: Shape) -> Any:
     """A mask of x: False at the entries that index arrays name, True elsewhere."""
     return F.gather_put(np.ones(shape, bool), np.zeros((), bool), *indices, axes=axes)
 
 
-def _last_writers(F: Namespace, indices: Any, axes: Shape, shape: Shape) -> Any:
+def _last_writers(F: Namespace, indices: Sequence[Value], axes: Shape, shape: Shape) -> Any:
     """For each place in the index arrays: True if no later place writes to the same entry.
 
     The places write their numbers; a place that reads its own number back is the last one.
@@ -444,7 +468,9 @@ class AssignedByIndex(Copied):
 
     superset = True
 
-    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, _params: Params
+    ) -> Entries:
         """If only x is demanded, at a pattern over all axes, that pattern; else all entries."""
         x = demands[0]
         only_x = all(need is NOTHING for need in demands[1:])
@@ -455,13 +481,13 @@ class AssignedByIndex(Copied):
 def _gather_put_within(
     F: Namespace,
     _rule: Rule,
-    wanted: Any,
+    wanted: Entries,
     i: int,
-    g: Any,
+    g: Value,
     _y: Shaped,
     _x: Shaped,
     _v: Shaped,
-    *indices: Any,
+    *indices: Value,
     axes: Shape,
 ) -> Any:
     """At a pattern: the entries that are not overwritten."""
@@ -495,7 +521,7 @@ define(
 
 
 @derived
-def take_along(x: Any, positions: Any, axis: int) -> Any:
+def take_along(x: Value, positions: Value, axis: int) -> Any:
     """x at checked positions along an axis; they broadcast with x on the other axes."""
     index = strided.index_along(x.shape, positions, axis)
     return namespace.gather(x, *index, axes=tuple(range(x.ndim)))

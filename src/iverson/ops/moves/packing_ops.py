@@ -9,7 +9,8 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Sample
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, Shaped, Value
+from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.layouts import Packed
 from iverson.ops.rules.batching import Examples
@@ -18,28 +19,30 @@ from iverson.ops.rules.entry_maps import COPIED
 LINEAR = ((0,),)
 
 
-def _check(name: str, x: Any, expected: Any) -> None:
+def _check(name: str, x: Shaped, expected: Shape) -> None:
     if x.shape != expected:
         raise ShapeError(name, "x", got=f"shape {x.shape}", expected=f"shape {expected}")
 
 
-def _pack_abstract(x: Any, mask: Any, *, count: int) -> Aval:
+def _pack_abstract(x: Shaped, mask: Shaped, *, count: int) -> Aval:
     _check("pack", x, mask.shape)
     return Aval((count,), x.dtype)
 
 
-def _unpack_abstract(x: Any, mask: Any, *, count: int, held: bool = True) -> Aval:
+def _unpack_abstract(x: Shaped, mask: Shaped, *, count: int, held: bool = True) -> Aval:
     _check("unpack", x, (count,))
     return Aval(mask.shape, x.dtype)
 
 
-def _batched_pack(F: Namespace, examples: Examples, x: Any, mask: Any, *, count: int) -> Any:
+def _batched_pack(F: Namespace, examples: Examples, x: Value, mask: Value, *, count: int) -> Any:
     """The entries of all examples, packed as one vector: ``count`` entries of each example are one row."""
     vector = F.pack(*examples.each(F, (x, mask)), count=examples.size * count)
     return F.reshape(vector, shape=(examples.size, count))
 
 
-def _batched_unpack(F: Namespace, examples: Examples, x: Any, mask: Any, *, count: int, **held: Any) -> Any:
+def _batched_unpack(
+    F: Namespace, examples: Examples, x: Value, mask: Value, *, count: int, **held: bool
+) -> Any:
     x, mask = examples.each(F, (x, mask))
     total = examples.size * count
     return F.unpack(F.reshape(x, shape=(total,)), mask, count=total, **held)

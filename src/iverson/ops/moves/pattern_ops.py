@@ -8,7 +8,7 @@ only the values on a pattern demands only that pattern of everything before it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -21,7 +21,7 @@ from iverson.core.entries import Box, Entries, Stored
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, Params, Shaped, Value
 from iverson.core.relations import Factor, Matched, Relation, numbers_on, same
 from iverson.core.shapes import Shape, broadcast_shapes, check_choice
 from iverson.core.table import F as namespace
@@ -50,13 +50,13 @@ LINEAR = ((0,),)
 
 
 @derived
-def pattern_of(x: Any) -> Any:
+def pattern_of(x: Value) -> Any:
     """The pattern on which a sparse tensor stores its entries."""
     return value_of(x).pattern
 
 
 @derived
-def along(pattern: Any, axis: int) -> Any:
+def along(pattern: Pattern, axis: int) -> Any:
     """The index of each entry of a pattern along an axis: an array; of a pattern that is known only when a
     program runs, a handle of what it will be."""
     if not isinstance(pattern, PatternSymbol):
@@ -72,7 +72,7 @@ def _values_shape(shape: Shape, pattern: Pattern) -> Shape:
     return pattern.stored_shape + tuple(shape[pattern.ndim :])
 
 
-def _from_values_abstract(values: Any, *, pattern: Pattern) -> Aval:
+def _from_values_abstract(values: Shaped, *, pattern: Pattern) -> Aval:
     lead = len(pattern.stored_shape)
     if values.shape[:lead] != pattern.stored_shape:
         raise ShapeError(
@@ -84,7 +84,7 @@ def _from_values_abstract(values: Any, *, pattern: Pattern) -> Aval:
     return Aval(pattern.shape + tuple(values.shape[lead:]), values.dtype)
 
 
-def _values_at_abstract(x: Any, *, pattern: Pattern, held: bool = False) -> Aval:
+def _values_at_abstract(x: Shaped, *, pattern: Pattern, held: bool = False) -> Aval:
     if tuple(x.shape[: pattern.ndim]) != pattern.shape:
         raise ShapeError(
             "values_at",
@@ -118,7 +118,9 @@ class OnPattern(EntryMap):
 
     partial = stored = True
 
-    def demand(self, _op: Op, _demands: Any, _inputs: Any, _out: Shaped, params: Any) -> Entries:
+    def demand(
+        self, _op: Op, _demands: Sequence[Entries], _inputs: Sequence[Shaped], _out: Shaped, params: Params
+    ) -> Entries:
         """The pattern."""
         pattern = params["pattern"]
         return Stored(pattern if pattern.distinct else distinct(pattern))
@@ -172,7 +174,7 @@ class Sampled(EntryMap):
 
 
 # A batch on one pattern: the pattern of all examples, one after the other.
-def _batched_from_values(F: Namespace, examples: Examples, values: Any, *, pattern: Pattern) -> Any:
+def _batched_from_values(F: Namespace, examples: Examples, values: Value, *, pattern: Pattern) -> Any:
     batch_pattern, order = in_layout(of_all(pattern, examples.size), pattern)
     dense = values.shape[1 + len(pattern.stored_shape) :]
     values = F.reshape(values, shape=(examples.size * pattern.count, *dense))
@@ -181,12 +183,14 @@ def _batched_from_values(F: Namespace, examples: Examples, values: Any, *, patte
     return F.from_values(F.reshape(values, shape=batch_pattern.stored_shape + dense), pattern=batch_pattern)
 
 
-def _batched_values_at(F: Namespace, examples: Examples, x: Any, *, pattern: Pattern, **held: bool) -> Any:
+def _batched_values_at(F: Namespace, examples: Examples, x: Value, *, pattern: Pattern, **held: bool) -> Any:
     values = F.values_at(x, pattern=of_all(pattern, examples.size), **held)
     return F.reshape(values, shape=(examples.size, *_values_shape(x.shape[1:], pattern)))
 
 
-def _batched_sampled_product(F: Namespace, examples: Examples, a: Any, b: Any, *, pattern: Pattern) -> Any:
+def _batched_sampled_product(
+    F: Namespace, examples: Examples, a: Value, b: Value, *, pattern: Pattern
+) -> Any:
     rank = len(pattern.shape)
     values = F.sampled_product(*examples.aligned(F, (a, b), rank), pattern=of_all(pattern, examples.size))
     return F.reshape(values, shape=(examples.size, *pattern.stored_shape))
@@ -232,7 +236,7 @@ define(
 
 
 @derived
-def at_values(x: Any, f: Any) -> Any:
+def at_values(x: Value, f: Callable[[Value], Value]) -> Any:
     """f of the stored entries, for an f that is 0 at 0, as its derivatives are; of a strided x, of all."""
     if not isinstance(value_of(x, None), Sparse):
         return f(x)
@@ -242,13 +246,13 @@ def at_values(x: Any, f: Any) -> Any:
 
 
 @derived
-def on_pattern(x: Any, pattern: Any) -> Any:
+def on_pattern(x: Value, pattern: Pattern) -> Any:
     """x where a pattern stores an entry, 0 elsewhere, on that pattern."""
     pattern = distinct(pattern)
     return namespace.with_entries(namespace.entries_at(x, pattern), pattern)
 
 
-def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Aval:
+def _sampled_abstract(a: Shaped, b: Shaped, *, pattern: Pattern) -> Aval:
     for name, x in (("a", a), ("b", b)):
         if len(x.shape) < 2:
             raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="at least two axes")
@@ -276,7 +280,7 @@ def _sampled_abstract(a: Any, b: Any, *, pattern: Pattern) -> Aval:
 
 
 @derived
-def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
+def matmul_on(a: Value, b: Value, pattern: Pattern) -> Any:
     """a @ b at the entries of a pattern of distinct entries: computed there, and nowhere else.
 
     a and b are broadcast to the batch of the pattern.
@@ -288,11 +292,11 @@ def matmul_on(a: Any, b: Any, pattern: Any) -> Any:
     return namespace.with_entries(namespace.sampled_product(a, b, pattern=pattern), pattern)
 
 
-def _slices_of_product(F: Namespace, a: Any, b: Any, pattern: Any) -> Any:
+def _slices_of_product(F: Namespace, a: Value, b: Value, pattern: Pattern) -> Any:
     """The result of `matmul_on` for a pattern of entire rows, or of entire matrices, of the product."""
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
 
-    def at(x: Any) -> Any:
+    def at(x: Value) -> Any:
         shape = batch + x.shape[-2:]
         return F.entries_at(x if x.shape == shape else F.broadcast_to(x, shape=shape), pattern)
 
@@ -310,10 +314,10 @@ def _sampled_within(
     _rule: Rule,
     wanted: Box | Stored,
     i: int,
-    g: Any,
+    g: Value,
     _y: Shaped,
-    a: Any,
-    b: Any,
+    a: Value,
+    b: Value,
     *,
     pattern: Pattern,
 ) -> Any:
@@ -359,7 +363,9 @@ define(
 )
 
 
-def check_fits(shape: Shape, layout: str, blocksize: Any, operation: str, argument: str) -> None:
+def check_fits(
+    shape: Shape, layout: str, blocksize: tuple[int, int] | None, operation: str, argument: str
+) -> None:
     """Raises ShapeError for a shape that a layout cannot hold."""
     expected = layout_named(layout).unfit(shape, blocksize)
     if expected:
@@ -368,7 +374,7 @@ def check_fits(shape: Shape, layout: str, blocksize: Any, operation: str, argume
         raise ShapeError(operation, argument, got=description, expected=expected)
 
 
-def _layout_abstract(x: Any, *, layout: str, blocksize: Any, dense_dim: int) -> Aval:
+def _layout_abstract(x: Shaped, *, layout: str, blocksize: tuple[int, int] | None, dense_dim: int) -> Aval:
     check_fits(x.shape[: len(x.shape) - dense_dim], layout, blocksize, "to_layout", "x")
     return Aval(x.shape, x.dtype)
 
@@ -378,7 +384,9 @@ class Converted(Entrywise):
 
     converts = True
 
-    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, params: Any) -> Entries:
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, params: Params
+    ) -> Entries:
         """A demanded pattern in the new layout, in which the result of a sparse tensor is stored; as it is
         where that layout may be unable to hold it."""
         need, conversion = demands[0], layout_named(params["layout"]).from_coo
@@ -432,7 +440,7 @@ define(
 )
 
 
-def check_layout(layout: Any, operation: str, *, blocked: bool = True) -> None:
+def check_layout(layout: str, operation: str, *, blocked: bool = True) -> None:
     """Raises ArgumentError for a layout users cannot ask for, or, unless ``blocked``, one of blocks."""
     names = [sparse_layout.name for sparse_layout in sparse_layouts() if blocked or not sparse_layout.blocked]
     check_choice(layout, ("strided", *names), operation, "layout")

@@ -7,6 +7,7 @@ which repeats the value of each segment for its slices.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
-from iverson.core.op import Op, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Rule, Sample, Sampler
+from iverson.core.protocols import Namespace, Shaped, Value
 from iverson.core.relations import Factor, Matched, Relation, same
 from iverson.core.table import define
 from iverson.kernels import segment_kernels
@@ -47,10 +48,10 @@ class Segmented(EntryMap):
         return Relation.of(call.out.shape, into, *factors)
 
 
-def _checked(name: str, full: bool) -> Any:
+def _checked(name: str, full: bool) -> Rule:
     """The abstract of an op whose result has a slice for each slice of x (``full``) or for each segment."""
 
-    def abstract(x: Any, *factors: Any, count: int) -> Aval:
+    def abstract(x: Shaped, *factors: Shaped, count: int) -> Aval:
         ids = factors[-1]
         if x.shape[:1] != ids.shape:
             raise ShapeError(
@@ -64,7 +65,7 @@ def _checked(name: str, full: bool) -> Any:
     return abstract
 
 
-def _batched(F: Namespace, examples: Examples, *args: Any, count: int) -> Any:
+def _batched(F: Namespace, examples: Examples, *args: Value, count: int) -> Any:
     """Examples side by side if all share the segment numbers; else one after the other, as more segments."""
     *xs, ids = args
     n = examples.size
@@ -79,17 +80,19 @@ def _batched(F: Namespace, examples: Examples, *args: Any, count: int) -> Any:
 _IDS = (np.array([0, 2, 2, 0, 3]), np.array([0, 0, 2, 2, 3]))
 
 
-def _added(F: Namespace, x: Any, ids: Any, count: int) -> Any:
+def _added(F: Namespace, x: Value, ids: Value, count: int) -> Any:
     """The sum of the slices in each segment."""
     return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
 
 
-def _each(F: Namespace, x: Any, ids: Any) -> Any:
+def _each(F: Namespace, x: Value, ids: Value) -> Any:
     """For each slice, the slice of its segment."""
     return F.gather(x, ids, axes=(0,))
 
 
-def _samples(inputs: int, *, distinct: bool = False, post: Any = None) -> Any:
+def _samples(
+    inputs: int, *, distinct: bool = False, post: Rule | None = None
+) -> Callable[[Sampler], list[Sample]]:
     """Vectors and matrices of five slices, their segments in order and not."""
     return lambda s: [
         Sample((*((s.distinct if distinct else s)(shape) for _ in range(inputs)), ids), {"count": 4}, post)
@@ -98,7 +101,7 @@ def _samples(inputs: int, *, distinct: bool = False, post: Any = None) -> Any:
     ]
 
 
-def _share_of_largest(F: Namespace, y: Any, x: Any, ids: Any, count: int) -> Any:
+def _share_of_largest(F: Namespace, y: Value, x: Value, ids: Value, count: int) -> Any:
     """A mask of the entries that attain their segment's maximum, and each segment's share for its n ties.
 
     The share is 1/n, or nan where the maximum is nan.
@@ -108,12 +111,12 @@ def _share_of_largest(F: Namespace, y: Any, x: Any, ids: Any, count: int) -> Any
     return ties, F.where(F.isnan(y), math.nan, F.reciprocal(F.maximum(number, 1)))
 
 
-def _segment_max_vjp(F: Namespace, g: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
+def _segment_max_vjp(F: Namespace, g: Value, y: Value, x: Value, ids: Value, *, count: int) -> Any:
     ties, share = _share_of_largest(F, y, x, ids, count)
     return F.bracket(ties, _each(F, g * share, ids), negated=False)
 
 
-def _segment_max_jvp(F: Namespace, t: Any, y: Any, x: Any, ids: Any, *, count: int) -> Any:
+def _segment_max_jvp(F: Namespace, t: Value, y: Value, x: Value, ids: Value, *, count: int) -> Any:
     ties, share = _share_of_largest(F, y, x, ids, count)
     return _added(F, F.bracket(ties, t, negated=False), ids, count) * share
 
@@ -138,7 +141,7 @@ define(
 )
 
 
-def _pull(F: Namespace, g: Any, y: Any, _x: Shaped, ids: Any, *, count: int) -> Any:
+def _pull(F: Namespace, g: Value, y: Value, _x: Shaped, ids: Value, *, count: int) -> Any:
     return F.softmax_pullback(g, y, ids, count=count)
 
 
@@ -158,7 +161,7 @@ define(
 )
 
 
-def _weighted(F: Namespace, y: Any, g: Any, ids: Any, count: int) -> Any:
+def _weighted(F: Namespace, y: Value, g: Value, ids: Value, count: int) -> Any:
     """The sum of y g over the segment of each slice."""
     return _each(F, _added(F, y * g, ids, count), ids)
 

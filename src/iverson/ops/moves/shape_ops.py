@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from iverson.core.entries import FULL, NOTHING, Box, Entries, LowRank, Stored, h
 from iverson.core.entry_map import Call
 from iverson.core.errors import ShapeError
 from iverson.core.op import JOINTLY, Body, Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import DType, Namespace, NDArray, Params, Shaped, Value
 from iverson.core.region import Region
 from iverson.core.relations import Relation, same
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import index_keys, region_images, strided
+from iverson.kernels.index_keys import Key
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Zero, to_strided
 from iverson.ops.numbers import elementwise_ops
@@ -36,25 +37,38 @@ from iverson.ops.rules.entry_maps import ELEMENTWISE, SAME, Copied, Entrywise, M
 from iverson.ops.rules.notation import lazy_te, stretched_index
 from iverson.ops.rules.notation import moved as moved_in_notation
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from iverson.te import Expr
+
+
+class Indexable(Shaped, Protocol):
+    """An operand in index notation."""
+
+    def __getitem__(self, index: tuple[Expr | int, ...], /) -> Expr:
+        """The entry at an index."""
+
+
 LINEAR = ((0,),)
 
 
-def _same_dtype(shape: Shape, x: Any) -> Aval:
+def _same_dtype(shape: Shape, x: Shaped) -> Aval:
     return Aval(shape, x.dtype)
 
 
 @derived
-def zero(shape: Shape, dtype: Any) -> Any:
+def zero(shape: Shape, dtype: DType) -> Any:
     """A constant in the zero layout."""
     from iverson.core.dispatch import make_handle
 
     return make_handle(Zero(shape, dtype))
 
 
-def _reshaped(T: Any, x: Any, shape: Shape) -> Any:
+def _reshaped(T: ModuleType, x: Indexable, shape: Shape) -> Any:
     """Row by row, entry n of the result is entry n of x."""
 
-    def source(i: tuple[Any, ...]) -> tuple[Any, ...]:
+    def source(i: tuple[Expr, ...]) -> tuple[Expr, ...]:
         n: Any = 0
         for k, extent in zip(i, shape, strict=True):
             n = n * extent + k
@@ -67,11 +81,11 @@ def _reshaped(T: Any, x: Any, shape: Shape) -> Any:
     return T.compute(shape, lambda *i: x[source(i)])
 
 
-def _joined(T: Any, xs: Any, axis: int, offsets: Shape) -> Any:
+def _joined(T: ModuleType, xs: Sequence[Indexable], axis: int, offsets: Shape) -> Any:
     """Each operand where its range of the axis is, 0 elsewhere: a sum of brackets."""
     shape = _concat_abstract(*xs, axis=axis, offsets=offsets).shape
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         total: Any = 0
         for x, offset in zip(xs, offsets, strict=True):
             if x.shape[axis]:
@@ -83,10 +97,10 @@ def _joined(T: Any, xs: Any, axis: int, offsets: Shape) -> Any:
     return T.compute(shape, entry)
 
 
-def _stacked(T: Any, xs: Any, axis: int) -> Any:
+def _stacked(T: ModuleType, xs: Sequence[Indexable], axis: int) -> Any:
     shape = _stack_abstract(*xs, axis=axis).shape
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         index = (*i[:axis], *i[axis + 1 :])
         total: Any = xs[-1][index]
         for k, x in enumerate(xs[:-1]):
@@ -96,12 +110,12 @@ def _stacked(T: Any, xs: Any, axis: int) -> Any:
     return T.compute(shape, entry)
 
 
-def _rolled(shape: Shape, i: tuple[Any, ...], by: dict[int, int]) -> tuple[Any, ...]:
+def _rolled(shape: Shape, i: tuple[Expr, ...], by: dict[int, int]) -> tuple[Expr, ...]:
     return tuple((k - by.get(d, 0)) % n if n else k for d, (n, k) in enumerate(zip(shape, i, strict=True)))
 
 
-def _band(T: Any, x: Any, keep: str, k: int) -> Any:
-    def inside(i: Any, j: Any) -> Any:
+def _band(T: ModuleType, x: Indexable, keep: str, k: int) -> Any:
+    def inside(i: Expr, j: Expr) -> Any:
         return j - i <= k if keep == "tril" else j - i >= k
 
     return T.compute(x.shape, lambda *i: T.select(inside(i[-2], i[-1]), x[i], 0))
@@ -157,7 +171,9 @@ class Permuted(Moved):
             call.out.shape, call.inputs[i].shape, *starmap(same, enumerate(call.params["axes"]))
         )
 
-    def moved(self, op: Op, demands: Sequence[Entries], inputs: Any, out: Any, params: Any) -> Entries:
+    def moved(
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, params: Params
+    ) -> Entries:
         """The demanded pattern with its axes permuted."""
         need = demands[0]
         if not isinstance(need, Stored):
@@ -172,7 +188,7 @@ class Permuted(Moved):
 
 
 def _permute_factors(
-    F: Namespace, _rule: Rule, part: Entries, _i: int, g: Any, _y: Shaped, _x: Shaped, *, axes: Shape
+    F: Namespace, _rule: Rule, part: Entries, _i: int, g: Value, _y: Shaped, _x: Shaped, *, axes: Shape
 ) -> Any:
     """The factors of a matrix change places when it is transposed."""
     if not isinstance(g, LowRank) or not in_products(part) or axes != (1, 0):
@@ -200,7 +216,7 @@ define(
 
 
 @derived
-def mT(x: Any) -> Any:
+def mT(x: Value) -> Any:
     """The last two axes exchanged."""
     return namespace.permute_dims(x, axes=_transposed(len(x.shape)))
 
@@ -211,7 +227,7 @@ def _transposed(ndim: int) -> Shape:
 
 
 @derived
-def mH(x: Any) -> Any:
+def mH(x: Value) -> Any:
     """The conjugate of the last two axes exchanged."""
     if x.dtype.kind == "c":
         x = namespace.conj(x)
@@ -235,7 +251,7 @@ define(
 )
 
 
-def _expanded(shape: tuple[Any, ...], axis: Shape, new: int = 1) -> tuple[Any, ...]:
+def _expanded(shape: tuple[int | Expr, ...], axis: Shape, new: int = 1) -> tuple[Any, ...]:
     result = list(shape)
     for k in axis:
         result.insert(k, new)
@@ -265,7 +281,7 @@ def _squeezed(shape: Shape, axis: Shape) -> Shape:
     return tuple(n for k, n in enumerate(shape) if k not in axis)
 
 
-def _check_broadcast(x: Any, shape: Shape) -> Aval:
+def _check_broadcast(x: Shaped, shape: Shape) -> Aval:
     if broadcast_shapes("broadcast_to", x.shape, shape) != shape:
         raise ShapeError(
             "broadcast_to",
@@ -297,7 +313,7 @@ define(
 )
 
 
-def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Aval:
+def _concat_abstract(*xs: Shaped, axis: int, offsets: Shape) -> Aval:
     first = xs[0].shape
     for k, x in enumerate(xs):
         shape = x.shape
@@ -312,7 +328,7 @@ def _concat_abstract(*xs: Any, axis: int, offsets: Shape) -> Aval:
     return Aval((*first[:axis], total, *first[axis + 1 :]), dtypes.result_type(*xs))
 
 
-def _concat_key(y: Any, x: Any, axis: int, offset: int) -> tuple[slice, ...]:
+def _concat_key(y: Shaped, x: Shaped, axis: int, offset: int) -> tuple[slice, ...]:
     region = Region.full(x.shape).shifted(offset if k == axis else 0 for k in range(y.ndim))
     return region.slices
 
@@ -330,16 +346,16 @@ class Joined(Copied):
         self._place = place
         self._origin = origin
 
-    def image_of(self, region: Region, k: int, params: Any) -> Region:
+    def image_of(self, region: Region, k: int, params: Params) -> Region:
         """The region of the result that a region of operand k moves to."""
         return self._place(region, k, **params)
 
-    def origin(self, region: Region, k: int, params: Any) -> Region:
+    def origin(self, region: Region, k: int, params: Params) -> Region:
         """The region of operand k that a region of the result comes from."""
         return self._origin(region, k, **params)
 
     def demand(
-        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
+        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, params: Params
     ) -> Entries:
         """Positions that the demanded regions, or patterns, move to."""
         if any(isinstance(need, Stored) for need in demands):
@@ -350,7 +366,7 @@ class Joined(Copied):
         )
 
     def support(
-        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Shaped, params: Any
+        self, _op: Op, where: Entries, i: int, inputs: Sequence[Shaped], _out: Shaped, params: Params
     ) -> Entries:
         """The entries of operand i that move to the box ``where``."""
         if not isinstance(where, Box):
@@ -367,7 +383,7 @@ def _concat_origin(region: Region, k: int, axis: int, offsets: Shape) -> Region:
     return region.shifted(-offsets[k] if d == axis else 0 for d in range(len(region.start)))
 
 
-def _of_one_dtype(xs: Any) -> Any:
+def _of_one_dtype(xs: Sequence[NDArray]) -> Sequence[NDArray]:
     """Arrays in the dtype that they promote to, where one is of bfloat16, for which NumPy has no rule."""
     if not any(x.dtype.kind == "V" for x in xs) or len({x.dtype for x in xs}) == 1:
         return xs
@@ -395,11 +411,11 @@ define(
 )
 
 
-def _stack_key(axis: int, i: int, ndim: int) -> tuple[Any, ...]:
+def _stack_key(axis: int, i: int, ndim: int) -> Key:
     return tuple(i if k == axis else slice(None) for k in range(ndim))
 
 
-def _stack_abstract(*xs: Any, axis: int) -> Aval:
+def _stack_abstract(*xs: Shaped, axis: int) -> Aval:
     first = xs[0].shape
     for k, x in enumerate(xs):
         if x.shape != first:
@@ -436,7 +452,7 @@ define(
 )
 
 
-def full_key(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+def full_key(key: Key, shape: Shape) -> Key:
     """A basic key with its slices in canonical form."""
     axis, result = 0, []
     for item in key:
@@ -486,7 +502,7 @@ define(
 def _tril(keep: str, image: Rule) -> None:
     body = getattr(np, keep)
 
-    def selected(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, k: int) -> Any:
+    def selected(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, k: int) -> Any:
         """The cotangent in the triangle, as a selection; of a sparse one, the entries stored there."""
         if is_stored(g):
             return getattr(F, keep)(g, k=k)
@@ -519,7 +535,7 @@ def _diagonal_length(shape: Shape, offset: int) -> int:
     return max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
 
 
-def _embedded(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, offset: int) -> Any:
+def _embedded(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, offset: int) -> Any:
     """A cotangent on the diagonal; what is off it is left out."""
     g = F.diag_embed(g, offset=offset, shape=_x.shape)
     if is_stored(g):
@@ -564,7 +580,7 @@ define(
 
 
 @derived
-def diag(x: Any) -> Any:
+def diag(x: Value) -> Any:
     """Square matrices with x on their diagonals."""
 
     n = x.shape[-1]
@@ -574,12 +590,16 @@ def diag(x: Any) -> Any:
 class Added(Entrywise):
     """A sum of operands of one shape."""
 
-    def demand(self, _op: Op, demands: Sequence[Entries], _inputs: Any, out: Any, _params: Any) -> Entries:
+    def demand(
+        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, _params: Params
+    ) -> Entries:
         """The entries that are demanded of at least one operand."""
         merged = union_of_symbols(demands, out.shape)
         return join(demands) if merged is None else merged
 
-    def support(self, _op: Op, where: Entries, *_: Any) -> Entries:
+    def support(
+        self, _op: Op, where: Entries, _i: int, _inputs: Sequence[Shaped], _out: Shaped, _params: Params
+    ) -> Entries:
         """The same entries."""
         return where
 
@@ -635,6 +655,6 @@ define(
 
 
 @derived
-def to_numpy(x: Any) -> Any:
+def to_numpy(x: Value) -> NDArray:
     """The entries of a constant as a NumPy array."""
     return to_strided(value_of(x)) if isinstance(x, Handle) else np.asarray(x)

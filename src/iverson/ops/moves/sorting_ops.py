@@ -10,13 +10,13 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.op import Op, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.table import define
 from iverson.ops.rules.batching import Examples, one_by_one
 from iverson.ops.rules.entry_maps import ALONG
 
 
-def _argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+def _argsort(x: NDArray, *, axis: int, descending: bool, stable: bool) -> Any:
     if not descending:
         return np.argsort(x, axis=axis, stable=stable)
     # Sorting the reversed array and reversing the result keeps equal entries in their first order.
@@ -37,7 +37,7 @@ define(
 )
 
 
-def _batched_search(F: Namespace, examples: Examples, x: Any, v: Any, *, side: str) -> Any:
+def _batched_search(F: Namespace, examples: Examples, x: Value, v: Value, *, side: str) -> Any:
     """All in one sorted array, or each example in its own."""
     return (F.searchsorted if examples.alike(0) else partial(one_by_one, F, examples))(x, v, side=side)
 
@@ -53,7 +53,7 @@ define(
 )
 
 
-def _sort(x: Any, *, axis: int, descending: bool) -> Any:
+def _sort(x: NDArray, *, axis: int, descending: bool) -> NDArray:
     # Zeros of both signs are equal: only a stable sort leaves them in their order.
     signs = x.dtype.kind == "f" and bool(np.any(np.signbit(x) & (x == 0)))
     kind: Any = "stable" if signs else None
@@ -62,11 +62,11 @@ def _sort(x: Any, *, axis: int, descending: bool) -> Any:
     return np.sort(x, axis, kind=kind)
 
 
-def _order(F: Namespace, x: Any, axis: int, descending: bool) -> Any:
+def _order(F: Namespace, x: Value, axis: int, descending: bool) -> Any:
     return F.argsort(x, axis=axis, descending=descending, stable=True)
 
 
-def _sort_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: int, descending: bool) -> Any:
+def _sort_vjp(F: Namespace, g: Value, _y: Shaped, x: Value, *, axis: int, descending: bool) -> Any:
     # The transpose of a permutation is its inverse: a gathering too. Equal entries keep their order.
     return F.take_along(g, _order(F, _order(F, x, axis, descending), axis, False), axis)
 
