@@ -7,9 +7,9 @@ sub-package imports only those before it in this list.
 
 - `python`: plain Python utilities that know nothing of arrays.
 - `errors`: all errors and warnings.
-- `dtypes`: the dtypes and their promotion.
 - `shapes`: shapes and axes, checked and normalised.
 - `protocols`: types of what functions pass to each other: values, namespaces, parameters.
+- `dtypes`: the dtypes and their promotion.
 - `inputs`: checks of the arguments that users pass.
 - `float_warnings`: NumPy's floating-point warnings, at the user's line.
 - `scalars`: the table of elementwise functions.

@@ -8,6 +8,7 @@ import numpy as np
 
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import GradientError, GraphError
+from iverson.core.protocols import DType
 from iverson.core.python.caller import user_frame
 from iverson.core.shapes import Shape
 
@@ -66,7 +67,7 @@ class Aval:
 
     __slots__ = ("dtype", "shape", "support")
 
-    def __init__(self, shape: Shape, dtype: np.dtype[Any], support: Entries = FULL) -> None:
+    def __init__(self, shape: Shape, dtype: DType, support: Entries = FULL) -> None:
         self.shape = shape
         self.dtype = dtype
         self.support = support

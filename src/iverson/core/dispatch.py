@@ -9,22 +9,27 @@ Levels nest in any order, with each other and with gradients.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import singledispatch
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 from weakref import ref
-
-import numpy as np
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.op import Op
+from iverson.core.protocols import DType, Shaped
 from iverson.core.python import locks
 from iverson.core.python.exact_keys import is_same_function
 
+#: The arguments of a call of an op: handles, values of a level, arrays and Python numbers.
+Arguments: TypeAlias = tuple[Any, ...]
+#: An operand, or anything else that is among the arguments of a function.
+Anything = TypeVar("Anything")
+Otherwise = TypeVar("Otherwise")
+W = TypeVar("W", bound="Wrapper")
 NO_PARAMS: dict[str, Any] = {}
 
 
@@ -40,13 +45,33 @@ class Operand:
             """The extents, one per axis."""
 
         @property
-        def dtype(self) -> np.dtype[Any]:
+        def dtype(self) -> DType:
             """The dtype of the entries."""
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.shape)
+
+
+class HandleValue(Protocol):
+    """What a handle holds: an array, a value in another layout, or one of a level."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents, one per axis."""
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the entries."""
+
+
+class Recorded(Protocol):
+    """The node of a handle that gradients lead back from: a recorded call, or a leaf, which has no op."""
+
+    @property
+    def op(self) -> Op | None:
+        """The op of the call."""
 
 
 class Handle(Operand):
@@ -61,9 +86,12 @@ class Handle(Operand):
 
     __slots__ = ("__weakref__", "_index", "_link", "_node", "_place", "_value")
 
+    _value: Any
+    _node: Any
+    _index: int
     _place: Any
 
-    def __init__(self, value: Any, node: Any = None, index: int = 0) -> None:
+    def __init__(self, value: HandleValue, node: Recorded | None = None, index: int = 0) -> None:
         self._value = value
         self._node = node
         self._index = index
@@ -73,7 +101,7 @@ class Handle(Operand):
         dtype = property(attrgetter("_value.dtype"), doc="The dtype of the entries.")
 
 
-def value_of(x: Any, *otherwise: Any) -> Any:
+def value_of(x: Anything, *otherwise: Otherwise) -> Any:
     """The layout's value of an eager handle; for anything else ``otherwise``, if that is given.
 
     Raises ArgumentTypeError where it is not.
@@ -99,7 +127,7 @@ class Plain:
     tracked: bool
 
 
-def plain(args: Iterable[Any], kind: type[Any]) -> Plain | None:
+def plain(args: Iterable[Shaped | complex], kind: type[HandleValue]) -> Plain | None:
     """Values and facts of operands that are all handles with values of this type; None if one is not.
 
     One loop: these checks are most of the cost of a compiled function of many small tensors.
@@ -118,12 +146,12 @@ def plain(args: Iterable[Any], kind: type[Any]) -> Plain | None:
     return Plain(values, tuple(facts), any_tracked)
 
 
-def is_tracked(x: Any) -> bool:
+def is_tracked(x: Anything) -> bool:
     """True if ops on an eager handle may be recorded: a gradient leads back from it."""
     return getattr(x, "_node", None) is not None
 
 
-def is_variable(x: Any) -> bool:
+def is_variable(x: Anything) -> bool:
     """True if an eager handle is a leaf of the graph."""
     node = getattr(x, "_node", None)
     return node is not None and node.op is None
@@ -134,7 +162,7 @@ def slot_of(x: Any) -> tuple[Any, int]:
     return x._node, x._index
 
 
-def rebind(x: Any, value: Any, *slot: Any) -> None:
+def rebind(x: Handle, value: HandleValue, *slot: Any) -> None:
     """Let an eager handle stand for another value of its shape and dtype, in another slot if one is given."""
     x._value = value
     if slot:
@@ -168,27 +196,27 @@ class Wrapper(Operand, ABC):
         """
 
     @abstractmethod
-    def _become(self, result: Any) -> None:
+    def _become(self, result: Self) -> None:
         """Stand for a result of this operand's kind, shape and dtype from now on."""
 
 
-def unwrap(x: Any) -> Any:
+def unwrap(x: Anything) -> Any:
     """The plain handle of an operand (anything else is itself)."""
     return x if type(x) is _handle[0] or not isinstance(x, Wrapper) else x._inner
 
 
-def semantics_of(x: Any) -> Any:
+def semantics_of(x: Anything) -> Any:
     """Semantics of a wrapper without its handle, for `rewrap`; None for anything else."""
     return x._rewrap(None) if isinstance(x, Wrapper) else None
 
 
-def rewrap(operand: Any, handle: Any) -> Any:
+def rewrap(operand: Any, handle: Shaped) -> Any:
     """A plain handle with the operand's semantics: its gradient, or itself at another point."""
     is_plain = type(operand) is _handle[0] or not isinstance(operand, Wrapper)
     return handle if is_plain else operand._rewrap(handle)
 
 
-def rewrap_stacked(operand: Any, handle: Any) -> Any:
+def rewrap_stacked(operand: Anything, handle: Operand) -> Any:
     """Apply the operand's semantics to several handles stacked along a new first axis; see `rewrap`."""
     return operand._rewrap_stacked(handle) if isinstance(operand, Wrapper) else handle
 
@@ -240,7 +268,7 @@ class Level(ABC):
         self.depth: int | None = None
 
     @abstractmethod
-    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: Arguments, params: dict[str, Any]) -> Any:
         """Carry out an op on arguments of which at least one is a value of this level.
 
         All others are handles of levels outside or eager ones, arrays or Python scalars. The result is a
@@ -252,12 +280,12 @@ class Level(ABC):
         program runs; None if the level has no such pattern."""
         return None
 
-    def function(self, function: Any, args: tuple[Any, ...]) -> Any:
+    def function(self, function: type, args: Arguments) -> Any:
         """The result of a custom `Function` on arguments of this level, if the level carries it out itself;
         None if its ``forward`` is to run as it is."""
         return None
 
-    def one_by_one(self, function: Any) -> Any:
+    def one_by_one(self, function: type) -> Any:
         """A `Function` that carries out another one where entries are known; None where they never are."""
         return None
 
@@ -269,7 +297,7 @@ class Level(ABC):
         """
         yield
 
-    def created(self, handle: Any) -> Any:
+    def created(self, handle: Handle) -> Any:
         """A new array that no operand led to, as this level has it; by default as it is, a constant."""
         return handle
 
@@ -277,11 +305,11 @@ class Level(ABC):
         """Number of runs of a function that one run of this level stands for; None if it is run once."""
         return None
 
-    def writing(self, x: Any) -> None:
+    def writing(self, x: Handle) -> None:
         """Before a handle is made to stand for a value of this level; by default nothing."""
         return
 
-    def of_examples(self, handle: Any) -> Any:
+    def of_examples(self, handle: Handle) -> Any:
         """Value in this level of a handle that has one array for each example, along axis 0."""
         return handle
 
@@ -352,16 +380,16 @@ class Cells(Protocol):
 
     level: Level
 
-    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: Arguments, params: dict[str, Any]) -> Any:
         """Carry out an op on tracked tensors from outside; see `Level.bind`."""
 
-    def reading(self, args: Sequence[Any]) -> None:
+    def reading(self, args: Arguments) -> None:
         """Called before an op on outside arrays alone, which this level does not see."""
 
-    def inside(self, x: Any) -> Any:
+    def inside(self, x: Handle) -> Any:
         """A handle with the level's value for the value of an eager handle."""
 
-    def rebinding(self, x: Any) -> None:
+    def rebinding(self, x: Handle) -> None:
         """Called before a handle gets another value."""
 
     def gradient(self, place: Any, *, read: bool) -> None:
@@ -396,12 +424,12 @@ def cells() -> Cells | None:
     return None
 
 
-def _level_of(x: Any) -> Level | None:
+def _level_of(x: Anything) -> Level | None:
     """The level that an operand's value belongs to; None for an eager value."""
     return getattr(value_of(unwrap(x), None), "_level", None)
 
 
-def rewrapping(x: Wrapper, restore: Callable[[Any], None]) -> None:
+def rewrapping(x: W, restore: Callable[[W], None]) -> None:
     """Note a wrapper, before it gets another value, in the entered levels within the level of its value."""
     value_level = _level_of(x)
     for level in reversed(levels()):
@@ -412,7 +440,7 @@ def rewrapping(x: Wrapper, restore: Callable[[Any], None]) -> None:
             level._wrappers[id(x)] = ref(x), restore
 
 
-def may_select(x: Any) -> bool:
+def may_select(x: Anything) -> bool:
     """True if a handle may have a selection as its value that is not computed yet."""
     return getattr(value_of(x, x), "may_select", False)
 
@@ -442,12 +470,12 @@ class LevelValue(Operand):
         """Note the origin of the entries that eager code would store; by default nothing is noted."""
 
 
-def has_entries(x: Any) -> bool:
+def has_entries(x: Anything) -> bool:
     """True if the entries of an operand are known here: it is no value of a level."""
     return not isinstance(getattr(x, "_value", x), LevelValue)
 
 
-def level_of(values: Iterable[Any]) -> Level | None:
+def level_of(values: Iterable[Shaped | complex | None]) -> Level | None:
     """The innermost level that one of some values belongs to.
 
     Raises ArgumentError for a value of a level that is not entered in this context.
@@ -464,12 +492,20 @@ def level_of(values: Iterable[Any]) -> Level | None:
     return innermost
 
 
-def seen_from(level: Level, args: Iterable[Any], values: Iterable[Any]) -> tuple[Any, ...]:
+def seen_from(
+    level: Level, args: Iterable[Shaped | complex], values: Iterable[Shaped | complex | None]
+) -> tuple[Any, ...]:
     """The arguments of a call as a level's `bind` takes them: its own values, all else as it was given."""
     operands = []
     for a, v in zip(args, values, strict=True):  # a loop: this is asked for each call in a level
         operands.append(v if isinstance(v, LevelValue) and v._level is level else a)
     return tuple(operands)
+
+
+class Bits(Protocol):
+    """A source of random numbers, of which the state can be read and set."""
+
+    state: Any
 
 
 class Draw:
@@ -485,7 +521,7 @@ class Draw:
 
     def __init__(
         self,
-        bits: Any,
+        bits: Bits,
         draw: Callable[[tuple[int, ...]], Handle],
         lead: tuple[int, ...],
         known: tuple[Level, ...],
@@ -514,13 +550,13 @@ class Draw:
         return level.examples() is not None and level.origin not in self._known
 
 
-def created(handle: Any) -> Any:
+def created(handle: Handle) -> Any:
     """A new array as the innermost level has it: what creation and random functions return."""
     level_stack = levels()
     return level_stack[-1].created(handle) if level_stack else handle
 
 
-def drawn(draw: Callable[[tuple[int, ...]], Any], known: tuple[Level, ...], bits: Any) -> Any:
+def drawn(draw: Callable[[tuple[int, ...]], Handle], known: tuple[Level, ...], bits: Bits) -> Any:
     """New random numbers: ``draw(lead)`` returns a handle with further axes of these extents in front.
 
     They differ from example to example in the levels that were entered after those in ``known``, in which the
@@ -569,7 +605,7 @@ def register_handle(kind: type[Handle]) -> None:
     _handle[0] = kind
 
 
-def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
+def make_handle(value: HandleValue, node: Recorded | None = None, index: int = 0) -> Any:
     """A new eager handle, in half the time that a call of its class takes."""
     handle = _new(_handle[0])
     handle._value = value
@@ -578,7 +614,7 @@ def make_handle(value: Any, node: Any = None, index: int = 0) -> Any:
     return handle
 
 
-def make_handles(values: Iterable[Any]) -> list[Any]:
+def make_handles(values: Iterable[HandleValue]) -> list[Any]:
     """A new eager handle of each value."""
     return list(map(_handle[0], values))
 
@@ -593,12 +629,12 @@ def alias(x: Any) -> Any:
     return make_handle(x._value, x._node, x._index)
 
 
-def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
+def bind(op: Op, args: Arguments, params: dict[str, Any] = NO_PARAMS) -> Any:
     """Carry out ``op`` on handles, arrays and Python scalars; returns what its interpreter returns."""
     return _default[0].bind(op, args, params)
 
 
-def foreign(args: tuple[Any, ...]) -> Interpreter | None:
+def foreign(args: Arguments) -> Interpreter | None:
     """Interpreter that carries out a call that the default interpreter does not: that of a wrapper.
 
     The default interpreter asks only if it meets an argument that it does not know, so that calls on plain

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from iverson.core.errors import ArgumentError, DTypeError, NameMissingError, described
+from iverson.core.protocols import DType, Shaped
 
 bool = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
@@ -49,9 +50,9 @@ _KINDS = {
     "numeric": SIGNED + UNSIGNED + REAL_FLOATING + COMPLEX_FLOATING,
 }
 
-_TO_FLOAT: dict[str, np.dtype[Any]] = {"b": default_float, "i": default_float, "u": default_float}
-_REAL_OF: dict[Any, np.dtype[Any]] = {complex64: float32, complex128: float64}
-_COMPLEX_OF: dict[Any, np.dtype[Any]] = {float16: complex64, float32: complex64, float64: complex128}
+_TO_FLOAT: dict[str, DType] = {"b": default_float, "i": default_float, "u": default_float}
+_REAL_OF: dict[Any, DType] = {complex64: float32, complex128: float64}
+_COMPLEX_OF: dict[Any, DType] = {float16: complex64, float32: complex64, float64: complex128}
 
 #: What errors say of dtypes that Iverson does not have.
 EXPECTED = "bool, an integer, float16/32/64, bfloat16 or complex64/128"
@@ -60,10 +61,12 @@ INEXACT = "fcV"
 _BFLOAT16 = "bfloat16"
 
 if TYPE_CHECKING:
-    bfloat16: np.dtype[Any]
+    from numpy.typing import DTypeLike
+
+    bfloat16: DType
 
 
-def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
+def as_dtype(dtype: DTypeLike, operation: str = "dtype") -> DType:
     """The dtype a user named, checked to be one Iverson has.
 
     Raises DTypeError for anything else (object, strings, ...).
@@ -76,7 +79,7 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     try:
         if isinstance(getattr(dtype, "shape", None), tuple) and not isinstance(dtype, np.dtype):
             raise TypeError("an array has a dtype, and is none")  # NumPy takes any object with a dtype for it
-        result: np.dtype[Any] = np.dtype(dtype)
+        result: DType = np.dtype(dtype)
     except Exception as error:  # NumPy reads strings as formats: TypeError, ValueError, SyntaxError, ...
         raise DTypeError(
             operation,
@@ -96,7 +99,7 @@ def as_dtype(dtype: Any, operation: str = "dtype") -> np.dtype[Any]:
     return result
 
 
-def load_bfloat16() -> np.dtype[Any]:
+def load_bfloat16() -> DType:
     """The dtype bfloat16. Raises NameMissingError where the package that has it is not installed."""
     try:
         package = import_module("ml_dtypes")
@@ -107,32 +110,32 @@ def load_bfloat16() -> np.dtype[Any]:
             expected="that package, which has the dtype",
             remedy="install it, e.g. with pip install 'iverson[bfloat16]', or use iverson.float16",
         ) from None
-    dtype: np.dtype[Any] = np.dtype(package.bfloat16)
+    dtype: DType = np.dtype(package.bfloat16)
     return dtype
 
 
-def is_known(dtype: np.dtype[Any]) -> builtins.bool:
+def is_known(dtype: DType) -> builtins.bool:
     """True if Iverson has this dtype."""
     return dtype in ALL or is_bfloat16(dtype)
 
 
-def is_compiled(dtype: np.dtype[Any]) -> builtins.bool:
+def is_compiled(dtype: DType) -> builtins.bool:
     """True if compiled loops can have values of this dtype."""
     return kind_of(dtype) in "biufc"
 
 
-def is_bfloat16(dtype: np.dtype[Any]) -> builtins.bool:
+def is_bfloat16(dtype: DType) -> builtins.bool:
     """True if a dtype is bfloat16, which exists only if its package is loaded."""
     char: str = dtype.char
     return char == "E" and dtype.name == _BFLOAT16
 
 
-def is_half(dtype: np.dtype[Any]) -> builtins.bool:
+def is_half(dtype: DType) -> builtins.bool:
     """True if a dtype is float16 or bfloat16: a dtype of storage, whose values are computed in float32."""
     return dtype.char in "eE"
 
 
-def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def widened(dtype: DType) -> DType:
     """The dtype in which values of a dtype are computed with: float32 for half precision, else itself.
 
     >>> widened(float16), widened(float64)
@@ -141,42 +144,42 @@ def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return float32 if dtype.char in "eE" else dtype
 
 
-def kind_of(dtype: np.dtype[Any]) -> str:
+def kind_of(dtype: DType) -> str:
     """The kind of a dtype, one of "b", "i", "u", "f" and "c"."""
     return "f" if dtype.kind == "V" else dtype.kind
 
 
-def is_inexact(dtype: np.dtype[Any]) -> Any:
+def is_inexact(dtype: DType) -> builtins.bool:
     """True if values of this dtype can carry gradients: real or complex floating."""
     return dtype.kind in INEXACT
 
 
-def is_floating(dtype: np.dtype[Any]) -> builtins.bool:
+def is_floating(dtype: DType) -> builtins.bool:
     """True if a dtype is real floating."""
     return dtype.kind in "fV"
 
 
-def to_inexact(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def to_inexact(dtype: DType) -> DType:
     """The dtype itself if floating, the default float if integer or bool."""
     return _TO_FLOAT.get(dtype.kind, dtype)
 
 
-def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def real_of(dtype: DType) -> DType:
     """The dtype of a complex dtype's parts; other dtypes are returned as they are."""
     return _REAL_OF.get(dtype, dtype)
 
 
-def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def complex_of(dtype: DType) -> DType:
     """The complex dtype whose parts have this real floating dtype; of half precision, complex64."""
     return _COMPLEX_OF.get(widened(dtype), dtype)
 
 
-def finfo(dtype: np.dtype[Any]) -> Any:
+def finfo(dtype: DType) -> Any:
     """The limits of a floating dtype, as `numpy.finfo` has them."""
     return import_module("ml_dtypes").finfo(dtype) if is_bfloat16(dtype) else np.finfo(dtype)
 
 
-def isdtype(dtype: Any, kind: Any) -> builtins.bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> builtins.bool:
     """True if ``dtype`` is of ``kind``: a dtype, a kind's name in the standard, or a tuple of them.
 
     Raises ArgumentError for a kind the standard does not name.
@@ -194,12 +197,12 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     return builtins.bool(dtype == as_dtype(kind, "isdtype"))
 
 
-def named(x: Any) -> Any:
+def named(x: Shaped | DTypeLike | complex) -> Any:
     """The dtype of an array; a type is returned itself (NumPy's scalar types have a ``dtype`` too)."""
     return x if isinstance(x, type) else getattr(x, "dtype", x)
 
 
-def result_type(*operands: Any) -> np.dtype[Any]:
+def result_type(*operands: Shaped | DTypeLike | complex) -> DType:
     """The dtype that arrays, dtypes and (weak) Python scalars promote to together.
 
     >>> result_type(float32, 2.0), result_type(int8, uint8)
@@ -221,11 +224,11 @@ def result_type(*operands: Any) -> np.dtype[Any]:
         ) from error
 
 
-def _names_bfloat16(item: Any) -> builtins.bool:
+def _names_bfloat16(item: DTypeLike | complex) -> builtins.bool:
     return item == _BFLOAT16 if isinstance(item, str) else builtins.bool(getattr(item, "kind", "") == "V")
 
 
-def _with_bfloat16(items: list[Any]) -> np.dtype[Any]:
+def _with_bfloat16(items: list[Any]) -> DType:
     """Promoted dtype of bfloat16 and others: as with float16 in its place, or with float32 beside float16."""
     bfloat16_dtype = load_bfloat16()
     operands = [d if type(d) in (builtins.bool, int, float, complex) else as_dtype(d) for d in items]
@@ -236,7 +239,9 @@ def _with_bfloat16(items: list[Any]) -> np.dtype[Any]:
     return bfloat16_dtype if promoted == float16 else promoted
 
 
-def can_cast(source: Any, target: Any, casting: Literal["safe", "same_kind"] = "safe") -> builtins.bool:
+def can_cast(
+    source: Shaped | DTypeLike, target: DTypeLike, casting: Literal["safe", "same_kind"] = "safe"
+) -> builtins.bool:
     """True if ``source`` promotes to ``target`` without loss of kind or range.
 
     >>> can_cast(int8, int16), can_cast(float64, float32)

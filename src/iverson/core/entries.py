@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.protocols import NDArray, Value
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 
@@ -43,6 +44,24 @@ class Box:
     region: Region
 
 
+class Places(Protocol):
+    """Which entries a sparse value stores: a pattern (`iverson.layouts.pattern.Pattern`)."""
+
+    shape: Shape
+    ndim: int
+    count: int
+
+    @property
+    def coordinates(self) -> NDArray:
+        """The index of each stored entry: shape (sparse axes, count)."""
+
+    def met_with(self, other: Self, /) -> Any:
+        """The entries that both store."""
+
+    def within(self, region: Region, /) -> Any:
+        """The stored entries in a region."""
+
+
 class Stored:
     """The entries that a sparse pattern stores (with dense trailing axes, all of each slice).
 
@@ -52,7 +71,9 @@ class Stored:
 
     __slots__ = ("pattern", "products")
 
-    def __init__(self, pattern: Any, products: bool = False) -> None:
+    pattern: Any
+
+    def __init__(self, pattern: Places, products: bool = False) -> None:
         self.pattern = pattern
         self.products = products
 
@@ -93,7 +114,10 @@ class LowRank:
 
     __slots__ = ("left", "need", "right")
 
-    def __init__(self, left: Any, right: Any) -> None:
+    left: Any
+    right: Any
+
+    def __init__(self, left: Value, right: Value) -> None:
         self.left = left
         self.right = right
         self.need: Entries = FULL
@@ -180,7 +204,7 @@ def _boxes(a: Region, b: Region) -> Entries:
     return Box(region) if region.size else NOTHING
 
 
-def _stored(pattern: Any, products: bool) -> Entries:
+def _stored(pattern: Places, products: bool) -> Entries:
     return Stored(pattern, products) if pattern.count else NOTHING
 
 

@@ -9,12 +9,16 @@ may depend on any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from iverson.core.entries import FULL, Entries
+from iverson.core.protocols import Params
 from iverson.core.relations import Relation
+
+#: The facts of a call's operands: of each an Aval with a support that lasts, a number, or a strided array.
+Facts: TypeAlias = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +30,9 @@ class Call:
     """
 
     op: Any
-    inputs: Sequence[Any]
+    inputs: Facts
     out: Any
-    params: Mapping[str, Any]
+    params: Params
     result: int = 0
 
     def everything(self, i: int) -> Relation:
@@ -80,9 +84,7 @@ class EntryMap:
         super().__init_subclass__(**arguments)
         cls.bounds = cls.support is not EntryMap.support
 
-    def demand(
-        self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
-    ) -> Any:
+    def demand(self, op: Any, demands: Sequence[Entries], inputs: Facts, out: Any, params: Params) -> Any:
         """Entries of the result that depend on demanded entries of the inputs (a tuple, of several results).
 
         demands : the demand on each input.
@@ -91,9 +93,7 @@ class EntryMap:
         """
         return FULL
 
-    def support(
-        self, op: Any, where: Entries, i: int, inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
-    ) -> Entries:
+    def support(self, op: Any, where: Entries, i: int, inputs: Facts, out: Any, params: Params) -> Entries:
         """The entries of input i that some entry of the result in ``where`` depends on."""
         return FULL
 

@@ -17,11 +17,15 @@ from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from functools import wraps
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from iverson.core.protocols import NDArray, Params
 from iverson.core.python.caller import warn
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,14 +141,14 @@ def silent(function: Callable[P, R]) -> Callable[P, R]:
     return wraps(function)(call)
 
 
-def _calling(ufunc: Any) -> Any:
-    def call(*values: Any) -> Any:
+def _calling(ufunc: Callable[..., NDArray]) -> Any:
+    def call(*values: NDArray | complex) -> Any:
         return ufunc(*values)
 
     return call
 
 
-def trapping(ufunc: Any) -> Any:
+def trapping(ufunc: Callable[..., NDArray]) -> Any:
     """The ufunc, called from a frame in which to warn raises (see `is_trapped`).
 
     C code that warns looks in the globals of the innermost Python frame for the dict of what was shown
@@ -159,7 +163,7 @@ def trapping(ufunc: Any) -> Any:
 
 
 #: The code of frames within which only the user's code runs.
-_CALLING_THE_USERS = (Relay.write.__code__, Relay.__call__.__code__, _calling(None).__code__)
+_CALLING_THE_USERS = (Relay.write.__code__, Relay.__call__.__code__, _calling(np.add).__code__)
 
 
 def is_trapped(error: BaseException) -> bool:
@@ -167,7 +171,7 @@ def is_trapped(error: BaseException) -> bool:
     return type(error) is TypeError and "'registry' must be a dict" in str(error)
 
 
-def again(function: Callable[..., Any], values: Sequence[Any], params: dict[str, Any]) -> Any:
+def again(function: Callable[..., R], values: Sequence[NDArray | complex], params: Params) -> R:
     """The call that was trapped, warning at the user's line."""
     try:
         return at_user_line(function)(*values, **params)
@@ -177,7 +181,7 @@ def again(function: Callable[..., Any], values: Sequence[Any], params: dict[str,
 
 
 @at_user_line
-def cast(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+def cast(array: NDArray, dtype: DTypeLike) -> NDArray:
     """``array.astype(dtype)``."""
     return array.astype(dtype)
 

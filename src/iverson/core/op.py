@@ -7,27 +7,29 @@ starts with an underscore it uses at most ``shape`` and ``dtype``, and the value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce, wraps
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, meet, plain
-from iverson.core.entry_map import ANY, Call, EntryMap
-from iverson.core.protocols import Namespace
+from iverson.core.entry_map import ANY, Call, EntryMap, Facts
+from iverson.core.protocols import Namespace, Params, Shaped, Value
 from iverson.core.python.exact_keys import exact
 from iverson.core.python.parameters import positional
 from iverson.core.relations import Relation, Rows, numbers_of
 from iverson.core.shapes import Shape
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 Rule = Callable[..., Any]
 Group = tuple[int, ...]
 #: The inputs whose cotangents a rule is asked for, and what is read of each.
 Wanted = Mapping[int, Entries]
-Params = Mapping[str, Any]
 
 #: ``linear_in`` of a variadic op that is linear in all its inputs together.
 JOINTLY: tuple[Group, ...] = ((-1,),)
@@ -49,7 +51,7 @@ class Sample:
 class Sampler:
     """Draws test arrays: ``s((2, 3))`` is normal, ``s((2, 3), 0.5, 2.0)`` uniform in an interval."""
 
-    def __init__(self, seed: int = 0, dtype: Any = "float64") -> None:
+    def __init__(self, seed: int = 0, dtype: DTypeLike = "float64") -> None:
         self.rng = np.random.default_rng(seed)
         self.dtype = np.dtype(dtype)
 
@@ -195,7 +197,7 @@ class Op:
         """The rules of the inputs; of a variadic op, none."""
         return () if callable(self.vjp) else self.vjp
 
-    def infer(self, /, *avals: Any, **params: Any) -> Any:
+    def infer(self, /, *avals: Shaped | complex, **params: Any) -> Any:
         """Aval of the result, its support included; a tuple of them if the op has several (``multiple``).
 
         The result is zero where all inputs of a group of ``linear_in`` are, or all inputs of an op that keeps
@@ -217,7 +219,14 @@ class Op:
             return tuple(Aval(a.shape, a.dtype, support if support is NOTHING else FULL) for a in out)
         return Aval(out.shape, out.dtype, plain(support, out.shape))
 
-    def _image(self, group: Group, supports: Any, avals: Any, out: Any, params: Params) -> Any:
+    def _image(
+        self,
+        group: Group,
+        supports: Sequence[Entries],
+        avals: Facts,
+        out: Aval | tuple[Aval, ...],
+        params: Params,
+    ) -> Any:
         """The entries of the result that the supports of a group of inputs reach."""
         members = set(group)
         group_supports = tuple([s if k in members else NOTHING for k, s in enumerate(supports)])
@@ -322,7 +331,7 @@ def by_position(rule: Rule) -> Rule:
     """
 
     @wraps(rule)
-    def of_all(F: Namespace, wanted: Iterable[int], *args: Any, **params: Any) -> list[Any]:
+    def of_all(F: Namespace, wanted: Iterable[int], *args: Value, **params: Any) -> list[Any]:
         return [rule(F, i, *args, **params) for i in wanted]
 
     return of_all

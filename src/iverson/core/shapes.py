@@ -7,10 +7,13 @@ write (None, negative, a single integer) becomes that here, or an error that say
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+if TYPE_CHECKING:
+    import numpy as np
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError, described
 
@@ -35,20 +38,19 @@ _INT = frozenset((int,))
 _TEXT = (str, bytes, bytearray)
 
 
-def each(axis: Any) -> Sequence[Any]:
+def each(axis: SupportsIndex | Iterable[SupportsIndex]) -> Sequence[Any]:
     """The items of a sequence, or the one that is given in place of it."""
     return axis if isinstance(axis, Sequence) and type(axis) not in _TEXT else (axis,)
 
 
-def as_shape(shape: Any, operation: str) -> Shape:
+def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], operation: str) -> Shape:
     """A shape argument (an integer or a sequence of them) as a tuple of non-negative integers."""
     if type(shape) is tuple and _INT.issuperset(map(type, shape)):
         result: Shape = shape
     else:
-        is_sequence = (
-            isinstance(shape, Iterable) and type(shape) not in _TEXT and getattr(shape, "ndim", None) != 0
-        )
-        items = shape if is_sequence else (shape,)
+        items: Iterable[Any] = (shape,)
+        if isinstance(shape, Iterable) and type(shape) not in _TEXT and getattr(shape, "ndim", None) != 0:
+            items = shape
         result = tuple(as_int(n, operation, "shape") for n in items)
     if result and min(result) < 0:
         raise ShapeError(operation, "shape", got=str(result), expected="non-negative extents")
@@ -57,7 +59,7 @@ def as_shape(shape: Any, operation: str) -> Shape:
     return result
 
 
-def normalize_axis(axis: Any, ndim: int, operation: str, argument: str = "axis") -> int:
+def normalize_axis(axis: SupportsIndex, ndim: int, operation: str, argument: str = "axis") -> int:
     """One axis as a non-negative integer below ``ndim``; raises AxisError outside it."""
     result = as_int(axis, operation, argument)
     if not -ndim <= result < ndim:
@@ -70,7 +72,9 @@ def normalize_axis(axis: Any, ndim: int, operation: str, argument: str = "axis")
     return result + ndim if result < 0 else result
 
 
-def normalize_axes(axis: Any, ndim: int, operation: str, argument: str = "axis") -> Shape:
+def normalize_axes(
+    axis: SupportsIndex | Iterable[SupportsIndex] | None, ndim: int, operation: str, argument: str = "axis"
+) -> Shape:
     """None (all axes), an integer or a sequence, as increasing distinct non-negative axes."""
     if axis is None:
         return tuple(range(ndim))
@@ -134,7 +138,7 @@ def infer_shape(shape: Shape, size: int, operation: str) -> Shape:
     return shape
 
 
-def permutation(axes: Sequence[Any], ndim: int, operation: str) -> Shape:
+def permutation(axes: Sequence[SupportsIndex], ndim: int, operation: str) -> Shape:
     """A full permutation of the axes; raises AxisError if it is not one."""
     result = tuple(normalize_axis(a, ndim, operation, "axes") for a in axes)
     if sorted(result) != list(range(ndim)):
@@ -142,7 +146,9 @@ def permutation(axes: Sequence[Any], ndim: int, operation: str) -> Shape:
     return result
 
 
-def check_storable(shape: Shape, dtype: Any, operation: str, argument: str = "shape") -> Shape:
+def check_storable(
+    shape: Shape, dtype: np.dtype[np.generic], operation: str, argument: str = "shape"
+) -> Shape:
     """The shape; raises ShapeError where no memory has addresses for a strided array of it."""
     if prod(max(n, 1) for n in shape) * dtype.itemsize >= 2**63:  # NumPy refuses empty ones too
         raise ShapeError(
@@ -155,7 +161,7 @@ def check_storable(shape: Shape, dtype: Any, operation: str, argument: str = "sh
     return shape
 
 
-def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
+def check_choice(value: Any, choices: Sequence[Hashable], operation: str, argument: str) -> None:
     """Raises ArgumentError unless ``value`` is one of ``choices``."""
     try:
         is_choice = value in frozenset(choices)  # by hash: arrays compare entry by entry

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from iverson.core.dispatch import _default
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.op import Op, Rule
+from iverson.core.protocols import Shaped
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 #: Every op by name: the library's, and those that extensions define.
 TABLE: dict[str, Op] = {}
@@ -19,6 +23,7 @@ LIBRARY: dict[str, Op] = {}
 #: the library gains, users keep their names, and what asks for an op by name never meets one of these.
 USERS: dict[str, Op] = {}
 
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 Rules = tuple[Rule | None, ...] | Rule
 _overrides: ContextVar[Mapping[str, Rules]] = ContextVar("iverson_overrides", default={})  # noqa: B039
 _before: ContextVar[tuple[Mapping[str, Rules], ...]] = ContextVar("iverson_overrides_before", default=())
@@ -31,7 +36,7 @@ class _Same:
 
     __slots__ = ("_of",)
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: Rules) -> None:
         self._of = of
 
     def __eq__(self, other: object) -> bool:
@@ -68,7 +73,7 @@ def define(op: Op) -> Op:
         raise ArgumentError("define", "op", got=f"a second op '{op.name}'", expected="a new name")
     TABLE[op.name] = op
 
-    def call(*args: Any, **params: Any) -> Any:
+    def call(*args: Shaped | complex, **params: Any) -> Any:
         return _default[0].bind(op, args, params)
 
     call.__name__ = op.name
@@ -87,7 +92,7 @@ def remove(name: str) -> None:
     delattr(F, name)
 
 
-def derived(function: Callable[..., Any]) -> Callable[..., Any]:
+def derived(function: AnyFunction) -> AnyFunction:
     """Enter a composition of ops into the namespace, for rules to share."""
     setattr(F, function.__name__, function)
     return function
@@ -108,7 +113,7 @@ class replaced_rules:
         _before.set((*_before.get(), overrides()))
         _overrides.set({**overrides(), **self._rules})
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         *outer, before = _before.get()
         _before.set(tuple(outer))
         _overrides.set(before)

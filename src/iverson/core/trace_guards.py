@@ -18,7 +18,7 @@ import threading
 import weakref
 from array import array
 from collections import ChainMap, UserDict, UserList, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from contextvars import ContextVar
 from functools import cache, partial
 from importlib.util import resolve_name
@@ -35,13 +35,14 @@ from types import (
     ModuleType,
     SimpleNamespace,
 )
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from iverson.core.dispatch import Handle, Operand, Wrapper, is_tracked, unwrap, value_of
 from iverson.core.python.caller import PACKAGE_FOLDER
 
+T = TypeVar("T")
 _MISSING = object()
 _OURS = __name__.partition(".")[0] + "."
 _CONTAINERS: tuple[type, ...] = (
@@ -154,7 +155,7 @@ def _is_same(a: Any, b: Any) -> bool:
     return a is b or (type(a) is type(b) and type(a) in _NUMBERS and repr(a) == repr(b))
 
 
-def guards_of(function: Any, arguments: Iterable[Any] = ()) -> list[Guard]:
+def guards_of(function: Callable[..., object], arguments: Iterable[object] = ()) -> list[Guard]:
     """All that a function may read besides tensors among its arguments."""
     search = _Reached()
     for x in (function, *arguments):
@@ -197,7 +198,7 @@ class _Reached:
                 if not isinstance(x, FunctionType) and type(x) not in _CONTAINERS:
                     self._attributes(x)
 
-    def _guard(self, key: Any, reader: Callable[[], Any], kind: type[Guard] = Guard) -> None:
+    def _guard(self, key: Hashable, reader: Callable[[], Any], kind: type[Guard] = Guard) -> None:
         if key not in self.guards:
             guard = self.guards[key] = kind(reader)
             self.reach(guard.held)
@@ -306,7 +307,7 @@ def _items(x: Any) -> tuple[Any, ...]:
     return (*x, *x.values()) if isinstance(x, dict | Mapping) else tuple(x)
 
 
-def _itself(x: Any) -> Any:
+def _itself(x: T) -> T:
     return x
 
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core import entries
 from iverson.core.aval import Aval
 from iverson.core.counting.factorisations import multiply_adds
-from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
+from iverson.core.entries import FULL, NOTHING, Box, Bracket, Places, Stored
+from iverson.core.entry_map import Facts
+from iverson.core.protocols import Params, Shaped
+
+if TYPE_CHECKING:
+    from iverson.core.op import Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Cost:
         return any(astuple(self))
 
 
-def entrywise(op: Any, operands: Iterable[int], result_count: int) -> int:
+def entrywise(op: Op, operands: Iterable[int], result_count: int) -> int:
     """Number of entries that an op computes or reads one by one, from the entries of operands and results.
 
     An op that runs graphs computes none of its own: their equations do.
@@ -67,9 +72,7 @@ RUN_GRAPHS = ("control", "compiled")
 DEFERRED = ("bracket", "embed")
 
 
-def of(
-    op: Any, operands: Sequence[Any], results: Sequence[Aval], params: Any, *, dense: bool = False
-) -> Cost:
+def of(op: Op, operands: Facts, results: Sequence[Aval], params: Params, *, dense: bool = False) -> Cost:
     """The cost of a call on operands of which an Aval is known (or numbers), in their supports.
 
     Ops that may give a view of their operand (`gives_view`) are taken to cost nothing.
@@ -90,7 +93,7 @@ def of(
     return Cost(entries=entrywise(op, sizes, result_count), bytes=new)
 
 
-def _dense(aval: Any) -> Any:
+def _dense(aval: Aval | complex) -> Any:
     """The same with every entry; a number as it is."""
     return Aval(aval.shape, aval.dtype) if isinstance(aval, Aval) else aval
 
@@ -98,7 +101,7 @@ def _dense(aval: Any) -> Any:
 _views: dict[Any, bool] = {}
 
 
-def gives_view(op: Any) -> bool:
+def gives_view(op: Op) -> bool:
     """True if an op may return a view of its operand; its samples decide."""
     is_view = _views.get(op)
     if is_view is None:
@@ -117,7 +120,7 @@ def _shares(op: Any) -> bool:
     return False
 
 
-def _matmul(a: Any, b: Any) -> tuple[int, int]:
+def _matmul(a: Aval, b: Aval) -> tuple[int, int]:
     """(..., m, k) times (..., k, n): each entry of a meets n of b, each of b meets m of a."""
     batch = prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
@@ -145,7 +148,7 @@ def _held(x: Aval) -> int:
     return entries.size(FULL if isinstance(x.support, Bracket) else x.support, x.shape)
 
 
-def _pairs(p: Any, q: Any) -> int:
+def _pairs(p: Places, q: Places) -> int:
     """Number of multiply-adds of p @ q: for each k, entries of p in column k times those of q in row k."""
     if p.ndim != 2 or q.ndim != 2:
         return int(min(p.count * prod(q.shape[1:]), q.count * p.shape[0]))
@@ -154,7 +157,7 @@ def _pairs(p: Any, q: Any) -> int:
     return sum((columns * rows).tolist())
 
 
-def _sampled(a: Any, b: Any, *at: Any, pattern: Any = None) -> tuple[int, int]:
+def _sampled(a: Aval, b: Aval, *at: Shaped, pattern: Any = None) -> tuple[int, int]:
     """Entries of a product at a pattern, or index arrays: sums over what a row of a holds, on average."""
     if NOTHING in (a.support, b.support):
         return 0, 0

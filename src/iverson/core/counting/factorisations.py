@@ -12,13 +12,14 @@ The code that runs may take a different multiple of these; it grows with the siz
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iverson.core.entries import FULL
+from iverson.core.entry_map import Facts
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -110,7 +111,7 @@ FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
 }
 
 
-def multiply_adds(name: str, operands: Sequence[Any]) -> int:
+def multiply_adds(name: str, operands: Facts) -> int:
     """Of a call, all matrices of its batch; none where an operand is not stored in full, and of other ops.
 
     operands : the Aval of each.

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iverson.core.counting.notes import Annihilated, Called, Skip, Unspecified
 
 ProductShape = tuple[int, int, int]
 Cast = tuple[str, str, str, tuple[str, ...]]
@@ -129,7 +132,7 @@ def sparse_product(multiply_adds: int) -> None:
         work.sparse_multiply_adds += multiply_adds
 
 
-def note(event: Any) -> None:
+def note(event: Skip | Annihilated | Unspecified | Called) -> None:
     """Note something that is not done, or done in part."""
     for work in _current.get():
         if work.notes is not None:

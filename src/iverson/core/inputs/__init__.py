@@ -1,6 +1,7 @@
 """Input checks: the arguments that users pass, checked and normalised before they are used.
 
-Import rule: in `core` it imports `errors`, `python` and `shapes`; its modules have no import cycle.
+Import rule: in `core` it imports `errors`, `protocols`, `python` and `shapes`; its modules have no import
+cycle.
 
 - `arguments`: flags, functions and other arguments that are no arrays.
 - `aliases`: names of arguments in other libraries.

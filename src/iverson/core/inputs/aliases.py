@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.arguments import as_flag
+from iverson.core.protocols import Params
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +52,7 @@ def also_called(**table: Alias) -> Callable[[Callable[P, R]], Callable[..., R]]:
     return named
 
 
-def _own(operation: str, table: Mapping[str, Alias], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _own(operation: str, table: Mapping[str, Alias], kwargs: Params) -> dict[str, Any]:
     """The arguments by the function's own names."""
     arguments = {name: value for name, value in kwargs.items() if name not in table}
     from_aliases: dict[str, Any] = {}

@@ -5,9 +5,9 @@ Shapes, axes, integers and choices are in `iverson.core.shapes`, arrays in `iver
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.python.parameters import positional
 from iverson.core.shapes import as_int
 
+T = TypeVar("T")
+#: A check of an argument: of its value, and of what errors call the operation and the argument.
+Check: TypeAlias = Callable[[Any, str, str], Any]
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
@@ -29,7 +32,7 @@ def as_flag(value: Any, operation: str, argument: str) -> bool:
     )
 
 
-def as_function(value: Any, operation: str, argument: str) -> Any:
+def as_function(value: T, operation: str, argument: str) -> T:
     """A callable; raises ArgumentTypeError for anything else."""
     if not callable(value):
         raise ArgumentTypeError(
@@ -42,7 +45,7 @@ def as_function(value: Any, operation: str, argument: str) -> Any:
     return value
 
 
-def as_sequence(value: Any, operation: str, argument: str) -> tuple[Any, ...]:
+def as_sequence(value: Iterable[T], operation: str, argument: str) -> tuple[T, ...]:
     """A list or tuple as a tuple; raises ArgumentTypeError for anything else."""
     if not isinstance(value, (list, tuple)):
         raise ArgumentTypeError(
@@ -55,7 +58,7 @@ def as_sequence(value: Any, operation: str, argument: str) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def as_real(value: Any, operation: str, argument: str) -> Any:
+def as_real(value: T, operation: str, argument: str) -> T:
     """A real number, as it is; raises ArgumentTypeError for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ArgumentTypeError(operation, argument, got=described(value), expected="a real number")
@@ -70,11 +73,11 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def _in_range(name: str) -> Callable[[Any, str, str], Any]:
+def _in_range(name: str) -> Check:
     """The check of a real number by its range."""
     inside, words = _RANGES[name]
 
-    def check(value: Any, operation: str, argument: str) -> Any:
+    def check(value: T, operation: str, argument: str) -> T:
         if not inside(as_real(value, operation, argument)):
             raise ArgumentError(operation, argument, got=str(value), expected=words)
         return value
@@ -82,12 +85,12 @@ def _in_range(name: str) -> Callable[[Any, str, str], Any]:
     return check
 
 
-def _or_none(check: Callable[[Any, str, str], Any]) -> Callable[[Any, str, str], Any]:
+def _or_none(check: Check) -> Check:
     return lambda value, operation, argument: None if value is None else check(value, operation, argument)
 
 
 #: What a parameter's annotation asks of its argument.
-CHECKS: dict[str, Callable[[Any, str, str], Any]] = {
+CHECKS: dict[str, Check] = {
     "bool": as_flag,
     "bool | None": _or_none(as_flag),
     "float": as_real,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IversonError, described
 from iverson.core.inputs.missing_entries import check_none_missing
+from iverson.core.protocols import NDArray, Shaped
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
-def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
+def plain(array: Shaped | ArrayLike, operation: str, argument: str) -> NDArray:
     """An array of any subclass (memory maps, matrices, ...), or nested sequences, as NumPy's own type.
 
     Raises ArgumentTypeError for one of `numpy.ma`: what its mask hides would be read; ArgumentError for what
@@ -39,7 +43,7 @@ def plain(array: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
         ) from error
 
 
-def repeat(array: np.ndarray[Any, Any], times: int, axis: int = 0) -> np.ndarray[Any, Any]:
+def repeat(array: NDArray, times: int, axis: int = 0) -> NDArray:
     """`numpy.repeat`, which does not check whether the size of the result overflows.
 
     Raises MemoryError for a result that no memory holds.
@@ -48,12 +52,12 @@ def repeat(array: np.ndarray[Any, Any], times: int, axis: int = 0) -> np.ndarray
     return np.repeat(array, times, axis=axis)
 
 
-def tile(array: np.ndarray[Any, Any], times: int) -> np.ndarray[Any, Any]:
+def tile(array: NDArray, times: int) -> NDArray:
     """`numpy.tile`, with the check of `repeat`."""
     _check_size(array, times)
     return np.tile(array, times)
 
 
-def _check_size(array: np.ndarray[Any, Any], times: int) -> None:
+def _check_size(array: NDArray, times: int) -> None:
     if array.nbytes * times >= 2**63:
         raise MemoryError(f"{array.size * times} entries of {array.dtype} are more than memory can address")

@@ -9,13 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
 
 _VARARGS = inspect.CO_VARARGS
 _ELSEWHERE = frozenset(("__wrapped__", "__signature__"))
 
 
-def positional(function: Callable[..., Any]) -> tuple[tuple[str, ...], str]:
+def positional(function: Callable[..., object]) -> tuple[tuple[str, ...], str]:
     """The names of the parameters that arguments are given to by position, and that of ``*args`` ("": none).
 
     Of a wrapped function, those of what it wraps.

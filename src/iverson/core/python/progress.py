@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from time import monotonic
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 Item = TypeVar("Item")
 
@@ -64,7 +67,7 @@ class Pieces:
             _write(f"{_ERASE}{self.label}: {self.count}")
             self.drawn = True
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.last = monotonic()
         if self.drawn:
             _write(_ERASE)

@@ -7,8 +7,8 @@ namespace ``F`` as ``lambda F, y, x: ...`` and gives the partial derivative with
 parameter with a leading underscore is not read (see `iverson.core.op`). A Python number stands for a constant
 derivative, None in place of a rule for "none".
 
-Import rule: in `core` it imports `dtypes` and `python`; each module imports only those before it in this
-list.
+Import rule: in `core` it imports `dtypes`, `protocols` and `python`; each module imports only those before
+it in this list.
 
 - `scalar_record`: `Scalar`, the record of a function.
 - `array_bodies`: conversions and selections of arrays.

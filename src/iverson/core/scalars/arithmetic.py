@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.scalars.scalar_record import (
     ANY,
     COMPILED,
@@ -25,11 +25,12 @@ from iverson.core.scalars.scalar_record import (
     UFUNC,
     ZERO,
     Derivative,
+    Strided,
     scalar,
 )
 
 
-def _pow(a: Any, b: Any) -> Any:
+def _pow(a: Any, b: Strided) -> Any:
     # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
     if not isinstance(b, (int, float)):
         return np.power(a, b)
@@ -42,11 +43,11 @@ def _pow(a: Any, b: Any) -> Any:
     return y
 
 
-def _is_slow(_a: Shaped, b: Any) -> bool:
+def _is_slow(_a: Shaped, b: Shaped | complex) -> bool:
     return not isinstance(b, (int, float)) or b not in (-1, 0, 0.5, 1, 2, 3, 4)
 
 
-def _pow_da(F: Namespace, _y: Shaped, a: Any, b: Any) -> Any:
+def _pow_da(F: Namespace, _y: Shaped, a: Value, b: Value | float) -> Any:
     if isinstance(b, (int, float)):
         return b if b in (0, 1) else b * (a if b == 2 else F.pow(a, b - 1))
     # 0 * a**(-1) at a = 0 is not a derivative: a**0 is constant. The derivative of 0 in b, which is 1 / a, is
@@ -57,7 +58,7 @@ def _pow_da(F: Namespace, _y: Shaped, a: Any, b: Any) -> Any:
     return F.where(zero_power, _root(F, zero_power, b), slope - _root(F, linear, b - 1))
 
 
-def _pow_db(F: Namespace, y: Any, a: Any, b: Any) -> Any:
+def _pow_db(F: Namespace, y: Value, a: Value, b: Value) -> Any:
     # 0**b is constant for b > 0; for b < 0 it is inf, and so is the derivative. That in a of a**b log(a) is
     # -inf for 0 < b <= 1, inf for b = 0.
     real = F.real(b) if b.dtype.kind == "c" else b
@@ -67,21 +68,21 @@ def _pow_db(F: Namespace, y: Any, a: Any, b: Any) -> Any:
     return F.where(constant, flat, y * F.log(F.where(constant, 1.0, a)))
 
 
-def _root(F: Namespace, there: Any, x: Any) -> Any:
+def _root(F: Namespace, there: Value, x: Value) -> Any:
     """0, for x that is 0 where ``there`` holds: a value whose derivative is inf there, and 0 elsewhere."""
     return F.where(there, F.sqrt(F.where(there, x, 1.0)), 0.0)
 
 
-def _inverse(F: Namespace, b: Any) -> Any:
+def _inverse(F: Namespace, b: Value | float) -> Any:
     # A Python number stays one, so that it takes the cotangent's precision.
     return 1 / b if isinstance(b, (int, float)) and b else F.reciprocal(b)
 
 
-def _signbit_copy(F: Namespace, _y: Shaped, a: Any, b: Any) -> Any:
+def _signbit_copy(F: Namespace, _y: Shaped, a: Value, b: Value) -> Any:
     return F.sign(a) * F.copysign(1.0, b)
 
 
-def inverse_length(F: Namespace, y: Any) -> Any:
+def inverse_length(F: Namespace, y: Value) -> Any:
     """1 / y, and 0 where the length y is 0: the derivative of a length is taken as 0 there.
 
     Its own derivative does not exist there, and must not be 0 in silence: it is that of the root of y, inf.
@@ -91,18 +92,18 @@ def inverse_length(F: Namespace, y: Any) -> Any:
 
 
 def _hypot_part(index: int) -> Derivative:
-    def rule(F: Namespace, y: Any, a: Any, b: Any) -> Any:
+    def rule(F: Namespace, y: Value, a: Value, b: Value) -> Any:
         return (a, b)[index] * inverse_length(F, y)
 
     return rule
 
 
-def _unit(F: Namespace, y: Any, x: Any) -> Any:
+def _unit(F: Namespace, y: Value, x: Value) -> Any:
     """x / |x| with |x| = y, and 0 at 0."""
     return F.sign(x) if x.dtype.kind != "c" else x * inverse_length(F, y)
 
 
-def _sign_rule(F: Namespace, t: Any, y: Any, x: Any) -> Any:
+def _sign_rule(F: Namespace, t: Value, y: Value, x: Value) -> Any:
     if x.dtype.kind != "c":
         return None
     size = F.abs(x)
@@ -110,7 +111,7 @@ def _sign_rule(F: Namespace, t: Any, y: Any, x: Any) -> Any:
     return inverse * (t - y * F.real(F.conj(y) * t))
 
 
-def _infinite(x: Any) -> Any:
+def _infinite(x: Strided) -> Any:
     return np.isinf(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else False
 
 
@@ -131,7 +132,7 @@ def _floordiv(a: Any, b: Any) -> Any:
     return np.where(infinite, quotient, finite)
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: NDArray) -> Any:
     return np.sign(x)
 
 

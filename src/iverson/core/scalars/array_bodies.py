@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.protocols import DType, NDArray
 
-_BITS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+_BITS: dict[int, DType] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 _SMALL = 512  # below this, setting up the three passes costs more than the branches
 
 
@@ -29,7 +30,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return (other ^ (a.view(bits) ^ other) * condition.view(np.int8)).view(a.dtype)
 
 
-def converted(x: Any, dtype: Any) -> Any:
+def converted(x: NDArray, dtype: DType) -> Any:
     """x in another dtype.
 
     What an integer type cannot hold (nan, inf, numbers out of range) becomes what x86-64 and NumPy on it make
@@ -43,7 +44,7 @@ def converted(x: Any, dtype: Any) -> Any:
     return x.astype(dtype, copy=False)
 
 
-def keep_where(condition: Any, x: Any) -> Any:
+def keep_where(condition: NDArray, x: Any) -> Any:
     """x where the condition holds, 0 elsewhere (also where x is nan or inf): a product with its bits."""
     bits = _BITS.get(x.dtype.itemsize)
     if bits is None or x.size < _SMALL or condition.dtype != bool:

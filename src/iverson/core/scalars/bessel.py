@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsInt
 
 import numpy as np
 
-from iverson.core.protocols import Namespace, Shaped
-from iverson.core.scalars.quadrature import by_orders, whole
-from iverson.core.scalars.scalar_record import COMPLEX, FLOAT, REAL_FLOAT, Derivative, Scalar, Slopes, scalar
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
+from iverson.core.scalars.quadrature import Double, by_orders, whole
+from iverson.core.scalars.scalar_record import (
+    COMPLEX,
+    FLOAT,
+    REAL_FLOAT,
+    Derivative,
+    Scalar,
+    Slopes,
+    scalar,
+)
 from iverson.core.scalars.special_functions import of_scipy, scipy_special
 
 
-def _i0e_order(F: Namespace, k: int, x: Any) -> Any:
+def _i0e_order(F: Namespace, k: int, x: Double) -> Any:
     """The k-th derivative of exp(-x) I0(x) for x > 0, without its sign (-1)^k, at |x|.
 
     As the integral of w^k exp(-x w) / pi over the angles, w = 1 - cos(angle), it satisfies
@@ -36,7 +44,7 @@ def _bessel(name: str) -> Any:
     return by_orders(1, lambda _F, n, x: function(np.asarray(n), x))
 
 
-def _sinc(x: Any) -> Any:
+def _sinc(x: NDArray) -> Any:
     """sin(pi x) / (pi x), exactly 0 at whole numbers."""
     nearest = np.rint(x.real)
     sine = np.sin(np.pi * (x - nearest)) * np.where(nearest % 2, -1, 1).astype(nearest.dtype)
@@ -44,7 +52,7 @@ def _sinc(x: Any) -> Any:
     return np.where(zero, np.ones((), x.dtype), sine / (np.pi * np.where(zero, 1, x)))
 
 
-def _sinc_by_sine(F: Namespace, x: Any) -> Any:
+def _sinc_by_sine(F: Namespace, x: Value) -> Any:
     """sin(pi x) / (pi x) as a graph; see `_sinc`."""
     nearest = F.round(x)
     half = 0.5 * nearest
@@ -58,7 +66,7 @@ def _sinc_by_sine(F: Namespace, x: Any) -> Any:
 _SINC_D = tuple((-1) ** m * 2 * m / math.factorial(2 * m + 1) for m in range(1, 16))
 
 
-def _sinc_d(F: Namespace, _y: Shaped, x: Any) -> Any:
+def _sinc_d(F: Namespace, _y: Shaped, x: Value) -> Any:
     """-pi j(1, pi x); of complex x (cos(pi x) - sinc(x)) / x, and near 0, where that cancels, a series."""
     if x.dtype.kind != "c":
         return -math.pi * F.spherical_j(1, math.pi * x)
@@ -70,7 +78,7 @@ def _sinc_d(F: Namespace, _y: Shaped, x: Any) -> Any:
     return F.where(near, math.pi**2 * z * series, (F.cos(math.pi * t) - F.sinc(t)) / t)
 
 
-def _spherical_d(F: Namespace, _y: Shaped, n: Any, x: Any) -> Any:
+def _spherical_d(F: Namespace, _y: Shaped, n: SupportsInt, x: Value) -> Any:
     """(n j(n-1) - (n+1) j(n+1)) / (2n + 1), NIST Handbook, 10.51.2; there is no j(-1) at 0."""
     k = whole(n)
     above = (k + 1) * F.spherical_j(k + 1, x)

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from iverson.core.protocols import Namespace, Shaped
-from iverson.core.scalars.quadrature import Total, by_orders, half_line
-from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, REAL_FLOAT, SCIPY, SHARE, Slopes, scalar
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
+from iverson.core.scalars.quadrature import Double, Total, by_orders, half_line
+from iverson.core.scalars.scalar_record import (
+    NOT_BELOW_0,
+    POSITIVE,
+    REAL_FLOAT,
+    SCIPY,
+    SHARE,
+    Slopes,
+    scalar,
+)
 from iverson.core.scalars.special_functions import mended, near, of_scipy, scipy_special, tail
 
 _erfcx, _ndtr = scipy_special("erfcx"), scipy_special("ndtr")
 _SQRT_PI, _SQRT_2PI = math.sqrt(math.pi), math.sqrt(2 * math.pi)
 
 
-def _ndtr_body(x: Any) -> Any:
+def _ndtr_body(x: NDArray) -> Any:
     """SciPy's; where it is small, by the scaled complementary error function."""
 
-    def scaled(b: Any) -> Any:
+    def scaled(b: NDArray) -> Any:
         return 0.5 * _erfcx(b * math.sqrt(0.5))
 
     return mended(_ndtr(x), x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
 
 
-def _ndtr_by_parts(F: Namespace, x: Any) -> Any:
+def _ndtr_by_parts(F: Namespace, x: Double) -> Any:
     """Normal distribution function as a graph; gelu is x times it, and accurate where it is small."""
     return F.where(x < -1.0, F.gelu(x) / x, 0.5 * F.erfc(x * -math.sqrt(0.5)))
 
 
-def _erfcx_order(F: Namespace, n: int, x: Any) -> Total:
+def _erfcx_order(F: Namespace, n: int, x: Double) -> Total:
     """The n-th derivative of erfcx, which has the sign (-1)^n.
 
     For x > 0 the integral of (-2 t)^n exp(-t^2 - 2 x t) 2 / sqrt(pi) over t >= 0 (NIST Handbook, 7.7.1). Else
@@ -39,28 +48,28 @@ def _erfcx_order(F: Namespace, n: int, x: Any) -> Total:
     for k in range(1, n):
         before, left = left, 2 * x * left + 2 * k * before
 
-    def integrand(t: Any, x: Any, _left: Shaped) -> Any:
+    def integrand(t: Double, x: Double, _left: Shaped) -> Any:
         return t**n * F.exp(-t * (t + 2 * x)) * (2 / _SQRT_PI)
 
-    def finish(total: Any, x: Any, left: Any) -> Any:
+    def finish(total: Double, x: Double, left: Double) -> Any:
         return F.where(x > 0, (-2.0) ** n * total, left)
 
     return half_line(F, integrand, 1 / (1 + F.maximum(x, 0.0)), (x, left), finish)
 
 
-def _density(F: Namespace, x: Any) -> Any:
+def _density(F: Namespace, x: Value) -> Any:
     """The density of the normal distribution."""
     return F.exp(-0.5 * F.square(near(F, x))) * (1 / _SQRT_2PI)
 
 
-def _log_ndtr_d(F: Namespace, _y: Shaped, x: Any) -> Any:
+def _log_ndtr_d(F: Namespace, _y: Shaped, x: Value) -> Any:
     # The density over the distribution; on the left both vanish, and their scaled forms do not.
     right = F.greater(x, 5.0)
     scaled = math.sqrt(2 / math.pi) / F.erfcx(F.where(right, 5.0, x) * -math.sqrt(0.5))
     return F.where(right, _density(F, x) / F.ndtr(x), scaled)
 
 
-def _both_zero(F: Namespace, x: Any, y: Any, value: Any) -> Any:
+def _both_zero(F: Namespace, x: Value, y: Value, value: Callable[[Value], Value]) -> Any:
     """``value(y)``, and 0 where x and y are: there a factor x = 0 wins."""
     zero = F.logical_and(F.equal(x, 0), F.equal(y, 0))
     return F.where(zero, 0.0, value(F.where(zero, 1.0, y)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import NDArray
 from iverson.core.scalars.scalar_record import (
     COMPILED,
     COMPLEX,
@@ -22,7 +23,7 @@ from iverson.core.scalars.scalar_record import (
 _LN2, _LN10 = math.log(2), math.log(10)
 
 
-def _expm1(x: Any) -> Any:
+def _expm1(x: NDArray) -> Any:
     """NumPy's; of complex numbers that are not finite exp(x) - 1, as in the array API standard."""
     y = np.expm1(x)
     if x.dtype.kind != "c" or (finite := np.isfinite(x)).all():
@@ -33,7 +34,7 @@ def _expm1(x: Any) -> Any:
     return np.where(finite, y, e)
 
 
-def exp2(x: Any) -> Any:
+def exp2(x: NDArray) -> Any:
     """2^x; of complex x exp((x - n) log 2) 2^n, n the whole number nearest to the real part.
 
     So the rounding of x log 2 is that of a small number. 2^n is two factors, of which none overflows.

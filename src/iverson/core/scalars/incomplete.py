@@ -15,17 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.protocols import Namespace, Shaped
-from iverson.core.scalars.quadrature import Total, by_orders, half_line, of_exponential, whole
-from iverson.core.scalars.scalar_record import NOT_BELOW_0, POSITIVE, REAL_FLOAT, SCIPY, SHARE, Slopes, scalar
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
+from iverson.core.scalars.quadrature import Double, Total, by_orders, half_line, of_exponential, whole
+from iverson.core.scalars.scalar_record import (
+    NOT_BELOW_0,
+    POSITIVE,
+    REAL_FLOAT,
+    SCIPY,
+    SHARE,
+    Slopes,
+    scalar,
+)
 from iverson.core.scalars.special_functions import of_scipy, scipy_special
 
 
-def _psi(F: Namespace, n: int, x: Any) -> Any:
+def _psi(F: Namespace, n: int, x: Double | Value) -> Any:
     return F.digamma(x) if n == 0 else F.polygamma(n, x)
 
 
-def _gamma_order(F: Namespace, m: int, a: Any, x: Any) -> Total:
+def _gamma_order(F: Namespace, m: int, a: Double, x: Double) -> Total:
     """The m-th derivative in a of the regularized lower incomplete gamma function P(a, x).
 
     The integral from 0 to x of the same derivative of t^(a-1) e^-t / gamma(a), with t = x e^-z; where x is
@@ -39,7 +47,7 @@ def _gamma_order(F: Namespace, m: int, a: Any, x: Any) -> Total:
     log_x = F.log(x)
     front = F.exp(F.where(x <= a, a, a - 1) * log_x - x - F.lgamma(a))
 
-    def integrand(z: Any, a: Any, x: Any, log_x: Any, _front: Any, *slopes: Any) -> Any:
+    def integrand(z: Double, a: Double, x: Double, log_x: Double, _front: Double, *slopes: Double) -> Any:
         below = x <= a
         shrunk = -F.expm1(-z)  # t = x - x shrunk
         further = F.log1p(z / x)
@@ -49,7 +57,7 @@ def _gamma_order(F: Namespace, m: int, a: Any, x: Any) -> Total:
             (m, 0), lambda j, _k: log_t - slopes[0] if j == 1 else -slopes[j - 1]
         )
 
-    def finish(total: Any, a: Any, x: Any, _log: Shaped, front: Any, *_slopes: Any) -> Any:
+    def finish(total: Double, a: Double, x: Double, _log: Shaped, front: Double, *_slopes: Double) -> Any:
         value = F.where(x <= a, front, -front) * total
         # At 0 and at infinity P is constant in a.
         value = F.where((x == 0) | F.isinf(x), 0.0, value)
@@ -59,7 +67,7 @@ def _gamma_order(F: Namespace, m: int, a: Any, x: Any) -> Total:
     return half_line(F, integrand, scale, (a, x, log_x, front, *slopes), finish)
 
 
-def _gamma_density(F: Namespace, m: int, a: Any, x: Any) -> Any:
+def _gamma_density(F: Namespace, m: int, a: Value, x: Value) -> Any:
     """The m-th derivative in a of x^(a-1) e^-x / gamma(a), the derivative of P in x."""
     density = F.exp(F.xlogy(a - 1, x) - x - F.lgamma(a))
 
@@ -69,7 +77,7 @@ def _gamma_density(F: Namespace, m: int, a: Any, x: Any) -> Any:
     return density * of_exponential((m, 0), slope) if m else density
 
 
-def _beta_order(F: Namespace, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
+def _beta_order(F: Namespace, m: int, n: int, a: Double, b: Double, x: Double) -> Total:
     """The mixed derivative in a and b of the regularized incomplete beta function I_x(a, b).
 
     The integral from 0 to x of the same derivative of t^(a-1) (1-t)^(b-1) / B(a, b), with t = x e^-z; where x
@@ -84,7 +92,7 @@ def _beta_order(F: Namespace, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
     orders = range(m + n)
     arguments = (a, b, x, front, *(_psi(F, k, v) for v in (p, q, p + q) for k in orders))
 
-    def integrand(z: Any, a: Any, b: Any, x: Any, _front: Any, *psis: Any) -> Any:
+    def integrand(z: Double, a: Double, b: Double, x: Double, _front: Double, *psis: Double) -> Any:
         swap = x * (a + b) > a
         p, q = F.where(swap, b, a), F.where(swap, a, b)
         y, complement = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
@@ -105,7 +113,7 @@ def _beta_order(F: Namespace, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
 
         return F.exp((q - 1) * further - p * z) * of_exponential((m, n), slopes)
 
-    def finish(total: Any, a: Any, b: Any, x: Any, front: Any, *_psis: Any) -> Any:
+    def finish(total: Double, a: Double, b: Double, x: Double, front: Double, *_psis: Double) -> Any:
         value = F.where(x * (a + b) > a, -front, front) * total
         value = F.where((x == 0) | (x == 1), 0.0, value)
         return F.where((a > 0) & (b > 0) & (x >= 0) & (x <= 1), value, math.nan)
@@ -113,7 +121,7 @@ def _beta_order(F: Namespace, m: int, n: int, a: Any, b: Any, x: Any) -> Total:
     return half_line(F, integrand, scale, arguments, finish)
 
 
-def _beta_density(F: Namespace, m: int, n: int, a: Any, b: Any, x: Any) -> Any:
+def _beta_density(F: Namespace, m: int, n: int, a: Value, b: Value, x: Value) -> Any:
     """The mixed derivative in a and b of x^(a-1) (1-x)^(b-1) / B(a, b), the derivative of I in x."""
     density = F.exp(F.xlogy(a - 1, x) + F.xlog1py(b - 1, -x) - F.betaln(a, b))
 
@@ -133,7 +141,7 @@ _FAR = 12.0
 _COEFFICIENTS = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 
 
-def _psi_step_order(F: Namespace, n: int, a: Any, b: Any) -> Total:
+def _psi_step_order(F: Namespace, n: int, a: Double, b: Double) -> Total:
     """The n-th derivative of digamma at a + b, less that at a: what both have in common is never computed.
 
     From the smaller to the larger of the two, x and z. By the recurrence, of terms of 1 / (x + k),
@@ -142,7 +150,7 @@ def _psi_step_order(F: Namespace, n: int, a: Any, b: Any) -> Total:
     of higher derivatives, and for larger z, the difference itself.
     """
 
-    def ends(a: Any, b: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def ends(a: Double, b: Double) -> tuple[Any, Any, Any, Any, Any]:
         """x, z and z - x; whether they are reflected, or far apart."""
         x, z, d = F.where(b < 0, a + b, a), F.where(b < 0, a, a + b), F.abs(b)
         return x, z, d, (x <= -8) & (z < 0.5) & (n < 2), (x <= -8) & ((z >= 0.5) | (n >= 2))
@@ -152,11 +160,11 @@ def _psi_step_order(F: Namespace, n: int, a: Any, b: Any) -> Total:
     high = F.where(reflected, 1 - x, F.where(apart, 1.0, z))
     sign = (-1.0) ** n
 
-    def term(k: Any, low: Any, high: Any, d: Any, *_: Any) -> Any:
+    def term(k: Double, low: Double, high: Double, d: Double, *_: Double) -> Any:
         p, q = 1 / (low + k), 1 / (high + k)
         return F.where(low < _FAR, sign * factorial(n) * d * p * q * _sum(p, q, n + 1), 0.0)
 
-    def finish(total: Any, low: Any, high: Any, d: Any, a: Any, b: Any) -> Any:
+    def finish(total: Double, low: Double, high: Double, d: Double, a: Double, b: Double) -> Any:
         steps = F.where(low < _FAR, 20.0, 0.0)
         p, q = 1 / (low + steps), 1 / (high + steps)
         first = d * p * q  # p - q
@@ -182,7 +190,7 @@ def _psi_step_order(F: Namespace, n: int, a: Any, b: Any) -> Total:
     return Total(20, (low, high, d, a, b), term, finish)
 
 
-def _sine(F: Namespace, x: Any) -> Any:
+def _sine(F: Namespace, x: Double) -> Any:
     """sin(pi x)."""
     nearest = F.round(x)
     half = 0.5 * nearest
@@ -190,7 +198,7 @@ def _sine(F: Namespace, x: Any) -> Any:
     return F.where(F.floor(half) < half, -sine, sine)
 
 
-def _sum(p: Any, q: Any, n: int) -> Any:
+def _sum(p: Double, q: Double, n: int) -> Any:
     """(p^n - q^n) / (p - q)."""
     total: Any = 1.0
     power = q
@@ -202,7 +210,7 @@ def _sum(p: Any, q: Any, n: int) -> Any:
 _zeta = scipy_special("zeta")
 
 
-def zeta(x: Any, q: Any) -> Any:
+def zeta(x: NDArray, q: NDArray) -> Any:
     """The sum of (k + q)^-x over k >= 0: SciPy's, for q = 1 that of Riemann, which is defined at all x."""
     y = _zeta(x, q)
     return np.where(np.equal(q, 1), _zeta(x), y).astype(y.dtype, copy=False)
@@ -216,14 +224,14 @@ def _bernoulli() -> tuple[float, ...]:
     return tuple(float(scipy.special.bernoulli(28)[2 * k]) / factorial(2 * k) for k in range(1, 15))
 
 
-def _zeta_order(F: Namespace, m: int, s: Any, q: Any) -> Total:
+def _zeta_order(F: Namespace, m: int, s: Double, q: Double) -> Total:
     """The m-th derivative in s of zeta(s, q).
 
     By the Euler-Maclaurin formula after 16 terms (NIST Handbook, 25.11.5 and 25.11.6), with what follows them
     as the leading coefficients of its Taylor series in s.
     """
 
-    def rest(s: Any, q: Any) -> Any:
+    def rest(s: Double, q: Double) -> Any:
         w = q + 16
         tail = [_power(F, j, s, w) for j in range(m + 1)]
         pole = [(-1) ** j / (s - 1) ** (j + 1) for j in range(m + 1)]
@@ -235,7 +243,7 @@ def _zeta_order(F: Namespace, m: int, s: Any, q: Any) -> Total:
                 rising = _product([t / w for t in rising], [s + i, 1.0])
         return total
 
-    def finish(total: Any, s: Any, q: Any) -> Any:
+    def finish(total: Double, s: Double, q: Double) -> Any:
         value = (total + rest(s, q)) * factorial(m)
         at_infinity = F.where(q < 1, math.inf * (-1) ** m, 0.0)
         # Below, the terms are larger than their sum by as much as rounding leaves digits.
@@ -245,13 +253,13 @@ def _zeta_order(F: Namespace, m: int, s: Any, q: Any) -> Total:
     return Total(16, (s, q), lambda k, s, q: _power(F, m, s, q + k), finish)
 
 
-def _power(F: Namespace, j: int, s: Any, w: Any) -> Any:
+def _power(F: Namespace, j: int, s: Double, w: Double) -> Any:
     """The Taylor coefficient j of w^-s in s."""
     power = w**-s
     return power * (-F.log(w)) ** j / factorial(j) if j else power
 
 
-def _product(series: list[Any], factor: list[Any]) -> list[Any]:
+def _product(series: list[Double], factor: list[Double | float]) -> list[Any]:
     return [
         functools.reduce(
             lambda a, b: a + b, (series[j - i] * factor[i] for i in range(min(j + 1, len(factor))))
@@ -260,7 +268,7 @@ def _product(series: list[Any], factor: list[Any]) -> list[Any]:
     ]
 
 
-def _zeta_dq(F: Namespace, m: int, s: Any, q: Any) -> Any:
+def _zeta_dq(F: Namespace, m: int, s: Value, q: Value) -> Any:
     # Of (-log w)^m w^-s with w = k + q the derivative is -(s (-log w)^m + m (-log w)^(m-1)) w^(-s-1).
     # The factor is s as it is left in s + 1: near s = 0 the pole of zeta there multiplies what that rounds.
     if m == 0:
@@ -273,7 +281,7 @@ def _zeta_dq(F: Namespace, m: int, s: Any, q: Any) -> Any:
     return leading_term - m * (F.zeta_order(m - 1, s + 1, q) if m > 1 else F.zeta(s + 1, q))
 
 
-def _reflected_slope(F: Namespace, s: Any) -> Any:
+def _reflected_slope(F: Namespace, s: Value) -> Any:
     """The derivative of Riemann's zeta function at negative numbers.
 
     zeta(s) is 2 (2 pi)^(s - 1) sin(pi s / 2) gamma(u) zeta(u) with u = 1 - s (NIST Handbook, 25.4.1).
@@ -285,7 +293,7 @@ def _reflected_slope(F: Namespace, s: Any) -> Any:
     return terms * (2 * F.exp(F.lgamma(u) + (s - 1) * math.log(2 * math.pi)))
 
 
-def zeta_slope(F: Namespace, s: Any, q: Any) -> Any:
+def zeta_slope(F: Namespace, s: Value, q: Value | float) -> Any:
     """The derivative of zeta(s, q) in s; below -2 that of Riemann's function, q = 1, by reflection."""
     below = F.less(s, -2)
     riemann = type(q) is float

@@ -10,12 +10,13 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import comb, prod
-from typing import Any
+from typing import Any, Protocol, SupportsInt
 
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, NDArray
+from iverson.core.scalars.scalar_record import Strided
 from iverson.core.scalars.special_functions import digamma, lgamma, polygamma, scipy_special
 
 
@@ -27,6 +28,26 @@ class _Arrays:
     round, floor, sin = np.rint, np.floor, np.sin
     digamma, lgamma, polygamma = staticmethod(digamma), staticmethod(lgamma), staticmethod(polygamma)
     betaln, erfcx, i0e = (staticmethod(scipy_special(name)) for name in ("betaln", "erfcx", "i0e"))
+
+
+class Double(Protocol):  # noqa: PLW1641
+    """What a series is made of, in double precision: an array of NumPy, an expression of compiled loops."""
+
+    def __neg__(self) -> Double: ...
+    def __add__(self, other: Double | float, /) -> Double: ...
+    def __radd__(self, other: Double | float, /) -> Double: ...
+    def __sub__(self, other: Double | float, /) -> Double: ...
+    def __rsub__(self, other: Double | float, /) -> Double: ...
+    def __mul__(self, other: Double | float, /) -> Double: ...
+    def __rmul__(self, other: Double | float, /) -> Double: ...
+    def __truediv__(self, other: Double | float, /) -> Double: ...
+    def __rtruediv__(self, other: Double | float, /) -> Double: ...
+    def __pow__(self, other: Double | float, /) -> Double: ...
+    def __eq__(self, other: object, /) -> Any: ...
+    def __lt__(self, other: Double | float, /) -> Any: ...
+    def __le__(self, other: Double | float, /) -> Any: ...
+    def __gt__(self, other: Double | float, /) -> Any: ...
+    def __ge__(self, other: Double | float, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -63,10 +84,10 @@ STEP, FIRST, NODES = 1 / 16, -4.5, 168
 
 def half_line(
     F: Namespace,
-    integrand: Callable[..., Any],
-    scale: Any,
-    arguments: tuple[Any, ...],
-    finish: Callable[..., Any],
+    integrand: Callable[..., Double],
+    scale: Double,
+    arguments: tuple[Double, ...],
+    finish: Callable[..., Double],
 ) -> Total:
     """``finish(integral, *arguments)`` of the integral from 0 to infinity of ``integrand(z, *arguments)``,
     a function that falls exponentially on the given scale of z.
@@ -76,7 +97,7 @@ def half_line(
     smooth on the scale, and for powers and logarithms at 0.
     """
 
-    def term(k: Any, scale: Any, *arguments: Any) -> Any:
+    def term(k: Double, scale: Double, *arguments: Double) -> Any:
         t = FIRST + k * STEP
         inner = F.exp(-t)
         z = F.exp(t - inner)
@@ -87,7 +108,7 @@ def half_line(
     )
 
 
-def of_exponential(order: tuple[int, int], slopes: Callable[[int, int], Any]) -> Any:
+def of_exponential(order: tuple[int, int], slopes: Callable[[int, int], Double]) -> Any:
     """A mixed derivative of exp(f(a, b)) divided by exp(f), where ``slopes(j, k)`` are those of f.
 
     The complete Bell polynomials, by their recurrence: of exp(f), the derivative in a is f_a exp(f), whose
@@ -106,26 +127,26 @@ def of_exponential(order: tuple[int, int], slopes: Callable[[int, int], Any]) ->
     return functools.reduce(lambda a, b: a + b, terms)
 
 
-def whole(n: Any) -> int:
+def whole(n: SupportsInt) -> int:
     """The order that a rule is given, a number or a constant expression."""
     return int(getattr(n, "value", n))
 
 
-def by_orders(count: int, function: Callable[..., Any]) -> Callable[..., Any]:
+def by_orders(count: int, function: Callable[..., Double | Total]) -> Callable[..., Any]:
     """A body whose first ``count`` arguments are orders of derivatives: whole numbers, or arrays of them.
 
     ``function`` takes a namespace, these as integers, and the other arguments as arrays of double precision.
     """
 
-    def body(*args: Any) -> Any:
+    def body(*args: Strided) -> Any:
         result = function(_Arrays, *args)
         return total_of(result) if isinstance(result, Total) else result
 
     return _by_orders(count, body)
 
 
-def _by_orders(count: int, body: Callable[..., Any]) -> Callable[..., Any]:
-    def of(*args: Any) -> Any:
+def _by_orders(count: int, body: Callable[..., NDArray]) -> Callable[..., Any]:
+    def of(*args: Strided) -> Any:
         dtype = dtypes.to_inexact(np.result_type(*args))
         orders, xs = args[:count], [np.asarray(x, np.float64) for x in args[count:]]
         shape = np.broadcast_shapes(*(np.shape(x) for x in args))
@@ -141,7 +162,7 @@ def _by_orders(count: int, body: Callable[..., Any]) -> Callable[..., Any]:
     return of
 
 
-def _alike(orders: tuple[Any, ...], shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+def _alike(orders: tuple[Strided, ...], shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
     """The combinations of orders that occur, and where each does; None for everywhere."""
     if all(np.size(n) == 1 for n in orders):
         yield tuple(int(np.asarray(n).item()) for n in orders), None

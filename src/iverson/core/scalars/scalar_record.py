@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from iverson.core import dtypes
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import DType, Namespace, NDArray, Value
 from iverson.core.python.parameters import positional
 
 Derivative = Callable[..., Any]
+#: An operand of a body: an array of NumPy, or a Python number.
+Strided: TypeAlias = NDArray | complex
 #: Ends of an interval of real numbers, both in it.
 Interval = tuple[float, float]
 
@@ -49,7 +51,7 @@ class Slopes:
         names, starred = positional(rule)
         inputs = {"y" if k < 0 else k for k, name in enumerate(names[1:], -1) if not name.startswith("_")}
 
-        def of(F: Namespace, y: Any, *xs: Any) -> Any:
+        def of(F: Namespace, y: Value, *xs: Value) -> Any:
             inside: Any = True
             for k in bounded:
                 low, high = self.domain[k]  # type: ignore[misc]
@@ -149,7 +151,7 @@ class Scalar:
         return self.names or (("x",) if self.arity == 1 else tuple(f"x{k + 1}" for k in range(self.arity)))
 
 
-def result_dtype(scalar: Scalar, promoted: np.dtype[Any]) -> np.dtype[Any]:
+def result_dtype(scalar: Scalar, promoted: DType) -> np.dtype[Any]:
     """The dtype of a function's result, given the promoted dtype of its operands."""
     if scalar.result == "float":
         return dtypes.to_inexact(promoted)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.scalars.incomplete import zeta_slope
-from iverson.core.scalars.quadrature import Total, by_orders, half_line
+from iverson.core.scalars.quadrature import Double, Total, by_orders, half_line
 from iverson.core.scalars.scalar_record import (
     NOT_BELOW_0,
     POSITIVE,
@@ -30,7 +30,7 @@ _ABOVE = (1.5, 3.0)
 _hyp1f1, _hyp2f1 = scipy_special("hyp1f1"), scipy_special("hyp2f1")
 
 
-def _exprel_order(_F: Any, k: int, x: Any) -> Any:
+def _exprel_order(_F: Namespace, k: int, x: Double) -> Any:
     """The k-th derivative of (exp(x) - 1) / x, the integral of t^k exp(x t) over [0, 1] (13.4.1).
 
     Where exp(x) is out of range SciPy's series may not end, and at -inf it is nan.
@@ -39,7 +39,7 @@ def _exprel_order(_F: Any, k: int, x: Any) -> Any:
     return np.where(np.isneginf(x), 0.0, _hyp1f1(k + 1.0, k + 2.0, np.minimum(x, 800.0)) / (k + 1))
 
 
-def _log1prel_order(_F: Any, k: int, x: Any) -> Any:
+def _log1prel_order(_F: Namespace, k: int, x: Double) -> Any:
     """The k-th derivative of log(1 + x) / x: of (-t)^k k! / (1 + x t)^(k+1) the integral (15.6.1).
 
     For large x by Leibniz' rule, whose terms cancel little: SciPy's function loses digits there.
@@ -63,21 +63,21 @@ def _order(name: str, body: Callable[..., Any], **facts: Any) -> Scalar:
     return scalar(name, by_orders(1, body), rules, REAL_FLOAT, domain=domain, names=names, orders=1, **facts)
 
 
-def _at_box_cox(F: Namespace, log: Any, slope: Any) -> Any:
+def _at_box_cox(F: Namespace, log: Value, slope: Value) -> Any:
     """The derivative in the exponent of (exp(slope log) - 1) / slope."""
     return log * log * F.exprel_order(1, slope * log)
 
 
-def _at_inverse(F: Namespace, y: Any, slope: Any) -> Any:
+def _at_inverse(F: Namespace, y: Value, slope: Value) -> Any:
     """The derivative in the slope of log(1 + slope y) / slope."""
     return y * y * F.log1prel_order(1, slope * y)
 
 
-def _loggamma(x: Any) -> Any:
+def _loggamma(x: NDArray) -> Any:
     return np.where(x < 0, np.nan, lgamma(x)).astype(x.dtype, copy=False)
 
 
-def _rgamma_d(F: Namespace, y: Any, x: Any) -> Any:
+def _rgamma_d(F: Namespace, y: Value, x: Value) -> Any:
     """By the reflection gamma(1 - x) sin(pi x) / pi for small x: y digamma(x) is 0 times inf at the poles."""
     low = F.less(x, 0.5)
     near = F.where(low, x, 0.0)
@@ -89,21 +89,21 @@ def _rgamma_d(F: Namespace, y: Any, x: Any) -> Any:
     return F.where(low, sign * reflected, -y * F.digamma(F.where(low, 1.0, x)))
 
 
-def _spence_d(F: Namespace, _y: Shaped, x: Any) -> Any:
+def _spence_d(F: Namespace, _y: Shaped, x: Value) -> Any:
     """log(x) / (1 - x)."""
     near = F.less(F.abs(x - 1), 0.5)
     away = F.where(near, 2.0, x)
     return F.where(near, -F.log1prel_order(0, F.where(near, x - 1, 0.0)), F.log(away) / (1 - away))
 
 
-def _k0e_order(F: Namespace, k: int, x: Any) -> Total:
+def _k0e_order(F: Namespace, k: int, x: Double) -> Total:
     """The k-th derivative of exp(x) K0(x), the integral of (-z)^k exp(-x z) / sqrt(z (z + 2)) over z >= 0
     (NIST Handbook, 10.32.8), whose terms are of one sign."""
 
-    def integrand(z: Any, x: Any) -> Any:
+    def integrand(z: Double, x: Double) -> Any:
         return z**k * F.exp(-x * z) / F.sqrt(z * (z + 2))
 
-    def finish(total: Any, x: Any) -> Any:
+    def finish(total: Double, x: Double) -> Any:
         return F.where(x > 0, F.where(F.isinf(x), 0.0, (-1.0) ** k * total), math.nan)
 
     return half_line(F, integrand, 1 / x, (x,), finish)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, Shaped, Value
 from iverson.core.scalars.array_bodies import where
 from iverson.core.scalars.scalar_record import (
     ANY,
@@ -25,7 +25,7 @@ from iverson.core.scalars.scalar_record import (
 def _chosen(wins: str, i: int) -> Derivative:
     """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
 
-    def rule(F: Namespace, t: Any, _y: Shaped, a: Any, b: Any) -> Any:
+    def rule(F: Namespace, t: Value, _y: Shaped, a: Value, b: Value) -> Any:
         operand, other = (a, b)[i], (b, a)[i]
         is_winner = F.or_nan(getattr(F, wins)(operand, other), operand)
         return F.bracket(is_winner, F.shared_at_ties(a, b, F.nan_at(operand, t)), negated=False)
@@ -36,7 +36,7 @@ def _chosen(wins: str, i: int) -> Derivative:
 def _clipped(i: int) -> Derivative:
     """The derivative of clip in x, or in a bound where that bound is the result; hi wins over lo."""
 
-    def rule(F: Namespace, t: Any, _y: Shaped, x: Any, lo: Any, hi: Any) -> Any:
+    def rule(F: Namespace, t: Value, _y: Shaped, x: Value, lo: Value, hi: Value) -> Any:
         operand = (x, lo, hi)[i]
         if i == 0:
             condition = F.logical_and(F.greater_equal(x, lo), F.less_equal(x, hi))
@@ -49,7 +49,7 @@ def _clipped(i: int) -> Derivative:
     return rule
 
 
-def _relu_rule(F: Namespace, t: Any, _y: Shaped, x: Any) -> Any:
+def _relu_rule(F: Namespace, t: Value, _y: Shaped, x: Value) -> Any:
     return F.bracket(F.less_equal(x, 0), F.nan_at(x, t), negated=True)
 
 
@@ -63,7 +63,7 @@ _CHOSEN: tuple[Derivative, ...] = (
 def _of_one(rule: Derivative) -> Derivative:
     """The partial derivative, from the rule that selects a cotangent or tangent."""
 
-    def d(F: Namespace, y: Any, *args: Any) -> Any:
+    def d(F: Namespace, y: Value, *args: Value) -> Any:
         return rule(F, 1.0, y, *args)
 
     return d

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.scalars.scalar_record import (
     COMPILED,
     COMPLEX,
@@ -28,6 +28,7 @@ from iverson.core.scalars.scalar_record import (
     Derivative,
     Scalar,
     Slopes,
+    Strided,
     scalar,
 )
 
@@ -38,7 +39,7 @@ def scipy_special(name: str) -> Callable[..., Any]:
     Its loops take a Python number for one of double precision: here it takes that of the arrays.
     """
 
-    def body(*args: Any) -> Any:
+    def body(*args: Strided) -> Any:
         import scipy.special
 
         if any(isinstance(x, (int, float)) for x in args):
@@ -60,7 +61,7 @@ def of_scipy(
 _erfc, _erfcx, _ndtr, _gammaln, _psi = map(scipy_special, ("erfc", "erfcx", "ndtr", "gammaln", "digamma"))
 
 
-def mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
+def mended(y: NDArray, hard: NDArray, better: Callable[[NDArray], NDArray], x: NDArray) -> Any:
     """y with ``better(x)`` in its place at hard entries."""
     if not np.any(hard):
         return y
@@ -69,7 +70,7 @@ def mended(y: Any, hard: Any, better: Callable[[Any], Any], x: Any) -> Any:
     return result
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: NDArray) -> Any:
     """1 / (1 + e^-x); for negative x as e^x / (1 + e^x), so that it may be subnormal."""
     if x.dtype.kind == "c":
         negative = x.real < 0
@@ -78,7 +79,7 @@ def sigmoid(x: Any) -> Any:
     return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
 
 
-def silu(x: Any) -> Any:
+def silu(x: NDArray) -> Any:
     """x sigmoid(x); for negative x, (x h / (1 + h^2)) h with h = e^(-|x|/2), rounded once if subnormal."""
     if x.dtype.kind == "c":
         return np.where(x.real < -4000, -4000 + 1j * x.imag, x).astype(x.dtype) * sigmoid(x)
@@ -88,24 +89,24 @@ def silu(x: Any) -> Any:
     return x * part / (1 + h * h) * part
 
 
-def erfc(x: Any) -> Any:
+def erfc(x: NDArray) -> Any:
     """1 - erf(x), where it is small by its scaled form."""
     return mended(_erfc(x), x > 1, lambda v: tail(v, 1.0, 30.0, _erfcx), x)
 
 
-def gelu(x: Any) -> Any:
+def gelu(x: NDArray) -> Any:
     """x erfc(-x / sqrt(2)) / 2; x is multiplied in before a result may become subnormal."""
 
-    def scaled(b: Any) -> Any:
+    def scaled(b: NDArray) -> Any:
         return -0.5 * b * _erfcx(b * math.sqrt(0.5))
 
     return mended(np.maximum(x, -1) * _ndtr(x), x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
 
 
-def gelu_derivative(x: Any) -> Any:
+def gelu_derivative(x: NDArray) -> Any:
     """cdf(x) + x pdf(x) of the standard normal distribution; the tail as exp(-x^2 / 2) times what is left."""
 
-    def scaled(b: Any) -> Any:
+    def scaled(b: NDArray) -> Any:
         return 0.5 * _erfcx(b * math.sqrt(0.5)) - b * _PDF_AT_0
 
     t = np.clip(x, -1, 45)
@@ -113,7 +114,7 @@ def gelu_derivative(x: Any) -> Any:
     return mended(middle, x < -1, lambda v: tail(-v, 0.5, 45.0, scaled), x)
 
 
-def tail(a: Any, factor: float, last: float, scaled: Callable[[Any], Any]) -> Any:
+def tail(a: NDArray, factor: float, last: float, scaled: Callable[[NDArray], NDArray]) -> Any:
     """exp(-factor a^2) scaled(a), for a >= 1.
 
     The rounding of a^2 would be that of the result: with h the leading bits of a, exp(-factor h^2) is of an
@@ -126,7 +127,7 @@ def tail(a: Any, factor: float, last: float, scaled: Callable[[Any], Any]) -> An
     return (scaled(b) * near * np.exp(-factor * h * h)).astype(a.dtype)
 
 
-def lgamma(x: Any) -> Any:
+def lgamma(x: NDArray) -> Any:
     """log |gamma(x)|; inf at both infinities, as in C."""
     y = mended(_gammaln(x), np.isinf(x), np.abs, x)
     if y.dtype == np.float32:  # computed in double
@@ -135,7 +136,7 @@ def lgamma(x: Any) -> Any:
     return mended(y, (x > 0.5) & (x < 2.5), _lgamma_near_zeros, x)
 
 
-def _lgamma_near_zeros(x: Any) -> Any:
+def _lgamma_near_zeros(x: NDArray) -> Any:
     """lgamma in (1/2, 5/2), where it has the zeros 1 and 2.
 
     lgamma(2 + t) = (1 - gamma) t + sum of (zeta(k) - 1) (-t)^k / k over k >= 2 (Abramowitz and Stegun
@@ -156,7 +157,7 @@ def _lgamma_series() -> tuple[float, ...]:
     return (*(float(zeta_less_1(k)) * (-1) ** k / k for k in range(30, 1, -1)), 1 - np.euler_gamma)
 
 
-def digamma(x: Any) -> Any:
+def digamma(x: NDArray) -> Any:
     """The derivative of lgamma; nan at negative integers, -inf at 0 and inf at -0.
 
     Near its poles as psi(1 - x) - pi / tan(pi x), with x - round(x) in the tangent.
@@ -164,42 +165,42 @@ def digamma(x: Any) -> Any:
     return mended(_psi(x), (x < 0) & (np.abs(x - np.rint(x)) <= 0.25), _reflected_digamma, x)
 
 
-def _reflected_digamma(x: Any) -> Any:
+def _reflected_digamma(x: NDArray) -> Any:
     fraction = x - np.rint(x)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = _psi(1 - x) - np.pi / np.tan(np.pi * fraction)
     return np.where(fraction == 0, np.nan, value).astype(x.dtype)
 
 
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: NDArray, x: NDArray) -> Any:
     """The n-th derivative of digamma. SciPy's is always in double precision."""
     return np.asarray(scipy_special("polygamma")(n, x), np.result_type(n, x))
 
 
-def _softplus(x: Any) -> Any:
+def _softplus(x: NDArray) -> Any:
     return np.logaddexp(x, np.zeros((), x.dtype))
 
 
-def near(F: Namespace, x: Any) -> Any:
+def near(F: Namespace, x: Value) -> Any:
     """x, brought near where exp(-|x|) is 0 all the same: in products with that, 0 * inf must not arise."""
     return F.clip(x, -1e4, 1e4)
 
 
-def _sigmoid_d(F: Namespace, y: Any, x: Any) -> Any:
+def _sigmoid_d(F: Namespace, y: Value, x: Value) -> Any:
     return y * F.sigmoid(-x)  # 1 - y would cancel
 
 
-def _silu_d(F: Namespace, _y: Shaped, x: Any) -> Any:
+def _silu_d(F: Namespace, _y: Shaped, x: Value) -> Any:
     t = x if x.dtype.kind == "c" else near(F, x)
     return F.sigmoid(x) * (1 + t * F.sigmoid(-x))
 
 
-def _gelu_dd(F: Namespace, _y: Shaped, x: Any) -> Any:
+def _gelu_dd(F: Namespace, _y: Shaped, x: Value) -> Any:
     square = F.square(near(F, x))
     return (2 - square) * F.exp(-0.5 * square) * _PDF_AT_0
 
 
-def _erf_d(F: Namespace, _y: Shaped, x: Any) -> Any:
+def _erf_d(F: Namespace, _y: Shaped, x: Value) -> Any:
     return _TWO_OVER_SQRT_PI * F.exp(-F.square(near(F, x)))
 
 

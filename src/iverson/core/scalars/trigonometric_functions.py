@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.scalars.scalar_record import (
     COMPILED,
     COMPLEX,
@@ -23,14 +23,14 @@ from iverson.core.scalars.scalar_record import (
 
 
 def _atan2_part(sign: float, numerator: int) -> Derivative:
-    def rule(F: Namespace, _y: Shaped, a: Any, b: Any) -> Any:
+    def rule(F: Namespace, _y: Shaped, a: Value, b: Value) -> Any:
         r = F.hypot(a, b)  # the square of which may be out of range
         return sign * ((a, b)[numerator] / r) / r
 
     return rule
 
 
-def _tanh(x: Any) -> Any:
+def _tanh(x: NDArray) -> Any:
     """NumPy's; beside a real part that is infinite, the imaginary part is 0 with the sign of x's, as in the
     array API standard."""
     y = np.tanh(x)
@@ -40,12 +40,12 @@ def _tanh(x: Any) -> Any:
     return y
 
 
-def _tanh_d(F: Namespace, _y: Shaped, x: Any) -> Any:
+def _tanh_d(F: Namespace, _y: Shaped, x: Value) -> Any:
     """1 / cosh(x)^2, which is 1 - tanh(x)^2, but that would cancel where tanh is near 1."""
     return 1 - F.square(F.tanh(x)) if x.dtype.kind == "c" else F.sech2(x)
 
 
-def sech2(x: Any) -> Any:
+def sech2(x: NDArray) -> Any:
     """1 / cosh(x)^2 as the square of 2 h / (1 + h^2), h = e^-|x|, which neither overflows nor cancels."""
     h = np.exp(-np.abs(x))
     return np.square(2 * h / (1 + h * h))

@@ -21,7 +21,8 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval, UnknownShape, aval_of, has_shape
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.errors import DTypeError, GraphError
-from iverson.core.op import Op, Params
+from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Value
 from iverson.graph.ir.operations import OPERATIONS, GraphOp, is_absent, op_named
 from iverson.layouts import Zero

@@ -6,7 +6,7 @@ that were broadcast. Because an elementwise op touches each entry alone, demands
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,21 +19,22 @@ from iverson.core.entries import Box, Bracket, Full, Stored
 from iverson.core.errors import DTypeError
 from iverson.core.float_warnings import trapping
 from iverson.core.op import Body, Op, Rule, Sample, Sampler, reading, reads
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.scalars import ANY, SCALARS, Scalar, converted, result_dtype
+from iverson.core.scalars.scalar_record import Strided
 from iverson.core.scalars.selection_functions import CHOICE
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
 from iverson.kernels import compiled_elementwise
 from iverson.kernels.sparse.broadcast_patterns import extent, stretched
-from iverson.layouts import Sparse, support_of
+from iverson.layouts import Pattern, Sparse, support_of
 from iverson.ops.numbers.reduction_ops import is_stored
 from iverson.ops.rules import loops, notation
 from iverson.ops.rules.entry_maps import ELEMENTWISE, Elementwise
 
 
-def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
+def _forward(scalar: Scalar, body: Callable[..., NDArray]) -> Callable[..., Any]:
     """``body`` for the dtypes the record accepts; integers become floats where it asks for floats."""
     kinds = scalar.kinds
     if scalar.compiled:
@@ -42,7 +43,7 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
     if scalar.result in ("float", "realfloat"):
         floats = kinds.translate({ord(c): None for c in "iub"})
 
-        def forward(*values: Any) -> Any:
+        def forward(*values: Strided) -> Any:
             inexact = integral = False
             for v in values:
                 if type(v) is np.ndarray:
@@ -64,7 +65,7 @@ def _forward(scalar: Scalar, body: Callable[..., Any]) -> Callable[..., Any]:
     if kinds == ANY or scalar.strict:
         return body
 
-    def checked(*values: Any) -> Any:
+    def checked(*values: Strided) -> Any:
         for v in values:
             if type(v) is np.ndarray and v.dtype.kind not in kinds:
                 _abstract(scalar)(*values)
@@ -81,7 +82,7 @@ _KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "compl
 
 
 def _abstract(scalar: Scalar) -> Callable[..., Aval]:
-    def abstract(*operands: Any, **_: Any) -> Aval:
+    def abstract(*operands: Shaped | complex, **_: Any) -> Aval:
         shapes = [o.shape for o in operands if hasattr(o, "shape")]
         of_values = operands[1:] if scalar.name == "where" else operands
         promoted = dtypes.result_type(*of_values)
@@ -106,13 +107,13 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
     return abstract
 
 
-def _summed(g: Any, axis: Shape, *, keepdims: bool) -> Any:
+def _summed(g: Value, axis: Shape, *, keepdims: bool) -> Any:
     op = namespace.sum_of_stored if is_stored(g) else namespace.sum
     return op(g, axis=axis, keepdims=keepdims)
 
 
 @derived
-def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+def sum_to(g: Value, shape: tuple[int, ...]) -> Any:
     """g summed over the axes along which an operand of ``shape`` was broadcast."""
 
     g_shape = g.shape
@@ -128,7 +129,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     return _summed(g, stretched, keepdims=True) if stretched else g
 
 
-def _times(F: Namespace, t: Any, d: Any, *, conjugate: bool) -> Any:
+def _times(F: Namespace, t: Value, d: Any, *, conjugate: bool) -> Any:
     """t * d or t * conj(d), where d may be None (no derivative) or a Python number."""
     if isinstance(d, Operand):
         return F.multiply(t, F.conj(d) if conjugate and d.dtype.kind == "c" else d)
@@ -143,7 +144,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
     if scalar.vjp:
         scalar_rule = scalar.vjp[i]
 
-        def rule(F: Namespace, g: Any, y: Any, *xs: Any) -> Any:
+        def rule(F: Namespace, g: Value, y: Value, *xs: Value) -> Any:
             ct = scalar_rule(F, g, y, *xs)
             return None if ct is None else F.sum_to(ct, xs[i].shape)
 
@@ -152,7 +153,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
     if d is None:
         return None
 
-    def derived_rule(F: Namespace, g: Any, y: Any, *xs: Any) -> Any:
+    def derived_rule(F: Namespace, g: Value, y: Value, *xs: Value) -> Any:
         ct = _times(F, g, d(F, y, *xs), conjugate=True)
         return ct if ct is None or ct.shape == xs[i].shape else sum_to(ct, xs[i].shape)
 
@@ -163,7 +164,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     if scalar.jvp:
         scalar_rule = scalar.jvp[i]
 
-        def given(F: Namespace, t: Any, y: Any, *xs: Any) -> Any:
+        def given(F: Namespace, t: Value, y: Value, *xs: Value) -> Any:
             return scalar_rule(F, t, y, *xs)
 
         return reading(reads(scalar_rule, skip=2, count=scalar.arity))(given)
@@ -171,7 +172,7 @@ def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
     if d is None:
         return None
 
-    def rule(F: Namespace, t: Any, y: Any, *xs: Any) -> Any:
+    def rule(F: Namespace, t: Value, y: Value, *xs: Value) -> Any:
         out = _times(F, t, d(F, y, *xs), conjugate=False)
         return None if out is None else F.broadcast_to(out, shape=y.shape)
 
@@ -183,9 +184,9 @@ def within(
     rule: Rule,
     part: Box | Stored,
     i: int,
-    g: Any,
-    y: Any,
-    *xs: Any,
+    g: Value,
+    y: Value,
+    *xs: Value,
     factors: Shape = (),
     **params: Any,
 ) -> Any:
@@ -213,7 +214,7 @@ def within(
         return ct if ct is None or x_shape == shape else F.on_pattern(F.sum_to(ct, x_shape), part.pattern)
     region = part.region.broadcast(x_shape, shape)
 
-    def cut(x: Any) -> Any:
+    def cut(x: Value | Aval | complex) -> Any:
         shape = getattr(x, "shape", None)
         if shape is None:
             return x
@@ -226,11 +227,11 @@ def within(
     return None if ct is None else F.embed(ct, key=part.region.slices, shape=x_shape)
 
 
-def _on(F: Namespace, entries: Any, pattern: Any) -> Any:
+def _on(F: Namespace, entries: Value | None, pattern: Pattern) -> Any:
     return None if entries is None else F.with_entries(entries, pattern)
 
 
-def _lasting_pattern(F: Namespace, x: Any) -> Any:
+def _lasting_pattern(F: Namespace, x: Value) -> Any:
     """The pattern outside of which a sparse operand is zero, whatever is differentiated later; else None."""
     value = value_of(x, None)
     if isinstance(value, Sparse) and not value.dense_shape and not F.is_recorded(x):
@@ -238,7 +239,9 @@ def _lasting_pattern(F: Namespace, x: Any) -> Any:
     return None
 
 
-def _read_for(F: Namespace, pattern: Any, g: Any, x_shape: Shape, shape: Shape, factors: Any) -> Any:
+def _read_for(
+    F: Namespace, pattern: Pattern, g: Value, x_shape: Shape, shape: Shape, factors: Sequence[Pattern]
+) -> Any:
     """The pattern at which a cotangent is read, for the entries on a pattern of a broadcast operand.
 
     It is that of the entries which these are broadcast to, or the cotangent's own pattern if that has fewer
@@ -254,12 +257,14 @@ def _read_for(F: Namespace, pattern: Any, g: Any, x_shape: Shape, shape: Shape, 
     return stretched(pattern, x_shape, shape, factors)
 
 
-def _at_pattern(F: Namespace, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any, **params: Any) -> Any:
+def _at_pattern(
+    F: Namespace, rule: Rule, pattern: Pattern, g: Value, y: Value, *xs: Value, **params: Any
+) -> Any:
     """The rule applied to the values of operands at the entries of a pattern of the result's first axes."""
     shape = y.shape
     positions_read = getattr(rule, "reads", None)
 
-    def cut(x: Any, k: Any = "g") -> Any:
+    def cut(x: Any, k: int | str = "g") -> Any:
         x_shape = getattr(x, "shape", None)
         if x_shape is None or (shape and not x_shape):
             return x
@@ -273,7 +278,7 @@ def _at_pattern(F: Namespace, rule: Rule, pattern: Any, g: Any, y: Any, *xs: Any
     return rule(F, cut(g), cut(y, "y"), *map(cut, xs, range(len(xs))), **params)
 
 
-def _at_projected(F: Namespace, x: Any, pattern: Any, shape: Shape) -> Any:
+def _at_projected(F: Namespace, x: Value, pattern: Pattern, shape: Shape) -> Any:
     """The values of an operand, broadcast to a shape, at the entries of a pattern of its first axes."""
     extents = (1,) * (len(shape) - x.ndim) + x.shape
     dense = extents[pattern.ndim :]

@@ -13,15 +13,12 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.op import Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Rule, Sample, Sampler
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.ops.rules.entry_maps import ALONG
 
-#: A strided array, and a parameter of a transform.
-Array = Any
-Param = Any
 LINEAR = ((0,),)
 #: Complex transforms, each with its unnormalised adjoint.
 ADJOINTS = {"fftn": "ifftn", "ifftn": "fftn"}
@@ -34,7 +31,7 @@ def _transform(name: str) -> Rule:
     Of real numbers its complex transforms make half of the result, and -0 of zeros: these get complex ones.
     """
 
-    def forward(x: Array, **params: Param) -> Array:
+    def forward(x: NDArray, **params: Shape | int | str) -> Any:
         from scipy import fft
 
         if name in ADJOINTS and x.dtype.kind != "c":
@@ -44,11 +41,11 @@ def _transform(name: str) -> Rule:
     return forward
 
 
-def _complex_abstract(x: Any, *, axes: Shape, norm: str) -> Aval:
+def _complex_abstract(x: Shaped, *, axes: Shape, norm: str) -> Aval:
     return Aval(x.shape, dtypes.complex_of(dtypes.to_inexact(x.dtype)))
 
 
-def _samples(s: Any) -> list[Sample]:
+def _samples(s: Sampler) -> list[Sample]:
     return [
         Sample((s((2, 3)),), {"axes": (1,), "norm": "backward"}),
         Sample((s((2, 3)),), {"axes": (0, 1), "norm": "ortho"}),
@@ -81,7 +78,7 @@ def _rfft_shape(shape: Shape, axis: int) -> Shape:
     return tuple(n // 2 + 1 if k == axis else n for k, n in enumerate(shape))
 
 
-def _rfft_vjp(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, axis: int, norm: str) -> Any:
+def _rfft_vjp(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, axis: int, norm: str) -> Any:
     key = tuple(slice(0, n, 1) for n in g.shape)
     x_shape = tuple(_x.shape[k] if k == axis else n for k, n in enumerate(g.shape))
     return F.real(F.ifftn(F.embed(g, key=key, shape=x_shape), axes=(axis,), norm=ADJOINT_NORM[norm]))
@@ -105,7 +102,7 @@ define(
 )
 
 
-def _irfft_vjp(F: Namespace, g: Any, _y: Shaped, _x: Shaped, *, axis: int, n: int, norm: str) -> Any:
+def _irfft_vjp(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, axis: int, n: int, norm: str) -> Any:
     count = _x.shape[axis]
     weight = np.full(count, 2.0, dtypes.real_of(_x.dtype))
     weight[0] = 1

@@ -10,24 +10,24 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.entries import Stored
+from iverson.core.entries import Box, Stored
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import DTypeError
-from iverson.core.op import Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Rule, Sample, Sampler
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.relations import Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import define
 from iverson.kernels import strided
 from iverson.layouts import Pattern
-from iverson.ops.numbers.reduction_ops import Ops, Value, at_entries, pattern_of_entries, weights_at
+from iverson.ops.numbers.reduction_ops import at_entries, pattern_of_entries, weights_at
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples
 from iverson.ops.rules.entry_maps import ALONG, REDUCED
 
 
 def _abstract(name: str) -> Any:
-    def abstract(x: Any, *, axis: int) -> Aval:
+    def abstract(x: Shaped, *, axis: int) -> Aval:
         if not dtypes.is_floating(x.dtype):
             raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real floating dtype")
         return Aval(x.shape, dtypes.to_inexact(x.dtype))
@@ -35,7 +35,7 @@ def _abstract(name: str) -> Any:
     return abstract
 
 
-def _samples(s: Any) -> list[Sample]:
+def _samples(s: Sampler) -> list[Sample]:
     return [
         Sample((s((2, 3)),), {"axis": 1}),
         Sample((s((3, 2)),), {"axis": 0}),
@@ -43,7 +43,7 @@ def _samples(s: Any) -> list[Sample]:
     ]
 
 
-def _softmax_rule(F: Namespace, g: Any, y: Any, _x: Shaped, *, axis: int) -> Any:
+def _softmax_rule(F: Namespace, g: Value, y: Value, _x: Shaped, *, axis: int) -> Any:
     """The Jacobian diag(y) - y y^T is symmetric: the same rule serves both modes."""
     gy = g * y
     return gy - y * F.sum(gy, axis=(axis,), keepdims=True)
@@ -80,7 +80,7 @@ define(
 )
 
 
-def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+def _cross_entropy(x: NDArray, classes: NDArray, *, axis: int, reduction: str) -> Any:
     shifted = x - strided.extremum(np.maximum, x, axis=axis, keepdims=True)
     class_scores = shifted[strided.index_along(x.shape, classes, axis)]
     # The classes have extent 1 along the axis.
@@ -91,23 +91,23 @@ def _cross_entropy(x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
     return total / losses.size if reduction == "mean" and losses.size else total
 
 
-def _cross_entropy_abstract(x: Any, _classes: Any, *, axis: int, reduction: str) -> Aval:
+def _cross_entropy_abstract(x: Shaped, _classes: Shaped, *, axis: int, reduction: str) -> Aval:
     return Aval(x.shape[:axis] + x.shape[axis + 1 :] if reduction == "none" else (), x.dtype)
 
 
-def _averaged(F: Namespace, g: Any, shape: Shape, reduction: str) -> Any:
+def _averaged(F: Namespace, g: Value, shape: Shape, reduction: str) -> Any:
     """A cotangent or tangent of the sum, from one of the mean."""
     return g * (1 / max(math.prod(shape), 1)) if reduction == "mean" else g
 
 
 def _cross_entropy_vjp(
-    F: Namespace, g: Any, _y: Shaped, x: Any, classes: Any, *, axis: int, reduction: str
+    F: Namespace, g: Value, _y: Shaped, x: Value, classes: Value, *, axis: int, reduction: str
 ) -> Any:
     g = F.expand_dims(g, axis=(axis,)) if reduction == "none" else _averaged(F, g, classes.shape, reduction)
     return g * F.softmax_error(x, classes, axis=axis)
 
 
-def _errors_at(F: Ops, x: Value, classes: Value, pattern: Pattern, axis: int) -> Value:
+def _errors_at(F: Namespace, x: Value, classes: Value, pattern: Pattern, axis: int) -> Any:
     """The derivatives at the entries of a pattern: their weights, less 1 at those of an example's class."""
     weights = weights_at(F, F.logsumexp(x, axis=(axis,), keepdims=False), x, pattern, (axis,), False)
     classes = at_entries(F, F.squeeze(classes, axis=(axis,)), pattern, (axis,), False)
@@ -116,18 +116,18 @@ def _errors_at(F: Ops, x: Value, classes: Value, pattern: Pattern, axis: int) ->
 
 
 def _cross_entropy_within(
-    F: Ops,
+    F: Namespace,
     _rule: Rule,
-    wanted: Any,
+    wanted: Box | Stored,
     _i: int,
     g: Value,
-    _y: Value,
+    _y: Shaped,
     x: Value,
     classes: Value,
     *,
     axis: int,
     reduction: str,
-) -> Value:
+) -> Any:
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
@@ -139,8 +139,8 @@ def _cross_entropy_within(
 
 
 def _cross_entropy_jvp(
-    F: Ops, t: Value, _y: Value, x: Value, classes: Value, *, axis: int, reduction: str
-) -> Value:
+    F: Namespace, t: Value, _y: Value, x: Value, classes: Value, *, axis: int, reduction: str
+) -> Any:
     pattern = pattern_of_entries(t)
     if pattern is None:
         t = t * F.softmax_error(x, classes, axis=axis)
@@ -151,7 +151,7 @@ def _cross_entropy_jvp(
 
 
 def _batched_cross_entropy(
-    F: Namespace, examples: Examples, x: Any, classes: Any, *, axis: int, reduction: str
+    F: Namespace, examples: Examples, x: Value, classes: Value, *, axis: int, reduction: str
 ) -> Any:
     """The losses of all, summed or averaged example by example."""
     x, classes = examples.each(F, (x, classes))
@@ -198,13 +198,13 @@ define(
 )
 
 
-def _softmax_error(x: Any, classes: Any, *, axis: int) -> Any:
+def _softmax_error(x: NDArray, classes: NDArray, *, axis: int) -> Any:
     out = strided.softmax(x, axis=axis)
     out[strided.index_along(x.shape, classes, axis)] -= 1
     return out
 
 
-def _softmax_error_rule(F: Namespace, g: Any, _y: Shaped, x: Any, _classes: Any, *, axis: int) -> Any:
+def _softmax_error_rule(F: Namespace, g: Value, _y: Shaped, x: Value, _classes: Shaped, *, axis: int) -> Any:
     return _softmax_rule(F, g, F.softmax(x, axis=axis), x, axis=axis)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import LevelValue, value_of
-from iverson.core.entries import FULL, Entries, Stored, size
-from iverson.core.entry_map import Call
+from iverson.core.entries import FULL, Box, Entries, Stored, size
+from iverson.core.entry_map import Call, Facts
 from iverson.core.errors import DensifyWarning
-from iverson.core.op import Op, Rule, Sample
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Rule, Sample, Sampler
+from iverson.core.protocols import Namespace, NDArray, Params, Shaped, Value
 from iverson.core.python.caller import warn
 from iverson.core.relations import Relation
 from iverson.core.scalars import inverse_length
@@ -33,7 +33,7 @@ LINEAR = ((0,),)
 
 
 @derived
-def expand_reduced(g: Any, shape: Shape, axis: Shape, keepdims: bool) -> Any:
+def expand_reduced(g: Value, shape: Shape, axis: Shape, keepdims: bool) -> Any:
     """g with the reduced axes put back, broadcast to the shape before the reduction."""
     if not keepdims and 0 < len(axis) < len(shape):  # one entry needs no axes to be stretched
         g = namespace.expand_dims(g, axis=axis)
@@ -41,18 +41,18 @@ def expand_reduced(g: Any, shape: Shape, axis: Shape, keepdims: bool) -> Any:
 
 
 @derived
-def keep_reduced(y: Any, axis: Shape, keepdims: bool) -> Any:
+def keep_reduced(y: Value, axis: Shape, keepdims: bool) -> Any:
     """y with the reduced axes put back as extents of 1."""
     return y if keepdims or not axis else namespace.expand_dims(y, axis=axis)
 
 
-def abstract_reduced(x: Any, *, axis: Shape, keepdims: bool) -> Aval:
+def abstract_reduced(x: Shaped, *, axis: Shape, keepdims: bool) -> Aval:
     """A result of the operand's dtype."""
     return Aval(reduced_shape(x.shape, axis, keepdims), x.dtype)
 
 
-def _samples(draw: Any) -> Any:
-    def samples(s: Any) -> list[Sample]:
+def _samples(draw: Callable[[Sampler, Shape], NDArray]) -> Any:
+    def samples(s: Sampler) -> list[Sample]:
         return [
             Sample((draw(s, (2, 3)),), {"axis": (0, 1), "keepdims": False}),
             Sample((draw(s, (2, 3, 2)),), {"axis": (1,), "keepdims": True}),
@@ -78,7 +78,7 @@ class Summed(Moved, Reduced):
         return Reduced.relation(self, call, i)
 
     def moved(
-        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Any
+        self, op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params
     ) -> Entries:
         """The sums of lines that meet a demanded pattern with fewer entries than the result; else all."""
         need = demands[0]
@@ -87,15 +87,9 @@ class Summed(Moved, Reduced):
         return FULL
 
 
-def is_sparse(x: Any) -> bool:
+def is_sparse(x: Value) -> bool:
     """True if a handle's value is in a sparse layout."""
     return isinstance(value_of(x, None), Sparse)
-
-
-#: A handle, or an array.
-Value = Any
-#: The ops of the table.
-Ops = Any
 
 
 def is_stored(x: Value) -> bool:
@@ -110,7 +104,9 @@ def pattern_of_entries(x: Value) -> Pattern | None:
     return None if pattern is None or pattern.ndim != x.ndim else distinct(pattern)
 
 
-def at_entries(F: Namespace, g: Any, pattern: Any, axis: Shape, keepdims: bool, dense: Shape = ()) -> Any:
+def at_entries(
+    F: Namespace, g: Value, pattern: Pattern, axis: Shape, keepdims: bool, dense: Shape = ()
+) -> Any:
     """For each entry of a pattern, the entry of a reduced array that belongs to its line.
 
     dense : extents of the dense axes along which a pattern of slices stores entries.
@@ -136,9 +132,9 @@ def at_entries(F: Namespace, g: Any, pattern: Any, axis: Shape, keepdims: bool, 
 def _sum_within(
     F: Namespace,
     _rule: Rule,
-    wanted: Any,
+    wanted: Box | Stored,
     _i: int,
-    g: Any,
+    g: Value,
     _y: Shaped,
     _x: Shaped,
     *,
@@ -172,7 +168,7 @@ for _name in ("sum", "sum_of_stored"):
     )
 
 
-def _prod_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def _prod_vjp(F: Namespace, g: Value, _y: Shaped, x: Value, *, axis: Shape, keepdims: bool) -> Any:
     length = int(np.prod([x.shape[k] for k in axis]))
     if is_sparse(x) and length > 1:
         # Recorded, it is differentiated where x is zero now: each order reads lines with one more zero.
@@ -194,7 +190,7 @@ def _prod_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: Shape, keepdims
 ORDERS = 8
 
 
-def _prod_vjp_of_sparse(F: Namespace, g: Any, x: Any, axis: Shape, length: int, zeros: int) -> Any:
+def _prod_vjp_of_sparse(F: Namespace, g: Value, x: Value, axis: Shape, length: int, zeros: int) -> Any:
     """The cotangent, computed only on lines that store all but at most ``zeros`` of their entries.
 
     The derivative is 0 on lines with two zeros, and that of order n on lines with n + 1. So at most
@@ -218,7 +214,7 @@ def _prod_vjp_of_sparse(F: Namespace, g: Any, x: Any, axis: Shape, length: int, 
     )
 
 
-def _others(F: Namespace, x: Any, axis: Shape) -> Any:
+def _others(F: Namespace, x: Value, axis: Shape) -> Any:
     """At each entry, the product of the other entries of its reduction: exact also where some are 0.
 
     Products from the left and from the right of each entry, by two cumulative products.
@@ -237,7 +233,7 @@ def _others(F: Namespace, x: Any, axis: Shape) -> Any:
 
 
 @derived
-def shifted_cumulative_prod(x: Any, axis: int) -> Any:
+def shifted_cumulative_prod(x: Value, axis: int) -> Any:
     """At each entry the product of all entries before it along the axis (1 at the first)."""
     n = x.shape[axis]
     if n == 0:
@@ -271,18 +267,27 @@ define(
 )
 
 
-def _logsumexp_vjp(F: Namespace, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def _logsumexp_vjp(F: Namespace, g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
     return F.expand_reduced(g, x.shape, axis, keepdims) * F.conj(_weights(F, y, x, axis, keepdims))
 
 
-def _weights(F: Namespace, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+def _weights(F: Namespace, y: Value, x: Value, axis: Shape, keepdims: bool) -> Any:
     """exp(x - y), with 0 where the whole sum is empty (y = -inf)."""
     y = F.keep_reduced(y, axis, keepdims)
     return F.exp(x - F.where(F.equal(y, -np.inf), 0.0, y))
 
 
 def _logsumexp_within(
-    F: Namespace, _rule: Rule, wanted: Any, _i: int, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool
+    F: Namespace,
+    _rule: Rule,
+    wanted: Box | Stored,
+    _i: int,
+    g: Value,
+    y: Value,
+    x: Value,
+    *,
+    axis: Shape,
+    keepdims: bool,
 ) -> Any:
     """At a pattern, the weights of its entries alone."""
     if not isinstance(wanted, Stored) or not axis or wanted.pattern.ndim != x.ndim:
@@ -292,13 +297,13 @@ def _logsumexp_within(
     return F.with_entries(at_entries(F, g, pattern, axis, keepdims) * weights, pattern)
 
 
-def weights_at(F: Ops, y: Value, x: Value, pattern: Pattern, axis: Shape, keepdims: bool) -> Value:
+def weights_at(F: Namespace, y: Value, x: Value, pattern: Pattern, axis: Shape, keepdims: bool) -> Any:
     """The weights of a softmax at the entries of a pattern, from the logsumexp of lines."""
     lines = at_entries(F, F.where(F.equal(y, -np.inf), 0.0, y), pattern, axis, keepdims)
     return F.exp(F.entries_at(x, pattern) - lines)
 
 
-def _logsumexp_jvp(F: Ops, t: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Value:
+def _logsumexp_jvp(F: Namespace, t: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool) -> Any:
     pattern = pattern_of_entries(t) if axis else None
     if pattern is None:
         t = t * _weights(F, y, x, axis, keepdims)
@@ -323,12 +328,12 @@ define(
 )
 
 
-def _norm(x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def _norm(x: NDArray, *, axis: Shape, keepdims: bool) -> Any:
     squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
     return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
 
 
-def _direction(F: Namespace, y: Any, x: Any, axis: Shape, keepdims: bool) -> Any:
+def _direction(F: Namespace, y: Value, x: Value, axis: Shape, keepdims: bool) -> Any:
     """x / y, and 0 where the norm y is 0."""
     return x * inverse_length(F, F.keep_reduced(y, axis, keepdims))
 
@@ -358,23 +363,23 @@ define(
 )
 
 
-def _deviation(x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+def _deviation(x: NDArray, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
     apart = np.abs(x - np.mean(x, axis=axis, keepdims=True)) if axis else np.zeros_like(np.abs(x))
     sum_of_squares = np.sum(np.square(apart), axis=axis, keepdims=keepdims)
     return sum_of_squares if squared else np.sqrt(sum_of_squares)
 
 
-def _line_means(F: Namespace, x: Any, axis: Shape) -> Any:
+def _line_means(F: Namespace, x: Value, axis: Shape) -> Any:
     count = int(np.prod([x.shape[k] for k in axis]))
     return F.sum(x, axis=axis, keepdims=True) * (1 / max(count, 1))
 
 
-def _deviation_weight(F: Namespace, g: Any, y: Any, squared: bool) -> Any:
+def _deviation_weight(F: Namespace, g: Value, y: Value, squared: bool) -> Any:
     return 2 * g if squared else g * inverse_length(F, y)
 
 
 def _deviation_vjp(
-    F: Namespace, g: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool
+    F: Namespace, g: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool, squared: bool
 ) -> Any:
     weight = F.keep_reduced(_deviation_weight(F, g, y, squared), axis, keepdims)
     return weight * F.subtract(x, _line_means(F, x, axis))
@@ -383,11 +388,11 @@ def _deviation_vjp(
 def _deviation_within(
     F: Namespace,
     _rule: Rule,
-    wanted: Any,
+    wanted: Box | Stored,
     _i: int,
-    g: Any,
-    y: Any,
-    x: Any,
+    g: Value,
+    y: Value,
+    x: Value,
     *,
     axis: Shape,
     keepdims: bool,
@@ -404,7 +409,7 @@ def _deviation_within(
 
 
 def _deviation_jvp(
-    F: Namespace, t: Any, y: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool
+    F: Namespace, t: Value, y: Value, x: Value, *, axis: Shape, keepdims: bool, squared: bool
 ) -> Any:
     mean = _line_means(F, x, axis)
     if is_sparse(x):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.entry_map import Call, EntryMap
-from iverson.core.op import Op, Sample, Wanted, reading
-from iverson.core.protocols import Namespace, Shaped
+from iverson.core.op import Op, Sample, Sampler, Wanted, reading
+from iverson.core.protocols import Namespace, NDArray, Shaped, Value
 from iverson.core.relations import Factor, Relation, Window
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
@@ -20,12 +20,15 @@ from iverson.kernels.index_keys import canonical_slice
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples
 from iverson.ops.rules.entry_maps import SCANNED
-from iverson.ops.rules.notation import lazy_te
+from iverson.ops.rules.notation import Indexed, Language, lazy_te
+
+if TYPE_CHECKING:
+    from iverson.expr.nodes import Expr
 
 LINEAR = ((0,),)
 
 
-def _scan_samples(s: Any) -> list[Sample]:
+def _scan_samples(s: Sampler) -> list[Sample]:
     return [
         Sample((s((4,)),), {"axis": 0}),
         Sample((s((2, 3)),), {"axis": 1}),
@@ -33,8 +36,8 @@ def _scan_samples(s: Any) -> list[Sample]:
     ]
 
 
-def _scanned(T: Any, x: Any, axis: int) -> Any:
-    def entry(*i: Any) -> Any:
+def _scanned(T: Language, x: Indexed, axis: int) -> Any:
+    def entry(*i: Expr) -> Any:
         k = T.reduce_axis((0, x.shape[axis]))
         return T.sum(T.select(k <= i[axis], x[(*i[:axis], k, *i[axis + 1 :])], 0), axis=k)
 
@@ -59,7 +62,7 @@ define(
 )
 
 
-def _cumulative_prod_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: int) -> Any:
+def _cumulative_prod_vjp(F: Namespace, g: Value, _y: Shaped, x: Value, *, axis: int) -> Any:
     # With L[i] the product of the entries before i, dL/dx[i] = L[i] * S[i], where
     # S[i] = sum over k >= i of g[k] * prod(x[i+1..k]) obeys S[i] = g[i] + x[i+1] * S[i+1].
     if not x.shape[axis]:
@@ -68,12 +71,12 @@ def _cumulative_prod_vjp(F: Namespace, g: Any, _y: Shaped, x: Any, *, axis: int)
     return F.conj(F.shifted_cumulative_prod(x, axis)) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
 
 
-def _next_entries(F: Namespace, x: Any, axis: int, step: int = 1) -> Any:
+def _next_entries(F: Namespace, x: Value, axis: int, step: int = 1) -> Any:
     """x moved one place along the axis: entry i holds x[i + step] (and anything at the end)."""
     return F.roll(x, shift=(-step,), axis=(axis,))
 
 
-def _cumulative_prod_jvp(F: Namespace, t: Any, _y: Shaped, x: Any, *, axis: int) -> Any:
+def _cumulative_prod_jvp(F: Namespace, t: Value, _y: Shaped, x: Value, *, axis: int) -> Any:
     # y[k] = y[k-1] * x[k], so dy[k] = x[k] * dy[k-1] + y[k-1] * t[k].
     return F.linear_recurrence(x, F.shifted_cumulative_prod(x, axis) * t, axis=axis, reverse=False)
 
@@ -96,7 +99,7 @@ define(
 
 @reading({0: (0, "y"), 1: (0,)})
 def _recurrence_pullback(
-    F: Namespace, wanted: Wanted, g: Any, y: Any, a: Any, _b: Shaped, *, axis: int, reverse: bool
+    F: Namespace, wanted: Wanted, g: Value, y: Value, a: Value, _b: Shaped, *, axis: int, reverse: bool
 ) -> list[Any]:
     """The adjoint recurrence runs the other way: r[k] = g[k] + conj(a[k+1]) r[k+1]."""
     ahead = F.conj(_next_entries(F, a, axis, -1 if reverse else 1))
@@ -105,7 +108,7 @@ def _recurrence_pullback(
 
 
 @derived
-def shifted(x: Any, axis: int, step: int) -> Any:
+def shifted(x: Value, axis: int, step: int) -> Any:
     """Entry i holds x[i + step] (step is 1 or -1), and 0 beyond the ends."""
     n = x.shape[axis]
     if n == 0:
@@ -144,7 +147,7 @@ define(
 )
 
 
-def _cumulative_argmax(x: Any, *, axis: int, largest: bool) -> Any:
+def _cumulative_argmax(x: NDArray, *, axis: int, largest: bool) -> Any:
     """For each entry, the position of the first of the extrema so far; no number exceeds a nan."""
     lines = np.moveaxis(x, axis, -1)
     if not lines.shape[-1]:
@@ -171,7 +174,7 @@ define(
 )
 
 
-def _log1p(x: Any) -> Any:
+def _log1p(x: NDArray) -> Any:
     """log(1 + x) of complex numbers: where 1 + x is near 1, and where it is near 0."""
     real, imag = x.real, x.imag
     size = np.hypot(1 + real, imag)
@@ -181,7 +184,7 @@ def _log1p(x: Any) -> Any:
         return np.where(small, np.log(size), near) + 1j * np.arctan2(imag, 1 + real)
 
 
-def _ratio(a: Any, b: Any) -> Any:
+def _ratio(a: NDArray, b: NDArray) -> Any:
     """exp(a - b) of complex numbers; equal infinite real parts cancel, and 0 where a's real part is -inf."""
     none = np.isneginf(a.real)
     equal = a.real == b.real
@@ -189,7 +192,7 @@ def _ratio(a: Any, b: Any) -> Any:
     return np.where(none, 0, np.exp(np.where(none, 0, real + 1j * (a.imag - b.imag))))
 
 
-def _logcumsumexp(x: Any, *, axis: int) -> Any:
+def _logcumsumexp(x: NDArray, *, axis: int) -> Any:
     """Of complex numbers, relative to the one with the largest real part so far: log1p(r) more than it.
 
     r is the sum of the other exponentials over its own; where x[k] is larger, r[k] = (r[k-1] + 1) * ratio.
@@ -209,7 +212,7 @@ def _logcumsumexp(x: Any, *, axis: int) -> Any:
     return np.moveaxis(y.real + 1j * angle, -1, axis).astype(x.dtype, copy=False)
 
 
-def _factors(F: Namespace, y: Any, x: Any, axis: int) -> tuple[Any, Any]:
+def _factors(F: Namespace, y: Value, x: Value, axis: int) -> tuple[Any, Any]:
     """The derivative d of exp(y[k]) = exp(y[k-1]) + exp(x[k]) is d[k] = a d[k-1] + b dx[k]: b and a.
 
     b is exp(x[k] - y[k]) and a exp(y[k-1] - y[k]), of which the first is not read. What is -inf so far has no
@@ -222,13 +225,13 @@ def _factors(F: Namespace, y: Any, x: Any, axis: int) -> tuple[Any, Any]:
     return F.exp(x - y), F.where(nothing_before, 0.0, F.exp(F.where(nothing_before, 0.0, falls)))
 
 
-def _logcumsumexp_vjp(F: Namespace, g: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _logcumsumexp_vjp(F: Namespace, g: Value, y: Value, x: Value, *, axis: int) -> Any:
     b, a = _factors(F, y, x, axis)
     ahead = F.conj(F.shifted(a, axis, 1))
     return F.conj(b) * F.linear_recurrence(ahead, g, axis=axis, reverse=True)
 
 
-def _logcumsumexp_jvp(F: Namespace, t: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _logcumsumexp_jvp(F: Namespace, t: Value, y: Value, x: Value, *, axis: int) -> Any:
     b, a = _factors(F, y, x, axis)
     return F.linear_recurrence(a, b * t, axis=axis, reverse=False)
 
@@ -249,12 +252,12 @@ define(
 # Full: y[i] = sum_k a[i - k] b[k]. Valid, of a at least as long as b, which has m entries:
 # y[i] = sum_k a[i + m - 1 - k] b[k]. Each is the adjoint of the other in a. An adjoint has entries
 # where they are read, and takes as many products as the convolution.
-def _convolution_da(F: Namespace, g: Any, _y: Shaped, _a: Shaped, b: Any, *, mode: str) -> Any:
+def _convolution_da(F: Namespace, g: Value, _y: Shaped, _a: Shaped, b: Value, *, mode: str) -> Any:
     other = F.flip(F.conj(b), axis=(0,))
     return F.linear_convolution(g, other, mode="valid" if mode == "full" else "full")
 
 
-def _convolution_db(F: Namespace, g: Any, _y: Shaped, a: Any, _b: Shaped, *, mode: str) -> Any:
+def _convolution_db(F: Namespace, g: Value, _y: Shaped, a: Value, _b: Shaped, *, mode: str) -> Any:
     if mode == "full":
         return F.linear_convolution(g, F.flip(F.conj(a), axis=(0,)), mode="valid")
     return F.flip(F.linear_convolution(F.conj(a), F.flip(g, axis=(0,)), mode="valid"), axis=(0,))
@@ -271,7 +274,7 @@ class Convolved(EntryMap):
         return Relation.of(call.out.shape, shape, Factor(window, (0,), (0,)))
 
 
-def _batched_convolution(F: Namespace, examples: Examples, *args: Any, mode: str) -> Any:
+def _batched_convolution(F: Namespace, examples: Examples, *args: Value, mode: str) -> Any:
     """The longer one through windows as wide as the shorter, examples last."""
     b, a = sorted(examples.each(F, args), key=lambda x: x.shape[1])
     size, n, m = examples.size, a.shape[1], b.shape[1]

@@ -13,6 +13,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.op import Body, Op, Sample
+from iverson.core.protocols import NDArray, Params, Shaped, Value
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -26,17 +27,17 @@ from iverson.ops.rules.entry_maps import COPIED, Elementwise
 TAKEN_APART = frozenset(("selected", "values_held", "where_held"))
 
 
-def begins(op: Op, params: Any) -> bool:
+def begins(op: Op, params: Params) -> bool:
     """True if the result of an op may be a deferred selection although no operand is one."""
     return op.name in ("bracket", "overwritten") or params.get("held", op.name == "unpack")
 
 
-def _abstract(condition: Any, x: Any, *, negated: bool) -> Aval:
+def _abstract(condition: Shaped | complex, x: Any, *, negated: bool) -> Aval:
     shapes = (getattr(v, "shape", ()) for v in (condition, x))
     return Aval(broadcast_shapes("bracket", *shapes), np.asarray(x).dtype if np.isscalar(x) else x.dtype)
 
 
-def has_nan(x: Any) -> bool:
+def has_nan(x: NDArray) -> bool:
     """True if any entry of a real array is nan: then, and only then, the sum of its squares is nan."""
     if x.dtype.kind != "f" or not x.flags.c_contiguous:
         return bool(x.size and np.isnan(x.max()))
@@ -45,7 +46,7 @@ def has_nan(x: Any) -> bool:
 
 
 @derived
-def nan_at(x: Any, t: Any) -> Any:
+def nan_at(x: Value, t: Value) -> Any:
     """t, and nan where x is nan: a choice among numbers has no derivative at a nan, which it lets through."""
     value = value_of(x, x)
     if is_strided(value) and not has_nan(value):
@@ -55,7 +56,7 @@ def nan_at(x: Any, t: Any) -> Any:
 
 
 @derived
-def or_nan(condition: Any, x: Any) -> Any:
+def or_nan(condition: Value, x: Value) -> Any:
     """True where the condition holds or x is nan."""
     value = value_of(x, x)
     if is_strided(value) and not has_nan(value):
@@ -64,7 +65,7 @@ def or_nan(condition: Any, x: Any) -> Any:
 
 
 @derived
-def shared_at_ties(a: Any, b: Any, t: Any) -> Any:
+def shared_at_ties(a: Value, b: Value, t: Value) -> Any:
     """t, and half of it where a and b are equal."""
     ties = namespace.equal(a, b)
     value = value_of(ties, ties)

@@ -8,16 +8,19 @@ from its other facts: that the op is elementwise, or, by the names of parameters
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.op import Op, Rule
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, Params, Shaped, Value
 from iverson.core.shapes import Shape
 from iverson.kernels.index_keys import canonical_slice
+
+#: The operands of a call: handles, arrays or numbers.
+Operands: TypeAlias = Sequence[Any]
 
 
 class Examples(NamedTuple):
@@ -31,11 +34,11 @@ class Examples(NamedTuple):
     of: tuple[bool, ...]
     level: Any = None
 
-    def call(self, *args: Any, **params: Any) -> Any:
+    def call(self, *args: Shaped | complex, **params: Any) -> Any:
         """The op itself, on operands with an axis for the examples."""
         return bind(self.op, args, params)
 
-    def aligned(self, F: Namespace, args: Sequence[Any], rank: int | None = None) -> list[Any]:
+    def aligned(self, F: Namespace, args: Operands, rank: int | None = None) -> list[Any]:
         """Operands that broadcast as those of one example do: with axes of extent 1 before its own.
 
         ``rank`` is that of the largest operand of an example.
@@ -47,13 +50,13 @@ class Examples(NamedTuple):
         of = zip(args, self.of, ranks, strict=True)
         return [padded(F, a, rank) if b and n < rank else a for a, b, n in of]
 
-    def each(self, F: Namespace, args: Sequence[Any]) -> list[Any]:
+    def each(self, F: Namespace, args: Operands) -> list[Any]:
         """All operands with the axis of the examples; operands that all examples share are repeated."""
         if False not in self.of:
             return list(args)
         return [a if b else self.repeated(F, a) for a, b in zip(args, self.of, strict=True)]
 
-    def repeated(self, F: Namespace, x: Any) -> Any:
+    def repeated(self, F: Namespace, x: Shaped | complex) -> Any:
         """An operand that is the same for all examples, with their axis."""
         x = x if hasattr(x, "shape") else np.asarray(x)
         return F.broadcast_to(x, shape=(self.size, *x.shape))
@@ -63,12 +66,12 @@ class Examples(NamedTuple):
         return not any(map(self.of.__getitem__, positions))
 
 
-def padded(F: Namespace, x: Any, rank: int) -> Any:
+def padded(F: Namespace, x: Shaped, rank: int) -> Any:
     """Examples of a smaller rank with axes of extent 1 before their own."""
     return x if x.ndim > rank else F.expand_dims(x, axis=tuple(range(1, rank + 2 - x.ndim)))
 
 
-def rule_of(op: Op, params: dict[str, Any]) -> Rule | None:
+def rule_of(op: Op, params: Params) -> Rule | None:
     """The rule of an op for a call with these parameters, or None where none is known."""
     if op.batch is not None:
         return op.batch
@@ -77,23 +80,23 @@ def rule_of(op: Op, params: dict[str, Any]) -> Rule | None:
     return with_axes if not _SHIFTS.keys().isdisjoint(params) else None
 
 
-def broadcasting(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
+def broadcasting(F: Namespace, examples: Examples, *args: Shaped | complex, **params: Any) -> Any:
     """Elementwise: the operands of one example broadcast against each other."""
     return bind(examples.op, tuple(examples.aligned(F, args)) if len(args) > 1 else args, params)
 
 
-def leading(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
+def leading(F: Namespace, examples: Examples, *args: Shaped | complex, **params: Any) -> Any:
     """For an op on the last axes: the axis of the examples is one more axis before these."""
     return examples.call(*examples.each(F, args), **params)
 
 
-def with_axes(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
+def with_axes(F: Namespace, examples: Examples, *args: Shaped | complex, **params: Any) -> Any:
     """For an op whose parameters count axes: they count the axis of the examples too."""
     operands = args if len(args) == 1 else examples.each(F, args)
     return bind(examples.op, tuple(operands), batch_params(params, examples.size))
 
 
-def next_axis(axis: Any, _size: int = 0) -> Any:
+def next_axis(axis: int | Shape, _size: int = 0) -> Any:
     """Axes of one example as axes of the batch."""
     return axis + 1 if isinstance(axis, int) else tuple(map((1).__add__, axis))
 
@@ -107,7 +110,7 @@ _SHIFTS: dict[str, Any] = {
 }
 
 
-def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
+def batch_params(params: Params, size: int) -> dict[str, Any]:
     """Parameters of one example's call as those of the batch's."""
     shifted = dict(params)
     for name, value in params.items():
@@ -116,7 +119,9 @@ def batch_params(params: dict[str, Any], size: int) -> dict[str, Any]:
     return shifted
 
 
-def behind_first(F: Namespace, examples: Examples, *args: Any, alike: int = 0, **params: Any) -> Any:
+def behind_first(
+    F: Namespace, examples: Examples, *args: Shaped | complex, alike: int = 0, **params: Any
+) -> Any:
     """For an op along the first axis: examples are on the second. All share the last ``alike`` operands."""
     count = len(args) - alike
     transposed = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:count]]
@@ -128,26 +133,28 @@ def _exchanged(ndim: int) -> Shape:
     return (1, 0, *range(2, ndim))
 
 
-def beside(F: Namespace, x: Any) -> Any:
+def beside(F: Namespace, x: Value) -> Any:
     """The matrices of a batch with their columns beside each other, as one matrix."""
     count, rows, columns = x.shape
     return F.reshape(F.permute_dims(x, axes=(1, 0, 2)), shape=(rows, count * columns))
 
 
-def apart(F: Namespace, x: Any, size: int, columns: int) -> Any:
+def apart(F: Namespace, x: Value, size: int, columns: int) -> Any:
     """The batch of matrices with so many columns that are beside each other in one matrix."""
     matrices = F.reshape(x, shape=(x.shape[0], size, columns))
     return F.permute_dims(matrices, axes=(1, 0, 2))
 
 
-def by_matrix(F: Namespace, examples: Examples, call: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def by_matrix(
+    F: Namespace, examples: Examples, call: Callable[[Value, Value], Value], a: Value, b: Value
+) -> Any:
     """call(a, b) for each example; once for all that share the matrix a, columns of b side by side."""
     if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
         return apart(F, call(a, beside(F, b)), examples.size, b.shape[2])
     return call(*examples.aligned(F, (a, b)))
 
 
-def one_by_one(F: Namespace, examples: Examples, *args: Any, **params: Any) -> Any:
+def one_by_one(F: Namespace, examples: Examples, *args: Shaped | complex, **params: Any) -> Any:
     """The op applied to one example at a time, and the results stacked."""
     if not examples.size:
         return _none(examples, args, params)
@@ -157,7 +164,7 @@ def one_by_one(F: Namespace, examples: Examples, *args: Any, **params: Any) -> A
     return F.stack(*results, axis=0)
 
 
-def _none(examples: Examples, args: Sequence[Any], params: dict[str, Any]) -> Any:
+def _none(examples: Examples, args: Operands, params: Params) -> Any:
     """The results for no examples."""
     of = [Aval(a.shape[1:], a.dtype) if b else a for a, b in zip(args, examples.of, strict=True)]
     avals = examples.op.infer(*of, **params)
@@ -167,7 +174,7 @@ def _none(examples: Examples, args: Sequence[Any], params: dict[str, Any]) -> An
     return tuple(results) if examples.op.multiple else results[0]
 
 
-def _at(F: Namespace, k: int, examples: Examples, args: Sequence[Any]) -> list[Any]:
+def _at(F: Namespace, k: int, examples: Examples, args: Operands) -> list[Any]:
     """The operands of one example."""
     return [
         F.index_basic(a, key=(k, *(canonical_slice(slice(None), n) for n in a.shape[1:]))) if b else a

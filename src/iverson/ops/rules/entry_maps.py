@@ -5,7 +5,7 @@ A map that only one op has stands beside the op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from math import prod
 from typing import Any
@@ -14,9 +14,9 @@ import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, hull, join, meet, plain
-from iverson.core.entry_map import Call, EntryMap
+from iverson.core.entry_map import Call, EntryMap, Facts
 from iverson.core.op import Op
-from iverson.core.protocols import Shaped
+from iverson.core.protocols import Params, Shaped
 from iverson.core.region import Region
 from iverson.core.relations import Factor, Prefix, Relation, same
 from iverson.core.shapes import Shape
@@ -26,8 +26,6 @@ from iverson.kernels.sparse.broadcast_patterns import stretched
 from iverson.kernels.sparse.merging import union
 from iverson.layouts import Pattern, Zero, is_strided, layouts_by_type, support_pattern, to_strided
 from iverson.layouts.pattern_symbols import PatternSymbol, follows
-
-Params = Mapping[str, Any]
 
 
 class Entrywise(EntryMap):
@@ -78,7 +76,7 @@ class Elementwise(Entrywise):
         self.family = "elementwise" if computed else ""
 
     def demand(
-        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, _params: Params
+        self, op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, _params: Params
     ) -> Entries:
         """An entry is demanded if that entry of an input is, unless a factor of it is certainly zero."""
         shape = out.shape
@@ -100,7 +98,7 @@ class Elementwise(Entrywise):
         return join(_within_boxes(op, k, need, inputs, shape) for k, need in enumerate(demands))
 
     def support(
-        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], out: Any, _params: Params
+        self, _op: Op, where: Entries, i: int, inputs: Facts, out: Shaped, _params: Params
     ) -> Entries:
         """The same entries; of a broadcast input, those that entries of a box are broadcast from."""
         input_shape = getattr(inputs[i], "shape", ())
@@ -119,7 +117,7 @@ def _broadcast(need: Entries, shape: Shape, out: Shape) -> Entries:
     return FULL if pattern is None else Stored(pattern)
 
 
-def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
+def _one_pattern(demands: Sequence[Entries], inputs: Facts, shape: Shape) -> Entries | None:
     """The demand on operands of the result's shape, if it is all on one pattern and no support is a box.
 
     Then the supports of factors do not bound it further. Else None.
@@ -137,7 +135,7 @@ def _one_pattern(demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape
     return demand
 
 
-def _where_stored(demands: Sequence[Entries], inputs: Sequence[Any], out: Any) -> Entries | None:
+def _where_stored(demands: Sequence[Entries], inputs: Facts, out: Shaped) -> Entries | None:
     """The entries that the result stores, if each demand is the whole pattern of an operand of its shape.
 
     The result is 0 elsewhere, whatever the operands store. If one operand alone is demanded and it stores no
@@ -172,7 +170,7 @@ def union_of_symbols(demands: Sequence[Entries], shape: Shape) -> Entries | None
     return Stored(union(patterns, patterns[0]))
 
 
-def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: Shape) -> Entries:
+def _within_boxes(op: Op, k: int, need: Entries, inputs: Facts, shape: Shape) -> Entries:
     """The result's entries that depend on demanded ones of input k, within the boxes of factors.
 
     The op is zero outside these boxes.
@@ -186,7 +184,7 @@ def _within_boxes(op: Op, k: int, need: Entries, inputs: Sequence[Any], shape: S
     return entries
 
 
-def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape: Shape) -> Entries | None:
+def _at_factors(op: Op, demands: Sequence[Entries], inputs: Facts, shape: Shape) -> Entries | None:
     """The patterns of sparse factors, in demanded boxes: the op is zero where one of its groups is."""
     patterns = {k: x.support.pattern for k, x in enumerate(inputs) if _is_stored(x)}
     if not patterns:
@@ -224,7 +222,7 @@ def _at_factors(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], shape
     return Stored(merged) if sparse or len(set(bounds)) == 1 else None
 
 
-def _is_stored(x: Any) -> bool:
+def _is_stored(x: Shaped | complex) -> bool:
     return type(getattr(x, "support", None)) is Stored
 
 
@@ -238,12 +236,12 @@ class Moved(Copied):
         self.partial = partial
         self._image = image
 
-    def image(self, region: Region, shape: Shape, others: Sequence[Any], params: Params) -> Region | None:
+    def image(self, region: Region, shape: Shape, others: Facts, params: Params) -> Region | None:
         """See `EntryMap.image`."""
         return self._image(region, shape, *others, **params)
 
     def demand(
-        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+        self, op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params
     ) -> Entries:
         """Positions that demanded entries move to; all entries if indices are not known yet (in a trace)."""
         if len(inputs) > 1:
@@ -259,7 +257,7 @@ class Moved(Copied):
         return self.moved(op, demands, inputs, out, params)
 
     def moved(
-        self, op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+        self, op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params
     ) -> Entries:
         """Positions that the entries of a demanded pattern move to."""
         return moved(op, demands, inputs, out, params)
@@ -301,7 +299,7 @@ def relation_by_letters(out: Shape, into: Shape, out_letters: str, in_letters: s
 _STORED_OR_NOTHING = frozenset((Stored, type(NOTHING)))
 
 
-def moved(op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params) -> Entries:
+def moved(op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params) -> Entries:
     """Positions that an op which moves entries moves those of demanded patterns to.
 
     They are the entries that the result stores, if the demand is all that the operands store. Otherwise the
@@ -351,13 +349,13 @@ class Same(Moved):
         super().__init__(lambda region, _shape, **_: region)
 
     def demand(
-        self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Any], _out: Shaped, _params: Params
+        self, _op: Op, demands: Sequence[Entries], _inputs: Facts, _out: Shaped, _params: Params
     ) -> Entries:
         """The same entries."""
         return demands[0]
 
     def support(
-        self, _op: Op, where: Entries, _i: int, _inputs: Sequence[Any], _out: Shaped, _params: Params
+        self, _op: Op, where: Entries, _i: int, _inputs: Facts, _out: Shaped, _params: Params
     ) -> Entries:
         """The same entries."""
         return where
@@ -371,7 +369,7 @@ class Reduced(EntryMap):
     """An entry of the result depends on the line of input 0 that is reduced to it, along ``axis``."""
 
     def demand(
-        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], _out: Shaped, params: Params
+        self, _op: Op, demands: Sequence[Entries], inputs: Facts, _out: Shaped, params: Params
     ) -> Entries:
         """The box of the entries that the lines through a demanded box are reduced to."""
         need = demands[0]
@@ -384,7 +382,7 @@ class Reduced(EntryMap):
         )
 
     def support(
-        self, _op: Op, where: Entries, _i: int, inputs: Sequence[Any], _out: Shaped, params: Params
+        self, _op: Op, where: Entries, _i: int, inputs: Facts, _out: Shaped, params: Params
     ) -> Entries:
         """All entries of these lines."""
         if not isinstance(where, Box):
@@ -405,7 +403,7 @@ class Along(EntryMap):
     """Entries of a line along ``axis`` (or ``axes``) depend on that line; shapes agree on the other axes."""
 
     def demand(
-        self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Params
+        self, _op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params
     ) -> Entries:
         """The lines that demanded entries are in."""
         needs = [need for need in demands if need is not NOTHING]
@@ -414,7 +412,7 @@ class Along(EntryMap):
         return join(Box(self.reached(need.region, out.shape, params)) for need in needs)  # type: ignore[union-attr]
 
     def support(
-        self, _op: Op, where: Entries, i: int, inputs: Sequence[Any], _out: Shaped, params: Params
+        self, _op: Op, where: Entries, i: int, inputs: Facts, _out: Shaped, params: Params
     ) -> Entries:
         """The lines that the entries are in."""
         if not isinstance(where, Box):

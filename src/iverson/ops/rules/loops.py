@@ -10,15 +10,27 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.protocols import Shaped
 from iverson.core.scalars.quadrature import Total
 from iverson.core.shapes import Shape
-from iverson.kernels.index_keys import key_shape
-from iverson.ops.rules.notation import over, read, reduction, stretched_index
+from iverson.kernels.index_keys import Key, key_shape
+from iverson.ops.rules.notation import (
+    Index,
+    Indexed,
+    Language,
+    TensorOperand,
+    over,
+    read,
+    reduction,
+    stretched_index,
+)
+
+if TYPE_CHECKING:
+    from iverson.expr.nodes import Expr
 
 Loops = Callable[..., Any]
 
@@ -37,12 +49,12 @@ def series(function: Loops, orders: int) -> Loops:
     Orders that are arrays have no loops.
     """
 
-    def build(T: Any, aval: Any, *operands: Any) -> Any:
+    def build(T: Language, aval: Aval, *operands: Any) -> Any:
         if any(hasattr(n, "shape") for n in operands[:orders]):
             return None
         order_values = [int(n) for n in operands[:orders]]
 
-        def at(i: tuple[Any, ...]) -> Any:
+        def at(i: Index) -> Any:
             xs = (T.F.astype(read(x, i), dtypes.float64) for x in operands[orders:])
             return function(T.F, *order_values, *xs)
 
@@ -51,7 +63,7 @@ def series(function: Loops, orders: int) -> Loops:
             return T.compute(aval.shape, lambda *i: at(i), dtype=aval.dtype)
         inputs = [T.compute(aval.shape, lambda *i, k=k: at(i).given[k]) for k in range(len(first.given))]
 
-        def total(*i: Any) -> Any:
+        def total(*i: Expr) -> Any:
             k = T.reduce_axis((0, first.count))
             return T.sum(first.term(T.F.astype(k, dtypes.float64), *(x[i] for x in inputs)), axis=k)
 
@@ -60,31 +72,31 @@ def series(function: Loops, orders: int) -> Loops:
     return build
 
 
-def same(T: Any, aval: Any, x: Any) -> Any:
+def same(T: Language, aval: Aval, x: TensorOperand) -> Any:
     return over(T, aval, lambda v: v, x)
 
 
-def astype(T: Any, aval: Any, x: Any, *, dtype: Any) -> Any:
+def astype(T: Language, aval: Aval, x: TensorOperand, *, dtype: Indexed) -> Any:
     return over(T, aval, lambda v: T.F.astype(v, dtype), x)
 
 
-def bracket(T: Any, aval: Any, condition: Any, x: Any, *, negated: bool) -> Any:
+def bracket(T: Language, aval: Aval, condition: TensorOperand, x: TensorOperand, *, negated: bool) -> Any:
     return over(T, aval, lambda c, v: T.F.bracket(c, v, negated=negated), condition, x)
 
 
-def add_n(T: Any, *xs: Any) -> Any:
+def add_n(T: Language, *xs: Indexed) -> Any:
     return T.compute(xs[0].shape, lambda *i: reduce(operator.add, [x[i] for x in xs]))
 
 
 # --- softmax and what is made of it -----------------------------------------------------------------
 
 
-def _reduced(kind: str, x: Any, axis: Shape) -> Any:
+def _reduced(kind: str, x: Indexed, axis: Shape) -> Any:
     """A reduction that keeps its axes with extent 1."""
     return reduction(kind)(x, axis=axis, keepdims=True)
 
 
-def _exponentials(T: Any, x: Any, axis: Shape) -> tuple[Any, Any, Any]:
+def _exponentials(T: Language, x: Indexed, axis: Shape) -> tuple[Any, Any, Any]:
     """x less its maximum along some axes, exp of that, and the sum of these."""
     top = _reduced("max", x, axis)
     shifted = over(T, x, lambda v, m: v - m, x, top)
@@ -92,17 +104,17 @@ def _exponentials(T: Any, x: Any, axis: Shape) -> tuple[Any, Any, Any]:
     return shifted, powers, _reduced("sum", powers, axis)
 
 
-def softmax(T: Any, aval: Any, x: Any, *, axis: int) -> Any:
+def softmax(T: Language, aval: Aval, x: Indexed, *, axis: int) -> Any:
     _, powers, total = _exponentials(T, x, (axis,))
     return over(T, aval, lambda p, s: p / s, powers, total)
 
 
-def log_softmax(T: Any, aval: Any, x: Any, *, axis: int) -> Any:
+def log_softmax(T: Language, aval: Aval, x: Indexed, *, axis: int) -> Any:
     shifted, _, total = _exponentials(T, x, (axis,))
     return over(T, aval, lambda v, s: v - T.F.log(s), shifted, total)
 
 
-def logsumexp(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+def logsumexp(T: Language, aval: Aval, x: Indexed, *, axis: Shape, keepdims: bool) -> Any:
     size = T.compute(x.shape, lambda *i: T.F.real(x[i])) if x.dtype.kind == "c" else x
     top = _reduced("max", size, axis)
     shift = over(T, top, lambda m: T.F.where(T.F.isfinite(m), m, 0.0), top)
@@ -114,16 +126,16 @@ def logsumexp(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
     return T.compute(aval.shape, lambda *i: result[_put_back(i, places, len(x.shape))])
 
 
-def _put_back(i: tuple[Any, ...], places: Sequence[int], rank: int) -> tuple[Any, ...]:
+def _put_back(i: Index, places: Sequence[int], rank: int) -> tuple[Any, ...]:
     """The index in an array that keeps its reduced axes."""
     at = dict(zip(places, i, strict=True))
     return tuple(at.get(k, 0) for k in range(rank))
 
 
-def softmax_error(T: Any, aval: Any, x: Any, classes: Any, *, axis: int) -> Any:
+def softmax_error(T: Language, aval: Aval, x: Indexed, classes: Indexed, *, axis: int) -> Any:
     _, powers, total = _exponentials(T, x, (axis,))
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         label = read(classes, i)
         p = powers[i] / read(total, i)
         return T.F.where(T.F.equal(label, i[axis]), p - 1.0, p)
@@ -131,12 +143,12 @@ def softmax_error(T: Any, aval: Any, x: Any, classes: Any, *, axis: int) -> Any:
     return T.compute(aval.shape, entry, dtype=aval.dtype)
 
 
-def cross_entropy(T: Any, aval: Any, x: Any, classes: Any, *, axis: int, reduction: str) -> Any:
+def cross_entropy(T: Language, aval: Aval, x: Indexed, classes: Indexed, *, axis: int, reduction: str) -> Any:
     shifted, _, total = _exponentials(T, x, (axis,))
     rank = len(x.shape)
     shape = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
 
-    def loss(*i: Any) -> Any:
+    def loss(*i: Expr) -> Any:
         at = tuple(classes[i] if k == axis else i[k] for k in range(rank))
         return T.F.log(total[i]) - shifted[at]
 
@@ -153,7 +165,7 @@ def cross_entropy(T: Any, aval: Any, x: Any, classes: Any, *, axis: int, reducti
 # --- entries that are put somewhere -----------------------------------------------------------------
 
 
-def _within(T: Any, i: tuple[Any, ...], key: Any, extents: Any) -> tuple[list[Any], tuple[Any, ...]]:
+def _within(T: Language, i: Index, key: Key, extents: Shape) -> tuple[list[Any], tuple[Any, ...]]:
     """The conditions that a basic key reads entry i of an array, and the entry's index in the key's result.
 
     extents : of the result of the key.
@@ -177,34 +189,34 @@ def _within(T: Any, i: tuple[Any, ...], key: Any, extents: Any) -> tuple[list[An
     return inside, tuple(at)
 
 
-def _all_of(T: Any, conditions: Sequence[Any]) -> Any:
+def _all_of(T: Language, conditions: Sequence[Expr]) -> Any:
     condition = conditions[0]
     for c in conditions[1:]:
         condition = T.F.logical_and(condition, c)
     return condition
 
 
-def _is_basic(key: Any) -> bool:
+def _is_basic(key: Key) -> bool:
     return all(item is None or isinstance(item, int | slice) for item in key)
 
 
-def embed(T: Any, g: Any, *, key: Any, shape: Shape, held: bool = False) -> Any:
+def embed(T: Language, g: Indexed, *, key: Key, shape: Shape, held: bool = False) -> Any:
     """Zeros but for the entries that a basic key reads, which are those of g."""
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         inside, at = _within(T, i, key, g.shape)
         return T.F.bracket(_all_of(T, inside), g[at]) if inside else g[at]
 
     return T.compute(shape, entry)
 
 
-def index_put(T: Any, aval: Any, x: Any, v: Any, *, key: Any) -> Any:
+def index_put(T: Language, aval: Aval, x: Indexed, v: TensorOperand, *, key: Key) -> Any:
     """x, but for the entries that a basic key reads, which are those of v."""
     if not _is_basic(key):
         return None
     extents = key_shape(key, aval.shape)
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         inside, at = _within(T, i, key, extents)
         new = T.F.astype(read(v, at), aval.dtype)
         return T.select(_all_of(T, inside), new, x[i]) if inside else new
@@ -212,24 +224,24 @@ def index_put(T: Any, aval: Any, x: Any, v: Any, *, key: Any) -> Any:
     return T.compute(aval.shape, entry)
 
 
-def overwritten(T: Any, aval: Any, x: Any, *, key: Any) -> Any:
+def overwritten(T: Language, aval: Aval, x: Indexed, *, key: Key) -> Any:
     """x, but for the entries that a basic key reads, which are zeros."""
     if not _is_basic(key):
         return None
     extents = key_shape(key, aval.shape)
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         inside, _ = _within(T, i, key, extents)
         return T.F.bracket(_all_of(T, inside), x[i], negated=True) if inside else 0
 
     return T.compute(aval.shape, entry, dtype=aval.dtype)
 
 
-def diag_embed(T: Any, x: Any, *, offset: int, shape: Shape) -> Any:
+def diag_embed(T: Language, x: Indexed, *, offset: int, shape: Shape) -> Any:
     """Zeros but for a diagonal."""
     first = max(-offset, 0)
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: Expr) -> Any:
         *batch, row, column = i
         k = row - first
         inside = [T.F.equal(column, row + offset), k >= 0, k < x.shape[-1]]
@@ -239,12 +251,12 @@ def diag_embed(T: Any, x: Any, *, offset: int, shape: Shape) -> Any:
 
 
 def scatter_add(
-    T: Any, _aval: Shaped, g: Any, *indices: Any, axes: Shape, shape: Shape, held: bool = False
+    T: Language, _aval: Shaped, g: Indexed, *indices: Indexed, axes: Shape, shape: Shape, held: bool = False
 ) -> Any:
     """Zeros to which slices of g are added at the places that index arrays name."""
     lead = len(g.shape) - (len(shape) - len(axes))
 
-    def point(*i: Any) -> Any:
+    def point(*i: Expr) -> Any:
         at = dict(zip(axes, (n[stretched_index(n.shape, i[:lead])] for n in indices), strict=True))
         remaining = iter(i[lead:])
         return tuple(at[k] if k in at else next(remaining) for k in range(len(shape))), g[i]
@@ -252,13 +264,13 @@ def scatter_add(
     return T.scatter(shape, g.shape, point)
 
 
-def linear_convolution(T: Any, aval: Any, a: Any, b: Any, *, mode: str) -> Any:
+def linear_convolution(T: Language, aval: Aval, a: Indexed, b: Indexed, *, mode: str) -> Any:
     """The sum of short[k] long[i - k] over k; where all of short is over long, if ``mode`` is "valid"."""
     short, long = sorted((a, b), key=lambda x: x.shape[0])
     count = long.shape[0]
     first = 0 if mode == "full" else short.shape[0] - 1
 
-    def entry(i: Any) -> Any:
+    def entry(i: Expr) -> Any:
         i = i + first
         k = T.reduce_axis((0, short.shape[0]))
         x, y = (T.F.astype(v, aval.dtype) for v in (short[k], long[T.clamp(i - k, 0, count - 1)]))
@@ -273,27 +285,27 @@ def linear_convolution(T: Any, aval: Any, a: Any, b: Any, *, mode: str) -> Any:
 def truth(kind: str) -> Loops:
     """Loops of `all` and `any`: True if the least, or the largest, entry is not 0."""
 
-    def build(T: Any, _aval: Shaped, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    def build(T: Language, _aval: Shaped, x: Indexed, *, axis: Shape, keepdims: bool) -> Any:
         true = over(T, Aval(x.shape, dtypes.bool), lambda v: v != 0, x)
         return reduction(kind)(true, axis=axis, keepdims=keepdims)
 
     return build
 
 
-def _size(T: Any, v: Any) -> Any:
+def _size(T: Language, v: Expr) -> Any:
     """The square of an entry's absolute value."""
     return T.F.square(T.F.real(v)) + T.F.square(T.F.imag(v)) if v.dtype.kind == "c" else T.F.square(v)
 
 
-def norm(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
-    def square(v: Any) -> Any:
+def norm(T: Language, aval: Aval, x: Indexed, *, axis: Shape, keepdims: bool) -> Any:
+    def square(v: Expr) -> Any:
         return _size(T, v if v.dtype.kind == "c" else T.F.astype(v, aval.dtype))
 
     squares = over(T, Aval(x.shape, aval.dtype), square, x)
     return over(T, aval, T.F.sqrt, reduction("sum")(squares, axis=axis, keepdims=keepdims))
 
 
-def deviation(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
+def deviation(T: Language, aval: Aval, x: Indexed, *, axis: Shape, keepdims: bool, squared: bool) -> Any:
     if x.dtype.kind not in "fc":
         return None
     if not axis:
@@ -306,13 +318,13 @@ def deviation(T: Any, aval: Any, x: Any, *, axis: Shape, keepdims: bool, squared
     return sum_of_squares if squared else over(T, aval, T.F.sqrt, sum_of_squares)
 
 
-def extremum_shares(T: Any, aval: Any, x: Any, *, axis: Shape, largest: bool) -> Any:
+def extremum_shares(T: Language, aval: Aval, x: Indexed, *, axis: Shape, largest: bool) -> Any:
     """1/n at the n entries of each line that attain its extremum, nan at those that are nan, 0 elsewhere."""
     top = _reduced("max" if largest else "min", x, axis)
     extremal = over(T, aval, lambda v, m: T.F.astype(T.F.equal(v, m), aval.dtype), x, top)
     count = _reduced("sum", extremal, axis)
 
-    def share(v: Any, a: Any, n: Any) -> Any:
+    def share(v: Expr, a: Expr, n: Expr) -> Any:
         return T.F.where(T.F.isnan(v), v, a / T.F.maximum(n, 1.0))
 
     return over(T, aval, share, x, extremal, count)
@@ -321,7 +333,7 @@ def extremum_shares(T: Any, aval: Any, x: Any, *, axis: Shape, largest: bool) ->
 def extremum(kind: str) -> Loops:
     """The place of an extremum: "argmax" or "argmin"."""
 
-    def build(T: Any, aval: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
+    def build(T: Language, aval: Aval, x: Indexed, *, axis: int | None, keepdims: bool) -> Any:
         if x.dtype.kind == "c":
             return None
         if axis is None:
@@ -337,10 +349,10 @@ def extremum(kind: str) -> Loops:
     return build
 
 
-def _flat(T: Any, x: Any) -> Any:
+def _flat(T: Language, x: Indexed) -> Any:
     """The entries of an array, one after the other."""
 
-    def entry(i: Any) -> Any:
+    def entry(i: Expr) -> Any:
         at = [i // prod(x.shape[k + 1 :]) % n for k, n in enumerate(x.shape)]
         return x[tuple(at)]
 
@@ -350,32 +362,32 @@ def _flat(T: Any, x: Any) -> Any:
 # --- segments ---------------------------------------------------------------------------------------
 
 
-def segment_max(T: Any, _aval: Shaped, x: Any, ids: Any, *, count: int) -> Any:
+def segment_max(T: Language, _aval: Shaped, x: Indexed, ids: Indexed, *, count: int) -> Any:
     return _combined(T, "max", x, ids, count)
 
 
-def _combined(T: Any, kind: str, x: Any, ids: Any, count: int) -> Any:
+def _combined(T: Language, kind: str, x: Indexed, ids: Indexed, count: int) -> Any:
     """For each segment, its slices combined."""
 
-    def point(e: Any, *rest: Any) -> Any:
+    def point(e: Expr, *rest: Expr) -> Any:
         return (ids[e], *rest), x[(e, *rest)]
 
     return T.scatter((count, *x.shape[1:]), x.shape, point, combine=kind)
 
 
-def _repeated(T: Any, aval: Any, x: Any, ids: Any) -> Any:
+def _repeated(T: Language, aval: Aval, x: Indexed, ids: Indexed) -> Any:
     """For each slice, the slice of its segment."""
     return T.compute(aval.shape, lambda e, *rest: x[(ids[e], *rest)])
 
 
-def segment_softmax(T: Any, aval: Any, x: Any, ids: Any, *, count: int) -> Any:
+def segment_softmax(T: Language, aval: Aval, x: Indexed, ids: Indexed, *, count: int) -> Any:
     top = _repeated(T, aval, _combined(T, "max", x, ids, count), ids)
     powers = over(T, aval, lambda v, m: T.F.exp(v - m), x, top)
     total = _repeated(T, aval, _combined(T, "sum", powers, ids, count), ids)
     return over(T, aval, lambda p, s: p / s, powers, total)
 
 
-def softmax_pullback(T: Any, aval: Any, g: Any, y: Any, ids: Any, *, count: int) -> Any:
+def softmax_pullback(T: Language, aval: Aval, g: Indexed, y: Indexed, ids: Indexed, *, count: int) -> Any:
     weighted = over(T, aval, lambda a, b: a * b, y, g)
     total = _repeated(T, aval, _combined(T, "sum", weighted, ids, count), ids)
     return over(T, aval, lambda a, b, s: b * (a - s), g, y, total)

@@ -7,21 +7,65 @@ imported when the op is first compiled. The derived vjp and jvp are given to an 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from iverson.core import table
 from iverson.core.op import Body, Op, Rule, Sampler, reading
+from iverson.core.protocols import DType, Namespace, Shaped
 from iverson.core.shapes import Shape, broadcast_shapes, reduced_shape
 
+if TYPE_CHECKING:
+    from iverson.expr.nodes import Expr
+    from iverson.te.ir.expressions import Var
+
 Notation = Callable[..., Any]
+
+
+class Indexed(Shaped, Protocol):
+    """A tensor of the language: an index of it is an expression of an entry."""
+
+    def __getitem__(self, index: Expr | Index, /) -> Expr: ...
+
+
+class Language(Protocol):
+    """``T``: the language of tensor expressions, `iverson.te`, and the functions of entries in it."""
+
+    @property
+    def F(self) -> Namespace:
+        """Functions of entries, by name."""
+
+    def compute(
+        self,
+        shape: Shape,
+        fcompute: Callable[..., Expr | complex],
+        name: str = "",
+        dtype: DType | None = None,
+    ) -> Any: ...
+    def scatter(
+        self,
+        shape: Shape,
+        domain: Shape,
+        fscatter: Callable[..., tuple[Expr | Index, Expr]],
+        name: str = "",
+        combine: str = "sum",
+    ) -> Any: ...
+    def reduce_axis(self, bounds: tuple[int, int]) -> Var: ...
+    def sum(self, body: Expr, axis: Var | Sequence[Var]) -> Expr: ...
+    def select(self, condition: Expr, then: Expr | complex, other: Expr | complex) -> Expr: ...
+    def clamp(self, index: Expr, lo: int, hi: int) -> Expr: ...
+
+
+#: An index in a tensor, and an operand: a tensor, or a number as it is.
+Index: TypeAlias = "tuple[Expr | int, ...]"
+TensorOperand: TypeAlias = Indexed | complex
 
 
 def lazy_te(build: Notation) -> Notation:
     """An op's ``te``: ``build(T, *placeholders, **params)`` with the language handed in."""
 
-    def te(*xs: Any, **params: Any) -> Any:
+    def te(*xs: Indexed, **params: Any) -> Any:
         from iverson import te as language
 
         return build(language, *xs, **params)
@@ -32,7 +76,7 @@ def lazy_te(build: Notation) -> Notation:
 def elementwise(name: str) -> Notation:
     """An elementwise function over operands that broadcast."""
 
-    def build(T: Any, *xs: Any) -> Any:
+    def build(T: Language, *xs: Indexed) -> Any:
         shape = broadcast_shapes(name, *(x.shape for x in xs))
         function = getattr(T.F, name)
         return T.compute(shape, lambda *i: function(*(read(x, i) for x in xs)))
@@ -40,17 +84,17 @@ def elementwise(name: str) -> Notation:
     return lazy_te(build)
 
 
-def over(T: Any, like: Any, function: Callable[..., Any], *operands: Any) -> Any:
+def over(T: Language, like: Shaped, function: Callable[..., Expr | complex], *operands: TensorOperand) -> Any:
     """A function of the entries of operands at one place, of like's shape and dtype; operands broadcast."""
     return T.compute(like.shape, lambda *i: function(*(read(x, i) for x in operands)), dtype=like.dtype)
 
 
-def read(x: Any, i: tuple[Any, ...]) -> Any:
+def read(x: Any, i: Index) -> Any:
     """The entry of an operand, or a number as it is, for entry i of a result that it is broadcast to."""
     return x[stretched_index(x.shape, i)] if hasattr(x, "shape") else x
 
 
-def stretched_index(shape: Shape, i: tuple[Any, ...]) -> tuple[Any, ...]:
+def stretched_index(shape: Shape, i: Index) -> tuple[Any, ...]:
     """The index in an operand of this shape, for entry i of the result that the operand is broadcast to."""
     index = i[len(i) - len(shape) :]
     return tuple(0 if n == 1 else k for n, k in zip(shape, index, strict=True))
@@ -59,15 +103,15 @@ def stretched_index(shape: Shape, i: tuple[Any, ...]) -> tuple[Any, ...]:
 def reduction(kind: str) -> Notation:
     """A reduction over a normalised tuple of axes."""
 
-    def build(T: Any, x: Any, *, axis: Shape, keepdims: bool) -> Any:
+    def build(T: Language, x: Indexed, *, axis: Shape, keepdims: bool) -> Any:
         outer_axes = [k for k in range(len(x.shape)) if k not in axis]
         shape = reduced_shape(x.shape, axis, keepdims)
 
-        def entry(*i: Any) -> Any:
+        def entry(*i: Expr) -> Any:
             reduced = {k: T.reduce_axis((0, x.shape[k])) for k in axis}
             outer_index = [i[k] for k in outer_axes] if keepdims else list(i)
-            outer = dict(zip(outer_axes, outer_index, strict=True))
-            body = x[tuple(reduced.get(k, outer.get(k)) for k in range(len(x.shape)))]
+            index = reduced | dict(zip(outer_axes, outer_index, strict=True))
+            body = x[tuple(index[k] for k in range(len(x.shape)))]
             return getattr(T, kind)(body, axis=list(reduced.values())) if axis else body
 
         return T.compute(shape, entry)
@@ -75,10 +119,10 @@ def reduction(kind: str) -> Notation:
     return lazy_te(build)
 
 
-def moved(shape_of: Callable[..., Shape], source: Callable[..., tuple[Any, ...]]) -> Notation:
+def moved(shape_of: Callable[..., Shape], source: Callable[..., Index]) -> Notation:
     """An op that only moves entries: entry i of the result is x at ``source(x.shape, i, **params)``."""
 
-    def build(T: Any, x: Any, **params: Any) -> Any:
+    def build(T: Language, x: Indexed, **params: Any) -> Any:
         shape = shape_of(x.shape, **params)
         return T.compute(shape, lambda *i: x[source(x.shape, i, **params)])
 
