@@ -7,18 +7,53 @@ name to `iverson.load`. optree is imported when the first one is made.
 from __future__ import annotations
 
 import dataclasses as _dataclasses
-from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard, TypeVar, Unpack, dataclass_transform, overload
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Class = TypeVar("Class", bound=type[Any])
+#: What a field holds, of any type.
+T = TypeVar("T")
+
+
+class _FieldOptions(TypedDict, total=False):
+    """The other options of a field, as in the standard library."""
+
+    default: Any
+    default_factory: Callable[[], Any]
+    init: bool
+    repr: bool
+    hash: bool | None
+    compare: bool
+    kw_only: bool
+
+
+class _Options(TypedDict, total=False):
+    """The options of `dataclasses.dataclass`."""
+
+    init: bool
+    repr: bool
+    eq: bool
+    order: bool
+    unsafe_hash: bool
+    frozen: bool
+    match_args: bool
+    kw_only: bool
+    slots: bool
+    weakref_slot: bool
+
 
 #: The classes that `dataclass` made nodes, by their name in files.
 _registered: dict[str, type[Any]] = {}
 
 
-def field(*, pytree_node: bool = True, metadata: dict[str, Any] | None = None, **options: Any) -> Any:
+def field(
+    *, pytree_node: bool = True, metadata: Mapping[str, T] | None = None, **options: Unpack[_FieldOptions]
+) -> Any:
     """A field of a `dataclass`, as `dataclasses.field` of the standard library.
 
     Parameters
@@ -41,9 +76,9 @@ def field(*, pytree_node: bool = True, metadata: dict[str, Any] | None = None, *
 @overload
 def dataclass(cls: Class, /) -> Class: ...
 @overload
-def dataclass(cls: None = None, /, **options: Any) -> Callable[[Class], Class]: ...
+def dataclass(cls: None = None, /, **options: Unpack[_Options]) -> Callable[[Class], Class]: ...
 @dataclass_transform(field_specifiers=(field,))
-def dataclass(cls: Any = None, /, **options: Any) -> Any:
+def dataclass(cls: Class | None = None, /, **options: Unpack[_Options]) -> Any:
     """A class as a dataclass that is a node of trees: its fields are the node's children.
 
     Every function that takes trees takes its instances: `grad`, `jit`, `vmap`, `ravel_pytree`, optimizers,
@@ -92,17 +127,17 @@ def dataclass(cls: Any = None, /, **options: Any) -> Any:
     return node
 
 
-def name_of(cls: type[Any]) -> str:
+def name_of(cls: type) -> str:
     """The name of the class in files: its module and its qualified name."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def is_known(x: Any) -> bool:
+def is_known(x: T) -> TypeGuard[DataclassInstance]:
     """True if x is an instance of a class that `dataclass` made a node."""
     return type(x) in _registered.values()
 
 
-def made(name: str, fields: dict[str, Any]) -> Any:
+def made(name: str, fields: Mapping[str, T]) -> Any:
     """An instance of the class that a file names.
 
     Raises ValueError for one that has not been made in this process.
@@ -112,7 +147,7 @@ def made(name: str, fields: dict[str, Any]) -> Any:
     return _registered[name](**fields)
 
 
-def fields_of(x: Any) -> dict[str, Any]:
+def fields_of(x: DataclassInstance) -> dict[str, Any]:
     """The fields of an instance that make it again."""
     return {f.name: getattr(x, f.name) for f in _dataclasses.fields(x) if f.init}
 

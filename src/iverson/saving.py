@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -32,12 +32,32 @@ from iverson.array_api.sparse_arrays.sparse_construction import (
 from iverson.core import dtypes
 from iverson.core.dispatch import is_variable, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.protocols import NDArray, Params
 from iverson.core.python import locks
 from iverson.handles import Tensor, asarray
 from iverson.handles.typing import Loaded
 from iverson.layouts import Sparse, layouts
 from iverson.masked import MaskedTensor
 from iverson.masked.construct import masked_tensor
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from iverson.handles.array import Array
+
+    #: A tree that can be saved.
+    Saved: TypeAlias = (
+        Array
+        | NDArray
+        | np.generic
+        | complex
+        | str
+        | list[Any]
+        | tuple[Any, ...]
+        | Mapping[Any, Any]
+        | DataclassInstance
+        | None
+    )
 
 #: What a file says it is, and the member with the tree.
 FORMAT, TREE = "iverson 1", "tree"
@@ -50,7 +70,7 @@ _COMPRESSED: dict[str, Callable[..., Tensor]] = {
 }  # fmt: skip
 
 
-def save(path: str | os.PathLike[str], tree: Any, /) -> None:
+def save(path: str | os.PathLike[str], tree: Saved, /) -> None:
     """Write a tree of tensors to a file that `load` reads.
 
     Parameters
@@ -76,7 +96,7 @@ def save(path: str | os.PathLike[str], tree: Any, /) -> None:
         data = _package("save").save(dict(_flat(tree, "")))
         _replace(target, lambda file: file.write(data))
         return
-    arrays: list[np.ndarray[Any, Any]] = []
+    arrays: list[NDArray] = []
     text = json.dumps({"format": FORMAT, "tree": _written(tree, arrays, "tree")})
     members = {TREE: np.frombuffer(text.encode(), np.uint8), **{str(k): a for k, a in enumerate(arrays)}}
     _replace(target, lambda file: np.savez(file, allow_pickle=False, **members))
@@ -110,12 +130,12 @@ def load(path: str | os.PathLike[str], /) -> Loaded:  # type: ignore[type-var]
         ) from None
 
 
-def _in_own_dtype(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _in_own_dtype(array: NDArray) -> NDArray:
     """An array in the dtype it was written in: NumPy's files keep only the size of bfloat16."""
     return array.view(dtypes.load_bfloat16()) if array.dtype == np.dtype("V2") else array
 
 
-def _path(path: Any, operation: str) -> Path:
+def _path(path: str | os.PathLike[str], operation: str) -> Path:
     try:
         file = Path(os.fsdecode(os.fspath(path)))
         if not file.is_dir():
@@ -150,7 +170,7 @@ def replacing(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _replace(path: Path, write: Callable[[Any], Any]) -> None:
+def _replace(path: Path, write: Callable[[BinaryIO], int | None]) -> None:
     """Write a file, and put it in its place when all of it is on the disk."""
     with replacing(path) as replacement, open(replacement, "wb") as file:
         write(file)
@@ -161,7 +181,7 @@ def _replace(path: Path, write: Callable[[Any], Any]) -> None:
 # --- a tree as JSON and arrays ----------------------------------------------------------------------
 
 
-def _written(x: Any, arrays: list[Any], where: str) -> Any:
+def _written(x: Saved, arrays: list[NDArray], where: str) -> dict[str, Any]:
     """A node of the tree; arrays are named by their places in the list."""
     if x is None or type(x) in _PLAIN:
         return {"value": x}
@@ -169,7 +189,7 @@ def _written(x: Any, arrays: list[Any], where: str) -> Any:
         if not all(type(k) in (str, int) for k in x):
             raise _refused(where, f"keys {list(x)}", "keys that are strings or integers")
         return {"dict": [[k, _written(v, arrays, f"{where}[{k!r}]")] for k, v in x.items()]}
-    if type(x) in (list, tuple):
+    if type(x) is list or type(x) is tuple:
         return {type(x).__name__: [_written(v, arrays, f"{where}[{k}]") for k, v in enumerate(x)]}
     if dataclasses.is_known(x):
         fields = {k: _written(v, arrays, f"{where}.{k}") for k, v in dataclasses.fields_of(x).items()}
@@ -191,12 +211,12 @@ def _refused(where: str, description: str, expected: str) -> ArgumentTypeError:
     return ArgumentTypeError("save", where, got=description, expected=expected, remedy="convert it first")
 
 
-def _placed(array: Any, arrays: list[Any]) -> int:
+def _placed(array: NDArray, arrays: list[NDArray]) -> int:
     arrays.append(array)
     return len(arrays) - 1
 
 
-def _tensor(x: Tensor, arrays: list[Any]) -> dict[str, Any]:
+def _tensor(x: Tensor, arrays: list[NDArray]) -> dict[str, Any]:
     value = value_of(x)
     if not isinstance(value, Sparse):
         return {"layout": "strided", "arrays": [_placed(np.asarray(x.detach().to_dense().numpy()), arrays)]}
@@ -213,7 +233,7 @@ def _tensor(x: Tensor, arrays: list[Any]) -> dict[str, Any]:
     }
 
 
-def _read(node: dict[str, Any], array: Callable[[int], Any]) -> Any:
+def _read(node: Params, array: Callable[[int], NDArray]) -> Any:
     (kind, content), *remaining = node.items()
     facts = dict(remaining)
     if kind == "value":
@@ -236,7 +256,7 @@ def _read(node: dict[str, Any], array: Callable[[int], Any]) -> Any:
     return x.detach().requires_grad_() if facts["requires_grad"] else x
 
 
-def _made(node: dict[str, Any], array: Callable[[int], Any]) -> Tensor:
+def _made(node: Params, array: Callable[[int], NDArray]) -> Tensor:
     parts, layout = [array(k) for k in node["arrays"]], node["layout"]
     if layout == "strided":
         return asarray(parts[0])
@@ -268,7 +288,7 @@ def _package(operation: str) -> Any:
     return package
 
 
-def _flat(tree: Any, prefix: str) -> Any:
+def _flat(tree: Saved, prefix: str) -> Iterator[tuple[str, NDArray]]:
     """The dense tensors of nested dicts, by names with dots between keys."""
     if not isinstance(tree, Mapping):
         raise _refused("tree", described(tree), "for safetensors, nested dicts of dense tensors")
@@ -282,7 +302,7 @@ def _flat(tree: Any, prefix: str) -> Any:
             raise _refused(name, described(x), "for safetensors, a dense tensor")
 
 
-def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+def _nested(flat: Mapping[str, Tensor]) -> dict[str, Any]:
     """Nested dicts of leaves whose names have dots between keys."""
     tree: dict[str, Any] = {}
     for name, x in flat.items():

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from iverson.core import dtypes
-from iverson.core.dispatch import Wrapper, is_tracked
+from iverson.core.dispatch import Operand, Wrapper, is_tracked
 from iverson.core.errors import ArgumentTypeError, DTypeError, GradientError, described
+from iverson.core.protocols import DType, NDArray
 from iverson.handles import Tensor, asarray
 
+if TYPE_CHECKING:
+    import torch
 
-def leaving(x: Any, operation: str) -> Tensor:
+    from iverson.handles.array import Array
+    from iverson.handles.typing import ArrayLike
+
+
+def leaving(x: Array, operation: str) -> Tensor:
     """The tensor x; raises ArgumentTypeError for anything else, GradientError where it is tracked."""
     if not isinstance(x, Tensor):
         masked = isinstance(x, Wrapper)
@@ -28,7 +33,7 @@ def leaving(x: Any, operation: str) -> Tensor:
     return x
 
 
-def supported(array: np.ndarray[Any, Any] | None, dtype: Any, operation: str) -> np.ndarray[Any, Any]:
+def supported(array: NDArray | None, dtype: DType | torch.dtype, operation: str) -> NDArray:
     """An array of a dtype that Iverson has; raises DTypeError for others, and where there is no array."""
     if array is None or not dtypes.is_known(array.dtype):
         raise DTypeError(
@@ -52,7 +57,7 @@ def closed_over() -> GradientError:
     )
 
 
-def returned(x: Any) -> Any:
+def returned(x: Operand | ArrayLike) -> Tensor:
     """A result of a function that is wrapped; raises ArgumentTypeError where it is masked."""
     if isinstance(x, Wrapper):
         raise ArgumentTypeError(

@@ -17,11 +17,11 @@ iverson.Tensor([[1., 0.],
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -37,16 +37,27 @@ from iverson.core.errors import (
     ShapeError,
     speaking_as,
 )
+from iverson.core.protocols import NDArray, Params
 from iverson.core.shapes import as_shape
 from iverson.interop.array_checks import leaving
 from iverson.saving import replacing
+
+if TYPE_CHECKING:
+    import h5py
+    import numpy.typing as npt
+    import zarr
 
 try:
     import binsparse
 except ImportError as error:
     raise ImportError("iverson.interop.binsparse needs its package: pip install binsparse") from error
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    #: Where a tensor is: a file, a group of one that is open, or the members of an archive.
+    Place: TypeAlias = str | os.PathLike[str] | h5py.Group | zarr.Group | MutableMapping[str, npt.ArrayLike]
+    #: A level: its kind, how many axes it has, the indices, and the starts of its lines if it has several.
+    Part: TypeAlias = tuple[str, int, Sequence[NDArray], *tuple[NDArray, ...]]
+
 _LINES = {"csr": binsparse.CSRMatrix, "csc": binsparse.CSCMatrix}
 #: What the other triangle holds of an entry v below, or above, the diagonal (section "Structure").
 _MIRRORED: dict[str, Any] = {
@@ -56,7 +67,7 @@ _MIRRORED: dict[str, Any] = {
 }
 
 
-def write(where: Any, x: iv.Tensor, /) -> None:
+def write(where: Place, x: iv.Tensor, /) -> None:
     """Write a tensor to a file, or into a group of one that is open.
 
     Parameters
@@ -89,7 +100,7 @@ def write(where: Any, x: iv.Tensor, /) -> None:
         description.serialize(_container(where, "write"))
 
 
-def read(where: Any, /, *, requires_grad: bool = False) -> iv.Tensor:
+def read(where: Place, /, *, requires_grad: bool = False) -> iv.Tensor:
     """The tensor in a file, or in a group of one that is open.
 
     ``where`` is as for `write`. Compressed rows and columns (with batches and dense axes) come as CSR and
@@ -135,7 +146,7 @@ def read(where: Any, /, *, requires_grad: bool = False) -> iv.Tensor:
 # --- what a tensor is in the format -----------------------------------------------------------------
 
 
-def _described(x: iv.Tensor) -> Any:
+def _described(x: iv.Tensor) -> binsparse.BinsparseTensor:
     """A tensor as the package has them."""
     if x.dtype not in dtypes.STANDARD:
         raise DTypeError(
@@ -179,7 +190,7 @@ def _described(x: iv.Tensor) -> Any:
     return _custom(x.shape, _levels(*lines, values), axes)
 
 
-def _levels(*parts: Any) -> Any:
+def _levels(*parts: Part | NDArray) -> binsparse.BinsparseLevel:
     """Nested levels of parts, the outermost first and the values last; without dense parts of rank 0."""
     *outer, values = parts
     level: Any = binsparse.ElementLevel(np.ascontiguousarray(values).reshape(-1))
@@ -191,14 +202,16 @@ def _levels(*parts: Any) -> Any:
     return level
 
 
-def _custom(shape: tuple[int, ...], level: Any, axes: list[int] | None = None) -> Any:
+def _custom(
+    shape: tuple[int, ...], level: binsparse.BinsparseLevel, axes: list[int] | None = None
+) -> binsparse.CustomTensor:
     *_, element = _walk(level)
     return binsparse.CustomTensor(
         shape, element.values.size, level=level, transpose=None if axes is None else tuple(axes)
     )
 
 
-def _walk(level: Any) -> Iterator[Any]:
+def _walk(level: binsparse.BinsparseLevel | None) -> Iterator[binsparse.BinsparseLevel]:
     while level is not None:
         yield level
         level = getattr(level, "level", None)
@@ -207,7 +220,7 @@ def _walk(level: Any) -> Iterator[Any]:
 # --- what is read -----------------------------------------------------------------------------------
 
 
-def _tensor(parsed: Any) -> iv.Tensor:
+def _tensor(parsed: binsparse.BinsparseTensor) -> iv.Tensor:
     """Tensor of a parsed file, whose arrays are decoded but not checked; checks them."""
     shape = as_shape(parsed.shape, "read")
     *levels, element = _walk(parsed.level)
@@ -242,7 +255,7 @@ def _tensor(parsed: Any) -> iv.Tensor:
     return tensor if axes == tuple(range(len(axes))) else iv.permute_dims(tensor, back)
 
 
-def _coordinates(levels: list[Any], level_shape: tuple[int, ...]) -> Array:
+def _coordinates(levels: list[binsparse.BinsparseLevel], level_shape: tuple[int, ...]) -> NDArray:
     """Coordinates of the entries of the last level: a row of indices for each axis of the levels."""
     rows, count, depth = np.zeros((0, 1), np.int64), 1, 0
     for k, level in enumerate(levels):
@@ -275,7 +288,7 @@ def _coordinates(levels: list[Any], level_shape: tuple[int, ...]) -> Array:
     return rows
 
 
-def _in_range(row: Array, extent: int, axis: int) -> None:
+def _in_range(row: NDArray, extent: int, axis: int) -> None:
     if row.size and (row.min() < 0 or row.max() >= extent):
         bad = row.min() if row.min() < 0 else row.max()
         raise IndexingError(
@@ -286,7 +299,7 @@ def _in_range(row: Array, extent: int, axis: int) -> None:
         )
 
 
-def _bounded(levels: list[Any], count: int) -> None:
+def _bounded(levels: list[binsparse.BinsparseLevel], count: int) -> None:
     """Raise ShapeError if the next sparse level has fewer lines than the dense level before it requires."""
     starts = next(other.pointers_to_next for other in levels if isinstance(other, binsparse.SparseLevel))
     if count >= starts.size:
@@ -295,7 +308,7 @@ def _bounded(levels: list[Any], count: int) -> None:
         )
 
 
-def _check_order(rows: Array, depth: int) -> None:
+def _check_order(rows: NDArray, depth: int) -> None:
     """Raise unless columns increase, in lexicographic order."""
     rises = np.zeros(max(rows.shape[1] - 1, 0), bool)
     for row in rows[::-1]:
@@ -307,7 +320,7 @@ def _check_order(rows: Array, depth: int) -> None:
         raise _wrong(f"{before} before {after} in indices_{depth}", "increasing indices, none twice")
 
 
-def _whole(x: iv.Tensor, structure: Any) -> iv.Tensor:
+def _whole(x: iv.Tensor, structure: str) -> iv.Tensor:
     """The matrix of which a triangle is stored."""
     kind, _, side = str(structure).rpartition("_")
     if kind not in _MIRRORED or side not in ("lower", "upper"):
@@ -326,7 +339,7 @@ def _whole(x: iv.Tensor, structure: Any) -> iv.Tensor:
     return iv.sparse_coo_tensor([all_rows, all_columns], all_values, x.shape).coalesce().to_layout(x.layout)
 
 
-def _index(array: Array) -> Array:
+def _index(array: NDArray) -> NDArray:
     if array.dtype.kind not in "iu":
         raise DTypeError("read", "indices", got=f"dtype {array.dtype}", expected="integers")
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
@@ -334,7 +347,7 @@ def _index(array: Array) -> Array:
     return array.astype(np.int64) if array.dtype not in (np.int32, np.int64) else array
 
 
-def _sized(array: Array, name: str, size: int) -> Array:
+def _sized(array: NDArray, name: str, size: int) -> NDArray:
     if array.shape != (size,):
         raise ShapeError("read", name, got=f"shape {array.shape}", expected=f"({size},)")
     return array
@@ -350,7 +363,7 @@ def _wrong(content: str, expected: str) -> ArgumentError:
 class _Checked(binsparse.BinsparseContainer):  # type: ignore[misc, unused-ignore]
     """A container that is read with arrays as they are declared: the package would cast what is not."""
 
-    def __init__(self, container: Any) -> None:
+    def __init__(self, container: binsparse.BinsparseContainer) -> None:
         super().__init__()
         self._container = container
 
@@ -360,8 +373,8 @@ class _Checked(binsparse.BinsparseContainer):  # type: ignore[misc, unused-ignor
             header["version"] = binsparse.BINSPARSE_VERSION
         return header
 
-    def _read_buffer(self, key: str) -> Array:
-        buffer: Array = self._container._read_buffer(key)
+    def _read_buffer(self, key: str) -> NDArray:
+        buffer: NDArray = self._container._read_buffer(key)
         declared = self._read_header()["data_types"][key].rpartition("[")[2].rstrip("]")
         names = {"bint8": ("uint8", "int8", "bool")}.get(declared, (declared,))
         if buffer.ndim != 1 or buffer.dtype.name not in names:
@@ -370,14 +383,14 @@ class _Checked(binsparse.BinsparseContainer):  # type: ignore[misc, unused-ignor
             )
         return buffer
 
-    def _write_header(self, value: dict[str, Any]) -> None:
+    def _write_header(self, value: Params) -> None:
         self._container._write_header(value)
 
-    def _write_buffer(self, key: str, value: Array) -> None:
+    def _write_buffer(self, key: str, value: NDArray) -> None:
         self._container._write_buffer(key, value)
 
 
-def _container(where: Any, operation: str) -> Any:
+def _container(where: Place, operation: str) -> binsparse.BinsparseContainer:
     if isinstance(where, MutableMapping) and not hasattr(where, "attrs"):
         return binsparse.NPZBinsparseContainer(where)
     if hasattr(where, "attrs") and hasattr(where, "create_array"):
@@ -397,7 +410,7 @@ def _unsuited(operation: str, description: str) -> ArgumentTypeError:
 
 
 @contextmanager
-def _opened(where: Any) -> Iterator[Any]:
+def _opened(where: Place) -> Iterator[binsparse.BinsparseContainer]:
     """Container that the package `binsparse` reads from; its file is open until the context ends."""
     if not isinstance(where, (str, os.PathLike)):
         yield _Checked(_container(where, "read"))

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from iverson.core.dispatch import Wrapper, make_handle, rewrap, unwrap, value_of
+from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
+from iverson.core.protocols import NDArray
 from iverson.layouts import layout_of
+from iverson.masked import MaskedTensor
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
+    from iverson.handles.typing import Rows
+
+    #: A leaf of a tree of parameters or gradients: a tensor, or a table whose rows are elsewhere.
+    Leaf: TypeAlias = Array | Rows
+
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 #: Arrays of fewer bytes share a buffer: a message of each costs more than a copy.
 SMALL = 4096
@@ -38,7 +46,7 @@ class Joint:
     def __init__(self, kinds: Iterable[Kind], small: int = SMALL) -> None:
         self._kinds, self._small = tuple(kinds), small
         self._alone: list[int] = []
-        self._buffers: dict[np.dtype[Any], list[tuple[int, tuple[int, ...], slice, Array | None]]] = {}
+        self._buffers: dict[np.dtype[Any], list[tuple[int, tuple[int, ...], slice, NDArray | None]]] = {}
         ends: dict[np.dtype[Any], int] = {}
         for k, (shape, dtype) in enumerate(self._kinds):
             size = prod(shape)
@@ -75,7 +83,7 @@ class Joint:
             self._last = places, joint
         return joint
 
-    def join(self, arrays: Sequence[Array]) -> list[Array]:
+    def join(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """New buffers with the small arrays, then the others themselves."""
         parts = []
         for entries in self._buffers.values():
@@ -87,7 +95,7 @@ class Joint:
             parts.append(np.concatenate(pieces))
         return parts + [arrays[k] for k in self._alone]
 
-    def split(self, parts: Sequence[Array]) -> list[Array]:
+    def split(self, parts: Sequence[NDArray]) -> list[NDArray]:
         """The arrays, as views of the parts that `join` returned."""
         arrays: list[Any] = [None] * len(self._kinds)
         for buffer, entries in zip(parts, self._buffers.values(), strict=False):
@@ -98,12 +106,12 @@ class Joint:
         return arrays
 
 
-def opened(leaves: Iterable[Any]) -> tuple[list[Array], list[Any]]:
+def opened(leaves: Iterable[Leaf]) -> tuple[list[NDArray], list[Any]]:
     """Arrays of the leaves' entries, and the kinds of the leaves; a leaf that is no tensor has no entries.
 
     Two leaves of the same kind have arrays of the same shape and dtype.
     """
-    buffers: list[Array] = []
+    buffers: list[NDArray] = []
     kinds: list[Any] = []
     for x in leaves:
         value = value_of(x, None)
@@ -112,7 +120,7 @@ def opened(leaves: Iterable[Any]) -> tuple[list[Array], list[Any]]:
         elif (value := value_of(unwrap(x), None)) is None:
             value, kind = EMPTY, getattr(x, "placement", x)
         else:
-            mask = x._mask if isinstance(x, Wrapper) else None  # type: ignore[attr-defined]
+            mask = x._mask if isinstance(x, MaskedTensor) else None
             kind = type(value), value.shape, value.dtype, getattr(value, "pattern", None), mask
             value = (EMPTY, *layout_of(value).buffers(value))[-1]
         buffers.append(value)
@@ -120,7 +128,7 @@ def opened(leaves: Iterable[Any]) -> tuple[list[Array], list[Any]]:
     return buffers, kinds
 
 
-def with_buffers(like: Iterable[Any], buffers: Iterable[Array]) -> list[Any]:
+def with_buffers(like: Iterable[Leaf], buffers: Iterable[NDArray]) -> list[Any]:
     """New leaves of the same kinds with other entries; a leaf that is no tensor is returned as it is."""
     return [
         make_handle(b) if type(value_of(x, None)) is np.ndarray else _with_buffer(x, b)
@@ -128,7 +136,7 @@ def with_buffers(like: Iterable[Any], buffers: Iterable[Array]) -> list[Any]:
     ]
 
 
-def _with_buffer(x: Any, buffer: Array) -> Any:
+def _with_buffer(x: Leaf, buffer: NDArray) -> Any:
     value = value_of(unwrap(x), None)
     return x if value is None else rewrap(x, make_handle(layout_of(value).rebuild(value, (buffer,))))
 

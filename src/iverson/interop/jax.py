@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,15 @@ import iverson as iv
 from iverson.core.aval import Aval
 from iverson.core.dispatch import is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
+from iverson.core.protocols import DType, NDArray
 from iverson.core.shapes import check_choice
 from iverson.graph.tracing.trace import trace_flat
 from iverson.interop.array_checks import closed_over, leaving, returned, supported
+from iverson.interop.messages import Tree
 from iverson.transforms.trees import flatten, unflatten
+
+if TYPE_CHECKING:
+    from jax.custom_derivatives import CustomVJPPrimal
 
 try:
     import jax
@@ -35,10 +40,14 @@ try:
 except ImportError as error:
     raise ImportError("iverson.interop.jax needs JAX: pip install jax") from error
 
-Flat = Callable[..., list[Any]]
+if TYPE_CHECKING:
+    #: What is kept between a function and its pullback: arguments, and which of them are differentiated.
+    Residuals: TypeAlias = tuple[tuple[jax.Array, ...], "_Which"]
+
+Flat = Callable[..., list[iv.Tensor]]
 
 
-def from_jax(x: Any, /, *, requires_grad: bool = False) -> iv.Tensor:
+def from_jax(x: jax.Array | BCOO, /, *, requires_grad: bool = False) -> iv.Tensor:
     """A JAX array, or a BCOO without batch axes, as a tensor of Iverson's; a BCOO is in the COO layout.
 
     Shares the memory of an array on the CPU, which neither side writes. Raises ArgumentTypeError for anything
@@ -57,7 +66,7 @@ def from_jax(x: Any, /, *, requires_grad: bool = False) -> iv.Tensor:
     return iv.asarray(_array(x, "from_jax"), requires_grad=requires_grad)
 
 
-def to_jax(x: Any, /) -> Any:
+def to_jax(x: iv.Tensor, /) -> jax.Array | BCOO:
     """A tensor of Iverson's as a JAX array, one in a sparse layout as a BCOO. JAX may narrow its dtype.
 
     Raises GradientError where x tracks gradients, ArgumentTypeError for a masked tensor.
@@ -73,13 +82,15 @@ def to_jax(x: Any, /) -> Any:
     return BCOO((entries, across), shape=x.shape, indices_sorted=True, unique_indices=True)
 
 
-def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
+def _array(x: jax.Array | NDArray, operation: str) -> NDArray:
     if not isinstance(x, jax.Array | np.ndarray) or isinstance(x, jax.core.Tracer):
         raise ArgumentTypeError(operation, "x", got=described(x), expected="a JAX array with values")
     return supported(np.asarray(x), x.dtype, operation)
 
 
-def wrap(function: Callable[..., Any], /, *, mode: str = "reverse", result: Any = None) -> Callable[..., Any]:
+def wrap(
+    function: Callable[..., Tree], /, *, mode: str = "reverse", result: Tree | None = None
+) -> Callable[..., Any]:
     """A function of Iverson's tensors as a function of JAX arrays.
 
     Parameters
@@ -115,7 +126,7 @@ def wrap(function: Callable[..., Any], /, *, mode: str = "reverse", result: Any 
         arrays = [leaves[k] for k in at]
         forms: list[Any] = []
 
-        def flat(*tensors: Any) -> list[Any]:
+        def flat(*tensors: iv.Tensor) -> list[iv.Tensor]:
             arguments = list(leaves)
             for k, x in zip(at, tensors, strict=True):
                 arguments[k] = x
@@ -131,10 +142,10 @@ def wrap(function: Callable[..., Any], /, *, mode: str = "reverse", result: Any 
     return update_wrapper(call, function)
 
 
-def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
+def _traced(flat: Flat, arrays: Sequence[jax.Array | NDArray]) -> list[jax.ShapeDtypeStruct]:
     """Shapes and dtypes of a function's results, by a trace."""
 
-    def outputs(*tensors: Any) -> Any:
+    def outputs(*tensors: iv.Tensor) -> tuple[list[iv.Tensor], list[jax.ShapeDtypeStruct]]:
         results = flat(*tensors)
         return results, [jax.ShapeDtypeStruct(x.shape, _narrowed(x.dtype)) for x in results]
 
@@ -154,19 +165,22 @@ def _traced(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
     return list(specs)
 
 
-def _narrowed(dtype: Any) -> Any:
+def _narrowed(dtype: DType) -> DType:
     """The dtype that JAX has for it: of 32 bits, unless ``jax_enable_x64`` is set."""
-    return jax.dtypes.canonicalize_dtype(dtype)
+    narrowed: DType = jax.dtypes.canonicalize_dtype(dtype)
+    return narrowed
 
 
 # --- steps of JAX ----------------------------------------------------------------
 
 
-def _called(flat: Flat, avals: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+def _called(
+    flat: Flat, avals: Sequence[jax.ShapeDtypeStruct], arrays: Sequence[jax.Array | NDArray]
+) -> list[jax.Array]:
     """The function, run on the host at each execution."""
     ranks = [np.ndim(x) for x in arrays]
 
-    def on_host(*buffers: Any) -> list[Any]:
+    def on_host(*buffers: jax.Array | NDArray) -> list[NDArray]:
         operands = list(map(np.asarray, buffers))
         extra = {x.ndim - rank for x, rank in zip(operands, ranks, strict=True)}
         outputs = _mapped(flat, extra.pop() if extra else 0)(*map(iv.asarray, operands))
@@ -183,7 +197,7 @@ def _mapped(flat: Flat, axes: int) -> Flat:
     if not axes:
         return flat
 
-    def over(*tensors: Any) -> list[Any]:
+    def over(*tensors: iv.Tensor) -> list[iv.Tensor]:
         size = max(x.shape[0] for x in tensors)
         if size == 1:
             return [iv.expand_dims(x, axis=0) for x in _mapped(flat, axes - 1)(*(x[0] for x in tensors))]
@@ -194,7 +208,7 @@ def _mapped(flat: Flat, axes: int) -> Flat:
     return over
 
 
-def _checked(array: np.ndarray[Any, Any], aval: Any) -> np.ndarray[Any, Any]:
+def _checked(array: NDArray, aval: jax.ShapeDtypeStruct) -> NDArray:
     if array.shape[array.ndim - len(aval.shape) :] != aval.shape:
         raise ArgumentError(
             "wrap", "result", got=f"shape {array.shape} from the function", expected=f"shape {aval.shape}"
@@ -209,24 +223,26 @@ class _Which(tuple[int, ...]):
     __slots__ = ()
 
 
-def _with_pullback(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any]]:
+def _with_pullback(flat: Flat, avals: tuple[jax.ShapeDtypeStruct, ...]) -> Callable[..., list[jax.Array]]:
     step: Any = jax.custom_vjp(lambda *arrays: _called(flat, avals, arrays))
 
-    def forward(*primals: Any) -> Any:
+    def forward(*primals: CustomVJPPrimal) -> tuple[list[jax.Array], Residuals]:
         arrays = tuple(p.value for p in primals)
         positions = _Which(k for k, p in enumerate(primals) if p.perturbed and _is_floating(p.value))
         return step(*arrays), (arrays, positions)
 
-    def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
+    def backward(
+        residuals: Residuals, cotangents: Sequence[jax.Array | SymbolicZero]
+    ) -> tuple[jax.Array | None, ...]:
         arrays, positions = residuals
         nonzero = _given(cotangents)
         if not positions or not nonzero:
             return (None,) * len(arrays)
 
-        def pulled(*operands: Any) -> list[Any]:
+        def pulled(*operands: iv.Tensor) -> list[iv.Tensor]:
             tensors, seeds = operands[: len(arrays)], operands[len(arrays) :]
 
-            def of_variables(*variables: Any) -> list[Any]:
+            def of_variables(*variables: iv.Tensor) -> list[iv.Tensor]:
                 outputs = flat(*_with(tensors, positions, variables))
                 return [outputs[k] for k in nonzero]
 
@@ -244,20 +260,22 @@ def _with_pullback(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any
     return differentiable
 
 
-def _with_pushforward(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[Any]]:
+def _with_pushforward(flat: Flat, avals: tuple[jax.ShapeDtypeStruct, ...]) -> Callable[..., list[jax.Array]]:
     step: Any = jax.custom_jvp(lambda *arrays: _called(flat, avals, arrays))
 
-    def rule(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+    def rule(
+        primals: Sequence[jax.Array], tangents: Sequence[jax.Array | SymbolicZero]
+    ) -> tuple[list[jax.Array], list[jax.Array | NDArray]]:
         nonzero = _given(tangents)
         floating = [k for k, aval in enumerate(avals) if _is_floating(aval)]
         value = step(*primals)  # for itself: in a batch of tangents, it is not of the batch
         if not nonzero or not floating:
             return value, list(map(_zero_tangent, avals))
 
-        def pushed(*operands: Any) -> list[Any]:
+        def pushed(*operands: iv.Tensor) -> list[iv.Tensor]:
             tensors, along = operands[: len(primals)], operands[len(primals) :]
 
-            def of_given(*variables: Any) -> list[Any]:
+            def of_given(*variables: iv.Tensor) -> list[iv.Tensor]:
                 outputs = flat(*_with(tensors, tuple(nonzero), variables))
                 return [outputs[k] for k in floating]
 
@@ -277,11 +295,11 @@ def _with_pushforward(flat: Flat, avals: tuple[Any, ...]) -> Callable[..., list[
     return differentiable
 
 
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: iv.Tensor) -> iv.Tensor:
     return iv.conj(x) if x.dtype.kind == "c" else x
 
 
-def _given(derivatives: Any) -> dict[int, Any]:
+def _given(derivatives: Sequence[jax.Array | SymbolicZero]) -> dict[int, jax.Array]:
     """Cotangents or tangents by position, without those that JAX knows to be zero."""
     return {
         k: g
@@ -290,18 +308,20 @@ def _given(derivatives: Any) -> dict[int, Any]:
     }
 
 
-def _with(tensors: Sequence[Any], at: Sequence[int], replacements: Sequence[Any]) -> list[Any]:
+def _with(
+    tensors: Sequence[iv.Tensor], at: Sequence[int], replacements: Sequence[iv.Tensor]
+) -> list[iv.Tensor]:
     result = list(tensors)
     for k, x in zip(at, replacements, strict=True):
         result[k] = x
     return result
 
 
-def _is_floating(x: Any) -> bool:
+def _is_floating(x: jax.Array | NDArray | jax.ShapeDtypeStruct) -> bool:
     return bool(jax.numpy.issubdtype(x.dtype, np.inexact))
 
 
-def _zero_tangent(aval: Any) -> Any:
+def _zero_tangent(aval: jax.ShapeDtypeStruct) -> NDArray:
     dtype = aval.dtype if _is_floating(aval) else jax.dtypes.float0
     return np.zeros(aval.shape, dtype)
 

@@ -10,14 +10,30 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Sequence
 from io import BytesIO
-from typing import Any
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
-from iverson.core.dispatch import Wrapper, rewrap, unwrap, value_of
+from iverson.core.dispatch import rewrap, unwrap, value_of
+from iverson.core.protocols import NDArray
 from iverson.core.table import F
 from iverson.layouts import Sparse, aligned_empty, read_only
+from iverson.masked import MaskedTensor
 
+if TYPE_CHECKING:
+    from iverson.handles.typing import A
+    from iverson.interop.entry_buffers import Leaf
+    from iverson.layouts import Pattern
+    from iverson.masked.mask import Mask
+
+    #: What a message need not repeat where both sides hold it.
+    Structure: TypeAlias = Pattern | Mask
+
+#: A pytree, of tensors and of anything else.
+Tree = TypeVar("Tree")
+#: Memory that travels.
+Buffer: TypeAlias = bytes | bytearray | memoryview
 #: Buffers of fewer bytes go into the pickle: a frame of its own costs more than a copy.
 SMALL = 4096
 
@@ -27,7 +43,7 @@ class Packed:
 
     __slots__ = ("__weakref__", "buffers", "data", "opened")
 
-    def __init__(self, data: Any, buffers: Sequence[Any]) -> None:
+    def __init__(self, data: bytes, buffers: Iterable[Buffer]) -> None:
         self.data = data
         self.buffers = tuple(buffers)
         self.opened: Any = None
@@ -37,15 +53,17 @@ class Packed:
         """The bytes that travel."""
         return len(self.data) + sum(memoryview(b).nbytes for b in self.buffers)
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         buffers = (
-            [pickle.PickleBuffer(b) for b in self.buffers] if protocol >= 5 else map(bytes, self.buffers)
+            [pickle.PickleBuffer(b) for b in self.buffers]
+            if index(protocol) >= 5
+            else map(bytes, self.buffers)
         )
         return Packed, (self.data, tuple(buffers))
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: Any, known: Iterable[Any], buffers: list[Any]) -> None:
+    def __init__(self, file: BytesIO, known: Iterable[Structure], buffers: list[Buffer]) -> None:
         super().__init__(file, protocol=5, buffer_callback=lambda b: _kept_in(b, buffers))
         self._known = {id(x): k for k, x in enumerate(known)}
 
@@ -55,7 +73,9 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: Any, known: Sequence[Any], buffers: Iterable[Any]) -> None:
+    def __init__(
+        self, file: BytesIO, known: Sequence[Structure], buffers: Iterable[Buffer | NDArray]
+    ) -> None:
         super().__init__(file, buffers=buffers)
         self._shared = known
 
@@ -64,21 +84,21 @@ class _Unpickler(pickle.Unpickler):
         return self._shared[pid]
 
 
-def _kept_in(buffer: Any, buffers: list[Any]) -> bool:
+def _kept_in(buffer: pickle.PickleBuffer, buffers: list[Buffer]) -> bool:
     raw = buffer.raw()
     if raw.nbytes >= SMALL:
         buffers.append(raw)
     return bool(raw.nbytes < SMALL)
 
 
-def pack(tree: Any, known: Sequence[Any] = ()) -> Packed:
+def pack(tree: Tree, known: Sequence[Structure] = ()) -> Packed:
     """A tree of tensors as a message to somebody who holds the known patterns and masks.
 
     >>> import iverson as iv
     >>> unpack(pack([iv.asarray([1.0, 2.0])]))
     [iverson.Tensor([1., 2.])]
     """
-    buffers: list[Any] = []
+    buffers: list[Buffer] = []
     file = BytesIO()
     if known:
         _Pickler(file, known, buffers).dump(tree)
@@ -87,7 +107,7 @@ def pack(tree: Any, known: Sequence[Any] = ()) -> Packed:
     return Packed(file.getvalue(), buffers)
 
 
-def unpack(packed: Packed, known: Sequence[Any] = ()) -> Any:
+def unpack(packed: Packed, known: Sequence[Structure] = ()) -> Any:
     """The tree of a message. Large arrays are on the memory of its buffers, where that is aligned.
 
     Libraries add what is not aligned in another order: bits of results would depend on the lengths of
@@ -96,7 +116,7 @@ def unpack(packed: Packed, known: Sequence[Any] = ()) -> Any:
     return _Unpickler(BytesIO(packed.data), known, map(_aligned, packed.buffers)).load()
 
 
-def _aligned(buffer: Any) -> Any:
+def _aligned(buffer: Buffer) -> Buffer | NDArray:
     array = np.frombuffer(buffer, np.uint8)
     if array.ctypes.data % 16 == 0:
         return buffer
@@ -105,12 +125,12 @@ def _aligned(buffer: Any) -> Any:
     return copy if array.flags.writeable else read_only(copy)
 
 
-def structures(leaves: Iterable[Any]) -> list[Any]:
+def structures(leaves: Iterable[Leaf]) -> list[Structure]:
     """The patterns and masks of tensors: what a message need not repeat."""
-    by_id: dict[int, Any] = {}
+    by_id: dict[int, Structure] = {}
     for x in leaves:
-        if isinstance(x, Wrapper):
-            mask = x._mask  # type: ignore[attr-defined]
+        if isinstance(x, MaskedTensor):
+            mask = x._mask
             by_id[id(mask)] = mask
         value = value_of(unwrap(x), None)
         if isinstance(value, Sparse):
@@ -118,12 +138,13 @@ def structures(leaves: Iterable[Any]) -> list[Any]:
     return list(by_id.values())
 
 
-def summed(terms: Sequence[Any]) -> Any:
+def summed(terms: Sequence[A]) -> A:
     """The sum of gradients of one parameter, in the layout that they have together; rows stored once."""
     plain = [unwrap(x) for x in terms]
     total = plain[0] if len(plain) == 1 else F.add_n(*plain)
     repeated = total.layout == "coo" and not value_of(total).pattern.distinct
-    return rewrap(terms[0], total.coalesce() if repeated else total)
+    result: A = rewrap(terms[0], total.coalesce() if repeated else total)
+    return result
 
 
 __all__ = ["Packed", "pack", "structures", "summed", "unpack"]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import update_wrapper
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,15 +28,23 @@ from iverson.autograd.node import next_number, reachable
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, described
+from iverson.core.protocols import NDArray
 from iverson.interop.array_checks import closed_over, leaving, returned, supported
+from iverson.interop.messages import Tree
 from iverson.layouts.strided import holds_alone
 from iverson.transforms.trees import flatten, unflatten
+
+if TYPE_CHECKING:
+    from torch.autograd.function import FunctionCtx
 
 try:
     import torch
 except ImportError as error:
     raise ImportError("iverson.interop.torch needs PyTorch: pip install torch") from error
 
+#: A leaf of a result, and an object of which references are counted, of any type.
+Leaf = TypeVar("Leaf")
+Item = TypeVar("Item")
 #: Compressed layouts: torch's, and how a tensor of ours is made in it.
 _COMPRESSED: dict[Any, Any] = {
     torch.sparse_csr: iv.sparse_csr_tensor,
@@ -103,7 +111,7 @@ def _imported(x: torch.Tensor, requires_grad: bool) -> iv.Tensor:
     return tensor
 
 
-def to_torch(x: Any, /, *, copy: bool = True) -> torch.Tensor:
+def to_torch(x: iv.Tensor, /, *, copy: bool = True) -> torch.Tensor:
     """A tensor of Iverson's as one of torch's, in the same layout where torch has it, else strided.
 
     Parameters
@@ -159,7 +167,7 @@ def _indices(x: iv.Tensor) -> torch.Tensor:
     return _of_array(x.numpy().astype(np.int64), False)
 
 
-def _check_torch(x: Any, operation: str) -> None:
+def _check_torch(x: torch.Tensor, operation: str) -> None:
     if not isinstance(x, torch.Tensor):
         raise ArgumentTypeError(operation, "x", got=described(x), expected="a torch.Tensor")
     if x.device.type != "cpu":
@@ -168,7 +176,7 @@ def _check_torch(x: Any, operation: str) -> None:
         )
 
 
-def _array(x: torch.Tensor, operation: str) -> np.ndarray[Any, Any]:
+def _array(x: torch.Tensor, operation: str) -> NDArray:
     """The entries of a strided tensor, on its memory."""
     try:
         if x.dtype is torch.bfloat16:  # of which NumPy knows nothing
@@ -180,7 +188,7 @@ def _array(x: torch.Tensor, operation: str) -> np.ndarray[Any, Any]:
     return supported(array, x.dtype, operation)
 
 
-def _of_array(array: np.ndarray[Any, Any], copy: bool) -> torch.Tensor:
+def _of_array(array: NDArray, copy: bool) -> torch.Tensor:
     if dtypes.is_bfloat16(array.dtype):
         return _of_array(array.view(np.int16), copy).view(torch.bfloat16)
     if copy or any(s < 0 for s in array.strides):
@@ -191,7 +199,7 @@ def _of_array(array: np.ndarray[Any, Any], copy: bool) -> torch.Tensor:
 # --- functions -------------------------------------------------------------------
 
 
-def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Callable[..., Any]:
+def wrap(function: Callable[..., Tree], /, *, sparse_grads: bool = False) -> Callable[..., Any]:
     """A function of Iverson's tensors as a function of torch's, a step that torch differentiates.
 
     Parameters
@@ -234,7 +242,7 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
         flags = [recording and t.requires_grad for t in tensors]
         out: list[Any] = []  # the leaves of the result, and its structure
 
-        def record(step_inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
+        def record(step_inputs: Sequence[torch.Tensor]) -> tuple[list[iv.Tensor], list[iv.Tensor]]:
             floor = next_number()
             handles = [_imported(t, of) for t, of in zip(step_inputs, flags, strict=True)]
             arguments = list(leaves)
@@ -263,7 +271,7 @@ def wrap(function: Callable[..., Any], /, *, sparse_grads: bool = False) -> Call
 _recording: ContextVar[bool] = ContextVar("iverson_recording_for_torch", default=False)
 
 
-def _reaches_below(floor: int, results: Sequence[Any]) -> bool:
+def _reaches_below(floor: int, results: Sequence[Leaf]) -> bool:
     """True if results depend on nodes that existed before, with numbers below ``floor``."""
     roots = [slot_of(unwrap(x))[0] for x in results if isinstance(x, Operand) and is_tracked(x)]
     parents = [p for node in reachable(roots, floor) for p in node.parents]
@@ -273,10 +281,10 @@ def _reaches_below(floor: int, results: Sequence[Any]) -> bool:
 #: Stands for a tensor in a result.
 _RESULT = object()
 
-Record = Callable[[Sequence[torch.Tensor]], tuple[list[Any], list[Any]]]
+Record = Callable[[Sequence[torch.Tensor]], tuple[list[iv.Tensor], list[iv.Tensor]]]
 
 
-def _references(items: list[Any]) -> list[tuple[int, Any]]:
+def _references(items: list[Item]) -> list[tuple[int, Item]]:
     return [(sys.getrefcount(x), x) for x in items]
 
 
@@ -293,8 +301,8 @@ class _Recording:
     def __init__(self, record: Record, sparse: bool) -> None:
         self.record = record
         self.sparse = sparse
-        self.leaves: list[Any] = []
-        self.results: list[Any] = []
+        self.leaves: list[iv.Tensor] = []
+        self.results: list[iv.Tensor] = []
 
     def run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         self.leaves, self.results = self.record(tensors)
@@ -303,8 +311,8 @@ class _Recording:
         return tuple([to_torch(x.detach(), copy=not u) for x, u in zip(self.results, unseen, strict=True)])
 
     def pulled(
-        self, cotangents: Sequence[Any], at: Sequence[int], numbers: Sequence[int], create_graph: bool
-    ) -> list[Any]:
+        self, cotangents: Sequence[iv.Tensor], at: Sequence[int], numbers: Sequence[int], create_graph: bool
+    ) -> list[iv.Tensor | None]:
         """Gradients of the leaves of these numbers, for the results at these positions; None without any."""
         if not at or not numbers:
             return [None] * len(numbers)
@@ -315,7 +323,7 @@ class _Recording:
             for g, x in zip(gradients, inputs, strict=True)
         ]
 
-    def _as_torch_wants(self, g: Any, x: Any) -> Any:
+    def _as_torch_wants(self, g: iv.Tensor, x: iv.Tensor) -> iv.Tensor:
         if g.layout == "strided" or (self.sparse and x.layout == "strided"):
             return g
         if x.layout == "strided":
@@ -328,11 +336,15 @@ class _Step(torch.autograd.Function):
     """A recording as a step of torch's graph. Its pullback, where recorded, is a step of the same kind."""
 
     @staticmethod
-    def forward(recording: _Recording, *tensors: Any) -> Any:
+    def forward(recording: _Recording, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return recording.run(tensors)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(
+        ctx: FunctionCtx,
+        inputs: tuple[_Recording, *tuple[torch.Tensor, ...]],
+        output: tuple[torch.Tensor, ...],
+    ) -> None:
         ctx.recording, *tensors = inputs
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors)  # of which torch sees whether they were changed since
@@ -340,14 +352,16 @@ class _Step(torch.autograd.Function):
         ctx.mark_non_differentiable(*(t for t, x in of_results if not x.requires_grad))
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Any) -> Any:
+    def backward(ctx: FunctionCtx, *cotangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         recording, tensors = ctx.recording, ctx.saved_tensors
-        at = [k for k, g in enumerate(cotangents) if g is not None and recording.results[k].requires_grad]
-        nonzero = [cotangents[k] for k in at]
+        given = {
+            k: g for k, g in enumerate(cotangents) if g is not None and recording.results[k].requires_grad
+        }
+        at, nonzero = list(given), list(given.values())
         numbers = [k for k, is_needed in enumerate(ctx.needs_input_grad[1:]) if is_needed]
         gradients: list[Any] = []
 
-        def record(inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
+        def record(inputs: Sequence[torch.Tensor]) -> tuple[list[iv.Tensor], list[iv.Tensor]]:
             seeds = [
                 _imported(t, g.requires_grad) for t, g in zip(inputs[len(tensors) :], nonzero, strict=True)
             ]

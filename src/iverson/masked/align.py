@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.errors import ArgumentError, GraphError
+from iverson.core.protocols import Value
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.masked.mask import Mask, read_axes
 from iverson.masked.policies import current
@@ -18,7 +19,7 @@ from iverson.masked.traced_masks import Computed
 from iverson.ops import F
 
 
-def narrowed(vector: Any, vector_mask: Mask, mask: Mask) -> Any:
+def narrowed(vector: Value, vector_mask: Mask, mask: Mask) -> Any:
     """The entries of a vector that a second mask specifies, in that mask's order.
 
     The vector's own mask broadcasts to the second mask's shape and specifies at least the same entries there.
@@ -32,12 +33,12 @@ def narrowed(vector: Any, vector_mask: Mask, mask: Mask) -> Any:
     return F.gather(vector, vector_mask.positions(mask), axes=(0,))
 
 
-def entries_at(x: Any, mask: Mask) -> Any:
+def entries_at(x: Value | complex, mask: Mask) -> Any:
     """An operand's entries where a mask, to whose shape its own broadcasts, specifies them.
 
     What the operand itself does not specify there is 0; a scalar stays one, to be broadcast.
     """
-    if not hasattr(x, "shape"):
+    if not hasattr(x, "shape") or isinstance(x, complex):
         return x
     if isinstance(x, MaskedTensor):
         return _held_at(x, mask)

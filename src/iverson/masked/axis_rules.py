@@ -16,7 +16,9 @@ from iverson.array_api.entries.indexing import take_along_axis
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind, has_entries, make_handle, zero_filled
-from iverson.core.op import Op
+from iverson.core.op import Op, Rule
+from iverson.core.protocols import DType, NDArray, Value
+from iverson.handles import Tensor
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
 from iverson.masked.line_buckets import Lines
@@ -30,7 +32,7 @@ Args = tuple[Any, ...]
 Params = dict[str, Any]
 
 
-def extreme(dtype: Any, largest: bool) -> Any:
+def extreme(dtype: DType, largest: bool) -> float:
     if dtype.kind == "b":
         return largest
     if dtypes.is_floating(dtype):
@@ -40,7 +42,7 @@ def extreme(dtype: Any, largest: bool) -> Any:
 
 
 #: What leaves a reduction as it is: an entry put where nothing is specified.
-NEUTRAL: dict[str, Callable[[Any], Any]] = {
+NEUTRAL: dict[str, Callable[[DType], float]] = {
     "sum": lambda dtype: 0,
     "prod": lambda dtype: 1,
     "norm": lambda dtype: 0,
@@ -57,7 +59,7 @@ NEUTRAL: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _filled(x: MaskedTensor, fill: Any) -> Any:
+def _filled(x: MaskedTensor, fill: NDArray | Tensor | float) -> Any:
     """The entries in place, and ``fill`` (a scalar or an array) where none is specified."""
     plain = x._mask.unpack(x._inner)
     if x._mask.full or (np.ndim(fill) == 0 and fill == 0):
@@ -95,7 +97,7 @@ def _over_lines(op: Op, x: MaskedTensor, lines: Lines) -> Any:
     return taken(parts, np.argsort(lines.bucketed))
 
 
-def _by_bucket(rule: Any, op: Op, x: MaskedTensor, lines: Lines, params: Params) -> list[Any]:
+def _by_bucket(rule: Rule, op: Op, x: MaskedTensor, lines: Lines, params: Params) -> list[Any]:
     """The results of a rule, one for each bucket of lines, along axis 1."""
     vector = taken([x._inner], lines.order)
     single = len(lines.buckets) == 1
@@ -113,7 +115,7 @@ def _by_bucket(rule: Any, op: Op, x: MaskedTensor, lines: Lines, params: Params)
     ]
 
 
-def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
+def _along(rule: Rule, op: Op, x: MaskedTensor, axis: int) -> Any:
     """A rule that keeps the mask, on lines of stored entries."""
     lines = x._mask.lines((axis,))  # type: ignore[attr-defined]
     if not lines.buckets:
@@ -122,13 +124,13 @@ def _along(rule: Any, op: Op, x: MaskedTensor, axis: int) -> Any:
     return MaskedTensor(taken(parts, np.argsort(lines.order)), x._mask)
 
 
-def _cast(vector: Any, dtype: Any) -> Any:
+def _cast(vector: Value, dtype: DType) -> Any:
     if vector.dtype.kind == "c" and dtype.kind != "c":
         vector = F.real(vector)
     return alias(vector) if vector.dtype == dtype else F.astype(vector, dtype=dtype)
 
 
-def _without_ties(x: MaskedTensor, out: Any, fill: float, mask: Mask, params: Params) -> Any:
+def _without_ties(x: MaskedTensor, out: Value, fill: float, mask: Mask, params: Params) -> Any:
     """Extrema that are infinite like the filling, as sums of their share of the specified entries alone.
 
     Equal extrema share the derivative, and the filling must have no part of it.
@@ -237,7 +239,7 @@ def argsort(op: Op, args: Args, params: Params) -> Any:
     return _on_ranks(x, lines, params["axis"], _on_lines(lines, parts))
 
 
-def _on_lines(lines: Lines, parts: list[Any]) -> Any:
+def _on_lines(lines: Lines, parts: list[MaskedTensor]) -> Any:
     """The addresses on lines of the entries that ``parts`` name by their ranks, in bucketed order."""
     if not parts:
         return make_handle(np.zeros(0, np.int64))
@@ -259,12 +261,12 @@ def sort(op: Op, args: Args, params: Params) -> Any:
     return _on_ranks(x, lines, axis, taken(parts, np.arange(x._mask.count)) if parts else x._inner)
 
 
-def _read(array: Any, at: Any) -> Any:
+def _read(array: NDArray, at: Value) -> Any:
     """The entries of an array at positions, which may be those of a trace."""
     return F.gather(array, at, axes=(0,))
 
 
-def _on_ranks(x: MaskedTensor, lines: Lines, axis: int, vector: Any) -> Any:
+def _on_ranks(x: MaskedTensor, lines: Lines, axis: int, vector: Value) -> Any:
     """A vector in bucketed order as the first entries of each line."""
     other_axes = [k for k in range(x.ndim) if k != axis]
     indices = np.empty((x.ndim, lines.ranks.size), np.int64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,9 +24,19 @@ from iverson.masked.tensor import MaskedTensor, fits
 from iverson.masked.traced_masks import Computed
 from iverson.ops import F
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from iverson.handles.array import Array
+
+    #: What a masked tensor is made of; lists may have None among their entries.
+    Data: TypeAlias = Array | Sequence[Any] | npt.ArrayLike
+
 
 @checked
-def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -> MaskedTensor:
+def masked_tensor(
+    data: Data, mask: Array | npt.ArrayLike | None = None, *, requires_grad: bool = False
+) -> MaskedTensor:
     """A MaskedTensor: ``data`` where ``mask`` is True, unspecified elsewhere.
 
     Parameters
@@ -63,7 +74,7 @@ def masked_tensor(data: Any, mask: Any = None, *, requires_grad: bool = False) -
     return result.detach().requires_grad_() if requires_grad else result
 
 
-def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
+def as_masked_tensor(data: Data, mask: Array | npt.ArrayLike | None = None) -> MaskedTensor:
     """The result of `masked_tensor`; a MaskedTensor without a new mask is returned as it is.
 
     >>> as_masked_tensor([1., 2.], [False, True])
@@ -72,7 +83,7 @@ def as_masked_tensor(data: Any, mask: Any = None) -> MaskedTensor:
     return data if mask is None and isinstance(data, MaskedTensor) else masked_tensor(data, mask)
 
 
-def _of_missing(data: Any) -> Any:
+def _of_missing(data: Data) -> Data:
     """The data as it is if no entry is missing, else a masked tensor of the entries that are present."""
     absent = missing(data)
     if absent is not None:
@@ -89,14 +100,15 @@ def _of_missing(data: Any) -> Any:
     return masked_tensor(cells.tolist(), ~absent)
 
 
-def _stored_by(data: Any) -> Any:
+def _stored_by(data: Array) -> Pattern | None:
     """The pattern of a sparse tensor, in a trace or in a batch too; None of others."""
     if isinstance(data, Wrapper) or stored_by(data) is None:
         return None
-    return pattern_held(data, "masked_tensor", "data")
+    pattern: Pattern = pattern_held(data, "masked_tensor", "data")
+    return pattern
 
 
-def _mask_of(data: Any, mask: Any) -> Mask:
+def _mask_of(data: Array, mask: Array | npt.ArrayLike | None) -> Mask:
     """The mask from a user's argument; without one, that of all entries, or of the stored entries of data."""
     if mask is None:
         pattern = _stored_by(data)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import NDArray, Value
 from iverson.core.python.cached import cached_property
-from iverson.masked.mask import Array, Mask
+from iverson.masked.mask import Mask
 from iverson.ops import F
 
 
@@ -33,37 +34,37 @@ class Lines:
     has. ``line`` is the number of each entry's line, and ``inner`` its address on the other axes.
     """
 
-    def __init__(self, where: Array, inner: Array) -> None:
+    def __init__(self, where: NDArray, inner: NDArray) -> None:
         self.inner = inner
         self._order = np.lexsort((inner, where))
         sorted_ = where[self._order]
         first = np.ones(sorted_.size, bool)
         first[1:] = sorted_[1:] != sorted_[:-1]
         self._starts = np.flatnonzero(first)
-        self.keys: Array = sorted_[self._starts]
-        self.lengths: Array = np.diff(self._starts, append=sorted_.size)
+        self.keys: NDArray = sorted_[self._starts]
+        self.lengths: NDArray = np.diff(self._starts, append=sorted_.size)
         self.line = np.empty(sorted_.size, np.intp)
         self.line[self._order] = np.cumsum(first) - 1
 
     @cached_property
-    def bucketed(self) -> Array:
+    def bucketed(self) -> NDArray:
         """The lines, those of one bucket after the other."""
-        lines: Array = np.argsort(np.ceil(np.log2(self.lengths)), kind="stable")
+        lines: NDArray = np.argsort(np.ceil(np.log2(self.lengths)), kind="stable")
         return lines
 
     @cached_property
-    def order(self) -> Array:
+    def order(self) -> NDArray:
         """The entries in bucketed order: by bucket, line and inner address."""
         lengths = self.lengths[self.bucketed]
         skipped = np.repeat(self._starts[self.bucketed] - np.cumsum(lengths) + lengths, lengths)
-        entries: Array = self._order[np.arange(skipped.size) + skipped]
+        entries: NDArray = self._order[np.arange(skipped.size) + skipped]
         return entries
 
     @cached_property
-    def ranks(self) -> Array:
+    def ranks(self) -> NDArray:
         """The position of each entry on its line, in bucketed order."""
         lengths = self.lengths[self.bucketed]
-        positions: Array = np.arange(self.line.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        positions: NDArray = np.arange(self.line.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return positions
 
     @cached_property
@@ -78,6 +79,6 @@ class Lines:
             line, entry = end, entry + mask.count
         return buckets
 
-    def at(self, ranks: Any) -> Any:
+    def at(self, ranks: Value) -> Any:
         """The entry with a given position on each line, in order: a handle, from one of the positions."""
         return F.gather(self._order, F.add(ranks, self._starts), axes=(0,))

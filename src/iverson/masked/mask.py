@@ -7,18 +7,17 @@ so nothing that stood there can reach a value or a derivative of any order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from iverson.core.dispatch import Handle, alias, make_handle
+from iverson.core.protocols import NDArray, Value
 from iverson.core.shapes import Shape
 from iverson.handles import spy
 from iverson.handles.spy import Picture
 from iverson.layouts.pattern import addresses
 from iverson.ops import F
-
-Array = np.ndarray[Any, Any]
 
 
 class Mask:
@@ -29,8 +28,8 @@ class Mask:
     #: The name of the layout in which what has this mask is held.
     layout = "strided"
 
-    def __init__(self, array: Any) -> None:
-        self.array: Array = np.asarray(array)
+    def __init__(self, array: NDArray) -> None:
+        self.array: NDArray = np.asarray(array)
         self.count = int(np.count_nonzero(array))
         self._numbers: Any = None
 
@@ -49,11 +48,11 @@ class Mask:
         return self.count == self.array.size
 
     @property
-    def keys(self) -> Array:
+    def keys(self) -> NDArray:
         """The row-major address of each specified entry, in the vector's order."""
         return np.flatnonzero(self.array)
 
-    def coordinates(self, axes: Sequence[int] | None = None) -> Array:
+    def coordinates(self, axes: Sequence[int] | None = None) -> NDArray:
         """The indices of the entries in the vector's order, one column each: on all axes, or on some."""
         indices = np.nonzero(self.array) if self.shape else ()
         rows = indices if axes is None else [indices[k] for k in axes]
@@ -69,31 +68,31 @@ class Mask:
             self._numbers = self._numbered(np.arange(1, self.count + 1))
         return self._numbers
 
-    def _numbered(self, vector: Array) -> Any:
+    def _numbered(self, vector: NDArray) -> Any:
         numbers = np.zeros(self.shape, np.int64)
         numbers[self.array] = vector
         return numbers
 
-    def has(self, other: Mask) -> Array:
+    def has(self, other: Mask) -> NDArray:
         """For each entry of another mask, to whose shape this one broadcasts: True if specified here."""
-        specified: Array = self.array.reshape(-1)[seen_from(self.shape, other)]
+        specified: NDArray = self.array.reshape(-1)[seen_from(self.shape, other)]
         return specified
 
-    def positions(self, other: Mask) -> Array:
+    def positions(self, other: Mask) -> NDArray:
         """For each entry of another mask, its position in this mask's vector: for those that `has` finds."""
         return (np.cumsum(self.array.reshape(-1)) - 1)[seen_from(self.shape, other)]
 
-    def kept(self, keep: Array) -> Mask:
+    def kept(self, keep: NDArray) -> Mask:
         """The mask of the entries for which ``keep`` is True: a boolean for each, in the vector's order."""
         array = self.array.copy()
         array[array] = keep
         return Mask(array)
 
-    def within(self, outer: Mask, vector: Any) -> tuple[Any, Mask]:
+    def within(self, outer: Mask, vector: Value) -> tuple[Any, Mask]:
         """The vector and the mask in ``outer``'s shape, if this is a mask of the entries of ``outer``."""
         return outer.of_kept(self, vector), outer.kept(self.array)
 
-    def of_kept(self, inner: Mask, vector: Any) -> Any:
+    def of_kept(self, inner: Mask, vector: Value) -> Any:
         """The vector of the entries that ``inner``, a mask of this mask's entries, specifies."""
         return vector
 
@@ -101,27 +100,27 @@ class Mask:
         """The mask broadcast to a shape."""
         return self if self.shape == shape else Mask(np.array(np.broadcast_to(self.array, shape)))
 
-    def stacked(self, stretched: Mask) -> Array:
+    def stacked(self, stretched: Mask) -> NDArray:
         """Positions of the entries of ``stretched`` in copies of this mask's vector, one after the other.
 
         ``stretched`` is this mask, broadcast along a new first axis.
         """
-        positions: Array = stretched.coordinates([0])[0] * self.count + self.positions(stretched)
+        positions: NDArray = stretched.coordinates([0])[0] * self.count + self.positions(stretched)
         return positions
 
-    def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
+    def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, NDArray]:
         """The mask of a reduction over axes, and the number of entries that each of its entries reduces."""
         counts = np.asarray(np.sum(self.array, axis=axes, keepdims=keepdims))
         mask = Mask(counts > 0)
         return mask, counts[mask.array]
 
-    def pack(self, x: Any) -> Any:
+    def pack(self, x: Value) -> Any:
         """The specified entries of a plain operand of the mask's shape, as a vector."""
         if self.full:
             return F.reshape(x, shape=(self.count,))
         return F.pack(x, self.array, count=self.count)
 
-    def unpack(self, vector: Any) -> Any:
+    def unpack(self, vector: Value) -> Any:
         """A vector of specified entries put in their places, zero elsewhere: a plain tensor."""
         if self.full:
             return F.reshape(vector, shape=self.shape)
@@ -155,7 +154,14 @@ class Mask:
         return f"Mask(shape={self.shape}, specified={self.count})"
 
 
-def taken(vectors: Sequence[Any], positions: Array) -> Any:
+class Masked(Protocol):
+    """What has a mask: the vector of the specified entries, and the mask."""
+
+    _inner: Any
+    _mask: Mask
+
+
+def taken(vectors: Sequence[Value], positions: NDArray) -> Any:
     """The entries at some positions of vectors, one after the other: a new handle."""
     offsets = np.cumsum([0, *(v.shape[0] for v in vectors)]).tolist()
     vector = vectors[0]
@@ -166,7 +172,7 @@ def taken(vectors: Sequence[Any], positions: Array) -> Any:
     return F.gather(vector, positions, axes=(0,))
 
 
-def seen_from(shape: Shape, mask: Mask) -> Array:
+def seen_from(shape: Shape, mask: Mask) -> NDArray:
     """For each entry of a mask, its address in an array whose shape broadcasts to the mask's shape."""
     if shape == mask.shape:
         return mask.keys

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.dispatch import has_entries, value_of
+from iverson.core.protocols import NDArray, Shaped
 from iverson.handles import notebook
 from iverson.handles.spy import Picture
 from iverson.layouts import to_strided
+from iverson.masked.mask import Masked
 
 ABSENT = "--"
 _PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)
 
 
-def show(x: Any) -> str:
+class Printed(Masked, Shaped, Protocol):
+    """A masked tensor, as it is printed."""
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+
+    @property
+    def layout(self) -> str:
+        """The layout of data and mask."""
+
+    @property
+    def requires_grad(self) -> bool:
+        """True if operations are recorded."""
+
+
+def show(x: Printed) -> str:
     """``iverson.MaskedTensor([1., --])`` with whatever is not the default: shape, dtype, requires_grad.
 
     Of a large sparse-backed one, its shape and the number of specified entries.
@@ -40,14 +58,14 @@ def show(x: Any) -> str:
     return prefix + ", ".join([content, *facts]) + ")"
 
 
-def page(x: Any, picture: Picture) -> str:
+def page(x: Printed, picture: Picture) -> str:
     """A masked tensor as HTML, for notebooks: what is drawn is which entries are specified."""
     count = x._mask.count
     share = f" ({count / x.size:.2g})" if x.size else ""
     return notebook.page("MaskedTensor", x.layout, x, [f"{count:,} specified of {x.size:,}{share}"], picture)
 
 
-def entries(x: Any, prefix: str = "") -> str:
+def entries(x: Printed, prefix: str = "") -> str:
     """The entries alone, as NumPy prints them: of a large tensor only those at the edges are formatted."""
     cells, dots = (_edges if x.size > np.get_printoptions()["threshold"] else _all)(x)
     width = max((len(text) for text in cells.flat), default=0)
@@ -62,14 +80,14 @@ def entries(x: Any, prefix: str = "") -> str:
     )
 
 
-def _all(x: Any) -> tuple[Any, list[tuple[int, int]]]:
+def _all(x: Printed) -> tuple[NDArray, list[tuple[int, int]]]:
     """The text of each entry."""
     cells = np.full(x.size, ABSENT, object)
     cells[x._mask.keys] = _texts(to_strided(value_of(x._inner)))
     return cells.reshape(x.shape), []
 
 
-def _edges(x: Any) -> tuple[Any, list[tuple[int, int]]]:
+def _edges(x: Printed) -> tuple[NDArray, list[tuple[int, int]]]:
     """The texts of the printed entries, and pairs of an axis with a gap and the position of the gap."""
     edge = np.get_printoptions()["edgeitems"]
     long = [k for k, n in enumerate(x.shape) if n > 2 * edge]
@@ -85,7 +103,7 @@ def _edges(x: Any) -> tuple[Any, list[tuple[int, int]]]:
     return cells, [(k, edge) for k in long]
 
 
-def _texts(values: np.ndarray[Any, Any]) -> list[str]:
+def _texts(values: NDArray) -> list[str]:
     """Each entry as NumPy prints it among the others."""
     if not values.size:
         return []

@@ -16,11 +16,12 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind, value_of
 from iverson.core.op import Op
+from iverson.core.protocols import DType, NDArray, Value
 from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, coordinates_of
-from iverson.masked.mask import Array, Mask, taken
+from iverson.masked.mask import Mask, taken
 from iverson.masked.sparse_masks import Stored, of_coordinates, of_numbers
 from iverson.masked.tensor import MaskedTensor
 from iverson.masked.traced_masks import mask_of, moves_known
@@ -31,7 +32,7 @@ Args = tuple[Any, ...]
 Params = dict[str, Any]
 
 
-def _vector(x: Any, dtype: Any = None) -> tuple[Any, Mask]:
+def _vector(x: Value | complex, dtype: DType | None = None) -> tuple[Any, Mask]:
     """The entries of an operand as a vector, and their mask; a plain operand's entries are all specified."""
     if isinstance(x, MaskedTensor):
         vector, mask = x._inner, x._mask
@@ -116,14 +117,14 @@ def put(op: Op, args: Args, params: Params) -> Any:
     return MaskedTensor(taken([vector, value], at - 1), mask)
 
 
-def _is_box(v: Any, shape: Shape, params: Params) -> bool:
+def _is_box(v: MaskedTensor, shape: Shape, params: Params) -> bool:
     """True if the key is a box with steps of 1 of an array of this shape, and the value fills the box."""
     key = params.get("key", ())
     steps = [k.step == 1 if isinstance(k, slice) else False for k in key]
     return len(key) == len(shape) and all(steps) and v.shape == tuple(k.stop - k.start for k in key)
 
 
-def _surrounded(x: Any, v: Any, key: tuple[slice, ...]) -> Any:
+def _surrounded(x: Value, v: MaskedTensor, key: tuple[slice, ...]) -> MaskedTensor:
     """Stored entries v in a box of a plain array x, of which only the entries around the box are listed."""
     for k, box in enumerate(key):
         ends = (slice(0, box.start, 1), slice(box.stop, x.shape[k], 1))
@@ -133,7 +134,9 @@ def _surrounded(x: Any, v: Any, key: tuple[slice, ...]) -> Any:
     return v
 
 
-def _replaced(x_mask: Stored, value_mask: Mask, indices: list[Any], params: Params) -> tuple[Mask, Array]:
+def _replaced(
+    x_mask: Stored, value_mask: Mask, indices: list[NDArray], params: Params
+) -> tuple[Mask, NDArray]:
     """The mask after an assignment and the numbers of its entries: those that stay, and those assigned."""
     shape = x_mask.shape
     target = value_of(bind(TABLE["gather" if indices else "index_basic"], (x_mask.numbers, *indices), params))
@@ -158,7 +161,7 @@ def _replaced(x_mask: Stored, value_mask: Mask, indices: list[Any], params: Para
     )
 
 
-def _read_from(rows: Array, key: Any) -> Array:
+def _read_from(rows: NDArray, key: tuple[slice | int | None, ...]) -> NDArray:
     """The indices in x of the entries that have the indices ``rows`` in ``x[key]``."""
     indices, axis = [], 0
     for item in key:
@@ -170,7 +173,7 @@ def _read_from(rows: Array, key: Any) -> Array:
     return np.array(indices).reshape(len(indices), rows.shape[1])
 
 
-def routed(rows: Array, at: Sequence[Array], axes: Shape, rank: int) -> tuple[Array, Array]:
+def routed(rows: NDArray, at: Sequence[NDArray], axes: Shape, rank: int) -> tuple[NDArray, NDArray]:
     """The indices, in an array of some rank, that entries have by index arrays of one shape for some axes.
 
     ``rows`` are their indices where the axes of the arrays come first. Also the address of each entry in an
@@ -184,7 +187,7 @@ def routed(rows: Array, at: Sequence[Array], axes: Shape, rank: int) -> tuple[Ar
     return indices, position
 
 
-def _last(at: Sequence[Array], axes: Shape, shape: Shape) -> Array:
+def _last(at: Sequence[NDArray], axes: Shape, shape: Shape) -> NDArray:
     """True for each place in index arrays that no later place repeats: the last to write to its entry."""
     place = addresses(np.array([i.ravel() for i in at]), tuple(shape[k] for k in axes))
     _, from_end = np.unique(place[::-1], return_index=True)

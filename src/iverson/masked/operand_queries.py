@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from iverson.core import dtypes
 from iverson.core.dispatch import make_handle, zero_filled
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.arrays import repeat, tile
+from iverson.core.protocols import Value
 from iverson.handles.subscripts import as_index
 from iverson.masked.mask import Mask
 from iverson.masked.sparse_masks import of_coordinates
 from iverson.masked.tensor import MaskedTensor
 from iverson.masked.traced_masks import Computed
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
 
 
 @zero_filled.register
@@ -53,7 +57,7 @@ def _addresses_of(x: MaskedTensor) -> Any:
     return np.arange(x._mask.count) if type(x._mask) is Computed else x._mask.keys
 
 
-def jacobian_block(rows: Any, columns: Any, block: Any) -> Any:
+def jacobian_block(rows: Array, columns: Array, block: Value) -> Any:
     """The block of a Jacobian of shape held rows + held columns, masked where its output or input is.
 
     rows, columns : the output and the input that it is of.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING
 
 from iverson.core.shapes import check_choice
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 POLICIES = ("intersect", "strict")
 USUAL = POLICIES[0]
@@ -38,5 +42,5 @@ class policy:
     def __enter__(self) -> None:
         self._tokens.append(_policy.set(self._name))
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         _policy.reset(self._tokens.pop())

@@ -6,12 +6,15 @@ imported, and the node registered, when the first masked tensor is made.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeVar
 
-_registered: set[Any] = set()
+#: What stands for the vector of entries in a tree, of any type.
+Child = TypeVar("Child")
+_registered: set[type] = set()
 
 
-def register(kind: Any) -> None:
+def register(kind: type) -> None:
     """Make a kind of masked tensor a node of pytrees, unless it is one."""
     if kind in _registered:
         return
@@ -22,7 +25,7 @@ def register(kind: Any) -> None:
     def flatten(x: Any) -> tuple[tuple[Any], Any, tuple[str]]:
         return (x._inner,), x._mask, ("specified",)
 
-    def unflatten(mask: Any, children: Any) -> Any:
+    def unflatten(mask: Hashable, children: Iterable[Child]) -> Any:
         (child,) = children
         return kind(child, mask)
 

@@ -22,6 +22,7 @@ from iverson.core.counting.notes import Unspecified
 from iverson.core.dispatch import LevelValue, bind, has_entries, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
+from iverson.core.protocols import Value
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided, warn_dense
 from iverson.masked import axis_rules, move_rules, segment_rules, window_rules
@@ -131,22 +132,22 @@ def matmul(op: Op, args: Args, params: Params) -> Any:
     return F.sum(terms, axis=(terms.ndim - 2,), keepdims=False)
 
 
-def _selection(x: Any) -> Any:
+def _selection(x: Value) -> Any:
     """The specified entries in their places, as a selection."""
     plain = zero_filled(x)
-    full = not isinstance(x, MaskedTensor) or x._mask.full
-    return plain if full else F.bracket(x._mask.array, plain, negated=False)
+    if not isinstance(x, MaskedTensor) or x._mask.full:
+        return plain
+    return F.bracket(x._mask.array, plain, negated=False)
 
 
-def _mostly_empty(shape: tuple[int, ...], a: Any, b: Any) -> bool:
+def _mostly_empty(shape: tuple[int, ...], a: Value, b: Value) -> bool:
     """True if both factors are lists of entries, with fewer entries together than the contracted axis has."""
-    if not all(isinstance(x, MaskedTensor) and isinstance(x._mask, Stored) for x in (a, b)):
-        return False
+    counts = [mask.count for mask in _masks((a, b)) if isinstance(mask, Stored)]
     lines = a.shape[-1]
-    return bool(a._mask.count + b._mask.count < lines and prod(shape) * lines < 2**63)
+    return len(counts) == 2 and sum(counts) < lines and prod(shape) * lines < 2**63
 
 
-def _finite(x: Any) -> bool:
+def _finite(x: Value) -> bool:
     """True if all entries that exist are finite; False in a trace or a batch, where they are not known."""
     value = value_of(unwrap(x), x)
     if isinstance(value, LevelValue):
@@ -154,14 +155,15 @@ def _finite(x: Any) -> bool:
     return bool(np.isfinite(value.values if isinstance(value, Sparse) else to_strided(value)).all())
 
 
-def _mask_of_product(shape: tuple[int, ...], a: Any, b: Any) -> Mask:
+def _mask_of_product(shape: tuple[int, ...], a: Value, b: Value) -> Mask:
     """The mask of the entries of a product of matrices to which at least one product counts.
 
     For two masked factors: the product of their masks, as numbers, is not 0. For one masked factor: its line
     has a specified entry.
     """
     if not isinstance(b, MaskedTensor):
-        return a._mask.over((a.ndim - 1,), True)[0].stretched(shape)  # type: ignore[no-any-return]
+        assert isinstance(a, MaskedTensor)
+        return a._mask.over((a.ndim - 1,), True)[0].stretched(shape)
     if not isinstance(a, MaskedTensor):
         return b._mask.over((b.ndim - 2,), True)[0].stretched(shape)
     indicators = [F.astype(x.get_mask(), dtype=np.dtype("float32")) for x in (a, b)]
@@ -171,7 +173,7 @@ def _mask_of_product(shape: tuple[int, ...], a: Any, b: Any) -> Mask:
     return of_numbers(coalesced(counts) if isinstance(counts, Sparse) else counts)[0]
 
 
-def _products(a: Any, b: Any) -> Any:
+def _products(a: Value, b: Value) -> Any:
     mask = common("matmul", _masks((a, b)), broadcast_shapes("matmul", a.shape, b.shape), strict=False)
     return MaskedTensor(F.multiply(entries_at(a, mask), entries_at(b, mask)), mask)
 
@@ -247,7 +249,7 @@ def triangle(op: Op, args: Args, params: Params) -> Any:
     return F.where(inside, x, F.zero((), x.dtype))
 
 
-def _specified(x: Any) -> MaskedTensor:
+def _specified(x: Value) -> MaskedTensor:
     """A plain tensor as a masked one, all of whose entries exist."""
     x = F.to_dense(x)
     mask = Mask(np.ones(x.shape, bool))
@@ -310,9 +312,9 @@ def interpret(op: Op, args: Args, params: Params) -> Any:
     return out
 
 
-def _report(op: Op, args: Args, out: Any) -> None:
+def _report(op: Op, args: Args, out: Value | tuple[Value, ...]) -> None:
     """Note the number of entries of the largest operand or result, and the number of those that exist."""
-    masked = [x for x in (*args, *(out if op.multiple else (out,))) if isinstance(x, MaskedTensor)]
+    masked = [x for x in (*args, *(out if isinstance(out, tuple) else (out,))) if isinstance(x, MaskedTensor)]
     largest = max(masked, key=lambda x: prod(x.shape))
     size, specified = prod(largest.shape), min(x._mask.count for x in masked if x.shape == largest.shape)
     if specified < size:

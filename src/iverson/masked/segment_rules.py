@@ -5,6 +5,7 @@ The table that names these rules is in `iverson.masked.rules`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.op import Op
+from iverson.core.protocols import NDArray, Value
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
 from iverson.masked.axis_rules import extreme
-from iverson.masked.mask import Array, Mask
+from iverson.masked.mask import Mask
 from iverson.masked.move_rules import routed
 from iverson.masked.sparse_masks import Stored, of_keys
 from iverson.masked.tensor import MaskedTensor
@@ -26,7 +28,7 @@ Args = tuple[Any, ...]
 Params = dict[str, Any]
 
 
-def _targets(entries: Mask, indices: Any, axes: Shape, shape: Shape) -> tuple[Mask, Array]:
+def _targets(entries: Mask, indices: Sequence[Value], axes: Shape, shape: Shape) -> tuple[Mask, NDArray]:
     """The mask of the targets of a mask's entries, and for each entry the number of its target there.
 
     The first axes of the entries are those of the index arrays, which say where they go on some axes.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.dispatch import bind, value_of
+from iverson.core.protocols import NDArray, Value
 from iverson.core.shapes import Shape, reduced_shape
 from iverson.handles import spy
 from iverson.handles.spy import Picture
@@ -16,7 +17,7 @@ from iverson.layouts import CompressedPattern, CooPattern, Pattern, Sparse, to_s
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 from iverson.layouts.placement import converted
 from iverson.masked.line_buckets import Lines
-from iverson.masked.mask import Array, Mask, read_axes, seen_from
+from iverson.masked.mask import Mask, read_axes, seen_from
 from iverson.ops import TABLE, F
 
 
@@ -44,7 +45,7 @@ class Stored(Mask):
         return self.pattern.shape + self.dense
 
     @property
-    def array(self) -> Array:  # type: ignore[override]
+    def array(self) -> NDArray:  # type: ignore[override]
         """The mask with every entry explicit."""
         array = np.zeros(prod(self.shape), bool)
         array[self.keys] = True
@@ -58,30 +59,30 @@ class Stored(Mask):
         return spy.of_pattern(self.pattern)
 
     @property
-    def keys(self) -> Array:
+    def keys(self) -> NDArray:
         keys = self.pattern.keys
         if not self.dense:
             return keys
-        entry_keys: Array = (keys[:, None] * self._inner + np.arange(self._inner)).reshape(-1)
+        entry_keys: NDArray = (keys[:, None] * self._inner + np.arange(self._inner)).reshape(-1)
         return entry_keys
 
-    def coordinates(self, axes: Sequence[int] | None = None) -> Array:
+    def coordinates(self, axes: Sequence[int] | None = None) -> NDArray:
         indices = coordinates_of(self.keys, self.shape) if self.dense else self.pattern.coordinates
         return indices if axes is None else indices[list(axes)]
 
-    def _numbered(self, vector: Array) -> Any:
+    def _numbered(self, vector: NDArray) -> Any:
         return self.pattern.value(vector.reshape((self.pattern.count, *self.dense)))
 
-    def has(self, other: Mask) -> Array:
+    def has(self, other: Mask) -> NDArray:
         return self.pattern.find(seen_from(self.shape, other) // max(self._inner, 1))[1]
 
-    def positions(self, other: Mask) -> Array:
+    def positions(self, other: Mask) -> NDArray:
         keys = seen_from(self.shape, other)
         inner = max(self._inner, 1)
-        positions: Array = self.pattern.find(keys // inner)[0] * inner + keys % inner
+        positions: NDArray = self.pattern.find(keys // inner)[0] * inner + keys % inner
         return positions
 
-    def kept(self, keep: Array) -> Mask:
+    def kept(self, keep: NDArray) -> Mask:
         mask = of_coordinates(self.coordinates()[:, keep], self.shape)
         if isinstance(self.pattern, CompressedPattern) and not (self.pattern.blocks or self.dense):
             return Stored(converted(mask.pattern, self.layout)[0])  # the entries are in its order already
@@ -92,7 +93,7 @@ class Stored(Mask):
             return self
         return of_numbers(value_of(bind(TABLE["broadcast_to"], (self.numbers,), {"shape": shape})))[0]
 
-    def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Array]:
+    def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, NDArray]:
         shape = reduced_shape(self.shape, axes, keepdims)
         if len(axes) == len(self.shape):
             single = Mask(np.full(shape, self.count > 0))
@@ -115,11 +116,11 @@ class Stored(Mask):
         )
         return Lines(where, inner)
 
-    def pack(self, x: Any) -> Any:
+    def pack(self, x: Value) -> Any:
         values = F.values_at(x, pattern=self.pattern)
         return values if values.ndim == 1 else F.reshape(values, shape=(self.count,))
 
-    def unpack(self, vector: Any) -> Any:
+    def unpack(self, vector: Value) -> Any:
         shape = self.pattern.stored_shape + self.dense
         return F.from_values(
             F.reshape(vector, shape=shape) if len(shape) > 1 else vector, pattern=self.pattern
@@ -141,17 +142,17 @@ class Stored(Mask):
         return Stored, (self.pattern, self.dense)
 
 
-def of_coordinates(indices: Array, shape: Shape) -> Stored:
+def of_coordinates(indices: NDArray, shape: Shape) -> Stored:
     """The mask of distinct entries at some indices, one column each, in their order."""
     return Stored(CooPattern(shape, indices.astype(index_dtype(*shape), copy=False), True))
 
 
-def of_keys(keys: Array, shape: Shape) -> Stored:
+def of_keys(keys: NDArray, shape: Shape) -> Stored:
     """The mask of entries at increasing addresses."""
     return Stored(CooPattern.of_keys(keys, shape, index_dtype(*shape)))
 
 
-def of_numbers(value: Any) -> tuple[Mask, Array]:
+def of_numbers(value: Sparse | NDArray) -> tuple[Mask, NDArray]:
     """The mask of the entries that `Mask.numbers` moved to, and these numbers in the order of its vector.
 
     A place that a layout stores although no number went there (the rest of a block) is not specified.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from iverson.core.dispatch import (
     zero_filled,
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.protocols import DType
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
 from iverson.handles.spy import Picture
@@ -34,6 +35,12 @@ from iverson.layouts.pattern_symbols import handed_out
 from iverson.masked import masked_printing, pytree
 from iverson.masked.mask import Mask, taken
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.typing import ArrayLike, DTypeLike
+
+#: What a copy of an object is known by, of any type.
+T = TypeVar("T")
 
 
 class MaskedTensor(Wrapper, Array):
@@ -57,7 +64,7 @@ class MaskedTensor(Wrapper, Array):
 
     __slots__ = ("__weakref__", "_inner", "_link", "_mask")
 
-    def __init__(self, vector: Any, mask: Mask) -> None:
+    def __init__(self, vector: Tensor, mask: Mask) -> None:
         pytree.register(type(self))
         self._inner = vector
         self._mask = mask
@@ -90,7 +97,7 @@ class MaskedTensor(Wrapper, Array):
 
     mask = get_mask
 
-    def to_tensor(self, fill: Any) -> Tensor:
+    def to_tensor(self, fill: ArrayLike) -> Tensor:
         """A plain Tensor with ``fill`` in place of the unspecified entries: leaves masked semantics.
 
         ``fill`` is a scalar, or a tensor that broadcasts to this shape. Differentiates in this tensor at its
@@ -117,29 +124,26 @@ class MaskedTensor(Wrapper, Array):
 
     # -- the protocol of a wrapper -------------------------------------------------------------------
 
-    def _rewrap(self, handle: Any) -> MaskedTensor:
+    def _rewrap(self, handle: Tensor | MaskedTensor) -> MaskedTensor:
         if isinstance(handle, MaskedTensor):  # some of the entries exist
             return MaskedTensor(*handle._mask.within(self._mask, handle._inner))
         return MaskedTensor(handle, self._mask)
 
-    def _rewrap_stacked(self, handle: Any) -> MaskedTensor:
+    def _rewrap_stacked(self, handle: Tensor) -> MaskedTensor:
         mask = self._mask.stretched((handle.shape[0], *self._mask.shape))
         at = self._mask.stacked(mask)
         vector = F.reshape(handle, shape=(handle.shape[0] * self._mask.count,))
         return MaskedTensor(taken([vector], at), mask)
 
-    def _seed(self, value: Any, operation: str, argument: str) -> Any:
-        if not isinstance(value, (Handle, Wrapper)):
-            value = asarray(value)
-        if value.shape != self.shape:
+    def _seed(self, value: Array | ArrayLike, operation: str, argument: str) -> Any:
+        seed: Array = value if isinstance(value, (Handle, Wrapper)) else asarray(value)
+        if seed.shape != self.shape:
             raise ShapeError(
-                operation, argument, got=f"shape {value.shape}", expected=f"shape {self.shape}, as the tensor"
+                operation, argument, got=f"shape {seed.shape}", expected=f"shape {self.shape}, as the tensor"
             )
-        if isinstance(value, MaskedTensor):
-            if value._mask == self._mask:
-                return value._inner
-            value = zero_filled(value)
-        return self._mask.pack(value)
+        if isinstance(seed, MaskedTensor):
+            return seed._inner if seed._mask == self._mask else self._mask.pack(zero_filled(seed))
+        return self._mask.pack(seed)
 
     # -- gradients -----------------------------------------------------------------------------------
 
@@ -180,10 +184,10 @@ class MaskedTensor(Wrapper, Array):
         """The same entries, not tracked. Shares memory."""
         return self._rewrap(self._inner.detach())
 
-    def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
+    def register_hook(self, hook: Callable[[MaskedTensor], Array | ArrayLike | None]) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor: the hook is handed MaskedTensors."""
 
-        def on_held(gradient: Any) -> Any:
+        def on_held(gradient: Tensor) -> Any:
             replaced = hook(rewrap(self, gradient))
             return None if replaced is None else self._seed(replaced, "hook", "gradient")
 
@@ -213,7 +217,7 @@ class MaskedTensor(Wrapper, Array):
         self._hold(vector, result._mask)
         read_again(self)
 
-    def _hold(self, inner: Any, mask: Mask) -> None:
+    def _hold(self, inner: Tensor, mask: Mask) -> None:
         self._inner, self._mask = inner, mask
 
     # -- conversion ----------------------------------------------------------------------------------
@@ -243,7 +247,7 @@ class MaskedTensor(Wrapper, Array):
         cells[self._mask.keys] = self._inner.tolist()
         return cells.reshape(self.shape).tolist()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         raise ArgumentTypeError(
             "conversion to a NumPy array",
             "x",
@@ -279,7 +283,7 @@ class MaskedTensor(Wrapper, Array):
     def __copy__(self) -> MaskedTensor:
         return self._rewrap(self._inner.__copy__())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> MaskedTensor:
+    def __deepcopy__(self, memo: dict[int, T]) -> MaskedTensor:
         return self._rewrap(self._inner.__deepcopy__(memo))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -293,7 +297,7 @@ def fits(extents: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return len(extents) <= len(shape) and all(n in (1, m) for n, m in zip(extents, tail, strict=True))
 
 
-def _scalar_fill(fill: Any, dtype: Any) -> Any:
+def _scalar_fill(fill: ArrayLike, dtype: DType) -> Any:
     """The scalar in the dtype; raises DTypeError where that cannot hold it."""
     if isinstance(fill, (bool, int, float, complex, np.generic)):
         value = np.asarray(fill)

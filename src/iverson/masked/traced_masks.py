@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, alias, bind, has_entries, zero_filled
 from iverson.core.op import Op
+from iverson.core.protocols import NDArray, Value
 from iverson.core.shapes import Shape
-from iverson.masked.mask import Array, Mask
+from iverson.masked.mask import Mask
 from iverson.masked.tensor import MaskedTensor
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles import Tensor
 
 Args = tuple[Any, ...]
 Params = dict[str, Any]
@@ -44,33 +48,33 @@ class Computed(Mask):
         return False
 
     @property
-    def keys(self) -> Array:
+    def keys(self) -> NDArray:
         return np.flatnonzero(F.to_numpy(self.array))  # raises: it has none to read
 
-    def coordinates(self, axes: Any = None) -> Array:
+    def coordinates(self, axes: Sequence[int] | None = None) -> NDArray:
         return self.keys
 
-    def _numbered(self, vector: Array) -> Any:
+    def _numbered(self, vector: NDArray) -> Any:
         return self.keys
 
     def has(self, other: Mask) -> Any:
         """See `Mask.has`; the result is a handle."""
         return F.reshape(F.broadcast_to(self.array, shape=other.shape), shape=(other.count,))
 
-    def kept(self, keep: Any) -> Mask:
+    def kept(self, keep: NDArray | Tensor) -> Mask:
         return Computed(F.logical_and(self.array, F.reshape(keep, shape=self.shape)))
 
-    def within(self, outer: Mask, vector: Any) -> tuple[Any, Mask]:
+    def within(self, outer: Mask, vector: Value) -> tuple[Any, Mask]:
         mask = Computed(F.to_dense(outer.unpack(self.array)))
         return mask.pack(outer.unpack(self.unpack(vector))), mask
 
-    def of_kept(self, inner: Mask, vector: Any) -> Any:
+    def of_kept(self, inner: Mask, vector: Value) -> Any:
         return inner.unpack(vector)
 
     def stretched(self, shape: Shape) -> Mask:
         return self if self.shape == shape else Computed(F.broadcast_to(self.array, shape=shape))
 
-    def stacked(self, stretched: Mask) -> Array:
+    def stacked(self, stretched: Mask) -> NDArray:
         return np.arange(stretched.count)
 
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, Any]:
@@ -78,12 +82,12 @@ class Computed(Mask):
         mask = Computed(F.greater(counts, 0))
         return mask, F.reshape(counts, shape=(mask.count,))
 
-    def pack(self, x: Any) -> Any:
+    def pack(self, x: Value) -> Any:
         x = F.to_dense(x)
         neutral = True if x.dtype.kind == "b" else 1  # of which logarithms and reciprocals are finite
         return F.reshape(F.where(self.array, x, neutral), shape=(self.count,))
 
-    def unpack(self, vector: Any) -> Any:
+    def unpack(self, vector: Value) -> Any:
         return F.where(self.array, F.reshape(vector, shape=self.shape), F.zero((), vector.dtype))
 
     def plain(self) -> Any:
@@ -98,14 +102,14 @@ class Computed(Mask):
         return f"Mask(shape={self.shape}, computed)"
 
 
-def mask_of(array: Any) -> Mask:
+def mask_of(array: NDArray | Handle) -> Mask:
     """The mask of a boolean array, or of a handle of one."""
     if not isinstance(array, Handle):
         return Mask(array)
     return Mask(F.to_numpy(array)) if has_entries(array) else Computed(array)
 
 
-def any_computed(args: Sequence[Any]) -> bool:
+def any_computed(args: Sequence[Value | complex]) -> bool:
     """True if the mask of at least one operand is computed: its entries are not known here."""
     return any(isinstance(x, MaskedTensor) and type(x._mask) is Computed for x in args)
 
@@ -131,7 +135,7 @@ def moved(op: Op, args: Args, params: Params) -> Any:
     return MaskedTensor(mask.pack(bind(op, tuple(entries), params)), mask)
 
 
-def added(op: Op, args: Args, params: Params, fill: Any) -> Any:
+def added(op: Op, args: Args, params: Params, fill: float) -> Any:
     """Apply an op that adds up segments or finds their extrema; ``fill`` is the op's neutral entry."""
     x, *indices = args
     op.abstract(Aval(x.shape, x.dtype), *indices, **params)

@@ -15,8 +15,8 @@ import numpy as np
 from iverson.array_api.entries.creation import zeros_like
 from iverson.array_api.entries.indexing import take_along_axis
 from iverson.core.op import Op
+from iverson.core.protocols import NDArray, Value
 from iverson.core.shapes import Shape
-from iverson.masked.mask import Array
 from iverson.masked.policies import policy
 from iverson.ops import F
 
@@ -31,7 +31,7 @@ def _places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
     )
 
 
-def _at(places: Shape, size: Shape, stride: Shape, dilation: Shape) -> list[Array]:
+def _at(places: Shape, size: Shape, stride: Shape, dilation: Shape) -> list[NDArray]:
     """Indices of the entries of windows, one array for each axis; they broadcast to (*places, *size)."""
     n = len(places)
     indices = []
@@ -42,7 +42,7 @@ def _at(places: Shape, size: Shape, stride: Shape, dilation: Shape) -> list[Arra
     return indices
 
 
-def _windows(x: Any, size: Shape, stride: Shape, dilation: Shape) -> Any:
+def _windows(x: Value, size: Shape, stride: Shape, dilation: Shape) -> Any:
     """The windows of the last axes of x (*lead, *spatial): of shape (*places, *size, *lead)."""
     n = len(size)
     lead, spatial = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
@@ -50,7 +50,7 @@ def _windows(x: Any, size: Shape, stride: Shape, dilation: Shape) -> Any:
     return F.gather(x, *np.broadcast_arrays(*at), axes=tuple(range(len(lead), x.ndim)))
 
 
-def _last_first(x: Any, count: int) -> Any:
+def _last_first(x: Value, count: int) -> Any:
     """x with its last axes, so many of them, before the others."""
     split = x.ndim - count
     return F.permute_dims(x, axes=(*range(split, x.ndim), *range(split)))
@@ -98,7 +98,7 @@ def fold(_op: Op, args: Args, params: Params) -> Any:
     return _added(windows, places, size, **params)
 
 
-def _added(windows: Any, places: Shape, size: Shape, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
+def _added(windows: Value, places: Shape, size: Shape, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
     """Windows (*places, *size, *lead) added at their places: of shape (*lead, *spatial)."""
     n = len(spatial)
     at, lead = np.broadcast_arrays(*_at(places, size, stride, dilation)), windows.shape[2 * n :]
@@ -108,7 +108,7 @@ def _added(windows: Any, places: Shape, size: Shape, spatial: Shape, stride: Sha
     return zeros_beyond(_last_first(sums, len(lead)), covered)
 
 
-def zeros_beyond(x: Any, covered: Array) -> Any:
+def zeros_beyond(x: Value, covered: NDArray) -> Any:
     """x where something was added (``covered``, on its last axes), 0 elsewhere: if it has an entry at all."""
     if covered.all():
         return x
@@ -149,5 +149,5 @@ def transposed_convolution(_op: Op, args: Args, params: Params) -> Any:
     return _added(F.permute_dims(y, axes=order), places, size, **params)
 
 
-def _transposed(x: Any) -> Any:
+def _transposed(x: Value) -> Any:
     return F.permute_dims(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))

@@ -9,10 +9,10 @@ too, or tensors of a trace (`iverson.optim.traced`). It gets the part of a param
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, MutableMapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from functools import wraps
 from inspect import Signature, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -37,13 +37,41 @@ from iverson.core.errors import (
     ShapeError,
 )
 from iverson.core.inputs.arguments import as_real, checked
+from iverson.core.protocols import DType, NDArray, Shaped
+from iverson.core.shapes import Shape
 from iverson.core.table import F
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
-from iverson.optim.touched_parts import Part, part_of, part_of_masked, part_of_stored, spread_state, writable
+from iverson.optim.touched_parts import (
+    Part,
+    State,
+    part_of,
+    part_of_masked,
+    part_of_stored,
+    spread_state,
+    writable,
+)
 
-Array = np.ndarray[Any, Any]
-State = dict[str, Any]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from iverson.handles import Tensor
+    from iverson.handles.array import Array
+
+    #: A pytree of parameters, an iterator over them, or a list of groups.
+    Parameters: TypeAlias = Array | Iterable[Any] | Mapping[Any, Any] | DataclassInstance
+    #: A pytree of gradients, None where there is none.
+    Gradients: TypeAlias = Array | list[Any] | tuple[Any, ...] | Mapping[Any, Any] | DataclassInstance | None
+    #: Groups of parameters with hyperparameters of their own.
+    Groups: TypeAlias = Sequence[Mapping[str, Any]]
+    #: What a step computes with: arrays, or tensors of a trace. The rate of a step.
+    Numbers: TypeAlias = NDArray | Tensor
+    Rate: TypeAlias = float | Tensor
+
+#: A hyperparameter, or a node of a tree, of any type.
+T = TypeVar("T")
+#: What `Optimizer.state_dict` gives.
+StateDict = dict[str, Any]
 
 
 class Optimizer(ABC):
@@ -73,13 +101,12 @@ class Optimizer(ABC):
         if "__init__" in vars(cls):
             cls.__init__ = _with_groups(cls, checked(cls.__init__, cls.__name__))  # type: ignore[method-assign]
 
-    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
+    def __init__(self, params: Parameters, lr: float, weight_decay: float = 0.0) -> None:
         import optree
 
         name = type(self).__name__
-        if isinstance(params, (Iterator, ValuesView)):
-            params = list(params)
-        self.params: list[Any] = list(optree.tree_flatten(params, is_leaf=_is_wrapper)[0])
+        tree: Any = list(params) if isinstance(params, (Iterator, ValuesView)) else params
+        self.params: list[Any] = list(optree.tree_flatten(tree, is_leaf=_is_wrapper)[0])
         if not self.params:
             raise ArgumentError(name, "params", got="no parameters", expected="at least one")
         ids: set[int] = set()
@@ -109,7 +136,7 @@ class Optimizer(ABC):
         self._groups: list[Optimizer] = [self]
         self._first_lr: float | None = None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: T) -> None:
         if "_closed" in vars(self) and name not in vars(self) and not hasattr(type(self), name):
             raise NameMissingError(
                 type(self).__name__,
@@ -153,7 +180,7 @@ class Optimizer(ABC):
     def steps(self, count: int) -> None:
         rebind(self._count, np.array(count))
 
-    def _state(self, k: int, shape: Any, dtype: Any) -> State:
+    def _state(self, k: int, shape: Shape, dtype: DType) -> State:
         """The state of a parameter: handles, by name. It starts as for a value of this shape and dtype."""
         state = self._states[k]
         if state is None:
@@ -162,7 +189,7 @@ class Optimizer(ABC):
             self._facts = object()
         return state
 
-    def _check(self, argument: str, value: Any, below: float = float("inf")) -> None:
+    def _check(self, argument: str, value: float, below: float = float("inf")) -> None:
         as_real(value, type(self).__name__, argument)
         if not 0 <= value < below:
             bound = "" if below == float("inf") else f" and below {below}"
@@ -173,16 +200,16 @@ class Optimizer(ABC):
                 expected=f"a number of at least 0{bound}",
             )
 
-    def _decayed(self, value: Array, gradient: Array) -> Array:
+    def _decayed(self, value: Numbers, gradient: Numbers) -> Numbers:
         """The gradient with L2 decay: g + weight_decay p."""
         return gradient + self.weight_decay * value if self.weight_decay else gradient
 
     @abstractmethod
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         """The state of a parameter before its first step: arrays over all its axes, or over none."""
 
     @abstractmethod
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         """Write one step at the rate ``lr`` into ``value`` and ``state``."""
 
     def zero_grad(self) -> None:
@@ -190,7 +217,7 @@ class Optimizer(ABC):
         for p in self.params:
             p.grad = None
 
-    def step(self, gradients: Any = None) -> None:
+    def step(self, gradients: Gradients = None) -> None:
         """Update every parameter that has a gradient and requires one (``requires_grad_(False)`` freezes it).
 
         gradients : a pytree like the parameters (None where there is none), or None to read ``.grad``.
@@ -220,14 +247,14 @@ class Optimizer(ABC):
             if plan is not None:
                 self._step(k, *plan)
 
-    def _check_constant(self, argument: str, tensors: Any) -> None:
+    def _check_constant(self, argument: str, tensors: Sequence[Array | None]) -> None:
         """Raises GradientError where a transform differentiates one; keeps no reference to any."""
         for x in tensors:
             check_leaves(
                 unwrap(x), f"{type(self).__name__}.step", argument, "detach it, or write it as an expression"
             )
 
-    def _part(self, k: int, p: Any, g: Any) -> tuple[Part, Array] | None:
+    def _part(self, k: int, p: Array, g: Array) -> tuple[Part, NDArray] | None:
         """The part of a parameter that its gradient covers, and the entries there; None if there are none."""
         plain, argument = unwrap(p), f"gradients[{k}]"
         g = self._checked(k, p, g)
@@ -240,7 +267,7 @@ class Optimizer(ABC):
             return part_of_stored(value_of(plain), value, argument)
         return part_of(value)
 
-    def _checked(self, k: int, p: Any, g: Any) -> Any:
+    def _checked(self, k: int, p: Array, g: Array) -> Array:
         """A gradient that fits a parameter, which is a leaf still."""
         argument = f"gradients[{k}]"
         if not is_variable(unwrap(p)):
@@ -253,7 +280,7 @@ class Optimizer(ABC):
         _check_gradient(p, g, argument)
         return p._seed(g, "step", argument) if isinstance(p, Wrapper) else g
 
-    def _step(self, k: int, part: Part, gradient: Array) -> None:
+    def _step(self, k: int, part: Part, gradient: NDArray) -> None:
         value = writable(unwrap(self.params[k]))
         gradient = gradient.astype(value.dtype, copy=False)
         if value.dtype.kind == "c":
@@ -274,12 +301,13 @@ class Optimizer(ABC):
             for name, array in state.items():
                 piece.write(array, piece_state[name])
 
-    def _flatten(self, gradients: Any) -> list[Any]:
+    def _flatten(self, gradients: Gradients) -> list[Array | None]:
         import optree
 
+        tree: Any = gradients
         if isinstance(gradients, Operand):
-            gradients = [gradients] if len(self.params) == 1 else gradients
-        leaves, _ = optree.tree_flatten(gradients, is_leaf=_is_wrapper, none_is_leaf=True)
+            tree = [gradients] if len(self.params) == 1 else gradients
+        leaves, _ = optree.tree_flatten(tree, is_leaf=_is_wrapper, none_is_leaf=True)
         if len(leaves) != len(self.params):
             raise ArgumentError(
                 "step",
@@ -289,7 +317,7 @@ class Optimizer(ABC):
             )
         return list(leaves)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Everything a later run needs to go on: hyperparameters and a copy of each parameter's state."""
         states = [
             None if s is None else {k: np.copy(value_of(v)) for k, v in s.items()} for s in self._states
@@ -300,7 +328,7 @@ class Optimizer(ABC):
     def _hyperparameters(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("params", "steps")}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Take over what `state_dict` of an optimizer of the same class and parameters returned."""
         name = type(self).__name__
         keys = {"hyperparameters", "steps", "states"}
@@ -335,7 +363,7 @@ class ParamGroup(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return self._own.params if name == "params" else self._own._hyperparameters()[name]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: T) -> None:
         if name not in self._own._hyperparameters():
             raise NameMissingError(
                 type(self._own).__name__,
@@ -371,7 +399,7 @@ def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..
     names = signature(init)
 
     @wraps(init)
-    def build(self: Optimizer, params: Any, *args: Any, **kwargs: Any) -> None:
+    def build(self: Optimizer, params: Parameters, *args: Any, **kwargs: Any) -> None:
         if isinstance(params, Iterator):
             params = list(params)
         if not _are_groups(params):
@@ -411,13 +439,14 @@ def _common(owns: list[Optimizer], names: Signature) -> dict[str, Any]:
     return {name: value for name, value in owns[0]._hyperparameters().items() if name in names.parameters}
 
 
-def _are_groups(params: Any) -> bool:
+def _are_groups(params: Parameters) -> TypeGuard[Groups]:
     """True if these are groups, as in PyTorch: dicts with a key "params"."""
-    groups = isinstance(params, (list, tuple)) and len(params) > 0
-    return groups and all(isinstance(g, dict) and "params" in g for g in params)
+    if not isinstance(params, (list, tuple)) or not params:
+        return False
+    return all(isinstance(g, dict) and "params" in g for g in params)
 
 
-def _check_gradient(p: Any, g: Any, argument: str) -> None:
+def _check_gradient(p: Array, g: Array, argument: str) -> None:
     if not isinstance(g, Operand):
         raise ArgumentTypeError("step", argument, got=f"a {type(g).__name__}", expected="a Tensor or None")
     if g.shape != p.shape:
@@ -428,12 +457,14 @@ def _check_gradient(p: Any, g: Any, argument: str) -> None:
         raise DTypeError("step", argument, got=f"dtype {g.dtype}", expected=f"one that fits {p.dtype}")
 
 
-def number(x: Any, value: Any) -> Any:
+def number(x: Rate | NDArray, value: Shaped) -> Any:
     """A number that computes with a value: a handle takes the value's dtype, as a Python number would."""
     return F.astype(x, dtype=value.dtype) if isinstance(x, Operand) else x
 
 
-def _in_single(update: Callable[..., None], value: Array, gradient: Array, state: Any, lr: float) -> None:
+def _in_single(
+    update: Callable[..., None], value: NDArray, gradient: NDArray, state: State, lr: float
+) -> None:
     """One step; in float32 for half precision, after which the parameter and its state are rounded once."""
     if not dtypes.is_half(value.dtype):
         update(value, gradient, state, lr)
@@ -446,10 +477,10 @@ def _in_single(update: Callable[..., None], value: Array, gradient: Array, state
         a[...] = wide_state[name]
 
 
-def _pairs(x: Array) -> Array:
+def _pairs(x: NDArray) -> NDArray:
     """Complex entries as pairs of real ones along a further axis: a view of contiguous entries."""
     return np.ascontiguousarray(x).reshape(-1).view(x.real.dtype).reshape((*x.shape, 2))
 
 
-def _is_wrapper(x: Any) -> bool:
+def _is_wrapper(x: T) -> bool:
     return isinstance(x, Wrapper)

@@ -11,27 +11,29 @@ from iverson.autograd.mode import no_grad
 from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError, GradientError, described
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import DType
 from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, Zero
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import NonNegative
+    from iverson.optim.base import Parameters
 
 
-def _leaves(params: Any, operation: str) -> list[Any]:
+def _leaves(params: Parameters, operation: str) -> list[Any]:
     import optree
 
-    if isinstance(params, (Iterator, ValuesView)):
-        params = list(params)
-    leaves = optree.tree_leaves(params, is_leaf=lambda x: isinstance(x, Wrapper))
+    tree: Any = list(params) if isinstance(params, (Iterator, ValuesView)) else params
+    leaves = optree.tree_leaves(tree, is_leaf=lambda x: isinstance(x, Wrapper))
     for k, p in enumerate(leaves):
         if not isinstance(p, Operand):
             raise ArgumentTypeError(operation, "params", got=f"leaf {k}: {described(p)}", expected="Tensors")
     return list(leaves)
 
 
-def _with_gradient(params: Any, operation: str) -> list[Any]:
+def _with_gradient(params: Parameters, operation: str) -> list[Any]:
     return [
         p
         for p in _leaves(params, operation)
@@ -39,7 +41,7 @@ def _with_gradient(params: Any, operation: str) -> list[Any]:
     ]
 
 
-def _single(g: Any) -> Any:
+def _single(g: Array) -> Array:
     """A gradient whose stored entries are there once."""
     value = value_of(unwrap(g))
     return F.coalesce(g) if isinstance(value, Sparse) and not value.pattern.distinct else g
@@ -47,7 +49,7 @@ def _single(g: Any) -> Any:
 
 @checked
 def clip_grad_norm_(
-    params: Any, max_norm: NonNegative, norm_type: float = 2.0, error_if_nonfinite: bool = False
+    params: Parameters, max_norm: NonNegative, norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
     """Scale the gradients of parameters, in place, so that the norm of all of them is at most ``max_norm``.
 
@@ -90,17 +92,18 @@ def clip_grad_norm_(
         return total  # type: ignore[no-any-return]
 
 
-def _real(dtype: Any) -> Any:
-    return dtype.type(0).real.dtype
+def _real(dtype: DType) -> DType:
+    real: DType = dtype.type(0).real.dtype
+    return real
 
 
-def _norm(g: Any, order: float) -> Any:
+def _norm(g: Array, order: float) -> Any:
     norm = vector_norm(g, ord=order)
     return zero_filled(norm)
 
 
 @checked
-def clip_grad_value_(params: Any, clip_value: NonNegative) -> None:
+def clip_grad_value_(params: Parameters, clip_value: NonNegative) -> None:
     """Bound the entries of the gradients of parameters, in place, by -clip_value and clip_value.
 
     Sparse and masked gradients keep their layouts. Raises ArgumentTypeError unless params are tensors,

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
 from iverson.autograd.mode import enable_grad, no_grad
-from iverson.core.dispatch import Wrapper, cells, rewrap, unwrap, value_of
+from iverson.core.dispatch import cells, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, DTypeError, GraphError
 from iverson.core.inputs.arguments import as_function, as_real, checked
 from iverson.core.shapes import as_int, check_choice
 from iverson.core.table import F
 from iverson.handles import Tensor, asarray
 from iverson.layouts import Sparse, to_strided
+from iverson.masked import MaskedTensor
+from iverson.optim.base import StateDict
 from iverson.optim.optimizers import SGD
 from iverson.transforms.raveling import ravel_pytree
+
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
+    from iverson.optim.base import Parameters
 
 Vector = np.ndarray[Any, Any]
 #: Pairs whose product of steps is not above this say nothing of the curvature.
@@ -60,7 +66,7 @@ class LBFGS:
     @checked
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1.0,
         max_iter: int = 20,
         max_eval: int | None = None,
@@ -99,7 +105,7 @@ class LBFGS:
         """Forget the gradients: ``.grad`` becomes None."""
         self._mover.zero_grad()
 
-    def step(self, closure: Callable[[], Any]) -> Tensor:
+    def step(self, closure: Callable[[], Array | float]) -> Tensor:
         """Iterate, and return the loss before, as a tensor that is not tracked.
 
         closure : forgets gradients, computes the loss, calls ``backward()`` on it and returns it; it is
@@ -160,7 +166,13 @@ class LBFGS:
         return q
 
     def _searched(
-        self, closure: Any, x: Vector, value: float, slope: Vector, direction: Vector, length: float
+        self,
+        closure: Callable[[], Array | float],
+        x: Vector,
+        value: float,
+        slope: Vector,
+        direction: Vector,
+        length: float,
     ) -> tuple[Vector, float, Vector, float, int]:
         """A point along the direction with the strong Wolfe conditions: it, the loss and gradient there, how
         far it is, and how many points were tried. Where none is found, the parameters stay."""
@@ -202,7 +214,7 @@ class LBFGS:
             vector, unravel = ravel_pytree(self.params)
             self._mover.step(unravel(F.astype(vector * 0 - change, dtype=vector.dtype)))
 
-    def _evaluated(self, closure: Any) -> tuple[Vector, float]:
+    def _evaluated(self, closure: Callable[[], Array | float]) -> tuple[Vector, float]:
         """The gradient and the loss at the parameters."""
         with enable_grad():
             loss = closure()
@@ -211,13 +223,13 @@ class LBFGS:
             gradient = ravel_pytree([_gradient_of(p) for p in self.params])[0]
         return np.array(to_strided(value_of(gradient)), dtype=np.float64), value
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The state that a later run needs to continue."""
         last = None if self._last is None else list(self._last)
         history = [list(pair) for pair in self._history]
         return {"iterations": self.iterations, "history": history, "last": last}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Take over what `state_dict` of one with the same parameters returned."""
         if not isinstance(state, dict) or set(state) != {"iterations", "history", "last"}:
             raise ArgumentError(
@@ -230,14 +242,16 @@ class LBFGS:
         )
 
 
-def _gradient_of(p: Any) -> Any:
+def _gradient_of(p: Tensor | MaskedTensor) -> Tensor | MaskedTensor:
     """The gradient of a parameter, at the entries that it has as part of a vector; 0 where there is none."""
     g, value = p.grad, value_of(unwrap(p))
     if g is None:
-        return rewrap(p, unwrap(p) * 0.0)
+        zero: Tensor | MaskedTensor = rewrap(p, unwrap(p) * 0.0)
+        return zero
     if isinstance(value, Sparse):
-        return F.from_values(F.values_at(unwrap(g), pattern=value.pattern), pattern=value.pattern)
-    return g if isinstance(g, Wrapper) else g.to_dense()
+        entries: Tensor = F.from_values(F.values_at(unwrap(g), pattern=value.pattern), pattern=value.pattern)
+        return entries
+    return g if isinstance(g, MaskedTensor) else g.to_dense()
 
 
 __all__ = ["LBFGS"]

@@ -5,14 +5,19 @@ Formulas and defaults are PyTorch's where it has the optimizer.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError
+from iverson.core.protocols import NDArray, Shaped
 from iverson.kernels import compiled_elementwise
-from iverson.optim.base import Array, Optimizer, State, number
+from iverson.optim.base import Optimizer, number
+from iverson.optim.touched_parts import State
+
+if TYPE_CHECKING:
+    from iverson.optim.base import Numbers, Parameters, Rate
 
 
 @final
@@ -32,7 +37,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
@@ -47,12 +52,18 @@ class SGD(Optimizer):
         self.momentum = momentum
         self.nesterov = nesterov
 
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         return {"momentum": np.zeros_like(value)} if self.momentum else {}
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
-        if self.momentum and compiled_elementwise.worthwhile(
-            compiled_elementwise.WORTHWHILE_STEP, value, gradient, state["momentum"]
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
+        if (
+            self.momentum
+            and isinstance(lr, float)
+            and isinstance(value, np.ndarray)
+            and isinstance(gradient, np.ndarray)
+            and compiled_elementwise.worthwhile(
+                compiled_elementwise.WORTHWHILE_STEP, value, gradient, state["momentum"]
+            )
         ):
             numbers = lr, self.momentum, self.weight_decay
             compiled_elementwise.sgd(value, gradient, state["momentum"], numbers, nesterov=self.nesterov)
@@ -70,7 +81,12 @@ class _Moments(Optimizer):
     """The two moments that Adam and AdamW keep."""
 
     def __init__(
-        self, params: Any, lr: float, betas: tuple[float, float], eps: float, weight_decay: float
+        self,
+        params: Parameters,
+        lr: float,
+        betas: tuple[float, float],
+        eps: float,
+        weight_decay: float,
     ) -> None:
         super().__init__(params, lr, weight_decay)
         if not isinstance(betas, (tuple, list)) or len(betas) != 2:
@@ -81,16 +97,22 @@ class _Moments(Optimizer):
         self.betas = tuple(betas)
         self.eps = eps
 
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         return {"mean": np.zeros_like(value), "square": np.zeros_like(value), "step": np.zeros((), np.int64)}
 
-    def _moment_step(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _moment_step(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         first, second = self.betas
         mean, square = state["mean"], state["square"]
         state["step"] += 1
         n = _counts(state["step"], value)
-        if type(n) is int and compiled_elementwise.worthwhile(
-            compiled_elementwise.WORTHWHILE_STEP, value, gradient, mean, square
+        if (
+            type(n) is int
+            and isinstance(lr, float)
+            and isinstance(value, np.ndarray)
+            and isinstance(gradient, np.ndarray)
+            and compiled_elementwise.worthwhile(
+                compiled_elementwise.WORTHWHILE_STEP, value, gradient, mean, square
+            )
         ):
             root, rate = (1 - second**n) ** -0.5, lr / (1 - first**n)
             compiled_elementwise.adam(
@@ -106,12 +128,12 @@ class _Moments(Optimizer):
         value -= number(lr / (1 - first**n), value) * mean / scale
 
 
-def _counts(step: Any, value: Any) -> Any:
+def _counts(step: Numbers, value: Shaped) -> Any:
     """Number of steps that touched each entry, shaped to broadcast with a value; one number if equal."""
     return _beside(step, value, int)
 
 
-def _beside(x: Any, value: Any, kind: Any = float) -> Any:
+def _beside(x: Numbers, value: Shaped, kind: type[int] | type[float] = float) -> Any:
     """An array of a state, shaped to broadcast with a value; a number if it is the same for all entries."""
     if not x.ndim:
         return number(x, np.empty(0)) if isinstance(x, Operand) else kind(x)
@@ -133,7 +155,7 @@ class Adam(_Moments):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -141,7 +163,7 @@ class Adam(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         gradient = self._decayed(value, gradient)
         self._moment_step(value, gradient, state, lr)
 
@@ -160,7 +182,7 @@ class AdamW(_Moments):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -168,7 +190,7 @@ class AdamW(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         value *= number(1 - lr * self.weight_decay, value)
         self._moment_step(value, gradient, state, lr)
 
@@ -187,7 +209,7 @@ class Adamax(_Moments):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -195,10 +217,10 @@ class Adamax(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         return {"mean": np.zeros_like(value), "largest": np.zeros_like(value), "step": np.zeros((), np.int64)}
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         gradient = self._decayed(value, gradient)
         first, second = self.betas
         mean, largest = state["mean"], state["largest"]
@@ -222,7 +244,7 @@ class NAdam(_Moments):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -233,13 +255,13 @@ class NAdam(_Moments):
         self._check("momentum_decay", momentum_decay)
         self.momentum_decay = momentum_decay
 
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         return {**super()._start(value), "product": np.ones(())}
 
-    def _momentum(self, n: Any) -> Any:
+    def _momentum(self, n: Rate | NDArray) -> Any:
         return self.betas[0] * (1 - 0.5 * 0.96 ** (n * self.momentum_decay))
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         gradient = self._decayed(value, gradient)
         first, second = self.betas
         mean, square, product = state["mean"], state["square"], state["product"]
@@ -272,7 +294,7 @@ class Lion(_Moments):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-4,
         betas: tuple[float, float] = (0.9, 0.99),
         weight_decay: float = 0.0,
@@ -280,10 +302,10 @@ class Lion(_Moments):
         super().__init__(params, lr, betas, 0.0, weight_decay)
         del self.eps
 
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         return {"mean": np.zeros_like(value)}
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         first, second = self.betas
         mean = state["mean"]
         value *= number(1 - lr * self.weight_decay, value)
@@ -307,7 +329,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-2,
         lr_decay: float = 0.0,
         weight_decay: float = 0.0,
@@ -325,11 +347,11 @@ class Adagrad(Optimizer):
         self.initial_accumulator_value = initial_accumulator_value
         self.eps = eps
 
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         counts = {"step": np.zeros((), np.int64)} if self.lr_decay else {}
         return {"sum": np.full_like(value, self.initial_accumulator_value), **counts}
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         gradient = self._decayed(value, gradient)
         rate = lr
         if self.lr_decay:
@@ -358,7 +380,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
@@ -375,11 +397,11 @@ class RMSprop(Optimizer):
         self.momentum = momentum
         self.centered = centered
 
-    def _start(self, value: Array) -> State:
+    def _start(self, value: NDArray) -> State:
         names = ["square"] + ["momentum"] * bool(self.momentum) + ["mean"] * self.centered
         return {name: np.zeros_like(value) for name in names}
 
-    def _update(self, value: Any, gradient: Any, state: State, lr: Any) -> None:
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
         gradient = self._decayed(value, gradient)
         state["square"] *= self.alpha
         state["square"] += (1 - self.alpha) * gradient * gradient

@@ -10,15 +10,18 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import cos, isfinite, pi
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Literal, SupportsIndex, final
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.inputs.arguments import as_function, as_real, as_sequence
 from iverson.core.shapes import as_int, check_choice
-from iverson.optim.base import Optimizer
+from iverson.optim.base import Optimizer, StateDict
+
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
 
 
-def _optimizer(optimizer: Any, name: str) -> Optimizer:
+def _optimizer(optimizer: Optimizer, name: str) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise ArgumentTypeError(name, "optimizer", got=described(optimizer), expected="an optimizer")
     return optimizer
@@ -53,11 +56,11 @@ class Schedule(ABC):
         """The rate of each group now."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The state that a later run needs to continue."""
         return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Take over what `state_dict` of a schedule of the same class and groups returned."""
         if (
             not isinstance(state, dict)
@@ -70,13 +73,13 @@ class Schedule(ABC):
         self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
         self._apply()
 
-    def _positive(self, argument: str, value: Any) -> int:
+    def _positive(self, argument: str, value: SupportsIndex) -> int:
         number = as_int(value, type(self).__name__, argument)
         if number < 1:
             raise ArgumentError(type(self).__name__, argument, got=str(value), expected="at least 1")
         return number
 
-    def _real(self, argument: str, value: Any) -> float:
+    def _real(self, argument: str, value: float) -> float:
         number = float(as_real(value, type(self).__name__, argument))
         if not isfinite(number):
             raise ArgumentError(type(self).__name__, argument, got=str(value), expected="a finite number")
@@ -310,7 +313,7 @@ class ReduceLROnPlateau:
         self.best = float("inf") if mode == "min" else -float("inf")
         self.bad_epochs = self.waiting = 0
 
-    def step(self, metrics: Any) -> None:
+    def step(self, metrics: Array | float) -> None:
         """Take note of the measure of an epoch: a number, or a tensor of one entry."""
         now = float(metrics.item() if hasattr(metrics, "item") else as_real(metrics, "step", "metrics"))
         if self._better(now):
@@ -331,11 +334,11 @@ class ReduceLROnPlateau:
             return bool(sign * now < sign * self.best * (1 - sign * self.threshold))
         return bool(sign * now < sign * self.best - self.threshold)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The state that a later run needs to continue."""
         return {"best": self.best, "bad_epochs": self.bad_epochs, "waiting": self.waiting}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Take over what `state_dict` returned."""
         if not isinstance(state, dict) or set(state) != {"best", "bad_epochs", "waiting"}:
             raise ArgumentError(

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.dispatch import rebind, value_of
 from iverson.core.errors import ArgumentError
+from iverson.core.protocols import NDArray, Shaped
 from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, coalesced, has_one_owner, stored, support_pattern, to_strided
 from iverson.layouts.conversion import with_dense_axes, with_sparse_axes
 from iverson.layouts.pattern import addresses
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iverson.handles import Tensor
+
+#: The state of a parameter, by name.
+State = dict[str, Any]
 #: How many entries of a list are read, changed and written at a time.
 PIECE = 1 << 14
 
@@ -49,17 +56,17 @@ class Part:
         """True if the index is a list of places."""
         return isinstance(self.index, tuple) and getattr(self.index[0], "dtype", None) in (np.int32, np.int64)
 
-    def of(self, array: Array) -> Array:
+    def of(self, array: NDArray) -> NDArray:
         """The part of an array: itself, a view, or a copy. One of fewer axes lacks them at the end."""
         if not self.axes:
             return array
         if self.axes == 1 and self.listed:
-            rows: Array = array.take(self.index[0], axis=0)
+            rows: NDArray = array.take(self.index[0], axis=0)
             return rows
-        entries: Array = array[self.index]
+        entries: NDArray = array[self.index]
         return entries
 
-    def pieces(self, entries: Array) -> Iterator[tuple[Part, Array]]:
+    def pieces(self, entries: NDArray) -> Iterator[tuple[Part, NDArray]]:
         """The part with its entries, a list of places in pieces of a size that stays in a core's cache."""
         if not self.axes or not self.listed:
             yield self, entries
@@ -69,7 +76,7 @@ class Part:
             at = slice(k, k + rows)
             yield Part(tuple(i[at] for i in self.index), self.axes), entries[at]
 
-    def write(self, array: Array, piece: Array) -> None:
+    def write(self, array: NDArray, piece: NDArray) -> None:
         """Write a piece that `of` gave back."""
         if not self.box:
             array[self.index] = piece
@@ -78,7 +85,7 @@ class Part:
 WHOLE = Part((), 0)
 
 
-def part_of(value: Any) -> tuple[Part, Array] | None:
+def part_of(value: Shaped) -> tuple[Part, NDArray] | None:
     """The part at which a layout's value stores entries, each once, and these entries; None without any."""
     index, entries = stored(value)
     if not entries.size:
@@ -92,11 +99,11 @@ def part_of(value: Any) -> tuple[Part, Array] | None:
     return Part(index, index.ndim), entries
 
 
-def _everything(index: Any, extent: int) -> bool:
+def _everything(index: slice | NDArray, extent: int) -> bool:
     return type(index) is slice and index.indices(extent) == (0, extent, 1)
 
 
-def part_of_masked(keys: Array, shape: Shape, entries: Array) -> tuple[Part, Array] | None:
+def part_of_masked(keys: NDArray, shape: Shape, entries: NDArray) -> tuple[Part, NDArray] | None:
     """The part and the entries of a masked gradient, from the row-major addresses of specified entries."""
     if not keys.size:
         return None
@@ -105,7 +112,7 @@ def part_of_masked(keys: Array, shape: Shape, entries: Array) -> tuple[Part, Arr
     return Part(np.unravel_index(keys, shape), len(shape)), entries
 
 
-def part_of_stored(parameter: Sparse, gradient: Any, argument: str) -> tuple[Part, Array]:
+def part_of_stored(parameter: Sparse, gradient: Sparse, argument: str) -> tuple[Part, NDArray]:
     """The part and the entries of a gradient, among the stored entries of a sparse parameter.
 
     Raises ArgumentError where the gradient may be nonzero at an entry that the parameter does not store.
@@ -146,7 +153,7 @@ def _outside(parameter: Sparse, argument: str, description: str) -> ArgumentErro
     )
 
 
-def writable(p: Any) -> Array:
+def writable(p: Tensor) -> NDArray:
     """The buffer of a parameter to write a step into, in C order: its own if nobody else has it, else a copy.
 
     Of a sparse parameter it is that of the stored entries, one after the other.
@@ -154,7 +161,7 @@ def writable(p: Any) -> Array:
     sparse = isinstance(value_of(p), Sparse)
     # No second name for what is counted: a reference more is another owner.
     alone = not sparse or has_one_owner(value_of(p))
-    buffer: Array = value_of(p).values if sparse else to_strided(value_of(p))
+    buffer: NDArray = value_of(p).values if sparse else to_strided(value_of(p))
     if not (alone and buffer.base is None and buffer.flags.carray and has_one_owner(buffer)):
         buffer = buffer.copy()
     if sparse:
@@ -166,14 +173,14 @@ def writable(p: Any) -> Array:
     return buffer
 
 
-def spread(array: Array, axes: int, shape: Shape) -> Array:
+def spread(array: NDArray, axes: int, shape: Shape) -> NDArray:
     """An array over fewer leading axes of a shape, repeated along the next ones up to ``axes`` of them."""
     if array.ndim >= axes:
         return array
     return np.broadcast_to(array.reshape(array.shape + (1,) * (axes - array.ndim)), shape[:axes]).copy()
 
 
-def spread_state(state: dict[str, Any], axes: int, shape: Shape) -> None:
+def spread_state(state: Mapping[str, Tensor], axes: int, shape: Shape) -> None:
     """Let each array of a state have an entry of its own for each place on so many leading axes."""
     for x in state.values():
         if (array := value_of(x)).ndim < axes:
@@ -183,6 +190,7 @@ def spread_state(state: dict[str, Any], axes: int, shape: Shape) -> None:
 __all__ = [
     "WHOLE",
     "Part",
+    "State",
     "part_of",
     "part_of_masked",
     "part_of_stored",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,23 +17,53 @@ from iverson.array_api.elementwise import imag, real
 from iverson.array_api.entries.joining import concat, stack
 from iverson.autograd.mode import recording
 from iverson.autograd.record import selected
-from iverson.core.dispatch import unwrap, value_of
+from iverson.core.dispatch import Cells, unwrap, value_of
 from iverson.core.entries import NOTHING, Box, Stored
 from iverson.core.errors import GraphError
+from iverson.core.protocols import DType, NDArray
+from iverson.core.shapes import Shape
 from iverson.core.table import F
 from iverson.graph.ir.operations import last_writers
+from iverson.graph.tracing.captured_state import TraceCells
+from iverson.handles import Tensor
 from iverson.layouts import Zero, support_of
 from iverson.masked import MaskedTensor
-from iverson.optim.touched_parts import spread_state
+from iverson.optim.touched_parts import State, spread_state
+
+if TYPE_CHECKING:
+    from iverson.graph.ir.nodes import Equation, Value
+    from iverson.graph.tracing.trace import Trace
+    from iverson.handles.array import Array
+    from iverson.layouts import Pattern
 
 #: The equation that made each value of a trace.
-Makers = Mapping[Any, Any]
+Makers = Mapping["Value", "Equation"]
 #: Ops whose result is their operand.
 SAME = ("identity", "copy", "selected")
 
 
-def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
+class Traceable(Protocol):
+    """An optimizer, as a step of a trace sees it (`iverson.optim.base.Optimizer`)."""
+
+    params: list[Any]
+    lr: float
+    _count: Any
+    _facts: Any
+
+    @property
+    def _groups(self) -> Sequence[Traceable]: ...
+
+    def _checked(self, k: int, p: Array, g: Array) -> Array: ...
+    def _state(self, k: int, shape: Shape, dtype: DType) -> State: ...
+    def _own(self, k: int) -> Traceable: ...
+    def _update(
+        self, value: NDArray | Tensor, gradient: NDArray | Tensor, state: State, lr: float | Tensor
+    ) -> None: ...
+
+
+def step(opt: Traceable, gradients: Sequence[Array | None], cells: Cells) -> None:
     """Record a step of an optimizer on these gradients, which are None for parameters without one."""
+    assert isinstance(cells, TraceCells)
     with recording(False):
         checked = [
             (k, p, opt._checked(k, p, g))
@@ -51,7 +81,7 @@ def step(opt: Any, gradients: Sequence[Any], cells: Any) -> None:
     cells.guards.append(lambda: all(group._facts is facts for group, facts in facts_before))
 
 
-def _step(opt: Any, k: int, p: Any, g: Any, cells: Any, makers: Makers) -> None:
+def _step(opt: Traceable, k: int, p: Array, g: Array, cells: TraceCells, makers: Makers) -> None:
     plain = unwrap(p)
     place = _place(plain, g, cells, makers)
     if place is None:
@@ -81,7 +111,7 @@ def _step(opt: Any, k: int, p: Any, g: Any, cells: Any, makers: Makers) -> None:
         parameter._become(value)
 
 
-def _pairs(x: Any) -> Any:
+def _pairs(x: Tensor) -> Tensor:
     """Complex entries as pairs of real ones along a further axis."""
     return stack([real(x), imag(x)], axis=-1)
 
@@ -94,17 +124,17 @@ class _Whole:
 
     axes = 0
 
-    def __init__(self, pattern: Any = None) -> None:
+    def __init__(self, pattern: Pattern | None = None) -> None:
         self.pattern = pattern
 
-    def read(self, x: Any) -> Any:
+    def read(self, x: Tensor) -> Tensor:
         """The part of a handle."""
         return x
 
-    def write(self, x: Any, part: Any) -> None:
+    def write(self, x: Tensor, part: Tensor) -> None:
         """Put a part that `read` gave back."""
 
-    def gradient(self, g: Any) -> Any:
+    def gradient(self, g: Tensor) -> Tensor:
         """The part of the gradient."""
         return g if self.pattern is None else F.values_at(g, pattern=self.pattern)
 
@@ -116,13 +146,13 @@ class _Box(_Whole):
         super().__init__()
         self.index, self.axes = index, len(index)
 
-    def read(self, x: Any) -> Any:
+    def read(self, x: Tensor) -> Tensor:
         return x[self.index[: x.ndim]]
 
-    def write(self, x: Any, part: Any) -> None:
+    def write(self, x: Tensor, part: Tensor) -> None:
         x[self.index[: x.ndim]] = part
 
-    def gradient(self, g: Any) -> Any:
+    def gradient(self, g: Tensor) -> Tensor:
         return g[self.index]
 
 
@@ -132,25 +162,27 @@ class _Listed(_Whole):
     A place that is named several times gets the sum; all that name it compute, and write, the same.
     """
 
-    def __init__(self, indices: Sequence[Any], entries: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, indices: Sequence[Tensor | NDArray], entries: Tensor, shape: tuple[int, ...]) -> None:
         super().__init__()
         self.indices, self.entries, self.axes = list(indices), entries, len(indices)
         self.at = tuple(range(self.axes))
         self.shape = shape[: self.axes]
 
-    def read(self, x: Any) -> Any:
-        return F.gather(x, *self.indices, axes=self.at)
+    def read(self, x: Tensor) -> Tensor:
+        entries: Tensor = F.gather(x, *self.indices, axes=self.at)
+        return entries
 
-    def write(self, x: Any, part: Any) -> None:
+    def write(self, x: Tensor, part: Tensor) -> None:
         x._become(F.gather_put(x, part, *self.indices, axes=self.at))
 
-    def gradient(self, g: Any) -> Any:
+    def gradient(self, g: Tensor) -> Tensor:
         writers = last_writers(*self.indices, shape=self.shape)
         total = F.scatter_add(self.entries, writers, axes=(0,), shape=self.entries.shape)
-        return F.gather(total, writers, axes=(0,))
+        gradient: Tensor = F.gather(total, writers, axes=(0,))
+        return gradient
 
 
-def _place(plain: Any, g: Any, cells: Any, makers: Makers) -> _Whole | None:
+def _place(plain: Tensor, g: Array, cells: TraceCells, makers: Makers) -> _Whole | None:
     """The part of a parameter that a gradient covers; None if it covers nothing."""
     value, shape = value_of(unwrap(g)), plain.shape
     support = support_of(value)
@@ -186,12 +218,12 @@ def _place(plain: Any, g: Any, cells: Any, makers: Makers) -> _Whole | None:
     return _Listed(lists[1:], lists[0], shape)
 
 
-def _added(value: Any, level: Any, makers: Makers) -> list[list[Any]]:
+def _added(value: Value | None, level: Trace, makers: Makers) -> list[list[Tensor]]:
     """The additions that a value of a trace is the sum of, if each adds entries to zeros at index arrays.
 
     For each addition: the entries, one after the other, and the index arrays. Otherwise an empty list.
     """
-    e = makers.get(value)
+    e = None if value is None else makers.get(value)
     if e is None:
         return []
     if e.op.name in SAME:

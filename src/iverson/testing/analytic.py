@@ -5,8 +5,8 @@ The graph is the one that the user's function records on the user's own inputs; 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from iverson.layouts import Box
 from iverson.testing.directions import Space, Vector, split
 from iverson.testing.failure_report import Finding, GradcheckError, blaming
 from iverson.testing.perturbation import Output, Problem, Variable
+
+if TYPE_CHECKING:
+    from iverson.handles import Tensor
+    from iverson.testing.perturbation import Slot
 
 _RANK = {"float32": 1, "complex64": 1, "float64": 2, "complex128": 2}
 
@@ -68,9 +72,9 @@ class Record:
         """
         parts = split(cotangent, self.spaces)
         seeds = [
-            (self.outputs[k].slot, self.spaces[k].handle(parts[k]))
+            (slot, self.spaces[k].handle(parts[k]))
             for k in self.tracked
-            if k not in undefined
+            if k not in undefined and (slot := self.outputs[k].slot) is not None
         ]
         return self._pull(seeds, needed, mode, casts)
 
@@ -90,7 +94,11 @@ class Record:
         return np.concatenate([gradients[k] for k in range(len(self.variables))])
 
     def _pull(
-        self, seeds: Any, requested: Sequence[int] | None, mode: str, casts: bool = True
+        self,
+        seeds: Sequence[tuple[Slot, Tensor]],
+        requested: Sequence[int] | None,
+        mode: str,
+        casts: bool = True,
     ) -> dict[int, Vector]:
         numbers = range(len(self.variables)) if requested is None else requested
         targets = {self.variables[k].slot: FULL for k in numbers}
@@ -103,7 +111,7 @@ class Record:
                 gradients = reverse(seeds, targets, create_graph=False)
             return {k: self._received(k, gradients.get(self.variables[k].slot)) for k in numbers}
 
-    def _received(self, k: int, gradient: Any) -> Vector:
+    def _received(self, k: int, gradient: Tensor | None) -> Vector:
         v = self.variables[k]
         if gradient is None:
             return np.zeros(v.space.size)
@@ -145,13 +153,13 @@ class Record:
         }
         return self._push(tangents, mode)
 
-    def _push(self, tangents: dict[Any, Any], mode: str) -> Vector:
+    def _push(self, tangents: dict[Slot, Tensor], mode: str) -> Vector:
         slots = [o.slot for o in self.outputs if o.slot is not None]
         with blaming(self.problem.operation, mode, "the forward derivative"):
             pushed = push(slots, tangents, create_graph=False)
             return np.concatenate([np.zeros(0), *(self._pushed(o, pushed) for o in self.outputs)])
 
-    def _pushed(self, output: Output, pushed: Any) -> Vector:
+    def _pushed(self, output: Output, pushed: Mapping[Slot, Tensor]) -> Vector:
         tangent = None if output.slot is None else pushed.get(output.slot)
         if tangent is None:
             return np.zeros(output.space.size)
@@ -199,11 +207,13 @@ class Record:
         raise IndexError(coordinate)
 
 
-def _unit_box(space: Space, coordinate: int) -> Any:
+def _unit_box(space: Space, coordinate: int) -> Tensor:
     """The cotangent that is 1 at one coordinate, in the box layout (strided at rank 0)."""
     unit = space.array(space.unit(coordinate))
     if not space.shape:
-        return make_handle(unit)
+        entry: Tensor = make_handle(unit)
+        return entry
     start = space.entry(coordinate)
     region = Region(start, tuple(k + 1 for k in start))
-    return make_handle(Box(space.shape, region, unit[region.slices].copy()))
+    box: Tensor = make_handle(Box(space.shape, region, unit[region.slices].copy()))
+    return box

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,15 @@ from iverson.autograd.api import variable
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, make_handle, unwrap, value_of
 from iverson.core.entries import hull
+from iverson.core.protocols import Shaped
 from iverson.core.region import Region
 from iverson.layouts import Sparse, support_of, to_strided
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from iverson.handles import Tensor
+    from iverson.handles.typing import DTypeLike
 
 Vector = NDArray[np.float64]
 
@@ -51,14 +58,14 @@ class Space:
         """The number of coordinates."""
         return int(np.prod(self.shape)) * (2 if self.complex else 1)
 
-    def coordinates(self, value: Any) -> Vector:
+    def coordinates(self, value: Shaped) -> Vector:
         """The coordinates of a layout's value of this shape (of any floating dtype)."""
         array = np.ascontiguousarray(to_strided(value)).reshape(-1)
         if not self.complex:
             return array.real.astype(np.float64)
         return array.astype(np.complex128).view(np.float64)
 
-    def array(self, coordinates: Vector, dtype: Any = None) -> NDArray[Any]:
+    def array(self, coordinates: Vector, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The array with the given coordinates, by default of the tensor's own dtype."""
         dtype = self.dtype if dtype is None else dtype
         flat = np.ascontiguousarray(coordinates)
@@ -66,11 +73,12 @@ class Space:
             flat = flat.view(np.complex128)
         return flat.astype(dtype).reshape(self.shape)
 
-    def handle(self, coordinates: Vector) -> Any:
+    def handle(self, coordinates: Vector) -> Tensor:
         """A new handle, not tracked, with the given coordinates: a tangent or cotangent."""
-        return make_handle(self.array(coordinates))
+        handle: Tensor = make_handle(self.array(coordinates))
+        return handle
 
-    def leaf(self, coordinates: Vector, original: Any, wide: bool) -> Any:
+    def leaf(self, coordinates: Vector, original: Shaped, wide: bool) -> Tensor:
         """A new tensor that requires grad, with the given coordinates.
 
         original : the layout's value whose memory order is kept, so that a function takes the same paths.
@@ -81,7 +89,8 @@ class Space:
             ordered = np.empty_like(original, dtype=array.dtype, subok=False)
             ordered[...] = array
             array = ordered
-        return variable(array)
+        leaf: Tensor = variable(array)
+        return leaf
 
     def entry(self, coordinate: int) -> tuple[int, ...]:
         """The index, in the array of the coordinates, of the entry that a coordinate belongs to."""
@@ -116,7 +125,7 @@ class Space:
         flat = coordinate // 2 if self.complex else coordinate
         return self.addresses is None or bool((self.addresses == flat).any())
 
-    def declared(self) -> Any:
+    def declared(self) -> Hashable:
         """Key of the declared entries, which is equal for spaces with the same entries."""
         return (self.shape, self.complex)
 
@@ -166,7 +175,7 @@ def space_of(handle: Operand) -> Space:
     return Space(plain.shape, plain.dtype, _stored(value_of(plain)))
 
 
-def _stored(value: Any) -> Region | NDArray[Any] | None:
+def _stored(value: Shaped) -> Region | NDArray[Any] | None:
     """Addresses or region of the entries that a value stores; None if it stores all entries."""
     if not isinstance(value, Sparse):
         region = hull(support_of(value), value.shape)
@@ -192,7 +201,7 @@ def scale_of(coordinates: Vector) -> float:
     return float(power_of_two(rms)) if rms else 1.0
 
 
-def power_of_two(value: Any) -> Any:
+def power_of_two(value: float | Vector) -> Any:
     """The nearest power of two (in the logarithm) of positive numbers."""
     return 2.0 ** np.clip(np.round(np.log2(value)), -500, 500)
 

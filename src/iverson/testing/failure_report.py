@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from iverson.core.errors import GradientError
 
 #: The two contracts of the gradient in a sparse or masked tensor.
 ON_PATTERN = "value on the pattern"
 OFF_PATTERN = "support off the pattern"
+
+
+#: The index of an entry, with "real" or "imaginary" appended for a complex one.
+Index: TypeAlias = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ class Finding:
     mode: str
     input: str = ""
     output: str = ""
-    input_index: tuple[Any, ...] | None = None
-    output_index: tuple[Any, ...] | None = None
+    input_index: Index | None = None
+    output_index: Index | None = None
     analytic: float | None = None
     numerical: float | None = None
     step: float | None = None
@@ -110,7 +114,7 @@ def _rebuild(operation: str, argument: str, facts: dict[str, str], finding: Find
 _MODES = {"reverse": "reverse mode", "forward": "forward mode"}
 
 
-def _entry(name: str, index: tuple[Any, ...] | None) -> str:
+def _entry(name: str, index: Index | None) -> str:
     return name if index is None else f"{name}[{index}]"
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -325,7 +324,7 @@ def _largest(derivatives: Vector) -> float:
     return float(np.abs(derivatives[np.isfinite(derivatives)]).max(initial=0.0))
 
 
-def bisect(vector: Vector, blame: Callable[[Vector], Any]) -> int:
+def bisect(vector: Vector, blame: Callable[[Vector], float | Vector]) -> int:
     """The coordinate whose part of a vector is most to blame, by halving: about 2 log2(n) calls.
 
     >>> bisect(np.ones(9), lambda part: float(part[6]))

@@ -7,8 +7,8 @@ interface follows PyTorch's functions of the same names; fast mode does not (see
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from iverson.core.dispatch import Handle, alias, is_tracked, make_handle, slot_o
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.aliases import EITHER, Alias, also_called, flag, only
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import DType
 from iverson.testing.analytic import Record
 from iverson.testing.determinism import check_determinism
 from iverson.testing.directions import lowest
@@ -25,10 +26,14 @@ from iverson.testing.fast_mode import check_fast
 from iverson.testing.jacobians import Check, check_slow
 from iverson.testing.masked import as_masked, check_unspecified, other_semantics
 from iverson.testing.numerical import Numerical
-from iverson.testing.perturbation import Problem, flatten_outputs
+from iverson.testing.perturbation import Inputs, Outputs, Problem, Tree, flatten_outputs
 from iverson.testing.semantics import with_semantics
-from iverson.testing.settings import Settings, Tolerances
+from iverson.testing.settings import Options, Settings, Tolerances
 from iverson.testing.subsets import check_subsets
+
+if TYPE_CHECKING:
+    from iverson.handles import Tensor
+    from iverson.handles.array import Array
 
 #: PyTorch's names.
 _PYTORCHS = {
@@ -48,8 +53,8 @@ _PYTORCHS = {
 @also_called(**_PYTORCHS)
 @checked
 def gradcheck(
-    fn: Callable[..., Any],
-    inputs: Any,
+    fn: Callable[..., Outputs],
+    inputs: Inputs,
     *,
     eps: float | None = None,
     atol: float | None = None,
@@ -68,7 +73,7 @@ def gradcheck(
     directions: int = 3,
     seed: int = 0,
     masked: bool = False,
-    project: Callable[..., Any] | None = None,
+    project: Callable[..., Inputs] | None = None,
 ) -> bool:
     """True if the derivatives of ``fn`` at ``inputs`` are right, in reverse and in forward mode.
 
@@ -142,7 +147,7 @@ def gradcheck(
         exact_rtol, directions, seed,
     )  # fmt: skip
 
-    def problem(arguments: Any) -> Problem:
+    def problem(arguments: Inputs) -> Problem:
         result = Problem(fn, arguments, "gradcheck", project=project)
         check_unspecified(result, exact_rtol)
         return result
@@ -158,12 +163,12 @@ def gradcheck(
 )
 @checked
 def gradgradcheck(
-    fn: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any = None,
+    fn: Callable[..., Outputs],
+    inputs: Inputs,
+    grad_outputs: Array | Sequence[Array] | None = None,
     masked: bool = False,
-    project: Callable[..., Any] | None = None,
-    **options: Any,
+    project: Callable[..., Inputs] | None = None,
+    **options: Unpack[Options],
 ) -> bool:
     """True if the second derivatives of ``fn`` are right: `gradcheck` of its gradient.
 
@@ -192,7 +197,7 @@ def gradgradcheck(
     )
 
 
-def _guarded(problem: Callable[[Any], Problem], inputs: Any, masked: bool, settings: Settings) -> bool:
+def _guarded(problem: Callable[[Inputs], Problem], inputs: Inputs, masked: bool, settings: Settings) -> bool:
     """Check the problem that is made of inputs, in the semantics asked for."""
     arguments = as_masked(inputs) if masked else inputs
     try:
@@ -231,11 +236,11 @@ def _check(problem: Problem, settings: Settings) -> None:
 
 
 def _second_order(
-    fn: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any,
+    fn: Callable[..., Outputs],
+    inputs: Inputs,
+    grad_outputs: Array | Sequence[Array] | None,
     seed: int,
-    project: Callable[..., Any] | None = None,
+    project: Callable[..., Inputs] | None = None,
 ) -> Problem:
     """The problem of the gradient: ``(inputs, cotangents) -> gradients in the inputs that require grad``."""
     import optree
@@ -246,7 +251,9 @@ def _second_order(
     names = [v.name for v in first.variables]
     if grad_outputs is None:
         rng = np.random.default_rng(seed)
-        cotangents = tuple(_draw(rng, o.value.shape, o.value.dtype).requires_grad_() for o in record.outputs)
+        cotangents: tuple[Array, ...] = tuple(
+            _draw(rng, o.value.shape, o.value.dtype).requires_grad_() for o in record.outputs
+        )
     else:
         sequence = grad_outputs if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
         cotangents = tuple(sequence)
@@ -258,8 +265,9 @@ def _second_order(
             expected=f"one for each of the {len(record.outputs)} recorded outputs",
         )
 
-    def gradient(args: Any, cotangents: Any) -> Any:
-        leaves = [x for x in optree.tree_leaves(args) if isinstance(x, Handle)]
+    def gradient(args: tuple[Tree, ...], cotangents: tuple[Array, ...]) -> tuple[Tensor, ...]:
+        tree: Any = args
+        leaves = [x for x in optree.tree_leaves(tree) if isinstance(x, Handle)]
         variables = {slot_of(x): x for x in leaves if is_tracked(x)}
         # The function may rebind its inputs; their handles must stand for what they were.
         aliases = [alias(x) for x in variables.values()]
@@ -275,9 +283,11 @@ def _second_order(
             return "grad_outputs" + path[len("inputs[1]") :]
         return f"gradient in {names[int(path[len('outputs[') : -1])]}"
 
-    def projected(args: Any, cotangents: Any) -> Any:
+    def projected(
+        args: tuple[Tree, ...], cotangents: tuple[Array, ...]
+    ) -> tuple[tuple[Tree, ...], tuple[Array, ...]]:
         assert project is not None
-        projection = project(*args)
+        projection: Any = project(*args)
         single = len(args) == 1 and type(projection) not in (tuple, list)
         return ((projection,) if single else tuple(projection)), cotangents
 
@@ -285,8 +295,9 @@ def _second_order(
     return Problem(gradient, (first.args, cotangents), operation, name, within)
 
 
-def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Tensor:
     values = rng.standard_normal(shape)
     if dtype.kind == "c":
         values = values + 1j * rng.standard_normal(shape)
-    return make_handle(np.asarray(values).astype(dtype))
+    drawn: Tensor = make_handle(np.asarray(values).astype(dtype))
+    return drawn

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,15 @@ SUSPECTS = 32
 NEARBY, UNITS = (0.0, 1.0, 0.0, 1.0), 4
 
 
+class _Diagnosis(TypedDict, total=False):
+    """What else is said of a finding."""
+
+    step: float
+    tolerance: float
+    diagnosis: str
+    explanation: str
+
+
 @dataclass(frozen=True)
 class Check:
     """Record, numerical derivatives and settings of a check, for the fast and the full mode."""
@@ -48,7 +57,7 @@ class Check:
         raise IndexError(column)
 
     def failure(
-        self, mode: str, row: int, column: int, analytic: float, numerical: float, **facts: Any
+        self, mode: str, row: int, column: int, analytic: float, numerical: float, **facts: Unpack[_Diagnosis]
     ) -> GradcheckError:
         """The error for one entry of the Jacobian."""
         output, output_index = self.record.locate_output(row)
@@ -152,7 +161,7 @@ class Check:
         terms = np.where(derivative == 0, np.maximum(values, self.numerical.terms), values)
         return np.asarray(unit * terms * inverse)
 
-    def adjoint(self, w: Vector, v: Vector, pushed: Vector, pulled: Vector, terms: Any) -> bool:
+    def adjoint(self, w: Vector, v: Vector, pushed: Vector, pulled: Vector, terms: float | Vector) -> bool:
         """True if <w, J v> = <J^T w, v> up to rounding, relative to the terms' size or as it was measured."""
         apart, allowed = abs(w @ pushed - pulled @ v), self.tolerances.rounding(terms)
         if apart <= allowed:

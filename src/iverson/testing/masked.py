@@ -7,18 +7,18 @@ depend on anything else (`check_unspecified`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from iverson.core.dispatch import value_of
+from iverson.handles import Tensor
 from iverson.layouts import Sparse, to_strided
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.testing.directions import Space, Vector, address_of, register_space
 from iverson.testing.failure_report import OFF_PATTERN, Finding, GradcheckError
-from iverson.testing.perturbation import Output, Problem
+from iverson.testing.perturbation import Change, Inputs, Leaf, Output, Problem
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class MaskedSpace(Space):
         return int(places[0]) if places.size else None
 
 
-def _space(x: Any) -> MaskedSpace:
+def _space(x: MaskedTensor) -> MaskedSpace:
     return MaskedSpace(x._inner.shape, x.dtype, mask=x._mask)
 
 
@@ -97,7 +97,7 @@ def _in_order(output: Output) -> tuple[Any, Vector]:
     return keys[order], coordinates.reshape(keys.size, parts)[order].reshape(-1)
 
 
-def _with_nan(x: Any) -> Any:
+def _with_nan(x: Leaf) -> Leaf | MaskedTensor:
     """A masked tensor with its entries in an array that is nan elsewhere, where that has a nan."""
     if not isinstance(x, MaskedTensor) or x.dtype.kind not in "fcV" or x.size > SMALL:
         return x
@@ -109,24 +109,26 @@ def _with_nan(x: Any) -> Any:
     return masked_tensor(array.reshape(x.shape), mask.reshape(x.shape), requires_grad=requires_grad)
 
 
-def as_masked(inputs: Any) -> Any:
+def as_masked(inputs: Inputs) -> Inputs:
     """The inputs with each sparse tensor as a masked tensor of its stored entries, tracked if it was."""
-    return _mapped(_masked, inputs)
+    masked: Inputs = _mapped(_masked, inputs)
+    return masked
 
 
-def other_semantics(inputs: Any) -> Any:
+def other_semantics(inputs: Inputs) -> Any:
     """The inputs with each sparse tensor masked, and each masked tensor plain (0 where it has no entry)."""
     return _mapped(lambda x: _plain(x) if isinstance(x, MaskedTensor) else _masked(x), inputs)
 
 
-def _mapped(change: Callable[[Any], Any], inputs: Any) -> Any:
+def _mapped(change: Change, inputs: Inputs) -> Any:
     import optree
 
-    return optree.tree_map(change, inputs, is_leaf=lambda x: isinstance(x, MaskedTensor), none_is_leaf=True)
+    tree: Any = inputs
+    return optree.tree_map(change, tree, is_leaf=lambda x: isinstance(x, MaskedTensor), none_is_leaf=True)
 
 
-def _masked(x: Any) -> Any:
-    if not isinstance(value_of(x, None), Sparse):
+def _masked(x: Leaf) -> Leaf | MaskedTensor:
+    if not isinstance(x, Tensor) or not isinstance(value_of(x), Sparse):
         return x
     return masked_tensor(x.detach(), requires_grad=x.requires_grad)
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from iverson.testing.analytic import Record
 from iverson.testing.directions import Vector, lowest, power_of_two, scale_of
 from iverson.testing.failure_report import OFF_PATTERN, Finding, GradcheckError
+from iverson.testing.perturbation import Variable
 
 #: Per evaluation precision: the rounding unit, the default step, the ratio of a sweep's steps.
 UNIT = {"double": 2.0**-52, "single": 2.0**-23}
@@ -214,7 +215,7 @@ class Numerical:
             return False
         return _close(self.record.values, self.record.vector(outputs), 1e-3)
 
-    def _outputs(self, variable: Any, point: Vector | None, wide: bool) -> list[Any]:
+    def _outputs(self, variable: Variable | None, point: Vector | None, wide: bool) -> list[Any]:
         record = self.record
         spec, every = self.problem.at(variable, point, wide)
         same_structure = spec == record.spec and len(every) == len(record.all_outputs)
@@ -248,7 +249,7 @@ class Numerical:
             )
         return outputs
 
-    def _evaluate(self, variable: Any, point: Vector | None) -> Vector:
+    def _evaluate(self, variable: Variable | None, point: Vector | None) -> Vector:
         return self.record.vector(self._outputs(variable, point, self.wide))
 
     def _check_base(self) -> None:

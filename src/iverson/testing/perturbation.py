@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,16 @@ from iverson.testing.failure_report import Finding, GradcheckError
 
 Path = tuple[Any, ...]
 
+#: A tree, of tensors and of anything else, and a leaf of one: the arguments of a function and its results.
+Tree = TypeVar("Tree")
+Inputs = TypeVar("Inputs")
+Outputs = TypeVar("Outputs")
+Leaf = TypeVar("Leaf")
+#: What takes the place of a leaf, which may be anything.
+Change: TypeAlias = Callable[[object], object]
+#: The node that made a tensor, and which of its results the tensor is.
+Slot: TypeAlias = tuple[Node, int]
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -48,7 +58,7 @@ class Variable:
     """
 
     name: str
-    slot: tuple[Node, int]
+    slot: Slot
     space: Space
     point: Vector
     positions: tuple[int, ...]
@@ -60,7 +70,7 @@ class Output:
 
     name: str
     value: Any
-    slot: tuple[Node, int] | None
+    slot: Slot | None
     space: Space
 
     @property
@@ -79,13 +89,14 @@ def path_name(root: str, path: Path) -> str:
     return root + "".join(f"[{key!r}]" for key in path)
 
 
-def flatten_outputs(out: Any) -> tuple[list[tuple[str, Any]], Any]:
+def flatten_outputs(out: Tree) -> tuple[list[tuple[str, Any]], Any]:
     """The Tensors among the outputs with their names, and the structure they came in."""
     import optree
 
     if isinstance(out, Operand):
         return [("output", out)], None
-    paths, leaves, spec = optree.tree_flatten_with_path(out, is_leaf=_is_wrapper)
+    tree: Any = out
+    paths, leaves, spec = optree.tree_flatten_with_path(tree, is_leaf=_is_wrapper)
     tensors = [
         (path_name("outputs", path), leaf)
         for path, leaf in zip(paths, leaves, strict=True)
@@ -108,11 +119,11 @@ class Problem:
 
     def __init__(
         self,
-        fn: Callable[..., Any],
-        inputs: Any,
+        fn: Callable[..., Outputs],
+        inputs: Inputs,
         operation: str,
         name: Callable[[str], str] = str,
-        project: Callable[..., Any] | None = None,
+        project: Callable[..., Inputs] | None = None,
     ) -> None:
         import optree
 
@@ -120,8 +131,9 @@ class Problem:
         self.operation = operation
         self.name = name
         self.project = None if project is None else as_function(project, operation, "project")
-        self.args = tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)
-        tree: Any = self.args
+        tree: Any = inputs
+        self.args: tuple[Any, ...] = tuple(tree) if type(tree) in (tuple, list) else (tree,)
+        tree = self.args
         paths, leaves, self.spec = optree.tree_flatten_with_path(tree, is_leaf=_is_wrapper, none_is_leaf=True)
         self.leaves: list[Any] = list(map(unwrap, leaves))
         self._whole = [rewrap(x, unwrap(x)) for x in leaves]
@@ -210,14 +222,14 @@ class Problem:
         args = self._args(self._within(list(points), wide=False), wide=False)
         return Problem(self.fn, args, self.operation, self.name, self.project)
 
-    def replaced(self, change: Callable[[Any], Any]) -> Any:
+    def replaced(self, change: Change) -> Any:
         """Copies of the inputs with each leaf replaced by the result of ``change``."""
         import optree
 
         args = self._args([v.point for v in self.variables], wide=False)
         return optree.tree_map(change, args, is_leaf=_is_wrapper, none_is_leaf=True)
 
-    def call(self, args: Any, variable: Variable | None = None) -> Any:
+    def call(self, args: tuple[Tree, ...], variable: Variable | None = None) -> Any:
         """See `own`; for other inputs. Raises GradcheckError if the function raises an error."""
         with enable_grad(), np.errstate(all="ignore"):
             try:
@@ -292,7 +304,7 @@ class Problem:
                     remedy="pass the projected inputs",
                 )
 
-    def _output(self, name: str, output: Any) -> Output:
+    def _output(self, name: str, output: Operand) -> Output:
         handle = unwrap(output)
         slot = None if not is_tracked(handle) else slot_of(handle)
         return Output(self.name(name), value_of(handle), slot, space_of(output))
@@ -325,28 +337,28 @@ class Problem:
                         buffer[...] = copy
 
 
-def _is_wrapper(leaf: Any) -> bool:
+def _is_wrapper(leaf: Leaf) -> bool:
     return isinstance(leaf, Wrapper)
 
 
-def _untracked(leaf: Any) -> Any:
+def _untracked(leaf: Leaf) -> Any:
     return rewrap(leaf, make_handle(value_of(unwrap(leaf)))) if isinstance(leaf, Operand) else leaf
 
 
-def _is_handle(leaf: Any) -> bool:
+def _is_handle(leaf: Leaf) -> bool:
     return isinstance(leaf, Handle)
 
 
-def _buffers(state: Any) -> tuple[NDArray[Any], ...]:
+def _buffers(state: Leaf) -> tuple[NDArray[Any], ...]:
     """The NumPy arrays behind an input: of a Tensor (as saved), or the input itself."""
     if isinstance(state, np.ndarray):
         return (state,)
-    if type(state) is tuple and len(state) == 3 and hasattr(state[0], "shape"):
+    if isinstance(state, tuple) and len(state) == 3 and hasattr(state[0], "shape"):
         return layout_of(state[0]).buffers(state[0])
     return ()
 
 
-def _copy(leaf: Any) -> Any:
+def _copy(leaf: Leaf) -> Any:
     if isinstance(leaf, np.ndarray):
         return leaf.copy()
     if not isinstance(leaf, Handle):

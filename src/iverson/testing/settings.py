@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from iverson.core.inputs.arguments import checked
 
 if TYPE_CHECKING:
     from iverson.handles.typing import NonNegative, Positive
+    from iverson.testing.directions import Vector
 
 #: Per precision of the tensors: atol and rtol against difference quotients, and rtol where two analytic
 #: values must agree to rounding. Quotients in double precision are good to about 1e-9; those of a function
@@ -22,6 +23,27 @@ _SINGLE_QUOTIENTS = (1e-3, 2e-3, 2e-5)
 _TINY = np.finfo(np.float64).tiny
 #: How many times its estimate an error may be.
 _ERRORS = 4.0
+
+
+class Options(TypedDict, total=False):
+    """The options of `gradcheck` that `gradgradcheck` hands on."""
+
+    eps: Positive | None
+    atol: NonNegative | None
+    rtol: NonNegative | None
+    fast: bool
+    raise_exception: bool
+    check_forward: bool
+    check_undefined: bool
+    check_needs: bool
+    check_determinism: bool
+    check_smoothness: bool
+    check_constant_outputs: bool
+    allow_nonfinite: bool
+    nondet_tol: NonNegative
+    exact_rtol: NonNegative | None
+    directions: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -76,7 +98,9 @@ class Tolerances:
         values = [d if g is None else float(g) for g, d in zip(overrides, default, strict=True)]
         return Tolerances(values[0], values[1], values[2], settings.atol is None)
 
-    def allowed(self, numerical: Any, scale: Any = 1.0, error: Any = 0.0) -> Any:
+    def allowed(
+        self, numerical: float | Vector, scale: float | Vector = 1.0, error: float | Vector = 0.0
+    ) -> Any:
         """Largest difference that is allowed between an analytic and a numerical value.
 
         scale : of the derivatives around it, which says what is as good as zero.
@@ -88,6 +112,6 @@ class Tolerances:
         uncertain = np.minimum(_ERRORS * error, np.maximum(self.atol, self.rtol * scale))
         return np.maximum(absolute, uncertain) + self.rtol * np.abs(numerical)
 
-    def rounding(self, size: Any) -> Any:
+    def rounding(self, size: float | Vector) -> Any:
         """Largest difference that is allowed between two analytic values, sums of terms of a size."""
         return np.maximum(self.exact * size, _TINY)

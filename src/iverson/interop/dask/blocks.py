@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dask
 import dask.array as da
@@ -15,15 +15,33 @@ import iverson as iv
 from iverson.core.dispatch import unwrap, value_of
 from iverson.core.errors import ArgumentTypeError, GradientError, ShapeError, described
 from iverson.core.inputs.arguments import as_function
+from iverson.core.protocols import NDArray
 from iverson.handles import Tensor, asarray
 from iverson.interop.messages import summed
 from iverson.layouts import layout_of
 from iverson.masked import MaskedTensor
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dask.delayed import Delayed
+    from scipy.sparse import sparray
+
+    from iverson.handles.typing import DTypeLike
+
 Block = Tensor | MaskedTensor
+if TYPE_CHECKING:
+    #: What a block of a dask array may be, and how it is cut into blocks.
+    Held: TypeAlias = Block | NDArray | sparray
+    Chunks: TypeAlias = (
+        int
+        | str
+        | Sequence[int | str | Sequence[int] | None]
+        | Mapping[int, int | str | Sequence[int] | None]
+    )
 
 
-def _bytes(x: Any) -> int:
+def _bytes(x: Block) -> int:
     value = value_of(unwrap(x), None)
     return (
         0
@@ -32,7 +50,9 @@ def _bytes(x: Any) -> int:
     )
 
 
-def _count(x: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
+def _count(
+    x: Block, axis: int | Sequence[int] | None = None, keepdims: bool = False, **_: DTypeLike
+) -> Block:
     """Number of entries that each result of a reduction covers; of a masked block, the specified entries."""
     if isinstance(x, MaskedTensor):
         return iv.astype(x.get_mask(), "float64").sum(axis=axis, keepdims=keepdims)
@@ -48,7 +68,7 @@ for _kind in (Tensor, MaskedTensor):
     numel_lookup.register(_kind, _count)
 
 
-def to_dask(x: Any, chunks: Any = "auto") -> Any:
+def to_dask(x: Block, chunks: Chunks = "auto") -> da.Array:
     """A tensor as a dask array whose blocks are tensors in its layout, masked where it is.
 
     x : a Tensor or MaskedTensor that tracks no gradients. chunks : as `dask.array.from_array` takes them.
@@ -82,7 +102,7 @@ def to_dask(x: Any, chunks: Any = "auto") -> Any:
     return _assembled(grid, sizes, _meta(x))
 
 
-def from_dask(x: Any) -> Any:
+def from_dask(x: da.Array) -> Block:
     """A dask array as a tensor: all of its blocks, computed and put together, in the layout they have.
 
     >>> import dask.array as da
@@ -102,11 +122,11 @@ def from_dask(x: Any) -> Any:
             parts = list(blocks[at])
             merged[at] = parts[0] if len(parts) == 1 else iv.concat(parts, axis=axis)
         blocks = merged
-    result = blocks[()]
+    result: Block = blocks.item()
     return _in_layout(result, layouts.pop()) if len(layouts) == 1 else result
 
 
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: da.Array, b: da.Array) -> da.Array:
     """The matrix product of dask arrays of tensors, as ``a @ b`` of these.
 
     a, b : dask arrays, with the same chunks along the axis that they share. Of masked blocks a product counts
@@ -142,7 +162,7 @@ def matmul(a: Any, b: Any) -> Any:
     return products.sum(axis=-1)
 
 
-def map_blocks(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
+def map_blocks(function: Callable[..., Block], *arrays: da.Array, **options: Any) -> da.Array:
     """Apply a function of tensors to each block: ``dask.array.map_blocks`` with tensors for blocks.
 
     options : of ``dask.array.map_blocks`` (``dtype``, ``chunks``, ``drop_axis``, ...).
@@ -162,8 +182,8 @@ def map_blocks(function: Callable[..., Any], *arrays: Any, **options: Any) -> An
 
 
 def map_blocks_vjp(
-    function: Callable[..., Any], *arrays: Any, **options: Any
-) -> tuple[Any, Callable[[Any], Any]]:
+    function: Callable[..., Block], *arrays: da.Array, **options: Any
+) -> tuple[da.Array, Callable[[da.Array], tuple[da.Array, ...]]]:
     """Return the result of `map_blocks` and the pullback, from a cotangent to a dask array per argument.
 
     The cotangent is a dask array of the result's blocks. Each block of a gradient is computed from the
@@ -189,7 +209,7 @@ def map_blocks_vjp(
             remedy="sum over blocks afterwards, or use value_and_grad over partitions",
         )
 
-    def pull(cotangent: Any) -> tuple[Any, ...]:
+    def pull(cotangent: da.Array) -> tuple[da.Array, ...]:
         if getattr(cotangent, "chunks", None) != result.chunks:
             raise ShapeError(
                 "pullback",
@@ -213,7 +233,7 @@ def map_blocks_vjp(
     return result, pull
 
 
-def tensor_of(block: Any) -> Any:
+def tensor_of(block: Held) -> Block:
     """A block as a tensor; tensors are returned as they are, NumPy's masked arrays as masked tensors."""
     if isinstance(block, Block):
         return block
@@ -224,26 +244,26 @@ def tensor_of(block: Any) -> Any:
     return asarray(np.require(block, requirements="A"))
 
 
-def _in_layout(x: Any, layout: str) -> Any:
+def _in_layout(x: Block, layout: str) -> Block:
     return x if x.layout == layout or isinstance(x, MaskedTensor) else iv.to_layout(x, layout)
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: Held, b: Held) -> Block:
     """The product of two blocks, with a further axis for the chunks of the contracted one."""
     return iv.expand_dims(tensor_of(a) @ tensor_of(b), axis=-1)
 
 
-def _called(function: Callable[..., Any], *blocks: Any, **options: Any) -> Any:
+def _called(function: Callable[..., Block], *blocks: Held, **options: Any) -> Block:
     return function(*map(tensor_of, blocks), **options)
 
 
-def _pulled(function: Callable[..., Any], blocks: Sequence[Any], seed: Any) -> tuple[Any, ...]:
+def _pulled(function: Callable[..., Block], blocks: Sequence[Held], seed: Held) -> tuple[Block, ...]:
     _, pull = iv.vjp(function, *map(tensor_of, blocks))
     cotangents = pull(tensor_of(seed))
     return tuple(cotangents) if isinstance(cotangents, (tuple, list)) else (cotangents,)
 
 
-def _total(terms: list[Any]) -> Any:
+def _total(terms: list[Delayed]) -> Delayed:
     return terms[0] if len(terms) == 1 else dask.delayed(summed)(terms)
 
 
@@ -256,11 +276,11 @@ def _place(at: tuple[int, ...], numblocks: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(0 if n == 1 else k for k, n in zip(at[len(at) - len(numblocks) :], numblocks, strict=True))
 
 
-def _meta(x: Any) -> Any:
+def _meta(x: Block | da.Array) -> Tensor:
     return asarray(np.zeros((0,) * x.ndim, x.dtype))
 
 
-def _assembled(grid: Any, chunks: Any, meta: Any) -> Any:
+def _assembled(grid: NDArray, chunks: tuple[tuple[int, ...], ...], meta: Tensor) -> da.Array:
     """The dask array of delayed blocks."""
     if not grid.ndim:
         return da.from_delayed(grid[()], (), dtype=meta.dtype, meta=meta)

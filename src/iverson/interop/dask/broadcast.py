@@ -9,25 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
+from iverson.core.protocols import NDArray
 from iverson.core.python import locks
-from iverson.interop.entry_buffers import Array, Joint, opened, with_buffers
+from iverson.interop.entry_buffers import Joint, opened, with_buffers
 from iverson.interop.messages import Packed, pack, structures, unpack
 from iverson.layouts import Sparse, to_strided
 
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from optree import PyTreeSpec
+
+    from iverson.interop.entry_buffers import Leaf
+    from iverson.interop.messages import Structure
+
 #: What changed: the number of a buffer, the rows of it (None for all of it), and what is there.
-Change = tuple[int, Array | None, Array]
+Change = tuple[int, NDArray | None, NDArray]
 #: Bytes that are compared at a time.
 PIECE = 1 << 22
 #: What a message costs beside its bytes, as bytes: each is an argument of every task that needs parameters.
 OVERHEAD = 4096
 
 
-class Broadcast:
+#: What stands for a message in tasks.
+Sent = TypeVar("Sent")
+
+
+class Broadcast(Generic[Sent]):
     """Messages about a tree of parameters that a client has sent to workers.
 
     send : takes a message and returns the object that stands for it in tasks.
@@ -38,23 +51,23 @@ class Broadcast:
     known : the patterns and masks of the parameters. joint : the layout of their joined buffers.
     """
 
-    def __init__(self, program: bytes, send: Callable[[Packed], Any]) -> None:
+    def __init__(self, program: bytes, send: Callable[[Packed], Sent]) -> None:
         self._program = program
         self._send = send
         self._kinds: Any = None
-        self._held: list[Array | None] = []
+        self._held: list[NDArray | None] = []
         self._changed = 0
-        self._first: Any = None
-        self._changes: list[Any] = []
+        self._first: Sent | None = None
+        self._changes: list[Sent] = []
         self.past = 0
-        self.known: list[Any] = []
+        self.known: list[Structure] = []
         self.joint = Joint(())
 
-    def messages(self) -> list[Any]:
+    def messages(self) -> list[Sent]:
         """Message of the structure of the parameters, then those of their entries, for a `Replica`."""
         return [] if self._first is None else [self._first, *self._changes]
 
-    def update(self, leaves: Sequence[Any], structure: Any) -> list[Any]:
+    def update(self, leaves: Sequence[Leaf], structure: PyTreeSpec) -> list[Leaf]:
         """Send what changed since the last call; the leaves, in layouts that have one buffer of entries."""
         leaves = [x if type(value_of(x, None)) is np.ndarray else _storable(x) for x in leaves]
         buffers, kinds = opened(leaves)
@@ -69,7 +82,9 @@ class Broadcast:
             self._append(changes)
         return leaves
 
-    def _start(self, leaves: Sequence[Any], buffers: list[Array], kinds: Any) -> None:
+    def _start(
+        self, leaves: Sequence[Leaf], buffers: list[NDArray], kinds: tuple[PyTreeSpec, Sequence[Hashable]]
+    ) -> None:
         self._kinds, self.known = kinds, structures(leaves)
         self.joint = Joint([(b.shape, b.dtype) for b in buffers])
         self._held = [None] * self.joint.count
@@ -140,7 +155,7 @@ def replica(first: Packed) -> Replica:
     return result
 
 
-def _storable(x: Any) -> Any:
+def _storable(x: Leaf) -> Leaf:
     """A leaf as a detached tensor with one buffer of entries; returns x itself if it is no tensor."""
     plain = unwrap(x)
     value = value_of(plain, None)
@@ -148,10 +163,11 @@ def _storable(x: Any) -> Any:
         return x
     if not isinstance(value, (Sparse, np.ndarray)):
         value = to_strided(value)
-    return rewrap(x, make_handle(value))
+    leaf: Leaf = rewrap(x, make_handle(value))
+    return leaf
 
 
-def _change(k: int, new: Array, old: Array | None) -> list[Change]:
+def _change(k: int, new: NDArray, old: NDArray | None) -> list[Change]:
     """Rows of a buffer whose bits differ from the rows sent before; the whole buffer if over half differ."""
     if old is None:
         return [(k, None, new)]
@@ -170,10 +186,10 @@ def _change(k: int, new: Array, old: Array | None) -> list[Change]:
     return [(k, rows, new[rows])] if rows.size else []
 
 
-def _words(x: Array, width: int) -> Array:
+def _words(x: NDArray, width: int) -> NDArray:
     """The bytes of rows, in the longest words that these are made of."""
     word = next(w for w in (np.uint64, np.uint32, np.uint16, np.uint8) if width % np.dtype(w).itemsize == 0)
-    words: Array = np.ascontiguousarray(x).reshape(len(x), -1).view(word)
+    words: NDArray = np.ascontiguousarray(x).reshape(len(x), -1).view(word)
     return words
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import dask
 import numpy as np
@@ -23,10 +23,22 @@ from iverson.interop.dask.broadcast import Broadcast, replica
 from iverson.interop.dask.parameter_table import PartitionedTable, TableRows
 from iverson.interop.dask.partial_sums import added, gradients_of, partial_of, scaled
 from iverson.interop.dask.partitions import Partitions, client_of, waiting
-from iverson.interop.messages import Packed, pack, summed, unpack
+from iverson.interop.messages import Packed, Tree, pack, summed, unpack
 from iverson.layouts import Zero
 from iverson.transforms.trees import flatten, tensors, unflatten
 
+if TYPE_CHECKING:
+    from optree import PyTreeSpec
+
+    from iverson.handles import Tensor
+    from iverson.handles.array import Array
+    from iverson.interop.dask.partitions import Data
+
+    #: A leaf of the parameters.
+    Leaf: TypeAlias = Array | TableRows
+
+#: A part of a collection, on a worker: an array, a list, a table, or what a delayed value is.
+Part = TypeVar("Part")
 NAME = "value_and_grad"
 #: How many partial sums a task adds.
 FAN_IN = 8
@@ -42,7 +54,7 @@ class ValueAndGrad:
 
     def __init__(
         self,
-        loss: Callable[..., Any],
+        loss: Callable[..., Array],
         reduction: Literal["mean", "sum"] = "mean",
         *,
         client: Client | Literal[False] | None = None,
@@ -53,10 +65,10 @@ class ValueAndGrad:
         check_choice(reduction, ("mean", "sum"), NAME, "reduction")
         self._client, self._timeout = client, timeout
         self._program = dumps((as_function(loss, NAME, "loss"), reduction))
-        self._sent: tuple[Broadcast | None, Client | None] = None, None
+        self._sent: tuple[Broadcast[_Message] | None, Client | None] = None, None
         self._mean = reduction == "mean"
 
-    def __call__(self, params: Any, data: Any) -> tuple[Any, Any]:
+    def __call__(self, params: Tree, data: Data) -> tuple[Tensor, Tree]:
         """The loss over all partitions, and its gradients: a tree like ``params``."""
         leaves, structure = flatten(params)
         leaves = _parameters(leaves)
@@ -81,7 +93,7 @@ class ValueAndGrad:
         every = [gradients[k] if k in gradients else _zero(x) for k, x in enumerate(leaves)]
         return asarray(np.asarray(partial.value)), unflatten(structure, every)
 
-    def _broadcast_to(self, client: Client | None) -> Broadcast:
+    def _broadcast_to(self, client: Client | None) -> Broadcast[_Message]:
         """Messages to the workers of a client; new ones for another client and after a restart."""
         broadcast, to = self._sent
         if broadcast is None or to is not client or any(m.is_lost() for m in broadcast.messages()):
@@ -89,7 +101,7 @@ class ValueAndGrad:
             self._sent = broadcast, client
         return broadcast
 
-    def _computed(self, client: Client | None, broadcast: Broadcast, data: Partitions) -> Packed:
+    def _computed(self, client: Client | None, broadcast: Broadcast[_Message], data: Partitions) -> Packed:
         local, merged = (dask.delayed(f, pure=False) for f in (_local, _merged))
         start, *later = messages = broadcast.messages()
         loose = [m for m in later if m.task is None]
@@ -142,7 +154,7 @@ class _Message:
 
 
 def value_and_grad(
-    loss: Callable[..., Any],
+    loss: Callable[..., Array],
     reduction: Literal["mean", "sum"] = "mean",
     *,
     client: Client | Literal[False] | None = None,
@@ -183,7 +195,7 @@ def value_and_grad(
     return ValueAndGrad(loss, reduction, client=client, timeout=timeout)
 
 
-def _parameters(leaves: Sequence[Any]) -> list[Any]:
+def _parameters(leaves: Sequence[Leaf]) -> list[Leaf]:
     tables = {k: x for k, x in enumerate(leaves) if isinstance(x, TableRows)}
     parameters = tensors([0.0 if k in tables else x for k, x in enumerate(leaves)], NAME, "params")
     if not all(map(dtypes.is_inexact, {x.dtype for x in parameters})):
@@ -202,11 +214,16 @@ def _as_it_is(message: Packed) -> Packed:
 
 
 def _local(
-    first: Packed, past: int, changes: Sequence[Packed], index: int, structure: Any, parts: Sequence[Any]
+    first: Packed,
+    past: int,
+    changes: Sequence[Packed],
+    index: int,
+    structure: PyTreeSpec,
+    parts: Sequence[Part],
 ) -> Packed:
     """Number of examples of a partition, the sum of their losses, and its gradients, as a message."""
     state = replica(first)
-    loss, reduction = state.program
+    program, reduction = state.program
     leaves = [x.fresh() if isinstance(x, TableRows) else x for x in state.leaves(past, changes)]
     count = _examples(index, parts)
     if not count:
@@ -215,7 +232,8 @@ def _local(
     aliases = [x if isinstance(x, TableRows) else rewrap(x, alias(unwrap(x))) for x in variables]
     params = unflatten(state.structure, aliases)
 
-    def run(examples: Sequence[Any]) -> Any:
+    def run(examples: Sequence[Part]) -> Array:
+        loss: Callable[..., Array] = program
         return loss(params, unflatten(structure, [_tensor(x) for x in examples]))
 
     value = _value(run, index, parts, variables)
@@ -230,12 +248,12 @@ def _merged(first: Packed, partial: Sequence[Packed]) -> Packed:
     return pack(added(parts, state.like, state.kinds, state.joint), state.known)
 
 
-def _gradients(value: Any, weight: Any, leaves: Sequence[Any]) -> dict[int, Any]:
+def _gradients(value: Tensor, weight: Tensor, leaves: Sequence[Leaf]) -> dict[int, Array]:
     """The gradients by leaf, rows and entries stored once."""
     if not value.requires_grad:
         return {}
     variables = [x.leaves() if isinstance(x, TableRows) else (x,) for x in leaves]
-    gradients = iter(iv.autograd.grad(value, list(chain.from_iterable(variables)), weight))
+    gradients: Iterator[Tensor] = iter(iv.autograd.grad(value, list(chain.from_iterable(variables)), weight))
     return {
         k: x.gradient(list(islice(gradients, len(inputs))))
         if isinstance(x, TableRows)
@@ -244,21 +262,22 @@ def _gradients(value: Any, weight: Any, leaves: Sequence[Any]) -> dict[int, Any]
     }
 
 
-def _once(g: Any) -> Any:
+def _once(g: Array) -> Array:
     return g if type(value_of(g, None)) is np.ndarray else summed([g])
 
 
-def _zero(x: Any) -> Any:
-    return rewrap(x, make_handle(Zero(unwrap(x).shape, x.dtype)))
+def _zero(x: Leaf) -> Array:
+    zero: Array = rewrap(x, make_handle(Zero(unwrap(x).shape, x.dtype)))
+    return zero
 
 
-def _tensor(part: Any) -> Any:
+def _tensor(part: Part) -> Part | Tensor:
     if isinstance(part, np.ndarray) and part.dtype in dtypes.ALL:
         return asarray(np.require(part, requirements="A"))
     return part
 
 
-def _examples(index: int, parts: Sequence[Any]) -> int:
+def _examples(index: int, parts: Sequence[Part]) -> int:
     counts = {len(part) if hasattr(part, "__len__") else 1 for part in parts}
     if len(counts) > 1:
         raise ArgumentError(
@@ -271,8 +290,8 @@ def _examples(index: int, parts: Sequence[Any]) -> int:
 
 
 def _value(
-    run: Callable[[Sequence[Any]], Any], index: int, parts: Sequence[Any], variables: Sequence[Any]
-) -> Any:
+    run: Callable[[Sequence[Part]], Array], index: int, parts: Sequence[Part], variables: Sequence[Leaf]
+) -> Tensor:
     """The loss of a partition; raises ArgumentError that says which row is at fault where one is."""
     try:
         value = run(parts)
@@ -290,17 +309,17 @@ def _value(
     return value
 
 
-def _are_finite(leaves: Sequence[Any]) -> bool:
+def _are_finite(leaves: Sequence[Leaf]) -> bool:
     return all(iv.isfinite(unwrap(x).detach()).all() for x in leaves if not isinstance(x, TableRows))
 
 
-def _failed(index: int, row: int | None, cause: Any) -> IversonError:
+def _failed(index: int, row: int | None, cause: Exception | str) -> IversonError:
     where = f"partition {index}" if row is None else f"partition {index}, row {row}"
     text = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else str(cause)
     return ArgumentError(NAME, "data", got=f"{where}: {text}", expected="examples with a finite loss")
 
 
-def _first_bad(run: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> int | None:
+def _first_bad(run: Callable[[Sequence[Part]], Array], parts: Sequence[Part]) -> int | None:
     """First row that fails by itself, by bisection; None if no half fails."""
     start, stop = 0, len(parts[0]) if hasattr(parts[0], "__len__") else 0
     if not _is_bad(run, parts, start, stop):
@@ -316,9 +335,15 @@ def _first_bad(run: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> int
     return start
 
 
-def _is_bad(run: Callable[[Sequence[Any]], Any], parts: Sequence[Any], start: int, stop: int) -> bool:
+def _rows(part: Part, start: int, stop: int) -> Part:
+    rows: Any = getattr(part, "iloc", part)
+    between: Part = rows[start:stop]
+    return between
+
+
+def _is_bad(run: Callable[[Sequence[Part]], Array], parts: Sequence[Part], start: int, stop: int) -> bool:
     try:
-        value = run([getattr(part, "iloc", part)[start:stop] for part in parts])
+        value = run([_rows(part, start, stop) for part in parts])
         return not np.isfinite(value.item())
     except Exception:
         return True

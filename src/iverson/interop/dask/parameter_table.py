@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from distributed import Client, get_client
@@ -26,13 +26,19 @@ from iverson.core.errors import (
     described,
 )
 from iverson.core.inputs.arguments import as_function
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int
 from iverson.interop.dask.partitions import client_of, waiting
 from iverson.interop.dask.worker_rows import HeldRows, MakeOptimizer
 from iverson.interop.messages import summed
 from iverson.layouts import Zero
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from distributed import Actor
+    from distributed.actor import BaseActorFuture
+
+    from iverson.handles.typing import DTypeLike, Indices
+
 NAME = "PartitionedTable"
 #: The file that says what a checkpoint is made of.
 MANIFEST = "table.npz"
@@ -49,11 +55,11 @@ class TableRows:
     """
 
     def __init__(
-        self, placement: tuple[Any, ...], shape: tuple[int, int], dtype: Any, timeout: float
+        self, placement: tuple[Actor, ...], shape: tuple[int, int], dtype: DTypeLike, timeout: float
     ) -> None:
         self.placement, self.shape, self.dtype = placement, shape, np.dtype(dtype)
         self.timeout = timeout
-        self._taken: list[tuple[Array, iv.Tensor]] = []
+        self._taken: list[tuple[NDArray, iv.Tensor]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TableRows, (self.placement, self.shape, self.dtype, self.timeout)
@@ -62,12 +68,12 @@ class TableRows:
         """The same rows, of which none was looked up."""
         return TableRows(self.placement, self.shape, self.dtype, self.timeout)
 
-    def look_up(self, indices: Any) -> iv.Tensor:
+    def look_up(self, indices: Indices) -> iv.Tensor:
         """The rows at integer indices, as `iverson.embedding` gives them, and not tracked."""
         with iv.no_grad():
             return self.__iverson_embedding__(indices)
 
-    def __iverson_embedding__(self, indices: Any) -> iv.Tensor:
+    def __iverson_embedding__(self, indices: Indices) -> iv.Tensor:
         """Rows at the indices, for `iverson.embedding`; each row is requested once."""
         numbers = np.asarray(iv.asarray(indices).detach().numpy())
         if numbers.dtype.kind not in "iu":
@@ -85,7 +91,7 @@ class TableRows:
             self._taken.append((rows, values))
         return iv.embedding(iv.asarray(inverse.reshape(numbers.shape)), values)
 
-    def _looked_up(self, rows: Array) -> Array:
+    def _looked_up(self, rows: NDArray) -> NDArray:
         values = np.empty((len(rows), self.shape[1]), self.dtype)
         routed = self._routed(rows)
         purposes = {p: f"a look-up of {len(at)} rows" for p, at in routed.items()}
@@ -96,12 +102,12 @@ class TableRows:
             values[at] = answers[p]
         return values
 
-    def _routed(self, rows: Array) -> dict[int, Array]:
+    def _routed(self, rows: NDArray) -> dict[int, NDArray]:
         """Positions of the rows that each partition has."""
         part = rows % len(self.placement)
         return {p: at for p in range(len(self.placement)) if (at := np.flatnonzero(part == p)).size}
 
-    def _answers(self, purposes: Mapping[int, str], futures: Mapping[int, Any]) -> dict[int, Any]:
+    def _answers(self, purposes: Mapping[int, str], futures: Mapping[int, BaseActorFuture]) -> dict[int, Any]:
         """Answers of partitions; raises LostRowsError for a dead partition, TimedOutError for a late one."""
         end = monotonic() + self.timeout
         answers = {}
@@ -116,7 +122,7 @@ class TableRows:
                 raise LostRowsError(NAME, got=f"no worker for {purposes[p]} of {where}: {error}") from error
         return answers
 
-    def _answer(self, future: Any, address: str, end: float) -> Any:
+    def _answer(self, future: BaseActorFuture, address: str, end: float) -> Any:
         """Result of a future. Checks that the worker lives: Dask waits on for an actor of a dead worker."""
         while True:
             try:
@@ -131,7 +137,7 @@ class TableRows:
         """Rows that were looked up since the last step: the leaves to differentiate with respect to."""
         return [leaf for _, leaf in self._taken]
 
-    def gradient(self, gradients: Iterable[Any]) -> iv.Tensor:
+    def gradient(self, gradients: Iterable[iv.Tensor | None]) -> iv.Tensor:
         """The gradient of the table from those of its `leaves`: rows, each once."""
         terms = [
             iv.sparse_coo_tensor(rows[None], g.to_dense(), self.shape)
@@ -140,7 +146,7 @@ class TableRows:
         ]
         if not terms:
             return iv.Tensor(Zero(self.shape, self.dtype))
-        return summed(terms)  # type: ignore[no-any-return]
+        return summed(terms)
 
 
 class PartitionedTable(TableRows):
@@ -186,7 +192,7 @@ class PartitionedTable(TableRows):
         partitions: int | None = None,
         scale: float = 0.01,
         seed: int = 0,
-        dtype: Any = "float64",
+        dtype: DTypeLike = "float64",
         timeout: float = 60.0,
     ) -> None:
         from cloudpickle import dumps
@@ -209,7 +215,7 @@ class PartitionedTable(TableRows):
         count = len(self._workers()) if partitions is None else as_int(partitions, NAME, "partitions")
         if count < 1:
             raise ArgumentError(NAME, "partitions", got=str(count), expected="at least one")
-        self._lost: list[list[tuple[int, int, Array]]] = [[] for _ in range(count)]
+        self._lost: list[list[tuple[int, int, NDArray]]] = [[] for _ in range(count)]
         super().__init__((), shape, dtype, timeout)
         self.placement = tuple(self._started({p: p for p in range(count)}, count).values())
 
@@ -222,7 +228,7 @@ class PartitionedTable(TableRows):
         """Number of rows stored in all partitions: the rows that a step has changed."""
         return sum(self._asked("the number of rows", lambda actor, p: actor.stored()).values())
 
-    def step(self, gradient: Any = None, lr: float | None = None) -> None:
+    def step(self, gradient: iv.Tensor | None = None, lr: float | None = None) -> None:
         """Make a step on rows.
 
         gradient : a tensor of the table's shape, of rows (COO with dense rows) or in the zero layout, as
@@ -298,7 +304,7 @@ class PartitionedTable(TableRows):
     # -- requests ------------------------------------------------------------------------------------
 
     def _asked(
-        self, purpose: str, call: Callable[[Any, int], Any], parts: Iterable[int] | None = None
+        self, purpose: str, call: Callable[[Actor, int], BaseActorFuture], parts: Iterable[int] | None = None
     ) -> dict[int, Any]:
         """Answers of partitions; those that are dead are restored, and LostRowsError says what they lost."""
         numbers = list(range(len(self.placement)) if parts is None else parts)
@@ -319,7 +325,7 @@ class PartitionedTable(TableRows):
             raise self._restored(dead)
         return answers
 
-    def _looked_up(self, rows: Array) -> Array:
+    def _looked_up(self, rows: NDArray) -> NDArray:
         values = np.empty((len(rows), self.shape[1]), self.dtype)
         routed = self._routed(rows)
         answers = self._asked("a look-up", lambda actor, p: actor.look_up(rows[routed[p]]), routed)
@@ -364,7 +370,7 @@ class PartitionedTable(TableRows):
 
     # -- faults --------------------------------------------------------------------------------------
 
-    def _remember(self, p: int, rows: Array) -> None:
+    def _remember(self, p: int, rows: NDArray) -> None:
         history = self._lost[p]
         history.append((self._number, self._number, rows))
         if len(history) > REMEMBERED:
@@ -404,7 +410,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _shown(numbers: Any) -> str:
+def _shown(numbers: Iterable[int]) -> str:
     """The first numbers, and the last."""
     text = [str(int(n)) for n in numbers]
     return ", ".join(text) if len(text) <= 8 else f"{', '.join(text[:6])}, ..., {text[-1]}"

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from iverson.core.dispatch import make_handle, unwrap, value_of
-from iverson.interop.entry_buffers import Array, Joint, opened, with_buffers
+from iverson.core.protocols import NDArray
+from iverson.interop.entry_buffers import Joint, opened, with_buffers
 from iverson.interop.messages import summed
 from iverson.layouts import Zero
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from iverson.handles.array import Array
+    from iverson.interop.entry_buffers import Leaf
 
 
 @dataclass
@@ -30,12 +37,12 @@ class Partial:
     count: int
     value: float
     places: tuple[int, ...]
-    parts: list[Array]
-    others: dict[int, Any]
+    parts: list[NDArray]
+    others: dict[int, Array]
 
 
 def partial_of(
-    count: int, value: float, gradients: Mapping[int, Any], kinds: Sequence[Any], joint: Joint
+    count: int, value: float, gradients: Mapping[int, Array], kinds: Sequence[Hashable], joint: Joint
 ) -> Partial:
     """The part with these gradients, by leaf, of leaves of these kinds."""
     buffers, gradient_kinds = opened(gradients.values())
@@ -49,14 +56,16 @@ def partial_of(
     return Partial(count, value, places, joint.of(places).join(list(compress(buffers, in_buffers))), separate)
 
 
-def gradients_of(partial: Partial, like: Sequence[Any], joint: Joint) -> dict[int, Any]:
+def gradients_of(partial: Partial, like: Sequence[Leaf], joint: Joint) -> dict[int, Array]:
     """The gradients that are not zero, by leaf; ``like`` has leaves of their kinds."""
     arrays = joint.of(partial.places).split(partial.parts)
     leaves = with_buffers([like[k] for k in partial.places], arrays)
     return dict(zip(partial.places, leaves, strict=True)) | partial.others
 
 
-def added(partials: Sequence[Partial], like: Sequence[Any], kinds: Sequence[Any], joint: Joint) -> Partial:
+def added(
+    partials: Sequence[Partial], like: Sequence[Leaf], kinds: Sequence[Hashable], joint: Joint
+) -> Partial:
     """The sum of parts, each gradient in the layout that its terms have together."""
     count, value = sum(p.count for p in partials), sum(p.value for p in partials)
     partials = [p for p in partials if p.places or p.others] or list(partials[:1])
@@ -77,13 +86,14 @@ def scaled(partial: Partial, scale: float) -> Partial:
     return replace(partial, value=partial.value * scale, parts=parts, others=separate)
 
 
-def _times(x: Any, scale: float) -> Any:
+def _times(x: Array, scale: float) -> Array:
     ((entries,), _) = opened([x])
+    result: Array
     (result,) = with_buffers([x], [np.asarray(entries * entries.dtype.type(scale))])
     return result
 
 
-def _sums(terms: Sequence[Mapping[int, Any]]) -> dict[int, Any]:
+def _sums(terms: Sequence[Mapping[int, Array]]) -> dict[int, Array]:
     places = sorted({k for gradients in terms for k in gradients})
     return {k: summed([gradients[k] for gradients in terms if k in gradients]) for k in places}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import dask
 import optree
@@ -14,6 +14,15 @@ from distributed import TimeoutError as DaskTimeoutError
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, TimedOutError, described
 
+if TYPE_CHECKING:
+    from dask.typing import DaskCollection
+
+    #: A collection: one of dask's, or its partitions. Data are a tree of collections.
+    Collection: TypeAlias = DaskCollection | Future | Sequence[DaskCollection | Future]
+    Data: TypeAlias = Collection | tuple[Any, ...] | Mapping[Any, Any]
+
+#: A node of a tree, of any type.
+Node = TypeVar("Node")
 EXPECTED = "a dask array, bag or dataframe, a list of delayed partitions, or a tuple or dict of these"
 
 
@@ -24,8 +33,9 @@ class Partitions:
     structure : of the tree.
     """
 
-    def __init__(self, data: Any, operation: str) -> None:
-        leaves, self.structure = optree.tree_flatten(data, is_leaf=_is_collection)
+    def __init__(self, data: Data, operation: str) -> None:
+        tree: Any = data
+        leaves, self.structure = optree.tree_flatten(tree, is_leaf=_is_collection)
         columns = [_partitions_of(x, operation) for x in leaves]
         counts = {len(column) for column in columns}
         if len(counts) != 1 or not all(counts):
@@ -36,10 +46,10 @@ class Partitions:
                 expected="as many partitions in each, and at least one",
                 remedy="rechunk or repartition them alike",
             )
-        self.parts: list[tuple[Any, ...]] = list(zip(*columns, strict=True))
+        self.parts: list[tuple[Delayed | Future, ...]] = list(zip(*columns, strict=True))
 
 
-def partitions(data: Any) -> list[Any]:
+def partitions(data: Data) -> list[Delayed]:
     """The partitions of collections, delayed: to shuffle, to take some of, to compute ahead.
 
     data : a dask array (partitions are along its first axis), bag or dataframe, a list of delayed values or
@@ -56,24 +66,25 @@ def partitions(data: Any) -> list[Any]:
     return [dask.delayed(optree.tree_unflatten)(split.structure, list(parts)) for parts in split.parts]
 
 
-def _is_collection(x: Any) -> bool:
+def _is_collection(x: Node) -> bool:
     return isinstance(x, (list, Future)) or dask.is_dask_collection(x)
 
 
-def _partitions_of(x: Any, operation: str) -> list[Any]:
+def _partitions_of(x: Collection, operation: str) -> list[Delayed | Future]:
     if isinstance(x, (Delayed, Future)):
         return [x]
     if isinstance(x, list) and all(isinstance(part, (Delayed, Future)) for part in x):
         return x
     if not dask.is_dask_collection(x) or not hasattr(x, "to_delayed"):
         raise ArgumentTypeError(operation, "data", got=described(x), expected=EXPECTED)
+    collection: DaskCollection = x
     if any(count > 1 for count in getattr(x, "numblocks", ())[1:]):
-        x = x.rechunk(dict.fromkeys(range(1, x.ndim), -1))
-    parts = x.to_delayed()
+        collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
+    parts = collection.to_delayed()
     return list(parts.ravel() if hasattr(parts, "ravel") else parts)
 
 
-def client_of(client: Any) -> Client | None:
+def client_of(client: Client | Literal[False] | None) -> Client | None:
     """The client that is given, or else the current one; None where there is none, or False is given."""
     if client is not None:
         return client or None

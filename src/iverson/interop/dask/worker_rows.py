@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import iverson as iv
+from iverson.core.protocols import NDArray, Params
 from iverson.optim.base import Optimizer
 from iverson.optim.touched_parts import spread
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iverson.handles.typing import DTypeLike
+
 #: Makes the optimizer of parameters: ``functools.partial(optim.Adam, lr=0.1)``.
 MakeOptimizer = Callable[[Sequence[iv.Tensor]], Optimizer]
 FIRST = 64
 
 
-def initial_rows(rows: Array, width: int, dtype: Any, scale: float, seed: int) -> Array:
+def initial_rows(rows: NDArray, width: int, dtype: DTypeLike, scale: float, seed: int) -> NDArray:
     """Rows of a table before any step: normal numbers that depend on the seed and the row alone.
 
     Entries are numbered, the numbers hashed by SplitMix64 (Steele, Lea and Flood, 2014), and pairs of hashes
@@ -29,16 +34,16 @@ def initial_rows(rows: Array, width: int, dtype: Any, scale: float, seed: int) -
     key = _mixed(np.array([seed], np.uint64))
     first, second = (_mixed(2 * numbers + np.uint64(k) ^ key) for k in (0, 1))
     u, v = (((x >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53 for x in (first, second))
-    result: Array = (scale * np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).astype(dtype)
+    result: NDArray = (scale * np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).astype(dtype)
     return result
 
 
-def _mixed(x: Array) -> Array:
+def _mixed(x: NDArray) -> NDArray:
     """SplitMix64's function of 64 bits."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = x ^ (x >> np.uint64(31))
+    mixed: NDArray = x ^ (x >> np.uint64(31))
     return mixed
 
 
@@ -53,7 +58,7 @@ class HeldRows:
         part: int,
         parts: int,
         shape: tuple[int, int],
-        dtype: Any,
+        dtype: DTypeLike,
         make_optimizer: bytes,
         start: tuple[float, int],
     ) -> None:
@@ -76,18 +81,18 @@ class HeldRows:
         """Number of rows stored."""
         return self._count
 
-    def look_up(self, rows: Array) -> Array:
+    def look_up(self, rows: NDArray) -> NDArray:
         """Rows by their numbers in the table: shape (rows, width)."""
         places = self._places[rows // self._parts]
         if places.all():
-            result: Array = self._values()[places - 1]
+            result: NDArray = self._values()[places - 1]
             return result
         result = initial_rows(rows, self._width, self._dtype, *self._start)
         is_stored = places > 0
         result[is_stored] = self._values()[places[is_stored] - 1]
         return result
 
-    def step(self, rows: Array, gradient: Array, number: int, lr: float | None) -> int:
+    def step(self, rows: NDArray, gradient: NDArray, number: int, lr: float | None) -> int:
         """Make the step of a number, unless it was made; returns the number of the last step."""
         if number > self._steps:
             places = self._placed(rows)
@@ -129,10 +134,10 @@ class HeldRows:
 
     # -- memory --------------------------------------------------------------------------------------
 
-    def _values(self) -> Array:
+    def _values(self) -> NDArray:
         return self._param.detach().numpy()
 
-    def _placed(self, rows: Array) -> Array:
+    def _placed(self, rows: NDArray) -> NDArray:
         """The places of rows, which get one where they have none."""
         local = rows // self._parts
         new = np.flatnonzero(self._places[local] == 0)
@@ -144,7 +149,7 @@ class HeldRows:
             self._rows[start:stop], self._count = rows[new], stop
             with iv.no_grad():
                 self._param[start:stop] = initial_rows(rows[new], self._width, self._dtype, *self._start)
-        places: Array = self._places[local].astype(np.int64) - 1
+        places: NDArray = self._places[local].astype(np.int64) - 1
         return places
 
     def _resize(self, capacity: int) -> None:
@@ -160,12 +165,14 @@ class HeldRows:
                 states = {k: v[:n] if v.ndim else v for k, v in states.items()}
         self._rebuild(values, before and before.state_dict(), states, np.arange(n))
 
-    def _rebuild(self, values: Array, saved: Any, states: Any, places: Array) -> None:
+    def _rebuild(
+        self, values: NDArray, saved: Params | None, states: Mapping[str, NDArray] | None, places: NDArray
+    ) -> None:
         """Make a new parameter and optimizer, with these states at some places, other places as they were."""
         previous = getattr(self, "_optimizer", None)
         self._param = iv.asarray(values, requires_grad=True)
         optimizer = self._make([self._param])
-        if states is not None:
+        if saved and states is not None:
             optimizer.load_state_dict(
                 {**saved, "states": [self._spread(optimizer, previous, values, states, places)]}
             )
@@ -174,8 +181,13 @@ class HeldRows:
         self._optimizer = optimizer
 
     def _spread(
-        self, optimizer: Any, previous: Any, values: Array, states: Any, places: Array
-    ) -> dict[str, Array]:
+        self,
+        optimizer: Optimizer,
+        previous: Optimizer | None,
+        values: NDArray,
+        states: Mapping[str, NDArray],
+        places: NDArray,
+    ) -> dict[str, NDArray]:
         (state_before,) = previous.state_dict()["states"] if previous is not None else (None,)
         result = {}
         for name, start in optimizer._start(values).items():

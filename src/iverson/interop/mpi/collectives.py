@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from mpi4py import MPI
@@ -15,15 +15,19 @@ from mpi4py import MPI
 from iverson.autograd import Function
 from iverson.core.dispatch import is_tracked, unwrap
 from iverson.core.errors import ArgumentError, ShapeError, described
+from iverson.core.protocols import NDArray
 from iverson.handles import Tensor, asarray
+from iverson.interop.messages import Tree
 from iverson.interop.mpi.ranks import TIMEOUT, Ranks
 from iverson.interop.mpi.reduce import gathered, reduced
 from iverson.transforms.trees import flatten, tensors, unflatten
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
+    from iverson.handles.typing import ArrayLike
 
 
-def allreduce(tree: Any, comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT) -> Any:
+def allreduce(tree: Tree, comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT) -> Tree:
     """The sums of a tree's tensors over the processes of a communicator, on each of them.
 
     tree : of tensors in any layout, plain or masked (with the same mask everywhere), the same tree on each
@@ -48,17 +52,20 @@ def allreduce(tree: Any, comm: MPI.Comm | None = None, *, timeout: float = TIMEO
     leaves, structure = flatten(tree)
     leaves = tensors(leaves, "allreduce", "tree")
     if any(is_tracked(unwrap(x)) for x in leaves):
-        return unflatten(structure, [_AllReduce.apply(x, ranks) for x in leaves])
-    return unflatten(structure, reduced(leaves, ranks))
+        sums = [_AllReduce.apply(x, ranks) for x in leaves]
+    else:
+        sums = reduced(leaves, ranks)
+    result: Tree = unflatten(structure, sums)
+    return result
 
 
 def reduce_scatter(
-    x: Any,
+    x: ArrayLike,
     comm: MPI.Comm | None = None,
     *,
     counts: Sequence[int] | None = None,
     timeout: float = TIMEOUT,
-) -> Any:
+) -> Tensor:
     """The sum of x over all processes, of which each gets some rows: rank 0 the first counts[0].
 
     x : of the same shape everywhere. counts : of the rows of each rank; by default as equal as can be.
@@ -71,11 +78,12 @@ def reduce_scatter(
     >>> reduce_scatter(iv.ones((3, 1))).shape
     (3, 1)
     """
-    ranks, (x,) = Ranks(comm, "reduce_scatter", timeout), tensors([x], "reduce_scatter", "x")
-    return _ReduceScatter.apply(x, ranks, _counts(x, ranks, counts))
+    ranks, (tensor,) = Ranks(comm, "reduce_scatter", timeout), tensors([x], "reduce_scatter", "x")
+    result: Tensor = _ReduceScatter.apply(tensor, ranks, _counts(tensor, ranks, counts))
+    return result
 
 
-def all_gather(x: Any, comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT) -> Any:
+def all_gather(x: ArrayLike, comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT) -> Tensor:
     """The rows of all processes, on each of them. Differentiable: the transpose is `reduce_scatter`.
 
     timeout : as in `allreduce`.
@@ -84,14 +92,15 @@ def all_gather(x: Any, comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT
     >>> all_gather(iv.ones((3, 1))).shape
     (3, 1)
     """
-    ranks, (x,) = Ranks(comm, "all_gather", timeout), tensors([x], "all_gather", "x")
-    _rows(x, ranks)
-    return _AllGather.apply(x, ranks)
+    ranks, (tensor,) = Ranks(comm, "all_gather", timeout), tensors([x], "all_gather", "x")
+    _rows(tensor, ranks)
+    result: Tensor = _AllGather.apply(tensor, ranks)
+    return result
 
 
 def all_to_all_rows(
-    x: Any, counts: Sequence[int], comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT
-) -> Any:
+    x: ArrayLike, counts: Sequence[int], comm: MPI.Comm | None = None, *, timeout: float = TIMEOUT
+) -> Tensor:
     """Rows sent to the processes that they are for: the first counts[0] go to rank 0, the next to rank 1.
 
     timeout : as in `allreduce`.
@@ -104,19 +113,20 @@ def all_to_all_rows(
     iverson.Tensor([[1.],
                     [2.]])
     """
-    ranks, (x,) = Ranks(comm, "all_to_all_rows", timeout), tensors([x], "all_to_all_rows", "x")
-    sizes = _counts(x, ranks, counts)
+    ranks, (tensor,) = Ranks(comm, "all_to_all_rows", timeout), tensors([x], "all_to_all_rows", "x")
+    sizes = _counts(tensor, ranks, counts)
     table = ranks.of_each("how many rows are for each", sizes)
-    return _AllToAllRows.apply(x, ranks, sizes, tuple(table[:, ranks.rank].tolist()))
+    result: Tensor = _AllToAllRows.apply(tensor, ranks, sizes, tuple(table[:, ranks.rank].tolist()))
+    return result
 
 
-def _rows(x: Any, ranks: Ranks) -> int:
+def _rows(x: Tensor, ranks: Ranks) -> int:
     if not x.ndim:
         raise ShapeError(ranks.operation, "x", got="rank 0", expected="rows")
     return int(x.shape[0])
 
 
-def _counts(x: Any, ranks: Ranks, counts: Sequence[int] | None) -> tuple[int, ...]:
+def _counts(x: Tensor, ranks: Ranks, counts: Sequence[int] | None) -> tuple[int, ...]:
     rows = _rows(x, ranks)
     if counts is None:
         return tuple(len(part) for part in np.array_split(np.empty(rows), ranks.size))
@@ -131,11 +141,11 @@ def _counts(x: Any, ranks: Ranks, counts: Sequence[int] | None) -> tuple[int, ..
     return numbers
 
 
-def _said(x: Any) -> str:
+def _said(x: Tensor) -> str:
     return f"a tensor of shape {x.shape} and dtype {x.dtype}"
 
 
-def _dense(x: Any) -> Array:
+def _dense(x: Array) -> NDArray:
     if not isinstance(x, Tensor):
         raise ArgumentError(
             "mpi", "x", got=described(x), expected="a plain tensor", remedy="call x.to_tensor(0.0)"
@@ -143,25 +153,33 @@ def _dense(x: Any) -> Array:
     return np.ascontiguousarray(x.detach().to_dense().numpy())
 
 
+class _Kept(Protocol):
+    """The context of a collective: what its transpose needs."""
+
+    ranks: Ranks
+    counts: tuple[int, ...]
+    received: tuple[int, ...]
+
+
 class _AllReduce(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, ranks: Any) -> Any:
+    def forward(ctx: _Kept, x: Array, ranks: Ranks) -> Array:
         ctx.ranks = ranks
         (total,) = reduced([x], ranks)
         return total
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: _Kept, g: Array) -> tuple[Array, None]:
         return allreduce(g, **ctx.ranks.options), None
 
     @staticmethod
-    def jvp(ctx: Any, t: Any, *_: Any) -> Any:
+    def jvp(ctx: _Kept, t: Array, *_: None) -> Array:
         return allreduce(t, **ctx.ranks.options)
 
 
 class _ReduceScatter(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, ranks: Any, counts: tuple[int, ...]) -> Any:
+    def forward(ctx: _Kept, x: Tensor, ranks: Ranks, counts: tuple[int, ...]) -> Tensor:
         ctx.ranks, ctx.counts = ranks, counts
         rows, width = _dense(x), prod(x.shape[1:])
         total = np.empty((counts[ranks.rank], *x.shape[1:]), rows.dtype)
@@ -169,33 +187,35 @@ class _ReduceScatter(Function):
         return asarray(total)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: _Kept, g: Tensor) -> tuple[Tensor, None, None]:
         return all_gather(g, **ctx.ranks.options), None, None
 
     @staticmethod
-    def jvp(ctx: Any, t: Any, *_: Any) -> Any:
+    def jvp(ctx: _Kept, t: Tensor, *_: None) -> Tensor:
         return reduce_scatter(t, counts=ctx.counts, **ctx.ranks.options)
 
 
 class _AllGather(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, ranks: Any) -> Any:
+    def forward(ctx: _Kept, x: Tensor, ranks: Ranks) -> Tensor:
         rows, counts = _dense(x), ranks.of_each("how many rows there are", x.shape[0])
         ctx.ranks, ctx.counts = ranks, tuple(counts.tolist())
         return asarray(gathered(rows, counts, ranks, f"the rows of {_said(x)}"))
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: _Kept, g: Tensor) -> tuple[Tensor, None]:
         return reduce_scatter(g, counts=ctx.counts, **ctx.ranks.options), None
 
     @staticmethod
-    def jvp(ctx: Any, t: Any, *_: Any) -> Any:
+    def jvp(ctx: _Kept, t: Tensor, *_: None) -> Tensor:
         return all_gather(t, **ctx.ranks.options)
 
 
 class _AllToAllRows(Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, ranks: Any, counts: tuple[int, ...], received: tuple[int, ...]) -> Any:
+    def forward(
+        ctx: _Kept, x: Tensor, ranks: Ranks, counts: tuple[int, ...], received: tuple[int, ...]
+    ) -> Tensor:
         ctx.ranks, ctx.counts, ctx.received = ranks, counts, received
         rows, width = _dense(x), prod(x.shape[1:])
         result = np.empty((sum(received), *x.shape[1:]), rows.dtype)
@@ -204,11 +224,11 @@ class _AllToAllRows(Function):
         return asarray(result)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: _Kept, g: Tensor) -> tuple[Tensor, None, None, None]:
         return all_to_all_rows(g, ctx.received, **ctx.ranks.options), None, None, None
 
     @staticmethod
-    def jvp(ctx: Any, t: Any, *_: Any) -> Any:
+    def jvp(ctx: _Kept, t: Tensor, *_: None) -> Tensor:
         return all_to_all_rows(t, ctx.counts, **ctx.ranks.options)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from mpi4py import MPI
@@ -11,27 +11,33 @@ from mpi4py import MPI
 from iverson.autograd import register_hook
 from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError
+from iverson.core.protocols import NDArray
+from iverson.interop.messages import Tree
 from iverson.interop.mpi.ranks import TIMEOUT, Ranks
 from iverson.interop.mpi.reduce import reduced
 from iverson.layouts import Zero, to_strided
 from iverson.transforms.trees import flatten, tensors, unflatten
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from iverson.handles import Tensor
+    from iverson.handles.array import Array
 
 
 class _Bucket:
     """Parameters whose gradients travel in one message."""
 
-    def __init__(self, places: Sequence[int], leaves: Sequence[Any]) -> None:
+    def __init__(self, places: Sequence[int], leaves: Sequence[Array]) -> None:
         sizes = [unwrap(leaves[k]).size for k in places]
         bounds = np.cumsum([0, *sizes]).tolist()
         self.slices = {k: slice(*bounds[n : n + 2]) for n, k in enumerate(places)}
-        self.buffer: Array = np.zeros(bounds[-1], leaves[places[0]].dtype)
+        self.buffer: NDArray = np.zeros(bounds[-1], leaves[places[0]].dtype)
         self.missing = set(places)
         self.call: Any = None
 
 
-class Buckets:
+class Buckets(Generic[Tree]):
     """Sums of gradients over processes, sent bucket by bucket as soon as a backward pass has computed them.
 
     Parameters
@@ -54,11 +60,11 @@ class Buckets:
 
     def __init__(
         self,
-        params: Any,
+        params: Tree,
         comm: MPI.Comm | None = None,
         *,
         nbytes: int = 1 << 22,
-        sparse: Sequence[Any] = (),
+        sparse: Sequence[Array] = (),
         timeout: float = TIMEOUT,
     ) -> None:
         self._ranks = Ranks(comm, "Buckets", timeout)
@@ -68,22 +74,22 @@ class Buckets:
         self._apart = [k for k, x in enumerate(self._leaves) if id(x) in apart]
         self._nbytes = nbytes
         self._buckets: list[_Bucket] = []
-        self._found: dict[int, Any] = {}
+        self._found: dict[int, Tensor] = {}
         self._sent = 0
         self._hooks: list[Any] = []
 
-    def __enter__(self) -> Buckets:
+    def __enter__(self) -> Buckets[Tree]:
         self._buckets, self._found, self._sent = self._planned(), {}, 0
         self._hooks = [register_hook(x, self._arrival(k)) for k, x in enumerate(self._leaves)]
         return self
 
-    def __exit__(self, *failed: Any) -> None:
+    def __exit__(self, *failed: type[BaseException] | BaseException | TracebackType | None) -> None:
         for hook in self._hooks:
             hook.remove()
         if failed[0] is None:
             self._send(everything=True)
 
-    def gradients(self) -> Any:
+    def gradients(self) -> Tree:
         """The sums, as a tree like the parameters. Waits for the messages that are on their way.
 
         Raises TimedOutError, which names the parameters of a message, where another process does not send it.
@@ -99,11 +105,13 @@ class Buckets:
         for k, total in zip(self._apart, totals, strict=True):
             self._found[k] = unwrap(total)
         summed = [rewrap(x, self._found[k]) for k, x in enumerate(self._leaves)]
-        return unflatten(self._structure, summed)
+        tree: Tree = unflatten(self._structure, summed)
+        return tree
 
-    def _own(self, k: int) -> Any:
+    def _own(self, k: int) -> Tensor:
         x = unwrap(self._leaves[k])
-        return self._found.get(k, make_handle(Zero(x.shape, x.dtype)))
+        zero: Tensor = make_handle(Zero(x.shape, x.dtype))
+        return self._found.get(k, zero)
 
     def _planned(self) -> list[_Bucket]:
         """Buckets of parameters of a dtype that follow each other, the last ones first."""
@@ -120,8 +128,8 @@ class Buckets:
             size += unwrap(x).size * x.dtype.itemsize
         return [_Bucket(places, self._leaves) for places in groups]
 
-    def _arrival(self, k: int) -> Any:
-        def arrived(g: Any) -> None:
+    def _arrival(self, k: int) -> Callable[[Array], None]:
+        def arrived(g: Array) -> None:
             plain = unwrap(g)
             if k in self._apart:
                 self._found[k] = plain.detach()

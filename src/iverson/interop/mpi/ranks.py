@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from mpi4py import MPI
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, TimedOutError, described
 from iverson.core.inputs.arguments import as_real
+from iverson.core.protocols import NDArray
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    #: An argument of a call: a buffer, one with the sizes of its parts, sizes alone, how to reduce, or where.
+    Memory: TypeAlias = (
+        NDArray | tuple[NDArray, Sequence[int] | NDArray] | Sequence[int] | MPI.Op | MPI.InPlaceType
+    )
+
 #: Seconds that a call may take, where users say nothing.
 TIMEOUT = 300.0
 #: So often a call is tested at once; after that other processes of this machine may run in between.
@@ -23,7 +33,7 @@ _given_up: list[Any] = []
 class Call:
     """A non-blocking call of MPI, its ``purpose``, and the memory that it reads and writes."""
 
-    def __init__(self, ranks: Ranks, purpose: str, request: MPI.Request, memory: Any) -> None:
+    def __init__(self, ranks: Ranks, purpose: str, request: MPI.Request, memory: tuple[Memory, ...]) -> None:
         self._ranks, self._purpose, self._request, self._memory = ranks, purpose, request, memory
 
     def wait(self) -> None:
@@ -51,7 +61,7 @@ class Ranks:
     timeout : seconds that each of the calls may take.
     """
 
-    def __init__(self, comm: Any, operation: str, timeout: float) -> None:
+    def __init__(self, comm: MPI.Comm | None, operation: str, timeout: float) -> None:
         if comm is not None and not isinstance(comm, MPI.Intracomm):
             raise ArgumentTypeError(
                 operation, "comm", got=described(comm), expected="an intracommunicator of mpi4py"
@@ -68,22 +78,22 @@ class Ranks:
         """Arguments for another operation between the same ranks."""
         return {"comm": self.comm, "timeout": self.timeout}
 
-    def begun(self, purpose: str, name: str, *memory: Any) -> Call:
+    def begun(self, purpose: str, name: str, *memory: Memory) -> Call:
         """A call of MPI, not waited for: its non-blocking form on these buffers."""
         return Call(self, purpose, getattr(self.comm, f"I{name}")(*memory), memory)
 
-    def call(self, purpose: str, name: str, *memory: Any) -> None:
+    def call(self, purpose: str, name: str, *memory: Memory) -> None:
         """Run a call of MPI on these buffers; the error of a call that does not end says its purpose."""
         self.begun(purpose, name, *memory).wait()
 
-    def total(self, purpose: str, array: Array, op: MPI.Op = MPI.SUM) -> Array:
+    def total(self, purpose: str, array: NDArray, op: MPI.Op = MPI.SUM) -> NDArray:
         """The sum over ranks, or what another op makes of them."""
         buffer = np.ascontiguousarray(array)
         result = np.empty_like(buffer)
         self.call(purpose, "allreduce", buffer, result, op)
         return result
 
-    def of_each(self, purpose: str, numbers: Any) -> Array:
+    def of_each(self, purpose: str, numbers: npt.ArrayLike) -> NDArray:
         """Integers of each rank: shape (size, *shape)."""
         local = np.asarray(numbers, np.int64)
         table = np.empty((self.size, *local.shape), np.int64)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mpi4py import MPI
 
 from iverson.core.dispatch import make_handle, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError
+from iverson.core.protocols import NDArray
 from iverson.interop.entry_buffers import Joint
 from iverson.interop.messages import summed
 from iverson.interop.mpi.ranks import Ranks
@@ -19,14 +20,18 @@ from iverson.layouts import CooPattern, Sparse, Zero, to_strided
 from iverson.layouts.conversion import to_coo, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from iverson.handles import Tensor
+    from iverson.handles.array import Array
+    from iverson.layouts import Pattern
+
 #: What a leaf is held as on some rank, in a header: nothing, a pattern, all entries.
 NOTHING, STORED, FULL = 0, 1, 2
 #: Leaves of fewer bytes share a message.
 SMALL = 1 << 16
 
 
-def reduced(leaves: Sequence[Any], ranks: Ranks) -> list[Any]:
+def reduced(leaves: Sequence[Array], ranks: Ranks) -> list[Array]:
     """The sums of leaves over the ranks of a communicator, as new handles: the same on each rank."""
     plain = [unwrap(x) for x in leaves]
     header = np.array([_header(x) for x in plain], np.int64).reshape(-1, 5)
@@ -60,7 +65,7 @@ def reduced(leaves: Sequence[Any], ranks: Ranks) -> list[Any]:
     return [rewrap(x, total) for x, total in zip(leaves, results, strict=True)]
 
 
-def _header(x: Any) -> tuple[int, int, int, int, int]:
+def _header(x: Tensor) -> tuple[int, int, int, int, int]:
     """Kind of a leaf, number of entries, digests of pattern and shape, and axes, for other ranks."""
     value = value_of(x)
     shape = _digest(repr((x.shape, x.dtype.str)).encode())
@@ -72,7 +77,7 @@ def _header(x: Any) -> tuple[int, int, int, int, int]:
     return STORED, pattern.count, pattern.once("digest", lambda: _of_pattern(pattern)), shape, pattern.ndim
 
 
-def _of_pattern(pattern: Any) -> int:
+def _of_pattern(pattern: Pattern) -> int:
     parts = (pattern.layout.encode(), *(np.ascontiguousarray(a).tobytes() for a in pattern.arrays))
     return _digest(b" ".join(parts))
 
@@ -81,7 +86,7 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
-def _sum_of(k: int, x: Any) -> str:
+def _sum_of(k: int, x: Tensor) -> str:
     return f"the sum of tree[{k}], of shape {x.shape} and dtype {x.dtype},"
 
 
@@ -99,7 +104,7 @@ def bytes_of_all(shape: Sequence[int], axes: int, itemsize: int, ranks: int) -> 
     return 2 * (ranks - 1) * (prod(shape) * itemsize + places) // ranks
 
 
-def _of_union(x: Any, counts: Array, axes: Array, ranks: Ranks, purpose: str) -> Any:
+def _of_union(x: Tensor, counts: NDArray, axes: NDArray, ranks: Ranks, purpose: str) -> Tensor:
     """The sum of leaves with different patterns: COO, on the union of these.
 
     counts, axes : of each rank, how many entries it stores, over how many axes (0 where it has none).
@@ -114,21 +119,25 @@ def _of_union(x: Any, counts: Array, axes: Array, ranks: Ranks, purpose: str) ->
     if bytes_of_union(counts.tolist(), entry) <= bytes_of_all(x.shape, k, x.dtype.itemsize, ranks.size):
         keys, entries = (gathered(rows, counts, ranks, purpose) for rows in (keys, entries))
         pattern = CooPattern(shape, coordinates_of(keys, shape, index_dtype(*shape)))
-        return summed([make_handle(pattern.value(entries))])
+        union: Tensor = make_handle(pattern.value(entries))
+        return summed([union])
     there = np.zeros(prod(shape), np.uint8)
     there[keys] = 1
     at = np.flatnonzero(ranks.total(purpose, there, MPI.MAX))
     total = ranks.total(purpose, to_strided(coo)).reshape(len(there), *x.shape[k:])
-    return make_handle(CooPattern.of_keys(at, shape, index_dtype(*shape)).value(total[at]))
+    pattern = CooPattern.of_keys(at, shape, index_dtype(*shape))
+    result: Tensor = make_handle(pattern.value(total[at]))
+    return result
 
 
-def _nothing(x: Any, axes: int) -> Any:
+def _nothing(x: Tensor, axes: int) -> Sparse:
     """A sparse value that stores no entry, over some axes."""
     pattern = CooPattern(x.shape[:axes], np.zeros((axes, 0), np.int64), True)
-    return pattern.value(np.zeros((0, *x.shape[axes:]), x.dtype))
+    value: Sparse = pattern.value(np.zeros((0, *x.shape[axes:]), x.dtype))
+    return value
 
 
-def gathered(rows: Array, counts: Array, ranks: Ranks, purpose: str) -> Array:
+def gathered(rows: NDArray, counts: NDArray, ranks: Ranks, purpose: str) -> NDArray:
     """The rows of all ranks, one after the other; of each rank as many as counts says."""
     result = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
     ranks.call(purpose, "allgatherv", np.ascontiguousarray(rows), (result, counts * prod(rows.shape[1:])))

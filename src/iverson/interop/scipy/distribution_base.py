@@ -7,22 +7,43 @@ It has location and scale, the support, checks of parameters, logarithms, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 import iverson as iv
 from iverson.array_api.conventions.operands import SCALARS, as_real, cast
 from iverson.core.errors import ArgumentError, ArgumentTypeError
+from iverson.core.protocols import NDArray
+from iverson.handles import Tensor
 
-_Function = Callable[..., Any]
+if TYPE_CHECKING:
+    from iverson.handles.typing import ArrayLike, ShapeLike
+
+    #: Arguments of a method, by position and by name.
+    Arguments: TypeAlias = tuple[ArrayLike, ...]
+    Named: TypeAlias = dict[str, ArrayLike]
+    #: What draws follow from (`iverson.random.default_rng`).
+    Seed: TypeAlias = (
+        int
+        | Sequence[int]
+        | np.random.Generator
+        | np.random.BitGenerator
+        | np.random.SeedSequence
+        | iv.random.Generator
+        | None
+    )
+
+Function = Callable[..., Tensor]
+#: The ends of the support, from the shape parameters.
+Support = Callable[..., tuple[Tensor | float, Tensor | float]]
 _STANDARD = {"loc": 0.0, "scale": 1.0}
 
 
-def _all_positive(shapes: tuple[Any, ...]) -> Any:
+def _all_positive(shapes: tuple[Tensor, ...]) -> Tensor:
     result = iv.asarray(True)
     for s in shapes:
         result = result & (s > 0)
@@ -58,22 +79,22 @@ class Distribution:
 
     name: str
     shapes: tuple[str, ...] = ()
-    support: _Function = lambda *_: (-math.inf, math.inf)
-    log_density: _Function
-    cdf_: _Function
-    sf_: _Function
-    ppf_: _Function | None = None
-    isf_: _Function | None = None
-    log_cdf_: _Function | None = None
-    log_sf_: _Function | None = None
-    allowed: _Function = lambda *shapes: _all_positive(shapes)
-    mean_: _Function
-    variance_: _Function
-    entropy_: _Function | None = None
-    draw_: _Function | None = None
+    support: Support = lambda *_: (-math.inf, math.inf)
+    log_density: Function
+    cdf_: Function
+    sf_: Function
+    ppf_: Function | None = None
+    isf_: Function | None = None
+    log_cdf_: Function | None = None
+    log_sf_: Function | None = None
+    allowed: Function = lambda *shapes: _all_positive(shapes)
+    mean_: Function
+    variance_: Function
+    entropy_: Function | None = None
+    draw_: Function | None = None
     discrete: bool = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
+    def __call__(self, *args: ArrayLike, **kwargs: ArrayLike) -> Frozen:
         """The distribution with these parameters, whose methods take x alone."""
         self._read("__call__", {}, args, kwargs)
         return Frozen(self, args, kwargs)
@@ -83,7 +104,7 @@ class Distribution:
 
     # -- densities -----------------------------------------------------------------------------------
 
-    def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The logarithm of the density at x; -inf outside of the support.
 
         >>> from iverson.interop.scipy import stats
@@ -92,7 +113,7 @@ class Distribution:
         """
         return self._log_density("logpdf", x, args, kwargs)
 
-    def pdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def pdf(self, x: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The density at x.
 
         >>> from iverson.interop.scipy import stats
@@ -101,7 +122,7 @@ class Distribution:
         """
         return iv.exp(self._log_density("pdf", x, args, kwargs))
 
-    def logpmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
+    def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The logarithm of the probability of k; -inf for what is no whole number of the support.
 
         >>> from iverson.interop.scipy import stats
@@ -110,7 +131,7 @@ class Distribution:
         """
         return self._log_density("logpmf", k, args, kwargs)
 
-    def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
+    def pmf(self, k: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The probability of k.
 
         >>> from iverson.interop.scipy import stats
@@ -119,7 +140,7 @@ class Distribution:
         """
         return iv.exp(self._log_density("pmf", k, args, kwargs))
 
-    def _log_density(self, method: str, x: Any, args: Any, kwargs: Any) -> Any:
+    def _log_density(self, method: str, x: ArrayLike, args: Arguments, kwargs: Named) -> Tensor:
         if method.endswith("pmf") is not self.discrete:
             kind, other = ("discrete", "pmf") if self.discrete else ("continuous", "pdf")
             raise ArgumentError(
@@ -140,7 +161,7 @@ class Distribution:
 
     # -- distribution functions ----------------------------------------------------------------------
 
-    def cdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def cdf(self, x: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The probability of what is at most x.
 
         >>> from iverson.interop.scipy import stats
@@ -149,7 +170,7 @@ class Distribution:
         """
         return self._cumulative("cdf", x, args, kwargs)
 
-    def sf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def sf(self, x: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The probability of what is above x, exact where it is small.
 
         >>> from iverson.interop.scipy import stats
@@ -158,7 +179,7 @@ class Distribution:
         """
         return self._cumulative("sf", x, args, kwargs)
 
-    def logcdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def logcdf(self, x: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The logarithm of `cdf`.
 
         >>> from iverson.interop.scipy import stats
@@ -167,7 +188,7 @@ class Distribution:
         """
         return self._cumulative("logcdf", x, args, kwargs)
 
-    def logsf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def logsf(self, x: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The logarithm of `sf`.
 
         >>> from iverson.interop.scipy import stats
@@ -176,7 +197,7 @@ class Distribution:
         """
         return self._cumulative("logsf", x, args, kwargs)
 
-    def _cumulative(self, method: str, x: Any, args: Any, kwargs: Any) -> Any:
+    def _cumulative(self, method: str, x: ArrayLike, args: Arguments, kwargs: Named) -> Tensor:
         z, shapes, _, right = self._standard(method, x, args, kwargs)
         if self.discrete:
             z = iv.floor(z)
@@ -198,7 +219,7 @@ class Distribution:
 
     # -- quantiles -----------------------------------------------------------------------------------
 
-    def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
+    def ppf(self, q: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """Number at which `cdf` is q; nan for q outside of [0, 1].
 
         Of a discrete distribution the smallest number at which `cdf` is at least q, by SciPy: its only
@@ -210,7 +231,7 @@ class Distribution:
         """
         return self._quantile("ppf", q, args, kwargs)
 
-    def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
+    def isf(self, q: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """Number at which `sf` is q; nan for q outside of [0, 1]. For discrete distributions see `ppf`.
 
         >>> from iverson.interop.scipy import stats
@@ -219,7 +240,7 @@ class Distribution:
         """
         return self._quantile("isf", q, args, kwargs)
 
-    def _quantile(self, method: str, q: Any, args: Any, kwargs: Any) -> Any:
+    def _quantile(self, method: str, q: ArrayLike, args: Arguments, kwargs: Named) -> Tensor:
         p, *shapes, loc, scale = self._read(method, {"q": q}, args, kwargs)
         if self.discrete:
             theirs = getattr(getattr(import_module("scipy.stats"), self.name), method)
@@ -234,7 +255,7 @@ class Distribution:
         right = self.allowed(*shapes) & (scale > 0) & (p >= 0) & (p <= 1)
         return iv.where(right, loc + scale * z, math.nan)
 
-    def median(self, *args: Any, **kwargs: Any) -> Any:
+    def median(self, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """Number at which `cdf` is 1 / 2: `ppf` of 0.5.
 
         >>> from iverson.interop.scipy import stats
@@ -243,7 +264,7 @@ class Distribution:
         """
         return self._quantile("ppf", 0.5, args, kwargs)
 
-    def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def interval(self, confidence: ArrayLike, *args: ArrayLike, **kwargs: ArrayLike) -> tuple[Tensor, Tensor]:
         """Ends between which a draw is with a probability, and above and below with equal ones, as `ppf`.
 
         >>> from iverson.interop.scipy import stats
@@ -254,7 +275,9 @@ class Distribution:
         low, high = (self._quantile("ppf", q, args, kwargs) for q in ((1 - level) / 2, (1 + level) / 2))
         return low, high
 
-    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
+    def rvs(
+        self, *args: ArrayLike, size: ShapeLike | None = None, random_state: Seed = None, **kwargs: ArrayLike
+    ) -> Tensor:
         """Independent draws.
 
         ``size`` is the shape of the result, that of the parameters unless given; ``random_state`` a seed or
@@ -282,7 +305,7 @@ class Distribution:
 
     # -- moments -------------------------------------------------------------------------------------
 
-    def mean(self, *args: Any, **kwargs: Any) -> Any:
+    def mean(self, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The mean; inf or nan where there is none.
 
         >>> from iverson.interop.scipy import stats
@@ -292,7 +315,7 @@ class Distribution:
         *shapes, loc, scale = self._read("mean", {}, args, kwargs)
         return iv.where(self.allowed(*shapes) & (scale > 0), loc + scale * self.mean_(*shapes), math.nan)
 
-    def var(self, *args: Any, **kwargs: Any) -> Any:
+    def var(self, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The variance; inf or nan where there is none.
 
         >>> from iverson.interop.scipy import stats
@@ -303,7 +326,7 @@ class Distribution:
         right = self.allowed(*shapes) & (scale > 0)
         return iv.where(right, scale * scale * self.variance_(*shapes), math.nan)
 
-    def std(self, *args: Any, **kwargs: Any) -> Any:
+    def std(self, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The square root of the variance.
 
         >>> from iverson.interop.scipy import stats
@@ -312,7 +335,7 @@ class Distribution:
         """
         return iv.sqrt(self.var(*args, **kwargs))
 
-    def entropy(self, *args: Any, **kwargs: Any) -> Any:
+    def entropy(self, *args: ArrayLike, **kwargs: ArrayLike) -> Tensor:
         """The mean of ``-logpdf`` or ``-logpmf``, in nats.
 
         Where there is no closed form, a sum over the support, of as many terms as the parameters ask for,
@@ -327,7 +350,7 @@ class Distribution:
         right = self.allowed(*shapes) & (scale > 0)
         return iv.where(right, nats if self.discrete else nats + iv.log(scale), math.nan)
 
-    def _summed(self, *shapes: Any) -> Any:
+    def _summed(self, *shapes: Tensor) -> Tensor:
         """The entropy of a distribution of 0, 1, ..., to where what is left is less than rounding."""
         end = self.mean_(*shapes) + 40 * iv.sqrt(self.variance_(*shapes)) + 40
         count = int(np.nanmax(_entries(iv.minimum(end, self.support(*shapes)[1])), initial=0)) + 1
@@ -338,7 +361,7 @@ class Distribution:
 
     # -- arguments -----------------------------------------------------------------------------------
 
-    def _read(self, method: str, first: dict[str, Any], args: Any, kwargs: Any) -> list[Any]:
+    def _read(self, method: str, first: Named, args: Arguments, kwargs: Named) -> list[Tensor]:
         """The argument, the shape parameters, the location and the scale, in the dtype of those among them
         that are arrays.
         """
@@ -364,16 +387,18 @@ class Distribution:
         dtype = iv.result_type(*of_arrays) if of_arrays else iv.float64
         return [cast(x, dtype) for x in parameters.values()]
 
-    def _standard(self, method: str, x: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any], Any, Any]:
+    def _standard(
+        self, method: str, x: ArrayLike, args: Arguments, kwargs: Named
+    ) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
         """The standard variable, the shape parameters, the scale, and where the parameters are allowed."""
         x, *shapes, loc, scale = self._read(method, {"k" if self.discrete else "x": x}, args, kwargs)
         return (x - loc) / scale, shapes, scale, self.allowed(*shapes) & (scale > 0)
 
-    def _where(self, right: Any, z: Any, values: Any) -> Any:
+    def _where(self, right: Tensor, z: Tensor, values: Tensor) -> Tensor:
         return iv.where(right & ~iv.isnan(z), values, math.nan)
 
 
-def _entries(x: Any) -> Any:
+def _entries(x: ArrayLike) -> NDArray:
     return iv.asarray(x).detach().numpy()
 
 
@@ -382,10 +407,10 @@ class Frozen:
     """A distribution with parameters; its methods are those of `Distribution` without them."""
 
     distribution: Distribution
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: Arguments
+    kwargs: Named
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or name in ("args", "kwargs", "distribution"):
             raise AttributeError(name)
         method = getattr(self.distribution, name)

@@ -6,19 +6,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 import iverson as iv
 from iverson.core.dispatch import is_tracked
 from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
+from iverson.core.protocols import NDArray
 from iverson.core.python.caller import warn
 from iverson.core.shapes import check_choice
+from iverson.handles import Tensor
 from iverson.transforms.implicit import implicit
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from scipy.optimize import OptimizeResult
+    from scipy.sparse import sparray
+
 Function = Callable[..., Any]
-Array = np.ndarray[Any, Any]
+#: A further argument of a function, of any type.
+T = TypeVar("T")
 
 #: Methods that read the Jacobian.
 _IMPLICIT = ("Radau", "BDF", "LSODA")
@@ -36,13 +44,13 @@ _PARTS = 32
 def solve_ivp(
     fun: Function,
     t_span: Sequence[float],
-    y0: Any,
+    y0: Tensor | npt.ArrayLike,
     method: str = "RK45",
-    t_eval: Any = None,
-    args: Sequence[Any] = (),
+    t_eval: npt.ArrayLike | None = None,
+    args: Sequence[T] = (),
     layout: str = "strided",
     **options: Any,
-) -> Any:
+) -> OptimizeResult:
     """An initial value problem dy/dt = fun(t, y), by `scipy.integrate.solve_ivp` with the exact Jacobian.
 
     Parameters
@@ -98,7 +106,7 @@ def solve_ivp(
     start = iv.asarray(y0)
     start = start if start.dtype.kind == "f" else iv.astype(start, "float64")
 
-    def call(t: Any, y: Any) -> Any:
+    def call(t: Tensor, y: Tensor) -> Tensor:
         result = iv.asarray(fun(t, iv.reshape(iv.astype(y, start.dtype), start.shape), *args))
         if result.size != start.size:
             raise ShapeError(
@@ -147,7 +155,7 @@ def solve_ivp(
 def _numbers(function: Function) -> Function:
     """The function of SciPy's numbers and arrays, which records nothing."""
 
-    def call(t: float, y: Array) -> Any:
+    def call(t: float, y: NDArray) -> float | NDArray | sparray:
         with iv.no_grad():
             value = function(iv.asarray(t), iv.asarray(y)).detach()
         return value.to_scipy() if value.layout == "csr" else np.array(value.numpy())
@@ -155,7 +163,9 @@ def _numbers(function: Function) -> Function:
     return call
 
 
-def _differentiated(result: Any, call: Function, first: Any, rtol: float, atol: Any) -> Any:
+def _differentiated(
+    result: OptimizeResult, call: Function, first: Tensor, rtol: float, atol: npt.ArrayLike
+) -> Tensor:
     """The solution by collocation at the times of SciPy's result, tracked."""
     mesh = np.unique(np.concatenate([result.sol.ts, result.t]))
     if result.sol.ts[0] > result.sol.ts[-1]:
@@ -173,22 +183,22 @@ def _differentiated(result: Any, call: Function, first: Any, rtol: float, atol: 
         mesh = np.append(np.stack([mesh[:-1], (mesh[:-1] + mesh[1:]) / 2], axis=1).ravel(), mesh[-1])
         parts *= 2
     stages = implicit(condition, lambda: iv.asarray(solution, copy=True), guess, layout="csr")
-    path = iv.concat([iv.reshape(first, (1, -1)), iv.reshape(stages, (-1, 3, first.size))[:, 2]])
+    path: Tensor = iv.concat([iv.reshape(first, (1, -1)), iv.reshape(stages, (-1, 3, first.size))[:, 2]])
     where = [int(np.flatnonzero(mesh == t)[0]) for t in result.t]
     return iv.take(path, np.array(where), axis=0).mT
 
 
-def _collocation(mesh: Array, call: Function, first: Any, guess: Function) -> tuple[Function, Any]:
+def _collocation(mesh: NDArray, call: Function, first: Tensor, guess: Function) -> tuple[Function, Tensor]:
     """The equations of the stages of all steps, and where to look for their solution."""
     steps = np.diff(mesh)
     nodes = mesh[:-1, None] + steps[:, None] * _NODES
     count, n = steps.size, first.size
     times, sizes = iv.asarray(nodes.ravel()), steps[:, None, None] * _WEIGHTS[None]
 
-    def condition(flat: Any) -> Any:
+    def condition(flat: Tensor) -> Tensor:
         """Y[k, i] = y[k] + h[k] sum_j a[i, j] f(t[k, j], Y[k, j]), where y[k + 1] = Y[k, 2]."""
-        stages = iv.reshape(flat, (count, 3, n))
-        rates = iv.reshape(iv.vmap(call)(times, iv.reshape(stages, (3 * count, n))), (count, 3, n))
+        stages: Tensor = iv.reshape(flat, (count, 3, n))
+        rates: Tensor = iv.reshape(iv.vmap(call)(times, iv.reshape(stages, (3 * count, n))), (count, 3, n))
         before = iv.concat([iv.reshape(first, (1, 1, n)), stages[:-1, 2:]])
         # One term for each stage: which entries depend on which is seen from that, not from a product.
         increments = sum(iv.asarray(sizes[:, :, j : j + 1]) * rates[:, j : j + 1] for j in range(3))
@@ -197,7 +207,7 @@ def _collocation(mesh: Array, call: Function, first: Any, guess: Function) -> tu
     return condition, iv.asarray(np.ascontiguousarray(guess(nodes.ravel()).T).ravel())
 
 
-def _newton(condition: Function, x: Any) -> Any:
+def _newton(condition: Function, x: Tensor) -> Tensor:
     """Zero of a condition near x, by Newton's method with a sparse Jacobian. Warns without convergence."""
     with iv.no_grad():
         jacobian = iv.jacobian(condition, layout="csr")

@@ -8,9 +8,9 @@ chapter IV), by sparse factors.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,15 +18,33 @@ import iverson as iv
 from iverson.array_api.conventions.operands import as_real, check_kind
 from iverson.core.dispatch import has_entries
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axis
+from iverson.handles import Tensor
 from iverson.ops import F
 
+if TYPE_CHECKING:
+    from iverson.handles.typing import ArrayLike
 
-def _real(x: Any, operation: str, argument: str, kinds: str = "f") -> Any:
-    return F.to_dense(as_real(x, operation, argument, kinds))
+End = Literal["not-a-knot", "natural", "clamped"]
+if TYPE_CHECKING:
+    #: A condition at an end: a name, or the order of a derivative and its value.
+    Condition: TypeAlias = End | tuple[int, ArrayLike]
+
+#: The order of the derivative that is given at an end (3: not-a-knot), and its value, a row.
+Given: TypeAlias = tuple[int, Tensor | float]
+#: Entries of a matrix: their rows, columns and values.
+Entry: TypeAlias = tuple[int | NDArray, int | NDArray, Tensor]
+#: Entries, and the right sides of their rows.
+Equation: TypeAlias = tuple[list[Entry], Tensor]
 
 
-def _increasing(x: Any, operation: str, argument: str = "x") -> None:
+def _real(x: ArrayLike, operation: str, argument: str, kinds: str = "f") -> Tensor:
+    real: Tensor = F.to_dense(as_real(x, operation, argument, kinds))
+    return real
+
+
+def _increasing(x: Tensor, operation: str, argument: str = "x") -> None:
     """Raises ArgumentError for knots that are known not to increase."""
     if x.ndim != 1 or x.shape[0] < 2:
         raise ShapeError(operation, argument, got=f"shape {x.shape}", expected="a vector of at least 2 knots")
@@ -54,7 +72,9 @@ class CubicHermiteSpline:
     iverson.Tensor(0.5)
     """
 
-    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: bool = True) -> None:
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, dydx: ArrayLike, axis: int = 0, extrapolate: bool = True
+    ) -> None:
         self._set(x, y, axis, extrapolate)
         slopes = _real(dydx, self._name, "dydx", "fc")
         if slopes.shape != tuple(np.moveaxis(np.empty(self._y.shape), 0, self.axis).shape):
@@ -65,7 +85,7 @@ class CubicHermiteSpline:
     def _name(self) -> str:
         return type(self).__name__
 
-    def _set(self, x: Any, y: Any, axis: int, extrapolate: bool) -> None:
+    def _set(self, x: ArrayLike, y: ArrayLike, axis: int, extrapolate: bool) -> None:
         self.x, values = _real(x, self._name, "x"), _real(y, self._name, "y", "fc")
         _increasing(self.x, self._name)
         self.axis, self.extrapolate = normalize_axis(axis, values.ndim, self._name), bool(extrapolate)
@@ -75,13 +95,13 @@ class CubicHermiteSpline:
             )
         self._y = iv.moveaxis(values, self.axis, 0)
 
-    def _columns(self) -> tuple[Any, Any, Any]:
+    def _columns(self) -> tuple[Tensor, Tensor, Tensor]:
         """Differences of knots, as a column, quotients of differences, and values, a column for each line."""
         y = iv.reshape(self._y, (self.x.shape[0], -1) if self._y.size else (self.x.shape[0], 0))
         h = iv.expand_dims(iv.diff(self.x), axis=1)
         return h, (y[1:] - y[:-1]) / h, y
 
-    def __call__(self, x: Any, nu: int = 0) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0) -> Tensor:
         """The values, or derivatives of order ``nu``, at points, whose axes take the place of the axis."""
         at, order = _real(x, self._name, "x"), as_int(nu, self._name, "nu")
         if order < 0:
@@ -95,7 +115,7 @@ class CubicHermiteSpline:
             y[:-1], m[:-1], (3 * slopes - 2 * m[:-1] - m[1:]) / h, (m[:-1] + m[1:] - 2 * slopes) / (h * h)
         ]  # fmt: skip
         t = iv.expand_dims(flat - iv.take(self.x, piece), axis=1)
-        values: Any = 0.0 * t * iv.take(c[0], piece, axis=0)
+        values = 0.0 * t * iv.take(c[0], piece, axis=0)
         for k in range(3, order - 1, -1):
             values = values * t + math.perm(k, order) * iv.take(c[k], piece, axis=0)
         if not self.extrapolate:
@@ -105,7 +125,7 @@ class CubicHermiteSpline:
         places = tuple(range(self.axis, self.axis + at.ndim))
         return iv.moveaxis(result, tuple(range(at.ndim)), places) if at.ndim else result
 
-    def derivative(self, nu: int = 1) -> Any:
+    def derivative(self, nu: int = 1) -> Callable[[ArrayLike], Tensor]:
         """The function of points that is its derivative of an order."""
         return lambda x: self(x, nu)
 
@@ -127,7 +147,12 @@ class CubicSpline(CubicHermiteSpline):
     """
 
     def __init__(
-        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: bool = True
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        axis: int = 0,
+        bc_type: End | Literal["periodic"] | Sequence[Condition] = "not-a-knot",
+        extrapolate: bool = True,
     ) -> None:
         self._set(x, y, axis, extrapolate)
         h, slopes, values = self._columns()
@@ -146,7 +171,7 @@ class CubicSpline(CubicHermiteSpline):
 _NAMED = {"not-a-knot": (3, 0.0), "natural": (2, 0.0), "clamped": (1, 0.0)}
 
 
-def _condition(condition: Any, count: int) -> tuple[int, Any]:
+def _condition(condition: str | tuple[int, ArrayLike], count: int) -> Given:
     """The order of the derivative that is given at an end (3: not-a-knot), and its value, a row."""
     if isinstance(condition, str):
         check_choice(condition, tuple(_NAMED), "CubicSpline", "bc_type")
@@ -154,7 +179,7 @@ def _condition(condition: Any, count: int) -> tuple[int, Any]:
     try:
         order, value = condition
     except (TypeError, ValueError):
-        order, value = None, None
+        order, value = 0, 0.0
     if order not in (1, 2):
         raise ArgumentError(
             "CubicSpline",
@@ -166,7 +191,7 @@ def _condition(condition: Any, count: int) -> tuple[int, Any]:
     return order, iv.reshape(iv.broadcast_to(iv.reshape(row, (-1,)), (count,)), (1, count))
 
 
-def _solved(n: int, entries: Sequence[tuple[Any, Any, Any]], b: Any) -> Any:
+def _solved(n: int, entries: Sequence[Entry], b: Tensor) -> Tensor:
     """The solution of a system with entries (rows, columns, values), columns of b each."""
     rows, columns = (np.concatenate([np.atleast_1d(e[k]) for e in entries]) for k in (0, 1))
     values = iv.concat([iv.reshape(v, (-1,)) for _, _, v in entries])
@@ -174,21 +199,29 @@ def _solved(n: int, entries: Sequence[tuple[Any, Any, Any]], b: Any) -> Any:
     return iv.spsolve(iv.to_layout(iv.coalesce(matrix), "csr"), b)
 
 
-def _inner(h: Any, slopes: Any, rows: Any, before: Any, after: Any, unknowns: Any) -> tuple[list[Any], Any]:
+def _inner(
+    h: Tensor,
+    slopes: Tensor,
+    rows: NDArray,
+    before: NDArray | slice,
+    after: NDArray | slice,
+    unknowns: tuple[NDArray, NDArray, NDArray],
+) -> Equation:
     """The equations of knots between two pieces: that second derivatives on both sides are equal."""
     a, b = h[before], h[after]
-    entries = [(rows, unknowns[0], b), (rows, unknowns[1], 2 * (a + b)), (rows, unknowns[2], a)]
+    entries: list[Entry] = [(rows, unknowns[0], b), (rows, unknowns[1], 2 * (a + b)), (rows, unknowns[2], a)]
     return entries, 3 * (b * slopes[before] + a * slopes[after])
 
 
-def _spline_slopes(h: Any, d: Any, first: tuple[int, Any], last: tuple[int, Any], n: int) -> Any:
+def _spline_slopes(h: Tensor, d: Tensor, first: Given, last: Given, n: int) -> Tensor:
     if n == 2:  # without a knot between, the line or the parabola
         first, last = (c if c[0] != 3 else (1, d[:1]) for c in (first, last))
         if (first[0], last[0]) == (1, 1):
             return iv.concat([0 * d + c for _, c in (first, last)])
     unit = iv.ones((1, 1), dtype=h.dtype)
     if n == 3 and first[0] == last[0] == 3:  # one parabola
-        top, bottom = ([(0, 0, unit), (0, 1, unit)], 2 * d[:1]), ([(2, 1, unit), (2, 2, unit)], 2 * d[1:])
+        top: Equation = [(0, 0, unit), (0, 1, unit)], 2 * d[:1]
+        bottom: Equation = [(2, 1, unit), (2, 2, unit)], 2 * d[1:]
     else:
         top = _end(first, h[:1], h[1:2] if n > 2 else h[:1], d[:1], d[1:2] if n > 2 else d[:1], (0, 1), 1)
         bottom = _end(
@@ -206,8 +239,8 @@ def _spline_slopes(h: Any, d: Any, first: tuple[int, Any], last: tuple[int, Any]
 
 
 def _end(
-    condition: tuple[int, Any], h: Any, h2: Any, d: Any, d2: Any, at: tuple[int, int], sign: int
-) -> tuple[list[Any], Any]:
+    condition: Given, h: Tensor, h2: Tensor, d: Tensor, d2: Tensor, at: tuple[int, int], sign: int
+) -> Equation:
     """The equation of an end, whose outer piece has the length h, the next one h2."""
     (order, value), (outer, near) = condition, at
     unit = iv.ones((1, 1), dtype=h.dtype)
@@ -219,7 +252,7 @@ def _end(
     return [(outer, outer, h2), (outer, near, total)], ((h + 2 * total) * h2 * d + h * h * d2) / total
 
 
-def _periodic_slopes(h: Any, d: Any) -> Any:
+def _periodic_slopes(h: Tensor, d: Tensor) -> Tensor:
     n = h.shape[0]
     k = np.arange(n)
     entries, b = _inner(h, d, k, (k - 1) % n, k, ((k - 1) % n, k, (k + 1) % n))
@@ -238,7 +271,7 @@ class PchipInterpolator(CubicHermiteSpline):
     iverson.Tensor(1.)
     """
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: bool = True) -> None:
+    def __init__(self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: bool = True) -> None:
         self._set(x, y, axis, extrapolate)
         check_kind(self._y, "f", self._name, "y")
         h, d, _ = self._columns()
@@ -260,7 +293,7 @@ class PchipInterpolator(CubicHermiteSpline):
         self._slopes = iv.reshape(slopes, self._y.shape)
 
 
-def _outer_slope(h: Any, h2: Any, d: Any, d2: Any) -> Any:
+def _outer_slope(h: Tensor, h2: Tensor, d: Tensor, d2: Tensor) -> Tensor:
     """Slope of the parabola through three knots, limited to the outer slope's sign and thrice its size."""
     slope = ((2 * h + h2) * d - h * d2) / (h + h2)
     too_steep = (iv.sign(d) != iv.sign(d2)) & (iv.abs(slope) > 3 * iv.abs(d))
@@ -279,7 +312,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
     iverson.Tensor([0.6875, 1.    ])
     """
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: bool = False) -> None:
+    def __init__(self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: bool = False) -> None:
         self._set(x, y, axis, extrapolate)
         check_kind(self._y, "f", self._name, "y")
         _, d, _ = self._columns()
@@ -321,8 +354,8 @@ class RegularGridInterpolator:
 
     def __init__(
         self,
-        points: Sequence[Any],
-        values: Any,
+        points: Sequence[ArrayLike],
+        values: ArrayLike,
         method: Literal["linear", "nearest"] = "linear",
         bounds_error: bool = True,
         fill_value: float | None = math.nan,
@@ -340,7 +373,7 @@ class RegularGridInterpolator:
             )
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
 
-    def __call__(self, xi: Any) -> Any:
+    def __call__(self, xi: ArrayLike | tuple[ArrayLike, ...]) -> Tensor:
         """The values at points."""
         name, rank = "RegularGridInterpolator", len(self.grid)
         if isinstance(xi, tuple):
@@ -369,7 +402,7 @@ class RegularGridInterpolator:
             )
         extra = (1,) * (self.values.ndim - rank)
         if self.method == "nearest":
-            values = self.values[
+            values: Tensor | float = self.values[
                 tuple(iv.where(t <= 0.5, c, c + 1) for c, t in zip(cells, parts, strict=True))
             ]
         else:

@@ -6,7 +6,8 @@ same solve, and banded systems go through sparse factors.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -14,7 +15,9 @@ import iverson as iv
 from iverson.array_api.conventions.operands import as_real
 from iverson.array_api.linear_algebra.triangular import hermitian
 from iverson.core.errors import ArgumentTypeError, ShapeError
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice
+from iverson.handles import Tensor
 from iverson.linalg import (
     block_diag,
     det,
@@ -34,27 +37,31 @@ from iverson.linalg import (
 from iverson.linalg import matrix_exp as expm
 from iverson.ops import F
 
+if TYPE_CHECKING:
+    from iverson.array_api.linear_algebra.systems import LUFactorResult
+    from iverson.handles.typing import ArrayLike
 
-def _matrix(x: Any, operation: str, argument: str, square: bool = True) -> Any:
-    matrix = F.to_dense(as_real(x, operation, argument, "fc"))
+
+def _matrix(x: ArrayLike, operation: str, argument: str, square: bool = True) -> Tensor:
+    matrix: Tensor = F.to_dense(as_real(x, operation, argument, "fc"))
     if matrix.ndim != 2 or (square and matrix.shape[0] != matrix.shape[1]):
         kind = "a square matrix" if square else "a matrix"
         raise ShapeError(operation, argument, got=f"shape {matrix.shape}", expected=kind)
     return matrix
 
 
-def _vector(x: Any, operation: str, argument: str) -> Any:
-    vector = F.to_dense(as_real(x, operation, argument, "fc"))
+def _vector(x: ArrayLike, operation: str, argument: str) -> Tensor:
+    vector: Tensor = F.to_dense(as_real(x, operation, argument, "fc"))
     if vector.ndim != 1:
         raise ShapeError(operation, argument, got=f"shape {vector.shape}", expected="a vector")
     return vector
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: Tensor) -> Tensor:
     return iv.conj(x).mT
 
 
-def cholesky(a: Any, lower: bool = False) -> Any:
+def cholesky(a: ArrayLike, lower: bool = False) -> Tensor:
     """The triangular factor, upper unless ``lower``: a = U^H U or L L^H.
 
     Raises as `iverson.linalg.cholesky`.
@@ -66,7 +73,7 @@ def cholesky(a: Any, lower: bool = False) -> Any:
     return iv.linalg.cholesky(a, upper=not lower)
 
 
-def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
+def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Tensor, bool]:
     """Argument of `cho_solve`: the factor of `cholesky`, and ``lower``.
 
     >>> cho_factor(iv.asarray([[4.]]))
@@ -75,7 +82,7 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     return cholesky(a, lower), lower
 
 
-def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Tensor:
     """x with a @ x = b, from what `cho_factor` returns of a.
 
     Raises ArgumentTypeError for anything else, and as `iverson.linalg.cholesky_solve`.
@@ -93,7 +100,9 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     return iv.linalg.cholesky_solve(b, c_and_lower[0], upper=not c_and_lower[1])
 
 
-def lu_solve(lu_and_piv: Any, b: Any, trans: Literal[0, 1, 2] = 0) -> Any:
+def lu_solve(
+    lu_and_piv: LUFactorResult | tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: Literal[0, 1, 2] = 0
+) -> Tensor:
     """x with a @ x = b, from what `lu_factor` returns of a; with a^T for ``trans`` 1, a^H for 2.
 
     The second part of what `lu_factor` returns is an order of rows, not SciPy's list of exchanges. Raises as
@@ -108,7 +117,13 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: Literal[0, 1, 2] = 0) -> Any:
     return iv.linalg.lu_solve(lu_and_piv, b, adjoint=trans == 2)
 
 
-def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Tensor:
     """x with T @ x = b for the upper triangle T of a, or the lower one; T^T for ``trans`` 1 or "T", T^H for 2
     or "C".
 
@@ -122,7 +137,7 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_d
     return iv.linalg.solve_triangular(a, b, lower=lower, trans=way, unit_diagonal=unit_diagonal)
 
 
-def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
+def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike) -> Tensor:
     """x with T @ x = b for the Toeplitz matrix of a first column, or of a pair of it and the first row.
 
     Raises as `iverson.linalg.solve_toeplitz`.
@@ -134,7 +149,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any) -> Any:
     return iv.linalg.solve_toeplitz(c, b, r=r)
 
 
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     """The matrix with c[i - j] on and below the diagonal and r[j - i] above; r is the conjugate of c unless
     given, and its first entry is not read.
 
@@ -150,7 +165,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return iv.concat([iv.flip(row[1:]), column])[down - right + row.shape[0] - 1]
 
 
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     """The matrix with c[i + j] where there is one, else r[i + j - n + 1] for the n entries of c.
 
     r is 0 unless given, and its first entry is not read. Raises ShapeError unless they are vectors.
@@ -165,7 +180,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     return iv.concat([column, row[1:]])[down + right]
 
 
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Tensor:
     """The matrix with c[(i - j) % n].
 
     Raises ShapeError unless c is a vector.
@@ -179,7 +194,7 @@ def circulant(c: Any) -> Any:
     return column[(down - right) % max(column.shape[0], 1)]
 
 
-def fractional_matrix_power(A: Any, t: float) -> Any:
+def fractional_matrix_power(A: ArrayLike, t: float) -> Tensor:
     """The power t of a square matrix: for a whole number by products, else the exponential of t logm(A).
 
     Raises ShapeError unless the matrix is square, LinearAlgebraError where it has no logarithm.
@@ -192,7 +207,7 @@ def fractional_matrix_power(A: Any, t: float) -> Any:
     return iv.linalg.matrix_power(x, int(t)) if t == int(t) else expm(t * logm(x))
 
 
-def polar(a: Any, side: Literal["right", "left"] = "right") -> tuple[Any, Any]:
+def polar(a: ArrayLike, side: Literal["right", "left"] = "right") -> tuple[Tensor, Tensor]:
     """u and p with a = u @ p, or p @ u for the left side: orthonormal columns (or rows) and a Hermitian p.
 
     By the square root of the smaller of a^H a and a a^H, so that equal singular values have derivatives, too;
@@ -213,7 +228,7 @@ def polar(a: Any, side: Literal["right", "left"] = "right") -> tuple[Any, Any]:
     return u, (p + _adjoint(p)) / 2
 
 
-def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Tensor:
     """x with a @ x + x @ b = q.
 
     By Schur forms (R. H. Bartels and G. W. Stewart, Comm. ACM 15, 1972); the derivative dx solves the same
@@ -225,10 +240,11 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     arguments = {"a": a, "b": b, "q": q}
     xs = [_matrix(x, "solve_sylvester", n, square=n != "q") for n, x in arguments.items()]
     dtype = iv.result_type(*xs)
-    return F.solve_sylvester(*(iv.astype(x, dtype) for x in xs))
+    x: Tensor = F.solve_sylvester(*(iv.astype(x, dtype) for x in xs))
+    return x
 
 
-def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Tensor:
     """x with a @ x + x @ a^H = q, as `solve_sylvester`.
 
     >>> solve_continuous_lyapunov(iv.asarray([[1.]]), iv.asarray([[6.]]))
@@ -240,7 +256,7 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
 solve_lyapunov = solve_continuous_lyapunov
 
 
-def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
+def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike) -> Tensor:
     """x with a @ x @ a^H - x + q = 0.
 
     By b = (a^H - 1) (a^H + 1)^-1, with which it is a continuous equation (as SciPy's "bilinear" method); so
@@ -258,7 +274,17 @@ def solve_discrete_lyapunov(a: Any, q: Any) -> Any:
     )
 
 
-def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False) -> Any:
+@overload
+def eigh(
+    a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: Literal[False] = False
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def eigh(
+    a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, *, eigvals_only: Literal[True]
+) -> Tensor: ...
+def eigh(
+    a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     """w, increasing, and v with a @ v = b @ v * w and v^H @ b @ v the identity, which is b unless given.
 
     Of both Hermitian matrices the lower triangle is read, or the upper one; b is positive definite, and its
@@ -270,7 +296,10 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False) 
     """
     x = _hermitian(a, "eigh", "a", lower)
     if b is None:
-        return iv.linalg.eigvalsh(x) if eigvals_only else tuple(iv.linalg.eigh(x))
+        if eigvals_only:
+            return iv.linalg.eigvalsh(x)
+        w, v = iv.linalg.eigh(x)
+        return w, v
     factor = iv.linalg.cholesky(_hermitian(b, "eigh", "b", lower))
     half = iv.linalg.solve_triangular(factor, x, lower=True)
     inner = _adjoint(iv.linalg.solve_triangular(factor, _adjoint(half), lower=True))
@@ -280,7 +309,7 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False) 
     return w, iv.linalg.solve_triangular(factor, v, lower=True, trans="C")
 
 
-def eigvalsh(a: Any, b: Any = None, lower: bool = True) -> Any:
+def eigvalsh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True) -> Tensor:
     """The eigenvalues of `eigh`.
 
     >>> eigvalsh(iv.asarray([[2., 0.], [0., 1.]]))
@@ -289,22 +318,34 @@ def eigvalsh(a: Any, b: Any = None, lower: bool = True) -> Any:
     return eigh(a, b, lower, eigvals_only=True)
 
 
-def _hermitian(x: Any, operation: str, argument: str, lower: bool) -> Any:
+def _hermitian(x: ArrayLike, operation: str, argument: str, lower: bool) -> Tensor:
     """The matrix of which a triangle is given, with a real diagonal."""
-    return hermitian(_matrix(x, operation, argument), lower, operation, argument)
+    matrix: Tensor = hermitian(_matrix(x, operation, argument), lower, operation, argument)
+    return matrix
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+@overload
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: Literal[True] = True
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def svd(a: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False]) -> Tensor: ...
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True
+) -> Tensor | tuple[Tensor, Tensor, Tensor]:
     """u, s and vh with a = u @ diag(s) @ vh, or s alone. Raises as `iverson.linalg.svd`.
 
     >>> svd(iv.asarray([[2., 0.], [0., 3.]]), compute_uv=False)
     iverson.Tensor([3., 2.])
     """
     x = _matrix(a, "svd", "a", square=False)
-    return tuple(iv.linalg.svd(x, full_matrices=full_matrices)) if compute_uv else svdvals(x)
+    if not compute_uv:
+        return svdvals(x)
+    u, s, vh = iv.linalg.svd(x, full_matrices=full_matrices)
+    return u, s, vh
 
 
-def qr(a: Any, mode: Literal["full", "economic", "r"] = "full") -> Any:
+def qr(a: ArrayLike, mode: Literal["full", "economic", "r"] = "full") -> tuple[Tensor, ...]:
     """q and r with a = q @ r; r alone for the mode "r". Raises as `iverson.linalg.qr`.
 
     >>> abs(qr(iv.asarray([[3.], [4.]]), mode="r")[0][0])
@@ -316,7 +357,7 @@ def qr(a: Any, mode: Literal["full", "economic", "r"] = "full") -> Any:
     return (r,) if mode == "r" else (q, r)
 
 
-def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, cond: float | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The least-squares solution, the sums of squares that it leaves, the rank and the singular values.
 
     As `iverson.linalg.lstsq`, with ``cond`` for ``rtol``.
@@ -328,7 +369,7 @@ def lstsq(a: Any, b: Any, cond: float | None = None) -> tuple[Any, Any, Any, Any
     return x, residues, rank, s
 
 
-def null_space(A: Any, rcond: float | None = None) -> Any:
+def null_space(A: ArrayLike, rcond: float | None = None) -> Tensor:
     """Orthonormal columns that span what A maps to 0.
 
     Singular values up to ``rcond`` times the largest, by default max(m, n) * eps, count as 0. Which basis of
@@ -347,7 +388,7 @@ def null_space(A: Any, rcond: float | None = None) -> Any:
     return _nearest(lambda basis: basis - inverse @ (x @ basis), vh[rank:].conj().T)
 
 
-def orth(A: Any, rcond: float | None = None) -> Any:
+def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     """Orthonormal columns that span the columns of A; as `null_space` in all else.
 
     >>> abs(orth(iv.asarray([[2., 4.], [0., 0.]])))
@@ -360,14 +401,14 @@ def orth(A: Any, rcond: float | None = None) -> Any:
     return _nearest(lambda basis: x @ (inverse @ basis), u[:, :rank])
 
 
-def _decomposed(x: Any, rcond: float | None) -> tuple[Any, Any, int, float]:
+def _decomposed(x: Tensor, rcond: float | None) -> tuple[NDArray, NDArray, int, float]:
     """The singular vectors of the entries, the rank, and the bound for it."""
     u, s, vh = np.linalg.svd(x.detach().numpy())
     rtol = float(np.finfo(s.dtype).eps) * max(x.shape) if rcond is None else rcond
     return u, vh, int((s > rtol * s.max(initial=0)).sum()), rtol
 
 
-def _nearest(project: Any, basis: Any) -> Any:
+def _nearest(project: Callable[[Tensor], Tensor], basis: NDArray) -> Tensor:
     """The orthonormal basis of the range of a projector that is nearest to one of it as it is now."""
     if not basis.size:
         return iv.asarray(basis)
@@ -375,7 +416,7 @@ def _nearest(project: Any, basis: Any) -> Any:
     return projected @ inv(sqrtm(_adjoint(projected) @ projected))
 
 
-def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
+def cdf2rdf(w: ArrayLike, v: ArrayLike) -> tuple[Tensor, Tensor]:
     """Complex eigenvalues and vectors of a real matrix as a real matrix with blocks, and real vectors.
 
     Each pair a + ib, a - ib is the block [[a, b], [-b, a]]. Which eigenvalues are complex is read: not in a
@@ -402,7 +443,7 @@ def cdf2rdf(w: Any, v: Any) -> tuple[Any, Any]:
     return blocks, iv.real(vectors @ turn)
 
 
-def _banded(operation: str, entries: list[tuple[int, Any]], n: int, b: Any) -> Any:
+def _banded(operation: str, entries: list[tuple[int, Tensor]], n: int, b: ArrayLike) -> Tensor:
     """The solution, by sparse factors, for diagonals by how far above the main one they are."""
     right = F.to_dense(as_real(b, operation, "b", "fc"))
     if right.ndim not in (1, 2) or right.shape[0] != n:
@@ -416,7 +457,7 @@ def _banded(operation: str, entries: list[tuple[int, Any]], n: int, b: Any) -> A
     return iv.spsolve(iv.to_layout(iv.coalesce(matrix), "csr"), iv.astype(right, dtype))
 
 
-def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
+def solve_banded(l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike) -> Tensor:
     """x with A @ x = b for A[i, j] = ab[u + i - j, j], with l diagonals below the main one and u above.
 
     Raises ShapeError where shapes do not fit, LinearAlgebraError for a singular matrix.
@@ -435,7 +476,7 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
     return _banded("solve_banded", [(k, x[above - k, max(k, 0) : n + min(k, 0)]) for k in inside], n, b)
 
 
-def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+def solveh_banded(ab: ArrayLike, b: ArrayLike, lower: bool = False) -> Tensor:
     """x with A @ x = b for the Hermitian positive definite matrix of which ab has the upper diagonals, or the
     lower ones: A[i, j] = ab[u + i - j, j] for i <= j, or ab[i - j, j] for i >= j.
 

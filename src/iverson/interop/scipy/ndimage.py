@@ -8,7 +8,7 @@ left out, and arguments that follow it are passed by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -16,8 +16,28 @@ import iverson as iv
 from iverson import te
 from iverson.array_api.conventions.operands import as_inexact, as_operand, as_plain, as_real, check_kind
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
+from iverson.handles import Tensor
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from iverson.handles.typing import ArrayLike, Axes, Real
+
+T = TypeVar("T")
+#: One value for all axes, or one for each.
+Each: TypeAlias = T | Sequence[T] | NDArray
+
+
+class _GaussianOptions(TypedDict, total=False):
+    """The options of `gaussian_filter` that others take as it does."""
+
+    truncate: float
+    radius: Each[int | None]
+    axes: Axes
+
 
 #: NumPy's names of the modes of SciPy.
 _MODES = {
@@ -27,7 +47,7 @@ _MODES = {
 
 
 @te.op(name="scipy.correlation")
-def correlation(x: Any, w: Any) -> Any:
+def correlation(x: te.Tensor, w: te.Tensor) -> te.Compute:
     """The sums of w times what is in a window of its shape, where that is inside of x."""
     shape = tuple(n - m + 1 for n, m in zip(x.shape, w.shape, strict=True))
     k = [te.reduce_axis((0, m)) for m in w.shape]
@@ -36,11 +56,12 @@ def correlation(x: Any, w: Any) -> Any:
     )
 
 
-def _image(x: Any, operation: str, kinds: str = "fc") -> Any:
-    return F.to_dense(as_real(x, operation, "input", kinds))
+def _image(x: ArrayLike, operation: str, kinds: str = "fc") -> Tensor:
+    image: Tensor = F.to_dense(as_real(x, operation, "input", kinds))
+    return image
 
 
-def _per_axis(value: Any, count: int, operation: str, argument: str) -> list[Any]:
+def _per_axis(value: Each[T], count: int, operation: str, argument: str) -> list[T]:
     """Values of an argument for each axis, from one value for all axes or a sequence."""
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
         return [value] * count
@@ -51,7 +72,7 @@ def _per_axis(value: Any, count: int, operation: str, argument: str) -> list[Any
     return list(value)
 
 
-def _around(x: Any, axis: int, before: int, after: int, mode: str, cval: float, operation: str) -> Any:
+def _around(x: Tensor, axis: int, before: int, after: int, mode: str, cval: float, operation: str) -> Tensor:
     """x with what a mode puts beyond the ends of an axis."""
     check_choice(mode, tuple(_MODES), operation, "mode")
     if not (before or after) or not x.shape[axis]:
@@ -63,7 +84,7 @@ def _around(x: Any, axis: int, before: int, after: int, mode: str, cval: float, 
     return iv.take(x, at, axis=axis)
 
 
-def _reach(size: int, origin: Any, operation: str) -> tuple[int, int]:
+def _reach(size: int, origin: int, operation: str) -> tuple[int, int]:
     """Number of entries of a window before and after its position."""
     shift = as_int(origin, operation, "origin")
     before = size // 2 + shift
@@ -75,8 +96,14 @@ def _reach(size: int, origin: Any, operation: str) -> tuple[int, int]:
 
 
 def _correlated(
-    name: str, x: Any, weights: Any, axes: Sequence[int], modes: list[Any], cval: float, origins: list[Any]
-) -> Any:
+    name: str,
+    x: Tensor,
+    weights: Tensor,
+    axes: Sequence[int],
+    modes: list[str],
+    cval: float,
+    origins: list[int],
+) -> Tensor:
     """Windows of weights, which have an axis for each of the axes of x in order."""
     if not x.size:
         return x
@@ -89,7 +116,7 @@ def _correlated(
     return correlation(x, iv.reshape(transposed, tuple(shape)))
 
 
-def _weights(weights: Any, operation: str, count: int, x: Any) -> Any:
+def _weights(weights: ArrayLike, operation: str, count: int, x: Tensor) -> Tensor:
     numbers = as_inexact(as_plain(weights, operation, "weights"), operation, "weights")
     if numbers.ndim != count or not numbers.size:
         raise ShapeError(
@@ -99,8 +126,14 @@ def _weights(weights: Any, operation: str, count: int, x: Any) -> Any:
 
 
 def correlate(
-    input: Any, weights: Any, *, mode: Any = "reflect", cval: float = 0.0, origin: Any = 0, axes: Any = None
-) -> Any:
+    input: ArrayLike,
+    weights: ArrayLike,
+    *,
+    mode: Each[str] = "reflect",
+    cval: float = 0.0,
+    origin: Each[int] = 0,
+    axes: Axes = None,
+) -> Tensor:
     """The sums of weights times the entries in a window around each entry.
 
     Parameters
@@ -122,7 +155,7 @@ def correlate(
     x = _image(input, "correlate")
     axis_numbers = normalize_axes(axes, x.ndim, "correlate")
     w = _weights(weights, "correlate", len(axis_numbers), x)
-    modes = _per_axis(mode, len(axis_numbers), "correlate", "mode")
+    modes: list[str] = _per_axis(mode, len(axis_numbers), "correlate", "mode")
     return _correlated(
         "correlate",
         x,
@@ -135,8 +168,14 @@ def correlate(
 
 
 def convolve(
-    input: Any, weights: Any, *, mode: Any = "reflect", cval: float = 0.0, origin: Any = 0, axes: Any = None
-) -> Any:
+    input: ArrayLike,
+    weights: ArrayLike,
+    *,
+    mode: Each[str] = "reflect",
+    cval: float = 0.0,
+    origin: Each[int] = 0,
+    axes: Axes = None,
+) -> Tensor:
     """Convolution with weights: see `correlate`; the weights are reversed along each axis.
 
     >>> convolve(iv.asarray([1., 2., 4.]), iv.asarray([-1., 0., 1.]))
@@ -145,7 +184,7 @@ def convolve(
     x = _image(input, "convolve")
     axis_numbers = normalize_axes(axes, x.ndim, "convolve")
     w = _weights(weights, "convolve", len(axis_numbers), x)
-    modes = _per_axis(mode, len(axis_numbers), "convolve", "mode")
+    modes: list[str] = _per_axis(mode, len(axis_numbers), "convolve", "mode")
     shifts = _per_axis(origin, len(axis_numbers), "convolve", "origin")
     mirrored_origins = [
         -as_int(o, "convolve", "origin") - (n % 2 == 0) for o, n in zip(shifts, w.shape, strict=True)
@@ -154,8 +193,14 @@ def convolve(
 
 
 def correlate1d(
-    input: Any, weights: Any, axis: int = -1, *, mode: str = "reflect", cval: float = 0.0, origin: int = 0
-) -> Any:
+    input: ArrayLike,
+    weights: ArrayLike,
+    axis: int = -1,
+    *,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    origin: int = 0,
+) -> Tensor:
     """`correlate` with a vector along an axis.
 
     >>> correlate1d(iv.asarray([1., 2., 4.]), iv.asarray([1., 1., 1.]), mode="constant")
@@ -165,8 +210,14 @@ def correlate1d(
 
 
 def convolve1d(
-    input: Any, weights: Any, axis: int = -1, *, mode: str = "reflect", cval: float = 0.0, origin: int = 0
-) -> Any:
+    input: ArrayLike,
+    weights: ArrayLike,
+    axis: int = -1,
+    *,
+    mode: str = "reflect",
+    cval: float = 0.0,
+    origin: int = 0,
+) -> Tensor:
     """`convolve` with a vector along an axis.
 
     >>> convolve1d(iv.asarray([1., 0., 0.]), iv.asarray([1., 2., 3.]), mode="constant")
@@ -176,12 +227,17 @@ def convolve1d(
 
 
 def _along_axes(
-    name: str, input: Any, axes: Any, mode: Any, filter_axis: Callable[..., Any], *settings: tuple[str, Any]
-) -> Any:
+    name: str,
+    input: ArrayLike,
+    axes: Axes,
+    mode: Each[str],
+    filter_axis: Callable[..., Tensor],
+    *settings: tuple[str, Each[Tensor | Real | None]],
+) -> Tensor:
     """A filter along one axis after the other."""
     x = _image(input, name)
     axis_numbers = normalize_axes(axes, x.ndim, name)
-    modes = _per_axis(mode, len(axis_numbers), name, "mode")
+    modes: list[str] = _per_axis(mode, len(axis_numbers), name, "mode")
     values_by_axis = [_per_axis(value, len(axis_numbers), name, argument) for argument, value in settings]
     for k, axis in enumerate(axis_numbers):
         x = filter_axis(x, axis, modes[k], *(values[k] for values in values_by_axis))
@@ -189,8 +245,8 @@ def _along_axes(
 
 
 def uniform_filter1d(
-    input: Any, size: int, axis: int = -1, *, mode: str = "reflect", cval: float = 0.0, origin: int = 0
-) -> Any:
+    input: ArrayLike, size: int, axis: int = -1, *, mode: str = "reflect", cval: float = 0.0, origin: int = 0
+) -> Tensor:
     """The means of windows along an axis.
 
     >>> uniform_filter1d(iv.asarray([3., 0., 0., 6.]), 3)
@@ -203,8 +259,14 @@ def uniform_filter1d(
 
 
 def uniform_filter(
-    input: Any, size: Any = 3, *, mode: Any = "reflect", cval: float = 0.0, origin: Any = 0, axes: Any = None
-) -> Any:
+    input: ArrayLike,
+    size: Each[int] = 3,
+    *,
+    mode: Each[str] = "reflect",
+    cval: float = 0.0,
+    origin: Each[int] = 0,
+    axes: Axes = None,
+) -> Tensor:
     """The means of windows, of one size or one for each axis.
 
     >>> uniform_filter(iv.asarray([[4., 0.], [0., 0.]]), 2)
@@ -219,8 +281,8 @@ def uniform_filter(
 
 
 def gaussian_filter1d(
-    input: Any,
-    sigma: Any,
+    input: ArrayLike,
+    sigma: Tensor | Real,
     axis: int = -1,
     order: int = 0,
     *,
@@ -228,7 +290,7 @@ def gaussian_filter1d(
     cval: float = 0.0,
     truncate: float = 4.0,
     radius: int | None = None,
-) -> Any:
+) -> Tensor:
     """A normal density, or its derivative of some order, convolved along an axis.
 
     ``sigma`` is its deviation, in entries: a number, or a tensor of rank 0 in which the result is
@@ -268,16 +330,16 @@ def gaussian_filter1d(
 
 
 def gaussian_filter(
-    input: Any,
-    sigma: Any,
-    order: Any = 0,
+    input: ArrayLike,
+    sigma: Each[Tensor | Real],
+    order: Each[int] = 0,
     *,
-    mode: Any = "reflect",
+    mode: Each[str] = "reflect",
     cval: float = 0.0,
     truncate: float = 4.0,
-    radius: Any = None,
-    axes: Any = None,
-) -> Any:
+    radius: Each[int | None] = None,
+    axes: Axes = None,
+) -> Tensor:
     """`gaussian_filter1d` along one axis after the other; sigma, order, mode and radius may differ.
 
     >>> image = iv.asarray([[0., 0.], [1., 0.]])
@@ -286,7 +348,7 @@ def gaussian_filter(
                     [0.992, 0.004]])
     """
 
-    def one(x: Any, axis: int, m: str, s: Any, o: int, r: int | None) -> Any:
+    def one(x: Tensor, axis: int, m: str, s: Tensor | Real, o: int, r: int | None) -> Tensor:
         small = not hasattr(s, "requires_grad") and s <= 1e-15
         return (
             x if small else gaussian_filter1d(x, s, axis, o, mode=m, cval=cval, truncate=truncate, radius=r)
@@ -297,11 +359,13 @@ def gaussian_filter(
     )
 
 
-def _slope(name: str, weights: list[float], input: Any, axis: int, mode: Any, cval: float) -> Any:
+def _slope(
+    name: str, weights: list[float], input: ArrayLike, axis: int, mode: Each[str], cval: float
+) -> Tensor:
     """Differences along an axis, means along the others."""
     x = _image(input, name)
     along = normalize_axis(axis, x.ndim, name)
-    modes = _per_axis(mode, x.ndim, name, "mode")
+    modes: list[str] = _per_axis(mode, x.ndim, name, "mode")
     x = correlate1d(x, np.array([-1.0, 0.0, 1.0]), along, mode=modes[along], cval=cval)
     for k in range(x.ndim):
         if k != along:
@@ -309,7 +373,7 @@ def _slope(name: str, weights: list[float], input: Any, axis: int, mode: Any, cv
     return x
 
 
-def sobel(input: Any, axis: int = -1, *, mode: Any = "reflect", cval: float = 0.0) -> Any:
+def sobel(input: ArrayLike, axis: int = -1, *, mode: Each[str] = "reflect", cval: float = 0.0) -> Tensor:
     """Sobel's filter: differences along an axis, weighed 1, 2, 1 along the others.
 
     >>> sobel(iv.asarray([[0., 1., 3.]]))
@@ -318,7 +382,7 @@ def sobel(input: Any, axis: int = -1, *, mode: Any = "reflect", cval: float = 0.
     return _slope("sobel", [1.0, 2.0, 1.0], input, axis, mode, cval)
 
 
-def prewitt(input: Any, axis: int = -1, *, mode: Any = "reflect", cval: float = 0.0) -> Any:
+def prewitt(input: ArrayLike, axis: int = -1, *, mode: Each[str] = "reflect", cval: float = 0.0) -> Tensor:
     """Prewitt's filter: differences along an axis, summed along the others.
 
     >>> prewitt(iv.asarray([[0., 1., 3.]]))
@@ -327,7 +391,7 @@ def prewitt(input: Any, axis: int = -1, *, mode: Any = "reflect", cval: float = 
     return _slope("prewitt", [1.0, 1.0, 1.0], input, axis, mode, cval)
 
 
-def laplace(input: Any, *, mode: Any = "reflect", cval: float = 0.0, axes: Any = None) -> Any:
+def laplace(input: ArrayLike, *, mode: Each[str] = "reflect", cval: float = 0.0, axes: Axes = None) -> Tensor:
     """The sum of second differences along axes.
 
     >>> laplace(iv.asarray([0., 1., 4.]))
@@ -335,7 +399,7 @@ def laplace(input: Any, *, mode: Any = "reflect", cval: float = 0.0, axes: Any =
     """
     x = _image(input, "laplace")
     axis_numbers = normalize_axes(axes, x.ndim, "laplace")
-    modes = _per_axis(mode, len(axis_numbers), "laplace", "mode")
+    modes: list[str] = _per_axis(mode, len(axis_numbers), "laplace", "mode")
     parts = [
         correlate1d(x, np.array([1.0, -2.0, 1.0]), axis, mode=m, cval=cval)
         for axis, m in zip(axis_numbers, modes, strict=True)
@@ -344,8 +408,13 @@ def laplace(input: Any, *, mode: Any = "reflect", cval: float = 0.0, axes: Any =
 
 
 def gaussian_laplace(
-    input: Any, sigma: Any, *, mode: Any = "reflect", cval: float = 0.0, **options: Any
-) -> Any:
+    input: ArrayLike,
+    sigma: Each[Tensor | Real],
+    *,
+    mode: Each[str] = "reflect",
+    cval: float = 0.0,
+    **options: Unpack[_GaussianOptions],
+) -> Tensor:
     """The sum of second derivatives of normal densities along axes; options are of `gaussian_filter`.
 
     >>> gaussian_laplace(iv.asarray([0., 0., 1., 0., 0.]), 1.0, radius=1).round(decimals=3)
@@ -356,8 +425,13 @@ def gaussian_laplace(
 
 
 def gaussian_gradient_magnitude(
-    input: Any, sigma: Any, *, mode: Any = "reflect", cval: float = 0.0, **options: Any
-) -> Any:
+    input: ArrayLike,
+    sigma: Each[Tensor | Real],
+    *,
+    mode: Each[str] = "reflect",
+    cval: float = 0.0,
+    **options: Unpack[_GaussianOptions],
+) -> Tensor:
     """The length of the gradient by derivatives of normal densities; options are of `gaussian_filter`.
 
     Its derivative is 0 where the gradient is.
@@ -370,8 +444,14 @@ def gaussian_gradient_magnitude(
 
 
 def _gaussian_slopes(
-    name: str, input: Any, sigma: Any, order: int, mode: Any, cval: float, options: dict[str, Any]
-) -> list[Any]:
+    name: str,
+    input: ArrayLike,
+    sigma: Each[Tensor | Real],
+    order: int,
+    mode: Each[str],
+    cval: float,
+    options: _GaussianOptions,
+) -> list[Tensor]:
     x = _image(input, name, "f")
     if not x.ndim:
         raise ShapeError(name, "input", got="rank 0", expected="at least one axis")
@@ -386,7 +466,15 @@ def _gaussian_slopes(
 # --- what is chosen in windows ----------------------------------------------------------------------
 
 
-def _windows(name: str, input: Any, size: Any, footprint: Any, mode: Any, cval: float, origin: Any) -> Any:
+def _windows(
+    name: str,
+    input: ArrayLike,
+    size: Each[int] | None,
+    footprint: npt.ArrayLike | None,
+    mode: Each[str],
+    cval: float,
+    origin: Each[int],
+) -> Tensor:
     """The entries of each window along a new last axis: those where the footprint is true."""
     x = _image(input, name, "f")
     if (size is None) == (footprint is None):
@@ -405,10 +493,10 @@ def _windows(name: str, input: Any, size: Any, footprint: Any, mode: Any, cval: 
     origins, shape = _per_axis(origin, x.ndim, name, "origin"), x.shape
     if not x.size:
         return iv.reshape(x, (*shape, 1))
-    modes = _per_axis(mode, x.ndim, name, "mode")
+    modes: list[str] = _per_axis(mode, x.ndim, name, "mode")
     for k in range(x.ndim):
         x = _around(x, k, *_reach(window.shape[k], origins[k], name), modes[k], cval, name)
-    parts = [
+    parts: list[Tensor] = [
         F.index_basic(x, key=tuple(slice(a, a + n, 1) for a, n in zip(at, shape, strict=True)))
         for at in np.argwhere(window).tolist()
     ]
@@ -416,14 +504,14 @@ def _windows(name: str, input: Any, size: Any, footprint: Any, mode: Any, cval: 
 
 
 def maximum_filter(
-    input: Any,
-    size: Any = None,
-    footprint: Any = None,
+    input: ArrayLike,
+    size: Each[int] | None = None,
+    footprint: npt.ArrayLike | None = None,
     *,
-    mode: Any = "reflect",
+    mode: Each[str] = "reflect",
     cval: float = 0.0,
-    origin: Any = 0,
-) -> Any:
+    origin: Each[int] = 0,
+) -> Tensor:
     """The largest entry in a window; equal ones share the derivative.
 
     >>> maximum_filter(iv.asarray([1., 3., 2., 0.]), 3)
@@ -433,14 +521,14 @@ def maximum_filter(
 
 
 def minimum_filter(
-    input: Any,
-    size: Any = None,
-    footprint: Any = None,
+    input: ArrayLike,
+    size: Each[int] | None = None,
+    footprint: npt.ArrayLike | None = None,
     *,
-    mode: Any = "reflect",
+    mode: Each[str] = "reflect",
     cval: float = 0.0,
-    origin: Any = 0,
-) -> Any:
+    origin: Each[int] = 0,
+) -> Tensor:
     """The smallest entry in a window; equal ones share the derivative.
 
     >>> minimum_filter(iv.asarray([1., 3., 2., 0.]), 3)
@@ -450,15 +538,15 @@ def minimum_filter(
 
 
 def rank_filter(
-    input: Any,
+    input: ArrayLike,
     rank: int,
-    size: Any = None,
-    footprint: Any = None,
+    size: Each[int] | None = None,
+    footprint: npt.ArrayLike | None = None,
     *,
-    mode: Any = "reflect",
+    mode: Each[str] = "reflect",
     cval: float = 0.0,
-    origin: Any = 0,
-) -> Any:
+    origin: Each[int] = 0,
+) -> Tensor:
     """The entry of a rank in the order of each window, counted from the largest where it is negative.
 
     Raises ArgumentError for a rank that windows do not have.
@@ -470,7 +558,7 @@ def rank_filter(
     return _ranked("rank_filter", windows, as_int(rank, "rank_filter", "rank"))
 
 
-def _ranked(name: str, windows: Any, rank: int) -> Any:
+def _ranked(name: str, windows: Tensor, rank: int) -> Tensor:
     count = windows.shape[-1]
     if not windows.size:
         return iv.reshape(windows, windows.shape[:-1])
@@ -480,14 +568,14 @@ def _ranked(name: str, windows: Any, rank: int) -> Any:
 
 
 def median_filter(
-    input: Any,
-    size: Any = None,
-    footprint: Any = None,
+    input: ArrayLike,
+    size: Each[int] | None = None,
+    footprint: npt.ArrayLike | None = None,
     *,
-    mode: Any = "reflect",
+    mode: Each[str] = "reflect",
     cval: float = 0.0,
-    origin: Any = 0,
-) -> Any:
+    origin: Each[int] = 0,
+) -> Tensor:
     """The entry in the middle of the order of each window, the larger one of two.
 
     >>> median_filter(iv.asarray([1., 9., 2., 3.]), 3)
@@ -498,15 +586,15 @@ def median_filter(
 
 
 def percentile_filter(
-    input: Any,
+    input: ArrayLike,
     percentile: float,
-    size: Any = None,
-    footprint: Any = None,
+    size: Each[int] | None = None,
+    footprint: npt.ArrayLike | None = None,
     *,
-    mode: Any = "reflect",
+    mode: Each[str] = "reflect",
     cval: float = 0.0,
-    origin: Any = 0,
-) -> Any:
+    origin: Each[int] = 0,
+) -> Tensor:
     """The entry at a percentile of the order of each window, from the end where it is negative.
 
     Raises ArgumentError for a percentile beyond 100.

@@ -6,7 +6,7 @@ Its derivatives in the signal and in the coefficients are recurrences too, of an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -15,19 +15,23 @@ from iverson import te
 from iverson.array_api.conventions.operands import as_real
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
+from iverson.handles import Tensor
 from iverson.interop.scipy.ndimage import correlation
 from iverson.ops import F
+
+if TYPE_CHECKING:
+    from iverson.handles.typing import ArrayLike
 
 Mode = Literal["full", "valid", "same"]
 
 
 @te.op(name="scipy.recursion")
-def _recursion(a: Any, x: Any) -> Any:
+def _recursion(a: te.Tensor, x: te.Tensor) -> te.Compute:
     """y[t] = x[t] - a[1] y[t - 1] - a[2] y[t - 2] - ..., for each column."""
     order = a.shape[0]
 
-    def step(y: Any) -> Any:
-        def entry(t: Any, i: Any) -> Any:
+    def step(y: te.Tensor) -> te.Compute:
+        def entry(t: te.Expr, i: te.Expr) -> te.Expr:
             value = x[t, i]
             for k in range(1, order):
                 value = value - a[k] * y[t - k, i]
@@ -38,11 +42,12 @@ def _recursion(a: Any, x: Any) -> Any:
     return te.scan(x.shape, step, dtype=x.dtype)
 
 
-def _signal(x: Any, operation: str, argument: str) -> Any:
-    return F.to_dense(as_real(x, operation, argument, "fc"))
+def _signal(x: ArrayLike, operation: str, argument: str) -> Tensor:
+    signal: Tensor = F.to_dense(as_real(x, operation, argument, "fc"))
+    return signal
 
 
-def _promoted(*arrays: Any) -> list[Any]:
+def _promoted(*arrays: Tensor) -> list[Tensor]:
     dtype = iv.result_type(*arrays)
     return [x if x.dtype == dtype else iv.astype(x, dtype) for x in arrays]
 
@@ -50,7 +55,7 @@ def _promoted(*arrays: Any) -> list[Any]:
 # --- convolutions -----------------------------------------------------------------------------------
 
 
-def convolve(in1: Any, in2: Any, mode: Mode = "full", method: str = "auto") -> Any:
+def convolve(in1: ArrayLike, in2: ArrayLike, mode: Mode = "full", method: str = "auto") -> Tensor:
     """The convolution of two arrays of the same rank.
 
     Parameters
@@ -69,7 +74,7 @@ def convolve(in1: Any, in2: Any, mode: Mode = "full", method: str = "auto") -> A
     return _combined("convolve", in1, in2, mode, method)
 
 
-def correlate(in1: Any, in2: Any, mode: Mode = "full", method: str = "auto") -> Any:
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: Mode = "full", method: str = "auto") -> Tensor:
     """The correlation of two arrays: `convolve` with the conjugate of ``in2`` read backwards.
 
     >>> correlate(iv.asarray([1., 2., 3.]), iv.asarray([0., 1.]))
@@ -84,12 +89,12 @@ def correlate(in1: Any, in2: Any, mode: Mode = "full", method: str = "auto") -> 
     return _combined("correlate", first, iv.flip(iv.conj(second)), mode, method)
 
 
-def _within(a: Any, b: Any) -> bool:
+def _within(a: Tensor, b: Tensor) -> bool:
     """True if windows of b's shape fit within a."""
     return all(n >= m for n, m in zip(a.shape, b.shape, strict=False))
 
 
-def _combined(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
+def _combined(name: str, in1: ArrayLike, in2: ArrayLike, mode: str, method: str) -> Tensor:
     a, b = _promoted(_signal(in1, name, "in1"), _signal(in2, name, "in2"))
     check_choice(mode, ("full", "valid", "same"), name, "mode")
     if a.ndim != b.ndim:
@@ -134,7 +139,7 @@ def _combined(name: str, in1: Any, in2: Any, mode: str, method: str) -> Any:
     return correlation(iv.pad(a, widths), iv.flip(b))
 
 
-def _by_transforms(a: Any, b: Any, lengths: Sequence[int]) -> Any:
+def _by_transforms(a: Tensor, b: Tensor, lengths: Sequence[int]) -> Tensor:
     axes = tuple(range(a.ndim))
     if a.dtype.kind == "c":
         return iv.fft.ifftn(
@@ -147,7 +152,17 @@ def _by_transforms(a: Any, b: Any, lengths: Sequence[int]) -> Any:
 # --- recursive filters ------------------------------------------------------------------------------
 
 
-def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+@overload
+def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: None = None) -> Tensor: ...
+@overload
+def lfilter(
+    b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: ArrayLike
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int, zi: ArrayLike) -> tuple[Tensor, Tensor]: ...
+def lfilter(
+    b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None
+) -> Tensor | tuple[Tensor, Tensor]:
     """A signal through a digital filter with the transfer function b(z) / a(z).
 
     ``a[0] y[n] = b[0] x[n] + b[1] x[n - 1] + ... - a[1] y[n - 1] - ...`` along an axis.
@@ -191,13 +206,13 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         fed = _with_state(fed, before, steps)
     y = _recursion(bottom, fed) if bottom.shape[0] > 1 and fed.size else fed
 
-    def shaped(z: Any) -> Any:
+    def shaped(z: Tensor) -> Tensor:
         return iv.moveaxis(iv.reshape(z, (z.shape[0], *trailing)), 0, k)
 
     return shaped(y) if before is None else (shaped(y), shaped(_state_after(top, bottom, columns, y, before)))
 
 
-def _coefficients(x: Any, operation: str, argument: str) -> Any:
+def _coefficients(x: ArrayLike, operation: str, argument: str) -> Tensor:
     vector = _signal(x, operation, argument)
     vector = iv.reshape(vector, (1,)) if not vector.ndim else vector
     if vector.ndim != 1 or not vector.size:
@@ -205,7 +220,7 @@ def _coefficients(x: Any, operation: str, argument: str) -> Any:
     return vector
 
 
-def _fed(top: Any, columns: Any) -> Any:
+def _fed(top: Tensor, columns: Tensor) -> Tensor:
     """The part of a filter that reads the signal alone."""
     if not columns.size:
         return columns
@@ -213,7 +228,7 @@ def _fed(top: Any, columns: Any) -> Any:
     return correlation(ahead, iv.reshape(iv.flip(top), (-1, 1)))
 
 
-def _state(zi: Any, signal: Any, axis: int, order: int) -> Any:
+def _state(zi: ArrayLike, signal: Tensor, axis: int, order: int) -> Tensor:
     state = _signal(zi, "lfilter", "zi")
     expected = tuple(order if j == axis else n for j, n in enumerate(signal.shape))
     if state.ndim != len(expected) or any(
@@ -224,7 +239,7 @@ def _state(zi: Any, signal: Any, axis: int, order: int) -> Any:
     return iv.reshape(_promoted(leading, signal)[0], (order, -1)) if signal.size else iv.zeros((order, 0))
 
 
-def _with_state(fed: Any, before: Any, steps: int) -> Any:
+def _with_state(fed: Tensor, before: Tensor, steps: int) -> Tensor:
     """The state at each time is added to what the signal gives there."""
     order = before.shape[0]
     if order >= steps:
@@ -232,13 +247,13 @@ def _with_state(fed: Any, before: Any, steps: int) -> Any:
     return fed + iv.pad(before, ((0, steps - order), (0, 0)))
 
 
-def _state_after(top: Any, bottom: Any, x: Any, y: Any, before: Any) -> Any:
+def _state_after(top: Tensor, bottom: Tensor, x: Tensor, y: Tensor, before: Tensor) -> Tensor:
     """z[k] = the sum of b[j] x[n + k - j] - a[j] y[n + k - j] over j > k, and what is left of the state."""
     order, steps = before.shape[0], x.shape[0]
     j, k = np.arange(order + 1), np.arange(order)[:, None]
     at = np.where(j > k, order + steps + k - j, 0)  # in what is padded by ``order`` zeros
 
-    def of(c: Any, z: Any) -> Any:
+    def of(c: Tensor, z: Tensor) -> Tensor:
         c = iv.pad(c, (0, order + 1 - c.shape[0]))
         past = iv.take(iv.pad(z, ((order, 0), (0, 0))), at.ravel(), axis=0)
         return iv.einsum("kj,kji->ki", c * (j > k), iv.reshape(past, (*at.shape, z.shape[1])))
@@ -247,7 +262,7 @@ def _state_after(top: Any, bottom: Any, x: Any, y: Any, before: Any) -> Any:
     return of(top, x) - of(bottom, y) + remainder
 
 
-def lfilter_zi(b: Any, a: Any) -> Any:
+def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Tensor:
     """The state of `lfilter` that a signal of ones has had for ever.
 
     >>> lfilter_zi(iv.asarray([1., 1.]), iv.asarray([2., 1.]))
@@ -261,7 +276,15 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     return iv.flip(iv.cumulative_sum(iv.flip((top - bottom * y)[1:])))
 
 
-def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+@overload
+def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: None = None) -> Tensor: ...
+@overload
+def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: ArrayLike) -> tuple[Tensor, Tensor]: ...
+@overload
+def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int, zi: ArrayLike) -> tuple[Tensor, Tensor]: ...
+def sosfilt(
+    sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None
+) -> Tensor | tuple[Tensor, Tensor]:
     """A signal through sections of second order, one after the other.
 
     Parameters
@@ -295,13 +318,13 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 
 def filtfilt(
-    b: Any,
-    a: Any,
-    x: Any,
+    b: ArrayLike,
+    a: ArrayLike,
+    x: ArrayLike,
     axis: int = -1,
     padtype: Literal["odd", "even", "constant"] | None = "odd",
     padlen: int | None = None,
-) -> Any:
+) -> Tensor:
     """`lfilter` forwards and then backwards: without a shift of phase.
 
     Parameters
@@ -347,7 +370,7 @@ def filtfilt(
 
 
 def savgol_filter(
-    x: Any,
+    x: ArrayLike,
     window_length: int,
     polyorder: int,
     deriv: int = 0,
@@ -355,7 +378,7 @@ def savgol_filter(
     axis: int = -1,
     mode: Literal["interp", "mirror", "nearest", "constant", "wrap"] = "interp",
     cval: float = 0.0,
-) -> Any:
+) -> Tensor:
     """Polynomials fitted to windows along an axis, at their middles; arguments are SciPy's.
 
     The fit is linear in the signal: its weights are SciPy's, and with the mode "interp" so are those of the
@@ -396,12 +419,12 @@ def savgol_filter(
     half = window_length // 2
     first = iv.moveaxis(signal, k, 0)
     middle = correlate1d(first, weights, 0, mode="nearest", origin=0 if len(weights) % 2 else -1)
-    head = iv.tensordot(ends[:half], first[:window_length], axes=1)
-    tail = iv.tensordot(ends[window_length - half :], first[steps - window_length :], axes=1)
+    head: Tensor = iv.tensordot(ends[:half], first[:window_length], axes=1)
+    tail: Tensor = iv.tensordot(ends[window_length - half :], first[steps - window_length :], axes=1)
     return iv.moveaxis(iv.concat([head, middle[half : steps - half], tail]), 0, k)
 
 
-def detrend(x: Any, axis: int = -1, type: Literal["linear", "constant"] = "linear") -> Any:
+def detrend(x: ArrayLike, axis: int = -1, type: Literal["linear", "constant"] = "linear") -> Tensor:
     """The signal less its mean, or less the line that fits it best, along an axis.
 
     >>> detrend(iv.asarray([1., 3., 5.])).round(decimals=6) + 0.0
@@ -415,7 +438,8 @@ def detrend(x: Any, axis: int = -1, type: Literal["linear", "constant"] = "linea
         return level
     t = np.arange(signal.shape[k]) - (signal.shape[k] - 1) / 2
     t = t.reshape([-1 if j == k else 1 for j in range(signal.ndim)]).astype(signal.dtype)
-    return level - t * ((level * t).sum(axis=k, keepdims=True) / np.sum(t * t))
+    trend: Tensor = t * ((level * t).sum(axis=k, keepdims=True) / np.sum(t * t))
+    return level - trend
 
 
 __all__ = [

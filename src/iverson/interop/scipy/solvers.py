@@ -11,17 +11,37 @@ to Python, once for each example; what it finds has ``x`` and ``success`` alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 import iverson as iv
 from iverson.core.dispatch import has_entries, is_tracked
 from iverson.core.errors import ArgumentError, ConvergenceWarning, GradientError, ShapeError
+from iverson.core.protocols import NDArray
 from iverson.core.python.caller import warn
 from iverson.core.shapes import check_choice
-from iverson.interop.scipy.initial_values import solve_ivp
+from iverson.handles import Tensor
+from iverson.interop.scipy.initial_values import T, solve_ivp
 from iverson.transforms.implicit import implicit, implicit_in_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+    from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult
+    from scipy.sparse import sparray
+
+    #: The bounds of an entry; None for no bound.
+    Pair: TypeAlias = tuple[float | None, float | None]
+    #: A constraint, as SciPy takes it.
+    Constraint: TypeAlias = (
+        LinearConstraint
+        | NonlinearConstraint
+        | Mapping[str, str | Callable[..., npt.ArrayLike] | Sequence[float]]
+    )
+    #: A result on SciPy's side.
+    Number: TypeAlias = float | NDArray | sparray
 
 Function = Callable[..., Any]
 
@@ -33,12 +53,12 @@ _HESSIANS = ("dogleg", "trust-exact")
 
 def root(
     fun: Function,
-    x0: Any,
-    args: Sequence[Any] = (),
+    x0: Tensor | npt.ArrayLike,
+    args: Sequence[T] = (),
     method: str = "hybr",
     tol: float | None = None,
     **options: Any,
-) -> Any:
+) -> OptimizeResult:
     """Zero of a function, by `scipy.optimize.root` with the exact Jacobian.
 
     Parameters
@@ -77,7 +97,7 @@ def root(
     if entries != start.size:
         raise ShapeError("root", "fun", got=f"{entries} entries", expected=f"{start.size}, as many as x0 has")
 
-    def solve(call: Function, start: Any) -> Any:
+    def solve(call: Function, start: NDArray) -> OptimizeResult:
         return scipy.optimize.root(
             _numbers(call),
             start,
@@ -92,14 +112,14 @@ def root(
 
 def minimize(
     fun: Function,
-    x0: Any,
-    args: Sequence[Any] = (),
+    x0: Tensor | npt.ArrayLike,
+    args: Sequence[T] = (),
     method: str | None = None,
-    bounds: Any = None,
-    constraints: Any = (),
+    bounds: Bounds | Sequence[Pair] | NDArray | None = None,
+    constraints: Constraint | Sequence[Constraint] = (),
     tol: float | None = None,
     **options: Any,
-) -> Any:
+) -> OptimizeResult:
     """Minimum of a real function, by `scipy.optimize.minimize` with exact derivatives.
 
     Parameters
@@ -140,9 +160,10 @@ def minimize(
     def gradient(call: Function) -> Function:
         return iv.grad(lambda x: iv.reshape(call(x), ()))
 
-    def solve(call: Function, start: Any) -> Any:
-        def value(x: Any) -> Any:
-            return iv.reshape(call(x), ())
+    def solve(call: Function, start: NDArray) -> OptimizeResult:
+        def value(x: Tensor) -> Tensor:
+            result: Tensor = iv.reshape(call(x), ())
+            return result
 
         arguments: dict[str, Any] = {}
         if reads in _VALUES:
@@ -163,7 +184,7 @@ def minimize(
             **arguments,
         )
 
-    def free(result: Any) -> Any:
+    def free(result: OptimizeResult) -> NDArray | None:
         return None if bounds is None else _free(result.x, bounds)
 
     return _solved(solve, call, gradient, start, "minimize", free, bool(constraints))
@@ -171,13 +192,13 @@ def minimize(
 
 def least_squares(
     fun: Function,
-    x0: Any,
-    args: Sequence[Any] = (),
-    bounds: Any = (-np.inf, np.inf),
+    x0: Tensor | npt.ArrayLike,
+    args: Sequence[T] = (),
+    bounds: Bounds | tuple[npt.ArrayLike, npt.ArrayLike] = (-np.inf, np.inf),
     method: str = "trf",
     layout: str = "strided",
     **options: Any,
-) -> Any:
+) -> OptimizeResult:
     """Minimum of the sum of squares of residuals, by `scipy.optimize.least_squares`.
 
     Parameters
@@ -210,7 +231,7 @@ def least_squares(
     def gradient(call: Function) -> Function:
         return iv.grad(lambda x: iv.square(call(x)).sum() * 0.5)
 
-    def solve(call: Function, start: Any) -> Any:
+    def solve(call: Function, start: NDArray) -> OptimizeResult:
         return scipy.optimize.least_squares(
             _numbers(call),
             start,
@@ -220,7 +241,7 @@ def least_squares(
             **options,
         )
 
-    def free(result: Any) -> Any:
+    def free(result: OptimizeResult) -> NDArray | None:
         return np.broadcast_to(result.active_mask == 0, result.x.shape)
 
     refused = options.get("loss", "linear") != "linear"
@@ -230,7 +251,7 @@ def least_squares(
 # --- between tensors of any shape and SciPy's vectors ------------------------------
 
 
-def _start(x0: Any, operation: str) -> Any:
+def _start(x0: Tensor | npt.ArrayLike, operation: str) -> Tensor:
     start = iv.asarray(x0)
     if is_tracked(start):
         raise GradientError(
@@ -243,14 +264,14 @@ def _start(x0: Any, operation: str) -> Any:
     return start if start.dtype.kind == "f" else iv.astype(start, "float64")
 
 
-def _vector(x: Any) -> Any:
+def _vector(x: Tensor) -> Tensor:
     return iv.astype(iv.reshape(x, (-1,)), "float64")
 
 
-def _on_vectors(fun: Function, args: Sequence[Any], start: Any) -> Function:
+def _on_vectors(fun: Function, args: Sequence[T], start: Tensor) -> Function:
     """The function of the entries of x, as a vector."""
 
-    def call(x: Any) -> Any:
+    def call(x: Tensor) -> Tensor:
         value = fun(iv.reshape(iv.astype(x, start.dtype), start.shape), *args)
         return iv.reshape(iv.asarray(value), (-1,))
 
@@ -264,7 +285,7 @@ class _Traced(Exception):
 def _numbers(function: Function) -> Function:
     """The function on SciPy's side: of NumPy arrays, which records nothing."""
 
-    def call(*vectors: Any) -> Any:
+    def call(*vectors: NDArray) -> Number | tuple[Number, ...]:
         with iv.no_grad():
             result = function(*map(iv.asarray, vectors))
         values = result if isinstance(result, tuple) else (result,)
@@ -276,34 +297,35 @@ def _numbers(function: Function) -> Function:
     return call
 
 
-def _number(x: Any) -> Any:
+def _number(x: Tensor) -> Number:
     if x.layout == "csr":
         return x.to_scipy()
     return x.item() if x.ndim == 0 else np.array(x.numpy())
 
 
-def _free(x: Any, bounds: Any) -> Any:
+def _free(x: NDArray, bounds: Bounds | Sequence[Pair] | NDArray) -> NDArray:
     """Mask of the entries that are strictly within their bounds."""
-    if hasattr(bounds, "lb"):
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         lower, upper = bounds.lb, bounds.ub
     else:
         pairs = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
         lower, upper = np.array(pairs, float).reshape(-1, 2).T
-    return (x > lower) & (x < upper)
+    inside: NDArray = (x > lower) & (x < upper)
+    return inside
 
 
 # --- solutions --------------------------------------------------------------------
 
 
 def _solved(
-    solve: Callable[[Function, Any], Any],
+    solve: Callable[[Function, NDArray], OptimizeResult],
     function: Function,
     condition_of: Callable[[Function], Function],
-    start: Any,
+    start: Tensor,
     operation: str,
-    free: Callable[[Any], Any] = lambda _: None,
+    free: Callable[[OptimizeResult], NDArray | None] = lambda _: None,
     refused: bool = False,
-) -> Any:
+) -> OptimizeResult:
     """SciPy's result with its ``x`` as a tensor, where the condition on a function is zero.
 
     solve : SciPy's solver, of the function and the entries of the start.
@@ -318,7 +340,7 @@ def _solved(
             return _with_solution(result, condition_of(function), start, operation, free(result), refused)
     from scipy.optimize import OptimizeResult
 
-    def parts(function: Function, start: Any) -> Sequence[Any]:
+    def parts(function: Function, start: NDArray) -> tuple[NDArray, bool, NDArray]:
         result = solve(function, start)
         if not result.success:
             warn(f"{operation}: {result.message}", ConvergenceWarning)
@@ -347,13 +369,19 @@ def _refuse(operation: str) -> None:
 
 
 def _with_solution(
-    result: Any, condition: Function, start: Any, operation: str, free: Any, refused: bool
-) -> Any:
+    result: OptimizeResult,
+    condition: Function,
+    start: Tensor,
+    operation: str,
+    free: NDArray | None,
+    refused: bool,
+) -> OptimizeResult:
     """SciPy's result with its ``x`` as a tensor, where the condition is zero."""
     x = iv.asarray(result.x)
 
-    def held(x: Any) -> Any:
-        return condition(x) if free is None or free.all() else iv.where(free, condition(x), x - result.x)
+    def held(x: Tensor) -> Tensor:
+        value: Tensor = condition(x)
+        return value if free is None or free.all() else iv.where(free, value, x - result.x)
 
     solution = implicit(held, lambda: iv.asarray(x, copy=True), x)
     if is_tracked(solution):

@@ -7,31 +7,47 @@ parameters, made of `iverson.special`. All else is derived from them by `Distrib
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TypedDict, Unpack
 
 import iverson as iv
 from iverson import special
-from iverson.interop.scipy.distribution_base import Distribution
+from iverson.handles import Tensor
+from iverson.interop.scipy.distribution_base import Distribution, Function
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _EULER = 0.5772156649015329
 
 
-def _positive(*_: Any) -> tuple[float, float]:
+def _positive(*_: Tensor) -> tuple[float, float]:
     return 0.0, math.inf
 
 
-def _unit(*_: Any) -> tuple[float, float]:
+def _unit(*_: Tensor) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def _above(x: Any, low: float = 0.0) -> Any:
+def _above(x: Tensor, low: float = 0.0) -> Tensor:
     """x where it is above a number, that number elsewhere: there it is chosen against."""
     return iv.where(x > low, x, low)
 
 
+class _Further(TypedDict):
+    """The fields of `Distribution` that a mirror at 0 says nothing of."""
+
+    name: str
+    log_density: Function
+    mean_: Function
+    variance_: Function
+    entropy_: Function
+
+
 def _symmetric(
-    *, cdf_: Any, ppf_: Any, log_cdf_: Any = None, shapes: tuple[str, ...] = (), **options: Any
+    *,
+    cdf_: Function,
+    ppf_: Function,
+    log_cdf_: Function | None = None,
+    shapes: tuple[str, ...] = (),
+    **options: Unpack[_Further],
 ) -> Distribution:
     """A distribution that is the same mirrored at 0."""
     return Distribution(
@@ -109,7 +125,7 @@ logistic = _symmetric(
 )
 
 
-def _cauchy_ppf(q: Any) -> Any:
+def _cauchy_ppf(q: Tensor) -> Tensor:
     """-1 / tan(pi q), 0 at 1 / 2."""
     far = iv.abs(q - 0.5) > 0.25
     outer = -1 / iv.tan(math.pi * iv.where(far, iv.where(q > 0.5, q - 1, q), 0.25))
@@ -235,12 +251,12 @@ pareto = Distribution(
 )
 
 
-def _t_log_density(z: Any, df: Any) -> Any:
+def _t_log_density(z: Tensor, df: Tensor) -> Tensor:
     constant = iv.lgamma((df + 1) / 2) - iv.lgamma(df / 2) - 0.5 * iv.log(math.pi * df)
     return constant - (df + 1) / 2 * iv.log1p(z * z / df)
 
 
-def _t_cdf(z: Any, df: Any) -> Any:
+def _t_cdf(z: Tensor, df: Tensor) -> Tensor:
     """Distribution function by the incomplete beta function of df / (df + z^2), half of which is the tail.
 
     Its derivative at 0 would be 0 / 0. Near 0, the integral of the density's series: with u = -z^2 / df,
@@ -250,7 +266,7 @@ def _t_cdf(z: Any, df: Any) -> Any:
     far = iv.where(small, 1.0, z)
     tail = 0.5 * special.betainc(df / 2, 0.5, df / (df + far * far))
     near = iv.where(small, z, 0.0)
-    term: Any = iv.ones_like(near)
+    term: Tensor = iv.ones_like(near)
     series = term
     for k in range(8):
         term = term * ((df + 1) / 2 + k) * (-near * near / df) / (k + 1)
@@ -259,13 +275,13 @@ def _t_cdf(z: Any, df: Any) -> Any:
     return iv.where(small, center, iv.where(z > 0, 1 - tail, tail))
 
 
-def _odds(a: Any, b: Any, q: Any) -> Any:
+def _odds(a: Tensor, b: Tensor | float, q: Tensor) -> Tensor:
     """w / (1 - w) of the w with betainc(a, b, w) = q: by w, or by 1 - w where that is the smaller."""
     w, v = special.betaincinv(a, b, q), special.betainccinv(b, a, q)
     return iv.where(w < v, w / (1 - w), (1 - v) / v)
 
 
-def _t_ppf(q: Any, df: Any) -> Any:
+def _t_ppf(q: Tensor, df: Tensor) -> Tensor:
     """The quantile; at 1 / 2, where the root has no derivative, the line with that of the inverse."""
     density = iv.exp(_t_log_density(iv.zeros_like(df), df))
     middle = iv.abs(q - 0.5) < 1e-7
@@ -275,7 +291,7 @@ def _t_ppf(q: Any, df: Any) -> Any:
     return iv.where(middle, (q - 0.5) / density, iv.where(away > 0.5, far, -far))
 
 
-def _t_entropy(df: Any) -> Any:
+def _t_entropy(df: Tensor) -> Tensor:
     half_sum = (df + 1) / 2
     return (
         half_sum * (iv.digamma(half_sum) - iv.digamma(df / 2))
@@ -296,7 +312,7 @@ t = _symmetric(
 )
 
 
-def _f_log_density(z: Any, n: Any, d: Any) -> Any:
+def _f_log_density(z: Tensor, n: Tensor, d: Tensor) -> Tensor:
     ratio = n / d
     return (
         n / 2 * iv.log(ratio)
@@ -306,7 +322,7 @@ def _f_log_density(z: Any, n: Any, d: Any) -> Any:
     )
 
 
-def _f_entropy(n: Any, d: Any) -> Any:
+def _f_entropy(n: Tensor, d: Tensor) -> Tensor:
     a, b = n / 2, d / 2
     return (
         iv.log(d / n)
@@ -336,7 +352,7 @@ f = Distribution(
 # --- discrete ---------------------------------------------------------------------------------------
 
 
-def _probability(p: Any) -> Any:
+def _probability(p: Tensor) -> Tensor:
     return (p >= 0) & (p <= 1)
 
 
@@ -355,7 +371,7 @@ poisson = Distribution(
 )
 
 
-def _log_choose(n: Any, k: Any) -> Any:
+def _log_choose(n: Tensor, k: Tensor) -> Tensor:
     inside = (k >= 0) & (k <= n)
     k = iv.where(inside, k, 0.0)
     return iv.lgamma(n + 1) - iv.lgamma(k + 1) - iv.lgamma(n - k + 1)
