@@ -69,7 +69,7 @@ def documented(scalar: Scalar) -> str:
     return "\n\n".join((scalar.summary, *texts)) + "\n"
 
 
-def _operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+def _operands(name: str, x1: Array | ArrayLike, x2: Array | ArrayLike) -> tuple[Any, Any]:
     """Both operands; a Python number stays one where it meets an array."""
     if type(x1) in NUMBERS and type(x2) in NUMBERS:
         return as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
@@ -174,7 +174,7 @@ def gelu(x: A | ArrayLike, /, *, approximate: Literal["none", "tanh"] = "none") 
 
 
 @in_single
-def _gelu_by_tanh(x: Any) -> Any:
+def _gelu_by_tanh(x: Array) -> Any:
     """(1 + tanh(u)) / 2 is sigmoid(2 u), exact where it is small, and 0 or 1 from abs(x) = 40 on."""
     near = F.clip(x, -40.0, 40.0)
     cubic = near * (1.0 + 0.044715 * F.square(near))
@@ -214,7 +214,7 @@ def softplus(x: A | ArrayLike, /, beta: float = 1.0, threshold: float | None = N
 
 
 @in_single
-def _softplus_of(x: Any, beta: float, threshold: float | None) -> Any:
+def _softplus_of(x: Array, beta: float, threshold: float | None) -> Any:
     steep = beta * x
     if threshold is None:
         return F.softplus(steep) / beta
@@ -244,7 +244,7 @@ def clip(x: A | ArrayLike, /, min: A | ArrayLike | None = None, max: A | ArrayLi
     return F.positive(x) if min is None and max is None else F.clip(x, *bounds)
 
 
-def _no_bound(x: Any, sign: int) -> Any:
+def _no_bound(x: Array | ArrayLike, sign: int) -> Any:
     dtype = getattr(x, "dtype", None)
     if dtype is None or dtypes.is_floating(dtype):
         return sign * float("inf")

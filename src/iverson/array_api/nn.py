@@ -19,10 +19,11 @@ from iverson.core.shapes import Shape, as_int, check_choice, normalize_axis
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axis, Share
 
 
-def _along_axis(name: str, x: Any, axis: Any) -> Any:
+def _along_axis(name: str, x: Array | ArrayLike, axis: Axis) -> Any:
     x = as_inexact(x, name)
     check_kind(x, "f", name)
     return getattr(F, name)(x, axis=normalize_axis(axis, x.ndim, name))
@@ -129,12 +130,12 @@ def cross_entropy(
     return averaged(-F.sum(p * logs, axis=(k,), keepdims=False), reduction, "cross_entropy")
 
 
-def class_axis(x: Any, axis: Any, operation: str) -> int:
+def class_axis(x: Array, axis: Axis | None, operation: str) -> int:
     """The axis of the classes: unless given, axis 1, or the only one."""
     return normalize_axis(min(1, x.ndim - 1) if axis is None else axis, x.ndim, operation)
 
 
-def averaged(losses: Any, reduction: str, operation: str) -> Any:
+def averaged(losses: Array, reduction: str, operation: str) -> Any:
     """Losses as they are, or their mean or sum."""
     check_choice(reduction, ("mean", "sum", "none"), operation, "reduction")
     if reduction == "none":
@@ -144,11 +145,11 @@ def averaged(losses: Any, reduction: str, operation: str) -> Any:
 
 def of_classes(
     operation: str,
-    logs: Any,
-    labels: Any,
+    logs: Array,
+    labels: Array,
     k: int,
-    weight: Any,
-    ignore_index: Any,
+    weight: Array | ArrayLike | None,
+    ignore_index: SupportsIndex | None,
     reduction: str,
     smoothing: float = 0.0,
 ) -> Any:
@@ -193,7 +194,7 @@ def of_classes(
     )
 
 
-def _class_weights(operation: str, weight: Any, logs: Any, k: int) -> Any:
+def _class_weights(operation: str, weight: Array | ArrayLike, logs: Array, k: int) -> Any:
     """A factor for each class, along axis k."""
     weight = as_inexact(weight, operation, "weight")
     count = logs.shape[k]
@@ -204,7 +205,7 @@ def _class_weights(operation: str, weight: Any, logs: Any, k: int) -> Any:
     return F.reshape(weight, shape=(count,) + (1,) * (logs.ndim - 1 - k))
 
 
-def _classes(operation: str, labels: Any, count: int, shape: Shape) -> Any:
+def _classes(operation: str, labels: Array, count: int, shape: Shape) -> Any:
     """The class numbers in a shape, checked: an array, or masked as the labels are."""
     if not has_entries(unwrap(labels)):
         numbers = F.checked_index(labels, least=0, extent=count, operation=operation, argument="labels")

@@ -9,11 +9,11 @@ or raise.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, Signature, signature
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from iverson.handles.array import Array
 from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import F
 
+if TYPE_CHECKING:
+    from iverson.handles.typing import ArrayLike
+
+#: A function of NumPy, or ours for it.
+NumPyFunction: TypeAlias = Callable[..., Any]
 #: Ours for a method of a binary ufunc.
 _REDUCED = {
     "add": "sum", "logical_and": "all", "logical_or": "any", "maximum": "max", "minimum": "min",
@@ -47,7 +52,7 @@ _CONSTANT = {
 _OF_MATRICES = {"diagonal", "trace"}
 
 
-def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """``numpy.sin(x)``, ``array + x``: ours of the ufunc's name."""
     if not all(isinstance(x, (Operand, np.ndarray, np.generic, list, tuple, *SCALARS)) for x in inputs):
         return NotImplemented
@@ -101,14 +106,16 @@ def _of_ufunc(name: str, method: str) -> Callable[..., Any] | None:
     return None
 
 
-def _outer(binary: Any, a: Any, b: Any) -> Any:
+def _outer(binary: NumPyFunction, a: Array | ArrayLike, b: Array | ArrayLike) -> Any:
     a, b = as_operand(a, "outer", "a"), as_operand(b, "outer", "b")
     if b.ndim:
         a = F.expand_dims(a, axis=tuple(range(a.ndim, a.ndim + b.ndim)))
     return binary(a, b)
 
 
-def array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def array_function(
+    self: Array, function: NumPyFunction, types: Iterable[type], args: Sequence[Any], kwargs: Any
+) -> Any:
     """``numpy.mean(x, axis=0)``: ours of the function's name, with its arguments as ours has them."""
     if not all(issubclass(t, (Array, np.ndarray)) for t in types):
         return NotImplemented
@@ -148,7 +155,7 @@ _IN_C: dict[str, Callable[..., Any]] = {
 }
 
 
-def _signature_of(function: Any) -> Signature:
+def _signature_of(function: NumPyFunction) -> Signature:
     try:
         return signature(function)
     except ValueError:
@@ -156,7 +163,11 @@ def _signature_of(function: Any) -> Signature:
 
 
 def _translated(
-    name: str, function: Any, ours: Any, args: Any, kwargs: Any
+    name: str,
+    function: NumPyFunction,
+    ours: NumPyFunction,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call of NumPy's function as those of ours."""
     their_signature = _signature_of(function)
@@ -191,7 +202,7 @@ def _translated(
     return positional, options
 
 
-def _positional(parameters: Any) -> list[str]:
+def _positional(parameters: Mapping[str, Parameter]) -> list[str]:
     return [name for name, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
 
 
@@ -210,7 +221,7 @@ def _ours(space: str, name: str) -> Callable[..., Any] | None:
     return candidate if callable(candidate) and not isinstance(candidate, type) else None
 
 
-def _refuse_output(name: str, options: dict[str, Any]) -> None:
+def _refuse_output(name: str, options: dict[str, object]) -> None:
     out = options.pop("out", None)
     outputs = [o for o in (out if isinstance(out, tuple) else (out,)) if o is not None]
     if outputs:
@@ -238,7 +249,7 @@ def _refuse(name: str, argument: str, value: Any) -> None:
     )
 
 
-def _by_numpy(name: str, function: Any, args: Any, options: Any) -> Any:
+def _by_numpy(name: str, function: NumPyFunction, args: Any, options: Any) -> Any:
     """NumPy's own result, on the entries of tensors that track no gradient."""
     constant = name.rpartition(".")[2] in _CONSTANT
     return function(*_entries(name, args, constant), **_entries(name, options, constant))
@@ -266,7 +277,7 @@ def _entries(name: str, tree: Any, constant: bool) -> Any:
     return np.asarray(tree)
 
 
-def _dot(a: Any, b: Any, out: Any = None) -> Any:
+def _dot(a: Array | ArrayLike, b: Array | ArrayLike, out: Any = None) -> Any:
     _refuse_output("numpy.dot", {"out": out})
     a, b = as_operand(a, "numpy.dot", "a"), as_operand(b, "numpy.dot", "b")
     if not a.ndim or not b.ndim:
@@ -282,7 +293,7 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
     return a @ b
 
 
-def _where(condition: Any, *branches: Any) -> Any:
+def _where(condition: Any, *branches: Array | ArrayLike) -> Any:
     if not branches:
         return as_operand(condition, "numpy.where").nonzero()
     ours: Any = _ours("", "where")
@@ -290,13 +301,13 @@ def _where(condition: Any, *branches: Any) -> Any:
     return ours(condition if condition.dtype.kind == "b" else condition != 0, *branches)
 
 
-def _flat(a: Any, order: str = "C") -> Any:
+def _flat(a: Array | ArrayLike, order: str = "C") -> Any:
     if order != "C":
         _refuse("numpy.ravel", "order", order)
     return as_operand(a, "numpy.ravel").reshape(-1)
 
 
-def _swapped(a: Any, axis1: Any, axis2: Any) -> Any:
+def _swapped(a: Array | ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Any:
     a = as_operand(a, "numpy.swapaxes")
     order = list(range(a.ndim))
     order[axis1], order[axis2] = order[axis2], order[axis1]
@@ -306,7 +317,7 @@ def _swapped(a: Any, axis1: Any, axis2: Any) -> Any:
 def _joined(axis: int, rank: int) -> Callable[..., Any]:
     """``vstack`` and ``hstack``: arrays of at least a rank one after the other."""
 
-    def join(tup: Any) -> Any:
+    def join(tup: Sequence[Array | ArrayLike]) -> Any:
         arrays = [as_operand(x, "numpy.stack", f"tup[{k}]") for k, x in enumerate(tup)]
         arrays = [x if x.ndim >= rank else x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
         concat: Any = _ours("", "concat")

@@ -5,7 +5,7 @@ Draws from a distribution that is a scaled and shifted standard one differentiat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +25,19 @@ from iverson.core import dtypes
 from iverson.core.dispatch import drawn, levels
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, speaking_as
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape, as_int, as_shape, broadcast_shapes, check_storable, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import ArrayLike, Axis, DTypeLike, ShapeLike
+    from numpy import typing as npt
+
+    from iverson.handles.array import Array
+    from iverson.handles.typing import ArrayLike, Axis, DTypeLike, Seed, ShapeLike
 
 
-def _floating(dtype: Any, operation: str) -> Any:
+def _floating(dtype: DTypeLike | None, operation: str) -> Any:
     entry_dtype = given_dtype(dtype, dtypes.default_float, operation)
     if not dtypes.is_floating(entry_dtype):
         raise DTypeError(operation, "dtype", got=str(entry_dtype), expected="a real floating dtype")
@@ -56,14 +60,16 @@ def _count(x: int, operation: str) -> int:
     return x
 
 
-def _number(x: Any, operation: str, argument: str, low: float = 0, *, above: bool = False) -> Any:
+def _number(
+    x: Array | ArrayLike, operation: str, argument: str, low: float = 0, *, above: bool = False
+) -> Any:
     """A parameter of a distribution that is at least ``low``, or above it."""
     x = as_weak(x, operation, argument)
     check_range(x, operation, argument, low, above=above)
     return x
 
 
-def _vectors(x: Any, operation: str, argument: str) -> Any:
+def _vectors(x: Array | ArrayLike, operation: str, argument: str) -> Any:
     """Real numbers along a last axis."""
     x = as_operand(x, operation, argument)
     check_kind(x, "iuf", operation, argument)
@@ -86,14 +92,14 @@ class Generator:
         self._bits = bits
         self._known = levels()
 
-    def _each(self, draw: Callable[[Shape], Any]) -> Any:
+    def _each(self, draw: Callable[[Shape], npt.ArrayLike]) -> Any:
         """Result of ``draw``, in `vmap` one for each example if this generator was made outside of the batch.
 
         ``draw`` takes the extents of the batch axes; its result has these axes in front.
         """
         return drawn(lambda lead: Tensor(np.asarray(draw(lead))), self._known, self._bits.bit_generator)
 
-    def _one_by_one(self, draw: Callable[[], Any]) -> Any:
+    def _one_by_one(self, draw: Callable[[], npt.ArrayLike]) -> Any:
         """See `_each`; for a draw without leading axes, which is repeated for each example."""
 
         def draws(lead: Shape) -> Any:
@@ -116,7 +122,13 @@ class Generator:
             raise ArgumentError("spawn", "n", got=str(n), expected="a number of generators in [0, 2**31)")
         return [Generator(bits) for bits in self._bits.spawn(count)]
 
-    def _standard(self, draw: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+    def _standard(
+        self,
+        draw: str,
+        size: ShapeLike | None,
+        parameters: Sequence[Array | ArrayLike],
+        dtype: DTypeLike | None,
+    ) -> Any:
         """Standard draws of a shape (by default the parameters' own), checked against the parameters."""
         name = draw.removeprefix("standard_")
         parameter_shape = broadcast_shapes(name, *(getattr(p, "shape", ()) for p in parameters))
@@ -129,7 +141,15 @@ class Generator:
             self._each(lambda lead: getattr(self._bits, draw)(lead + shape, dtype=draw_dtype)), entry_dtype
         )
 
-    def _scaled(self, draw: str, size: Any, shift: Any, scale: Any, dtype: Any, grad: bool) -> Any:
+    def _scaled(
+        self,
+        draw: str,
+        size: ShapeLike | None,
+        shift: Any,
+        scale: Any,
+        dtype: DTypeLike | None,
+        grad: bool,
+    ) -> Any:
         """shift + scale * (standard draws)."""
         result = self._standard(draw, size, (shift, scale), dtype)
         if type(scale) is not float or scale != 1.0:
@@ -379,7 +399,7 @@ class Generator:
         check_storable((*shape, *values.shape), dtypes.default_int, "multinomial", "size")
         return self._drawn("multinomial", "pvals", shape, count, values)
 
-    def _counts(self, name: str, size: Any, **parameters: Any) -> Any:
+    def _counts(self, name: str, size: ShapeLike | None, **parameters: Array | ArrayLike) -> Any:
         """NumPy's draws of whole numbers, which have no derivative."""
         numbers = []
         for argument, x in parameters.items():
@@ -392,28 +412,48 @@ class Generator:
         check_storable(shape, dtypes.default_int, name, "size")
         return self._drawn(name, next(iter(parameters)), shape, *numbers)
 
-    def _drawn(self, name: str, argument: str, shape: Shape, *numbers: Any) -> Any:
+    def _drawn(self, name: str, argument: str, shape: Shape, *numbers: NDArray | int) -> Any:
         draw: Any = getattr(self._bits, name)
         try:
             return self._each(lambda lead: draw(*numbers, size=lead + shape))
         except (TypeError, ValueError) as error:
             raise ArgumentError(name, argument, got=f"{numbers}", remedy=str(error)) from None
 
-    def _named(self, name: str, draw: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+    def _named(
+        self,
+        name: str,
+        draw: str,
+        size: ShapeLike | None,
+        parameters: Sequence[Array | ArrayLike],
+        dtype: DTypeLike | None,
+    ) -> Any:
         """Standard draws for a distribution made of them."""
         with speaking_as(name):
             return self._standard(draw, size, parameters, dtype)
 
-    def _inside(self, name: str, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+    def _inside(
+        self,
+        name: str,
+        size: ShapeLike | None,
+        parameters: Sequence[Array | ArrayLike],
+        dtype: DTypeLike | None,
+    ) -> Any:
         """Uniform draws from inside of (0, 1): at the ends, inverses have no derivative."""
         uniforms = self._named(name, "random", size, parameters, dtype)
         return uniforms + (2.0**-25 if uniforms.dtype == dtypes.float32 else 2.0**-54)
 
-    def _gamma(self, name: str, a: Any, size: Any, parameters: tuple[Any, ...], dtype: Any) -> Any:
+    def _gamma(
+        self,
+        name: str,
+        a: Array | ArrayLike,
+        size: ShapeLike | None,
+        parameters: Sequence[Array | ArrayLike],
+        dtype: DTypeLike | None,
+    ) -> Any:
         return F.gammaincinv(a, self._inside(name, size, (a, *parameters), dtype))
 
     @staticmethod
-    def _finished(result: Any, grad: bool) -> Any:
+    def _finished(result: Tensor, grad: bool) -> Any:
         return result.requires_grad_() if grad else result
 
     def bernoulli(self, p: ArrayLike = 0.5, size: ShapeLike | None = None) -> Tensor:
@@ -506,7 +546,7 @@ class Generator:
         return take_positions(x, positions(numbers, count, "choice"), k)
 
 
-def default_rng(seed: Any = None) -> Generator:
+def default_rng(seed: Seed | Generator | None = None) -> Generator:
     """A `Generator` whose draws follow from the seed: an integer, a sequence of them, or None for chance.
 
     A `numpy.random.Generator`, bit generator or SeedSequence is taken as it is. Raises ArgumentTypeError

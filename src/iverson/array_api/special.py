@@ -30,13 +30,14 @@ from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
     from iverson.array_api._special import *
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axes, Axis
 
 
 def _of_record(scalar: Scalar) -> Callable[..., Any]:
     op, name, names = TABLE[scalar.name], scalar.name, scalar.arguments
 
-    def called(*xs: Any) -> Any:
+    def called(*xs: Array | ArrayLike) -> Any:
         # A Python number stays one where it meets an array.
         make_operand = as_operand if all(type(x) in NUMBERS for x in xs) else as_weak
         return bind(
@@ -66,7 +67,7 @@ gammaln = lgamma
 psi = digamma
 
 
-def _read(name: str, **arguments: Any) -> list[Any]:
+def _read(name: str, **arguments: Array | ArrayLike) -> list[Any]:
     """Operands of a composed function, all in their common dtype; Python numbers become arrays of it.
 
     Numbers are converted here, as an intermediate result of numbers alone would have a dtype of its own.
@@ -194,7 +195,9 @@ def fdtrc(dfn: A | ArrayLike, dfd: A | ArrayLike, x: A | ArrayLike, /) -> A:
     return _of_ratio("fdtrc", dfn, dfd, x)[1]
 
 
-def _of_ratio(name: str, dfn: Any, dfd: Any, x: Any) -> tuple[Any, Any]:
+def _of_ratio(
+    name: str, dfn: Array | ArrayLike, dfd: Array | ArrayLike, x: Array | ArrayLike
+) -> tuple[Any, Any]:
     """`fdtr` and `fdtrc`, by that of w = n x / (d + n x) and 1 - w which is the smaller."""
     n, d, at = _read(name, dfn=dfn, dfd=dfd, x=x)
     low = F.less(n * at, d)
@@ -323,7 +326,7 @@ def log_softmax(x: A | ArrayLike, /, axis: Axis | None = None) -> A:
     return _along(_log_softmax, x, axis, "log_softmax")
 
 
-def _along(function: Callable[..., Any], x: Any, axis: Any, name: str) -> Any:
+def _along(function: Callable[..., Array], x: Array | ArrayLike, axis: Axis | None, name: str) -> Any:
     x = as_operand(x, name)
     if axis is not None and type(axis) is not int:
         raise ArgumentTypeError(name, "axis", got=described(axis), expected="an integer or None")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.autograd.stored_entries import spread
-from iverson.core.dispatch import LevelValue, make_handle, may_select, value_of
+from iverson.core.dispatch import Handle, LevelValue, make_handle, may_select, value_of
 from iverson.core.entries import FULL, Box, Stored, join
 from iverson.core.region import Region
 from iverson.core.table import TABLE, F
@@ -26,13 +26,13 @@ class Sum:
 
     __slots__ = ("_owned", "_pending", "_pending_bytes", "_recording")
 
-    def __init__(self, first: Any, recording: bool) -> None:
+    def __init__(self, first: Handle, recording: bool) -> None:
         self._owned: Any = None
         self._pending = [first]
         self._pending_bytes = 0
         self._recording = recording
 
-    def add(self, handle: Any) -> None:
+    def add(self, handle: Handle) -> None:
         """Add one more cotangent."""
         value = handle._value
         if self._recording or handle._node is not None:
@@ -65,7 +65,7 @@ class Sum:
         return terms[0] if len(terms) == 1 else added(terms)
 
 
-def added(terms: Sequence[Any]) -> Any:
+def added(terms: Sequence[Handle]) -> Any:
     """The sum of cotangents or tangents; entries in none of their supports are left out.
 
     Among boxes these are entries of the region around them that no box has; among patterns beside a box or a
@@ -97,7 +97,7 @@ def added(terms: Sequence[Any]) -> Any:
     return F.embed(part, key=around.slices, shape=total.shape)
 
 
-def _box_of(term: Any) -> Region | None:
+def _box_of(term: Handle) -> Region | None:
     """The region of a cotangent that is zero elsewhere, now and in derivatives; None of a selection."""
     value, node = term._value, term._node
     if type(value) is Strided or may_select(term):

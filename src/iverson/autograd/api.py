@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from iverson.autograd.densify_watch import leaf_of
 from iverson.autograd.engine import check_seed, reverse
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import Node, grad_slot, hold_gradient, meta_of, reachable, user_call
+from iverson.autograd.node import Hook, Node, Where, grad_slot, hold_gradient, meta_of, reachable, user_call
 from iverson.autograd.tracked_guards import is_recorded_for, not_tracked
 from iverson.core import dispatch, dtypes
 from iverson.core.dispatch import Handle, Operand, Wrapper, alias, has_entries, make_handle, rewrap, unwrap
@@ -20,6 +20,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError
 from iverson.core.inputs.aliases import EITHER, Alias, also_called, only
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
+from iverson.core.protocols import Shaped
 from iverson.core.python import locks
 from iverson.core.shapes import check_choice
 from iverson.core.table import F
@@ -27,16 +28,19 @@ from iverson.layouts import Zero
 
 #: The kind of an input: its gradient is of the same.
 X = TypeVar("X", bound=Operand)
+T = TypeVar("T")
+#: A cotangent as a user passes it: NumPy arrays and numbers become Tensors.
+CotangentLike: TypeAlias = Operand | np.ndarray[Any, Any] | np.generic | complex
 
 _hook_numbers = itertools.count()
 _accumulating = locks.lock()
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: T | Sequence[T]) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def _handles(value: Any, operation: str, argument: str) -> tuple[Any, ...]:
+def _handles(value: Operand | Sequence[Operand], operation: str, argument: str) -> tuple[Any, ...]:
     """A Tensor or a sequence of them as a tuple; raises ArgumentTypeError for anything else."""
     items = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     for item in items:
@@ -45,7 +49,7 @@ def _handles(value: Any, operation: str, argument: str) -> tuple[Any, ...]:
     return items
 
 
-def _operand(value: Any, operation: str, argument: str) -> Any:
+def _operand(value: Operand, operation: str, argument: str) -> Any:
     """A Tensor as it is; raises ArgumentTypeError for anything else."""
     if not isinstance(value, Operand):
         raise ArgumentTypeError(operation, argument, got=type(value).__name__, expected="Tensors")
@@ -53,7 +57,7 @@ def _operand(value: Any, operation: str, argument: str) -> Any:
 
 
 def seeds_for(
-    outputs: tuple[Any, ...], cotangents: tuple[Any, ...], operation: str, argument: str
+    outputs: Sequence[Any], cotangents: Sequence[CotangentLike | None], operation: str, argument: str
 ) -> list[tuple[tuple[Node, int], Any]]:
     """Pairs of a tracked output and its cotangent; None stands for 1 where the output is one real number."""
     if len(outputs) != len(cotangents):
@@ -96,7 +100,7 @@ def seeds_for(
     return seeds
 
 
-def _array(ct: Any, operation: str, argument: str) -> Any:
+def _array(ct: CotangentLike, operation: str, argument: str) -> Any:
     # A copy: the gradient may be this very array, and the caller may write into theirs.
     array = plain(ct, operation, argument).copy()
     if not dtypes.is_known(array.dtype):
@@ -108,25 +112,25 @@ def _array(ct: Any, operation: str, argument: str) -> Any:
 
 @overload
 def grad(
-    outputs: Any,
+    outputs: Operand | Sequence[Operand],
     inputs: X,
-    grad_outputs: Any = None,
+    grad_outputs: CotangentLike | Sequence[CotangentLike | None] | None = None,
     create_graph: bool = False,
     unused: Literal["zero", "error"] = "zero",
 ) -> X: ...
 @overload
 def grad(
-    outputs: Any,
+    outputs: Operand | Sequence[Operand],
     inputs: Sequence[X],
-    grad_outputs: Any = None,
+    grad_outputs: CotangentLike | Sequence[CotangentLike | None] | None = None,
     create_graph: bool = False,
     unused: Literal["zero", "error"] = "zero",
 ) -> tuple[X, ...]: ...
 @overload
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
+    outputs: Operand | Sequence[Operand],
+    inputs: Operand | Sequence[Operand],
+    grad_outputs: CotangentLike | Sequence[CotangentLike | None] | None = None,
     create_graph: bool = False,
     unused: Literal["zero", "none", "error"] = "zero",
     **pytorchs: bool | None,
@@ -140,9 +144,9 @@ def grad(
 )
 @checked
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
+    outputs: Operand | Sequence[Operand],
+    inputs: Operand | Sequence[Operand],
+    grad_outputs: CotangentLike | Sequence[CotangentLike | None] | None = None,
     create_graph: bool = False,
     unused: str = "zero",
 ) -> Any:
@@ -203,7 +207,7 @@ def grad(
     return results[0] if ins is not inputs else tuple(results)
 
 
-def _of_unused(x: Any, unused: str, position: int) -> Any:
+def _of_unused(x: Shaped, unused: str, position: int) -> Any:
     """Gradient in an input that the outputs do not depend on, as ``unused`` says: None, an error or zero."""
     if unused == "none":
         return None
@@ -222,7 +226,12 @@ def _of_unused(x: Any, unused: str, position: int) -> Any:
     retain_graph=EITHER,
 )  # fmt: skip
 @checked
-def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_graph: bool = False) -> None:
+def backward(
+    outputs: Operand | Sequence[Operand],
+    grad_outputs: CotangentLike | Sequence[CotangentLike | None] | None = None,
+    inputs: Operand | Sequence[Operand] | None = None,
+    create_graph: bool = False,
+) -> None:
     """Add the gradient of the outputs to ``.grad`` of the leaves they depend on (or of ``inputs`` alone).
 
     Parameters and errors are those of `grad`. Results that called ``retain_grad()`` get theirs too. A leaf
@@ -270,7 +279,7 @@ def backward(outputs: Any, grad_outputs: Any = None, inputs: Any = None, create_
         _accumulate(node, index, alias(ct) if create_graph else make_handle(ct._value))
 
 
-def _accumulate(node: Node, index: int, ct: Any) -> None:
+def _accumulate(node: Node, index: int, ct: Handle) -> None:
     place = grad_slot(node, index)
     if place is None:
         return
@@ -290,7 +299,7 @@ class HookHandle:
 
     __slots__ = ("_hooks", "_number")
 
-    def __init__(self, hooks: dict[int, Any], number: int) -> None:
+    def __init__(self, hooks: dict[int, tuple[Hook, Where | None]], number: int) -> None:
         self._hooks = hooks
         self._number = number
 
@@ -300,7 +309,7 @@ class HookHandle:
 
 
 @checked
-def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
+def register_hook(x: Handle | Wrapper, hook: Callable[[Any], Any]) -> HookHandle:
     """Call ``hook(gradient)`` whenever x's gradient is computed; what it returns (if not None) replaces it.
 
     Raises GradientError if x does not require grad.
@@ -316,7 +325,7 @@ def register_hook(x: Any, hook: Callable[[Any], Any]) -> HookHandle:
     return HookHandle(hooks, number)
 
 
-def variable(value: Any) -> Any:
+def variable(value: Shaped) -> Any:
     """A handle on the value that is a new leaf of the graph."""
     return make_handle(value, leaf_of(value))
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.autograd.node import Node, leaf, meta_of
 from iverson.core.aval import aval_of
-from iverson.core.entries import FULL, Entries
+from iverson.core.entries import FULL, Entries, LowRank
 from iverson.core.errors import DensifyWarning
+from iverson.core.protocols import Shaped
 from iverson.core.python.caller import warn
 from iverson.core.table import TABLE, F
 from iverson.layouts import Sparse, Strided, Zero, layouts_by_type
+
+if TYPE_CHECKING:
+    from iverson.core.dispatch import Handle
 
 #: Bytes from which a dense gradient of a sparse leaf is worth a warning.
 LARGE_GRADIENT = 1 << 24
@@ -26,7 +30,7 @@ LARGE_GRADIENT = 1 << 24
 _DENSE = (np.ndarray, Zero)
 
 
-def leaf_of(value: Any) -> Node:
+def leaf_of(value: Shaped) -> Node:
     """A new variable; of a sparse value it remembers that it is one."""
     variable = leaf(value.shape, value.dtype)
     if isinstance(value, Sparse):
@@ -48,7 +52,7 @@ class Watch:
         if op is None or op.multiple or self.warned:
             return function
 
-        def watched(*args: Any, **params: Any) -> Any:
+        def watched(*args: Shaped, **params: Any) -> Any:
             values = [getattr(x, "_value", x) for x in args]
             dense = all(type(v) in _DENSE for v in values if type(v) in layouts_by_type)
             if dense and op.abstract(*map(aval_of, args), **params) == self.meta:
@@ -57,7 +61,7 @@ class Watch:
 
         return watched
 
-    def check(self, cotangent: Any) -> None:
+    def check(self, cotangent: Handle | LowRank | None) -> None:
         """Warn if a cotangent is dense although no watched op made it so: code around the ops did."""
         if type(getattr(cotangent, "_value", None)) is Strided:
             self.warn()

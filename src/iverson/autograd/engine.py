@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -54,17 +54,20 @@ from iverson.core.entries import (
 )
 from iverson.core.errors import DTypeError, GradientError, ShapeError
 from iverson.core.float_warnings import silent
-from iverson.core.op import Op
+from iverson.core.op import Op, Rule
+from iverson.core.protocols import Params, Shaped
 from iverson.core.table import F, overrides
-from iverson.layouts import Bracket, Strided, Zero, support_of
+from iverson.layouts import Bracket, Pattern, Strided, Zero, support_of
 from iverson.layouts.block_diagonal import entries_of_slices
 
+#: A cotangent in a pass: a handle, or a matrix that is not multiplied out.
+Cotangent: TypeAlias = Handle | LowRank
 #: What has arrived for a node: a cotangent or a Sum, or these by result where it has several.
 Arrived = dict[Node, Any]
 
 
 def reverse(
-    seeds: Sequence[tuple[Slot, Any]],
+    seeds: Sequence[tuple[Slot, Handle]],
     targets: Mapping[Slot, Entries],
     *,
     create_graph: bool,
@@ -95,7 +98,7 @@ def reverse(
 def _walk(
     order: list[Node],
     needs: Needs,
-    seeds: Sequence[tuple[Slot, Any]],
+    seeds: Sequence[tuple[Slot, Handle]],
     targets: Mapping[Slot, Entries],
     recording: bool,
     select: bool,
@@ -144,7 +147,7 @@ def _walk(
     return results
 
 
-def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Any, recording: bool) -> None:
+def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Cotangent, recording: bool) -> None:
     """Add a cotangent to the sum of those that arrived for one result of a node."""
     assert node is not None
     if node.multiple:
@@ -154,7 +157,7 @@ def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Any, recordi
         cotangents[node] = _added(cotangents.get(node), ct, recording)
 
 
-def _added(before: Any, ct: Any, recording: bool) -> Any:
+def _added(before: Any, ct: Cotangent, recording: bool) -> Any:
     if before is None:
         return ct
     before, ct = _multiplied(before), _multiplied(ct)
@@ -164,7 +167,7 @@ def _added(before: Any, ct: Any, recording: bool) -> Any:
     return before
 
 
-def _multiplied(ct: Any) -> Any:
+def _multiplied(ct: Cotangent) -> Any:
     """A cotangent as one handle: `LowRank` are multiplied at the pattern needed of it, or everywhere."""
     if type(ct) is not LowRank:
         return ct
@@ -173,13 +176,17 @@ def _multiplied(ct: Any) -> Any:
     return F.matmul(ct.left, ct.right)
 
 
-def _exported(ct: Any) -> Any:
+def _exported(ct: Cotangent) -> Any:
     """A cotangent for hooks and users' rules: its factors multiplied, its selections computed."""
     return selected(_multiplied(ct))
 
 
 def _collect(
-    node: Node, at_node: Any, results: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
+    node: Node,
+    at_node: Any,
+    results: dict[Slot, Cotangent],
+    targets: Mapping[Slot, Entries],
+    select: bool,
 ) -> Any:
     """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
     if not node.multiple:
@@ -189,7 +196,12 @@ def _collect(
 
 
 def _completed(
-    node: Node, index: int, ct: Any, results: dict[Slot, Any], targets: Mapping[Slot, Entries], select: bool
+    node: Node,
+    index: int,
+    ct: Any,
+    results: dict[Slot, Cotangent],
+    targets: Mapping[Slot, Entries],
+    select: bool,
 ) -> Any:
     if type(ct) is Sum:
         ct = ct.total()
@@ -207,7 +219,7 @@ def _undefined(node: Node, index: int) -> Any:
     return make_handle(Zero(of.shape, of.dtype))
 
 
-def _hooked(node: Node, index: int, ct: Any) -> Any:
+def _hooked(node: Node, index: int, ct: Handle) -> Any:
     assert node.meta is not None
     for hook, where in tuple(node.meta.hooks.get(index, {}).values()):
         at = f"hook on {node.describe()}" + (f", registered at {line_of(where)}" if where else "")
@@ -243,13 +255,13 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
         raise
 
 
-def _is_whole(g: Any) -> bool:
+def _is_whole(g: Cotangent | tuple[Handle, ...]) -> bool:
     """True if a cotangent counts as possibly nonzero everywhere: it is strided or dense."""
     value = getattr(g, "_value", None)
     return type(value) is Strided or getattr(value, "dense", False)
 
 
-def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
+def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Cotangent | tuple[Handle, ...]) -> Any:
     """Cotangent of argument k, in its shape and dtype, from a rule's result; None if it is zero."""
     if ct is None:
         return None
@@ -266,7 +278,12 @@ def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Any) -> Any:
 
 
 def pulled_back(
-    op: Op, params: Any, inputs: Sequence[Any], out: Any, g: Sequence[Any], positions: Sequence[int]
+    op: Op,
+    params: dict[str, Any],
+    inputs: Sequence[Handle | Shaped],
+    out: Any,
+    g: Sequence[Handle],
+    positions: Sequence[int],
 ) -> list[tuple[int, Any]]:
     """Pairs of a position and the cotangent of that input of a call, where it is defined.
 
@@ -281,7 +298,7 @@ def pulled_back(
     return [(k, _multiplied(ct)) for k, ct in cotangents]
 
 
-def _report_cast(node: Node, ct: Any, of: Any, g: Any) -> None:
+def _report_cast(node: Node, ct: Shaped | LowRank, of: Shaped, g: Any) -> None:
     result_dtype = getattr(ct, "dtype", None)
     if result_dtype != of.dtype:
         cotangent_dtypes = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
@@ -380,7 +397,11 @@ def _carried_out(
 
 
 def _several(
-    of_all: Sequence[Any], positions: Sequence[int], node: Node, demands: Demands, g: Any
+    of_all: Sequence[Cotangent | None],
+    positions: Sequence[int],
+    node: Node,
+    demands: Demands,
+    g: Handle | tuple[Handle, ...],
 ) -> list[tuple[int, Any]]:
     """The cotangents that a rule for several inputs gave; warns where a large sparse leaf's is dense."""
     cotangents = []
@@ -394,7 +415,7 @@ def _several(
     return cotangents
 
 
-def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> list[tuple[int, Any]]:
+def _carried_out_on_values(plan: Plan, node: Node, g: Handle, demands: Demands) -> list[tuple[int, Any]]:
     """Run the rules on stored entries alone; all operands are on one pattern. See `_carried_out`."""
     pattern, entries = g._value.pattern, g._value.values
     g, shape, params = make_handle(entries), entries.shape, node.params
@@ -416,7 +437,16 @@ def _carried_out_on_values(plan: Plan, node: Node, g: Any, demands: Demands) -> 
     return cotangents
 
 
-def _part(op: Op, rule: Any, part: Entries, k: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
+def _part(
+    op: Op,
+    rule: Rule,
+    part: Entries,
+    k: int,
+    g: Cotangent,
+    y: Shaped,
+    inputs: Sequence[Shaped],
+    params: Params,
+) -> Any:
     """Part of input k's cotangent: computed alone if the op knows how, else cut out of the whole.
 
     What lies outside a pattern is computed where no rule can avoid it; nobody reads it.
@@ -430,7 +460,16 @@ def _part(op: Op, rule: Any, part: Entries, k: int, g: Any, y: Any, inputs: Any,
     return _cut(rule(F, g, y, *inputs, **params), part, inputs[k])
 
 
-def _part_of_slices(op: Op, rule: Any, pattern: Any, k: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
+def _part_of_slices(
+    op: Op,
+    rule: Rule,
+    pattern: Pattern,
+    k: int,
+    g: Cotangent,
+    y: Shaped,
+    inputs: Sequence[Shaped],
+    params: Params,
+) -> Any:
     """Part of a cotangent at slices over dense axes, of an op that can compute it at single entries."""
     dense = inputs[k].shape[pattern.ndim :]
     if not dense:
@@ -443,7 +482,7 @@ def _part_of_slices(op: Op, rule: Any, pattern: Any, k: int, g: Any, y: Any, inp
     return with_entries(entries, pattern)
 
 
-def _cut(ct: Any, part: Entries, of: Any) -> Any:
+def _cut(ct: Handle | None, part: Entries, of: Shaped) -> Any:
     """Part of the cotangent of an input that is read: zero outside of ``part`` if that is a box."""
     if ct is None or type(part) is not Box or ct.shape != of.shape:
         return ct
@@ -453,7 +492,7 @@ def _cut(ct: Any, part: Entries, of: Any) -> Any:
     return F.embed(F.index_basic(ct, key=key), key=key, shape=ct.shape)
 
 
-def conform(ct: Any, of: Any, source: Any) -> Any:
+def conform(ct: Any, of: Shaped, source: Node | str) -> Any:
     """A cotangent in the dtype of its input ``of``; raises GradientError if the shapes differ.
 
     A real input takes the real part: it cannot move along the imaginary part.
@@ -483,7 +522,7 @@ def conform(ct: Any, of: Any, source: Any) -> Any:
     return ct
 
 
-def check_seed(output: Any, ct: Any, operation: str, argument: str, subject: str = "the output") -> Any:
+def check_seed(output: Shaped, ct: Handle, operation: str, argument: str, subject: str = "the output") -> Any:
     """A cotangent the user gave for an output (a tangent for an input), of its shape, brought to its dtype.
 
     Raises ShapeError, and DTypeError for a complex one of something real.

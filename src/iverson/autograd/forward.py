@@ -25,6 +25,7 @@ from iverson.core.entries import FULL
 from iverson.core.errors import GradientError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
+from iverson.core.protocols import Shaped
 from iverson.core.table import F
 from iverson.layouts import Zero
 
@@ -33,7 +34,7 @@ Slot = tuple[Node, int]
 
 @silent
 def push(
-    outputs: Sequence[Slot], tangents: Mapping[Slot, Any], *, create_graph: bool, select: bool = True
+    outputs: Sequence[Slot], tangents: Mapping[Slot, Handle], *, create_graph: bool, select: bool = True
 ) -> dict[Slot, Any]:
     """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero.
 
@@ -65,7 +66,7 @@ def push(
 _NONES = repeat(None)
 
 
-def _tangents(node: Node, op: Op, incoming: list[Any], defined: tuple[bool, ...]) -> Sequence[Any]:
+def _tangents(node: Node, op: Op, incoming: list[Handle | None], defined: tuple[bool, ...]) -> Sequence[Any]:
     """The tangents of a node's results: the sum over its arguments."""
     inputs, y, params = node.inputs(), node.results(), node.params
     terms: list[Any] = []
@@ -92,7 +93,7 @@ def _tangents(node: Node, op: Op, incoming: list[Any], defined: tuple[bool, ...]
     return [_total([t[j] for t in summands], node, j) for j in range(len(node.out))]
 
 
-def _checked(t: Any, node: Node, index: int) -> Any:
+def _checked(t: Handle, node: Node, index: int) -> Any:
     """A tangent from a user's rule; raises GradientError unless it has its result's shape."""
     expected = node.result(index).shape
     if not isinstance(t, Handle) or t.shape != expected:
@@ -106,7 +107,7 @@ def _checked(t: Any, node: Node, index: int) -> Any:
     return t
 
 
-def _total(terms: list[Any], node: Node, index: int) -> Any:
+def _total(terms: Sequence[Handle | None], node: Node, index: int) -> Any:
     """The sum of the defined terms; None if no term is defined."""
     of = node.out[index] if node.multiple else node.out
     shape, dtype = of.shape, of.dtype
@@ -126,13 +127,13 @@ def _total(terms: list[Any], node: Node, index: int) -> Any:
     return total
 
 
-def _zero_like(x: Any) -> Any:
+def _zero_like(x: Shaped | complex) -> Any:
     shape = getattr(x, "shape", ())
     dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     return make_handle(Zero(shape, dtypes.to_inexact(dtype)))
 
 
-def _transposed_twice(node: Node, op: Op, incoming: list[Any], positions: Sequence[int]) -> Any:
+def _transposed_twice(node: Node, op: Op, incoming: list[Handle | None], positions: Sequence[int]) -> Any:
     """J t for an op that only has a vjp: g -> J^T g is linear, and its transpose is J.
 
     The cotangent g is a variable at 0; differentiating <J^T g, t> in g gives J t.

@@ -6,11 +6,18 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.inputs.arguments import as_flag, as_function
 from iverson.core.table import derived
+
+if TYPE_CHECKING:
+    from iverson.core.dispatch import Handle
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _recording: ContextVar[bool] = ContextVar("iverson_recording", default=True)
 _before: ContextVar[tuple[tuple[bool, bool], ...]] = ContextVar("iverson_recording_before", default=())
@@ -26,7 +33,7 @@ set_constant, reset_constant = _constant.set, _constant.reset
 
 
 @derived
-def is_recorded(x: Any) -> bool:
+def is_recorded(x: Handle) -> bool:
     """True if ops on a handle are recorded now: then its derivatives are needed where it is zero, too."""
     return x._node is not None and is_grad_enabled()
 
@@ -49,7 +56,7 @@ class _Mode:
         _before.set((*_before.get(), (_recording.get(), _constant.get())))
         self._set()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         *outer, (mode, constant) = _before.get()
         _before.set(tuple(outer))
         _recording.set(mode)
@@ -60,7 +67,7 @@ class _Mode:
         if self.BY_USER:
             _constant.set(not self._mode)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         mode = self._mode
         kind = _UsersMode if self.BY_USER else _Mode
         as_function(function, type(self).__name__, "function")
@@ -74,7 +81,7 @@ class _Mode:
             )
 
         @wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
             with kind(mode):
                 return function(*args, **kwargs)
 
@@ -114,7 +121,7 @@ class set_grad_enabled(_UsersMode):
         _before.set((*_before.get(), self._previous))
         self._set()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         _recording.set(self._previous[0])
         _constant.set(self._previous[1])
         return super().__call__(function)
@@ -132,7 +139,7 @@ class no_grad(_UsersMode):
 
     __slots__ = ()
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    def __new__(cls, function: Callable[P, R] | None = None) -> Any:
         """The context manager, or with ``@no_grad`` the decorated function."""
         return super().__new__(cls) if function is None else _UsersMode(False)(function)
 
@@ -152,7 +159,7 @@ class enable_grad(_UsersMode):
 
     __slots__ = ()
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    def __new__(cls, function: Callable[P, R] | None = None) -> Any:
         """The context manager, or with ``@enable_grad`` the decorated function."""
         return super().__new__(cls) if function is None else _UsersMode(True)(function)
 

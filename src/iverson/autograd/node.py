@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from operator import attrgetter, itemgetter
 from types import CodeType
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import ref
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import make_handle
+from iverson.core.dispatch import Handle, make_handle
 from iverson.core.entries import FULL, Entries
 from iverson.core.op import Op
+from iverson.core.protocols import DType, Shaped
 from iverson.core.python.caller import user_frame
 
 #: What rules get of an argument as it is held.
@@ -27,6 +28,8 @@ _numbers = itertools.count()
 next_number = _numbers.__next__
 
 Hook = Callable[[Any], Any]
+#: A demand of an argument and that of the result (see `Node`): Entries or None, a tuple of several results.
+Reads: TypeAlias = tuple[Entries | None, Entries | tuple[Entries, ...] | None]
 #: The code object and instruction of a user's call.
 Where = tuple[CodeType, int]
 
@@ -66,7 +69,7 @@ class Node:
     indices: tuple[int, ...]
     out: Any
     where: Where | None
-    reads: tuple[Entries | None, Any]
+    reads: Reads
     number: int
     meta: NodeMeta | None
 
@@ -89,7 +92,7 @@ class Node:
             return self.out if type(self.out) is Aval else make_handle(self.out, self)
         return tuple([h if type(h) is Aval else self._result(h, k) for k, h in enumerate(self.out)])
 
-    def _result(self, value: Any, k: int) -> Any:
+    def _result(self, value: Shaped, k: int) -> Any:
         """One of several results: nothing flows back through integers and booleans."""
         return make_handle(value, self, k) if value.dtype.kind in "fcV" else make_handle(value)
 
@@ -101,13 +104,13 @@ class Node:
 
 def make_node(
     op: Op | None,
-    args: tuple[Any, ...],
+    args: tuple[Shaped | complex | None, ...],
     params: dict[str, Any],
     parents: tuple[Node | None, ...],
     indices: tuple[int, ...],
-    out: Any,
+    out: Shaped | tuple[Shaped, ...],
     where: Where | None,
-    reads: tuple[Entries | None, Any] = (None, None),
+    reads: Reads = (None, None),
 ) -> Node:
     """A new node. A function in place of ``__init__``, which takes three times as long to be called."""
     node = _new(Node)
@@ -128,8 +131,8 @@ def make_node(
 _new = object.__new__
 
 #: What `Node.reads` is where no argument had a support, and where nothing is known.
-WHOLE: tuple[Entries | None, Any] = (FULL, FULL)
-UNKNOWN: tuple[Entries | None, Any] = (None, None)
+WHOLE: Reads = (FULL, FULL)
+UNKNOWN: Reads = (None, None)
 
 
 class GradSlot:
@@ -150,9 +153,9 @@ class PausedLeaf:
 
     __slots__ = ("__weakref__", "gradient", "node")
 
-    def __init__(self, node: Node, gradient: Any) -> None:
+    def __init__(self, node: Node, gradient: Handle | None) -> None:
         self.node = node
-        self.gradient = gradient
+        self.gradient: Any = gradient
 
 
 class NodeMeta:
@@ -184,7 +187,7 @@ def grad_slot(node: Node | None, index: int) -> GradSlot | None:
     return None if reference is None else reference()
 
 
-def hold_gradient(x: Any) -> GradSlot:
+def hold_gradient(x: Handle) -> GradSlot:
     """Make the handle an owner of the place of its gradient."""
     place = grad_slot(x._node, x._index)
     if place is None:
@@ -197,7 +200,7 @@ def hold_gradient(x: Any) -> GradSlot:
 _NO_PARAMS: dict[str, Any] = {}
 
 
-def leaf(shape: tuple[int, ...], dtype: Any) -> Node:
+def leaf(shape: tuple[int, ...], dtype: DType) -> Node:
     """A node without an op: a variable."""
     return make_node(None, (), _NO_PARAMS, (), (), Aval(shape, dtype), None)
 

@@ -11,7 +11,7 @@ not: callers give Full in its place. A plan follows from the op and the kinds of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 from itertools import compress, count, repeat
 from operator import is_not
@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 from iverson.autograd.joint_ops import JointOp
 from iverson.core.aval import Aval, UnknownShape
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
-from iverson.core.op import Op
+from iverson.core.op import Op, Rule
+from iverson.core.protocols import Shaped
 from iverson.core.table import overrides, pushforward_of
 from iverson.layouts import Strided, layouts_by_type, support_of
 
@@ -76,7 +77,13 @@ def lasting(operand: Any, *, may_change: bool) -> Any:
     return Aval(operand.shape, operand.dtype, FULL if may_change else support_of(operand))
 
 
-def demanded(op: Op, demands: tuple[Entries, ...], inputs: Sequence[Any], out: Any, params: Params) -> Any:
+def demanded(
+    op: Op,
+    demands: tuple[Entries, ...],
+    inputs: Sequence[Shaped],
+    out: Any,
+    params: Params,
+) -> Any:
     """Entries of the cotangent of an op's result that are read to serve demands on its inputs' cotangents.
 
     A tuple where the op has several results of which different entries are read.
@@ -113,7 +120,7 @@ def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | 
     return plan
 
 
-def _kept(op: Op, key: Any, plan: Plan) -> Plan:
+def _kept(op: Op, key: Hashable, plan: Plan) -> Plan:
     if len(op.plans) >= _MANY:
         op.plans.clear()
     op.plans[key] = plan
@@ -121,7 +128,10 @@ def _kept(op: Op, key: Any, plan: Plan) -> Plan:
 
 
 def _pullback(
-    op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...], replacing: Mapping[str, Any]
+    op: Op,
+    demands: tuple[Entries, ...],
+    parts: tuple[Entries, ...],
+    replacing: Mapping[str, Rule | tuple[Rule | None, ...]],
 ) -> Plan:
     replaced = op.name in replacing
     rules = replacing[op.name] if replaced else op.vjp
@@ -162,7 +172,12 @@ _KINDS = {Box: Kind.PART, Stored: Kind.PART}
 
 
 def parts_of(
-    op: Op, demands: tuple[Entries, ...], where: Entries, inputs: Sequence[Any], out: Any, params: Params
+    op: Op,
+    demands: tuple[Entries, ...],
+    where: Entries,
+    inputs: Sequence[Shaped],
+    out: Shaped | tuple[Shaped, ...],
+    params: Params,
 ) -> tuple[Entries, ...]:
     """Part of each input's cotangent to compute: entries that are both demanded and possibly nonzero.
 

@@ -5,6 +5,7 @@ This is the hot path of every eager call, so it is one function with the common 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import repeat
 from operator import is_not
 from typing import Any
@@ -19,8 +20,8 @@ from iverson.core import entries as entries_of
 from iverson.core.aval import Aval, aval_of, has_shape
 from iverson.core.counting import cost, work
 from iverson.core.counting.factorisations import FACTORISATIONS, multiply_adds
-from iverson.core.dispatch import Handle, Interpreter, LevelValue, make_handle, register_interpreter
-from iverson.core.entries import FULL, Full, Stored
+from iverson.core.dispatch import Handle, Interpreter, Level, LevelValue, make_handle, register_interpreter
+from iverson.core.entries import FULL, Entries, Full, Stored
 from iverson.core.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -43,6 +44,7 @@ from iverson.core.float_warnings import (
 )
 from iverson.core.inputs.arrays import plain
 from iverson.core.op import Op
+from iverson.core.protocols import NDArray, Params, Shaped
 from iverson.core.python.caller import user_frame
 from iverson.core.table import F, overrides
 from iverson.kernels.deferred_patterns import with_origin
@@ -150,7 +152,9 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     return _record(op, args, params, values, parents, plain, out)
 
 
-def _run_in(level: Any, op: Op, args: tuple[Any, ...], values: list[Any], params: dict[str, Any]) -> Any:
+def _run_in(
+    level: Level, op: Op, args: tuple[Any, ...], values: Sequence[Shaped | complex], params: dict[str, Any]
+) -> Any:
     """The op's result as a value of a level, unless operands that are zero make it one of no level."""
     if annihilated(op, tuple(values)) is not None:
         if work.active.count:
@@ -246,7 +250,7 @@ def _record(
     return result
 
 
-def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
+def _recorded_zeros(op: Op, values: list[Shaped | complex], out: Any) -> Any:
     """Results in which zeros become values of the level that they are recorded in, if there is one.
 
     A zero is a value of no level: ops outside of it would take what was recorded within for theirs.
@@ -261,7 +265,9 @@ def _recorded_zeros(op: Op, values: list[Any], out: Any) -> Any:
     return tuple(results) if op.multiple else results[0]
 
 
-def _on_one_pattern(op: Op, values: list[Any], parents: list[Node | None], out: Any) -> Stored | None:
+def _on_one_pattern(
+    op: Op, values: Sequence[Any], parents: list[Node | None], out: Shaped | tuple[Shaped, ...]
+) -> Stored | None:
     """The pattern of the sparse result of an elementwise op, if all operands but numbers have its shape and
     are on that pattern."""
     if not (op.entry_map.elementwise and isinstance(out, Sparse) and op.vjp_at is not None):
@@ -282,7 +288,7 @@ def _on_one_pattern(op: Op, values: list[Any], parents: list[Node | None], out: 
 _OF_FIRST = ((0,),)
 
 
-def _moved(op: Op, values: list[Any], support: Any) -> Any:
+def _moved(op: Op, values: Sequence[Shaped | complex], support: Entries) -> Any:
     """Entries that are read if an op moves all entries of its one operand, to places that follow from the
     others: the support of the operand and that of the result; `UNKNOWN` for other ops."""
     of = values[0].support if type(values[0]) is Aval else None
@@ -293,7 +299,7 @@ def _moved(op: Op, values: list[Any], support: Any) -> Any:
 _EVERYTHING = (Stored, Full)
 
 
-def _is_on_pattern(support: Any, value: Any) -> bool:
+def _is_on_pattern(support: Entries, value: Shaped) -> bool:
     """True if a known support is the pattern of a value, which may have been replaced since."""
     return type(support) is Stored and support.pattern is getattr(value, "pattern", None)
 
@@ -302,7 +308,7 @@ def _avals(value: Any) -> Any:
     return value if type(value) in _SCALARS else _known(value)
 
 
-def _known(value: Any) -> Any:
+def _known(value: Shaped) -> Any:
     """Facts that a node keeps of a value that no rule reads."""
     if type(value) is _ndarray:
         return Aval(value.shape, value.dtype)
@@ -313,7 +319,7 @@ def _known(value: Any) -> Any:
     return Aval(value.shape, value.dtype, FULL if type(support) is entries_of.Bracket else support)
 
 
-def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any:
+def record_assignment(op: Op, x: Handle, value: Handle | NDArray | complex, params: dict[str, Any]) -> Any:
     """The handle of ``op(x, value)`` whose result was already written into x's own buffer."""
     args = (x, value)
     parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
@@ -328,7 +334,9 @@ def record_assignment(op: Op, x: Any, value: Any, params: dict[str, Any]) -> Any
     return _record(op, args, params, values, parents, True, x._value)
 
 
-def _simplified(op: Op, values: list[Any], parents: list[Node | None], out: Any) -> tuple[int] | None:
+def _simplified(
+    op: Op, values: Sequence[Shaped | complex], parents: list[Node | None], out: Shaped | tuple[Shaped, ...]
+) -> tuple[int] | None:
     """(-1,) if the result is a zero no tracked input can change, (k,) if it is operand k itself."""
     group = annihilated(op, tuple(values))
     if group is not None and all(parents[k] is None for k in group):
@@ -340,7 +348,7 @@ def _simplified(op: Op, values: list[Any], parents: list[Node | None], out: Any)
     return None
 
 
-def _value_of(op: Op, a: Any) -> Any:
+def _value_of(op: Op, a: Handle | Shaped) -> Any:
     """The value of an argument that is no plain handle, array or Python scalar."""
     if isinstance(a, Handle):
         return a._value
@@ -363,7 +371,7 @@ def _normalized(op: Op, out: Any) -> Any:
     return np.asarray(out)
 
 
-def _explained(op: Op, values: list[Any], params: dict[str, Any], error: Exception) -> IversonError:
+def _explained(op: Op, values: Sequence[Shaped | complex], params: Params, error: Exception) -> IversonError:
     """The Iverson error for an exception of a kernel: that of the op's ``abstract``, if it raises one."""
     avals = [v if type(v) in _SCALARS else aval_of(v) for v in values]
     try:
@@ -380,7 +388,7 @@ def _described(operand: Any) -> str:
     return f"{operand.dtype} of shape {operand.shape}" if hasattr(operand, "shape") else repr(operand)
 
 
-def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None:
+def _report(op: Op, out: Any, values: Sequence[Shaped | complex], params: Params) -> None:
     """Count a call: the entries of its results, and new bytes, which no operand or pattern shares.
 
     What a level carries out is counted where it is.
@@ -399,11 +407,11 @@ def _report(op: Op, out: Any, values: list[Any], params: dict[str, Any]) -> None
     work.op(op.name, op.elementwise, new_byte_count, entry_count, entrywise)
 
 
-def _entries(value: Any) -> int:
+def _entries(value: Shaped | complex) -> int:
     return 1 if type(value) in _SCALARS else entries(value)
 
 
-def selected(handle: Any) -> Any:
+def selected(handle: Handle) -> Any:
     """A cotangent or tangent with its selections made, as it leaves a pass."""
     value = handle._value
     if type(value) is Bracket:
@@ -417,7 +425,7 @@ def selected(handle: Any) -> Any:
     return handle
 
 
-def is_undefined(handle: Any) -> bool:
+def is_undefined(handle: Handle) -> bool:
     """True if a cotangent or tangent is a constant zero: no derivative will flow from it."""
     return type(handle._value) is Zero and handle._node is None
 

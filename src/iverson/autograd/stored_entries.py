@@ -11,13 +11,13 @@ from typing import Any
 
 from iverson.autograd.demand_propagation import are_differentiated
 from iverson.autograd.mode import is_grad_enabled
-from iverson.core.dispatch import LevelValue, is_tracked, levels, make_handle, value_of
+from iverson.core.dispatch import Handle, LevelValue, is_tracked, levels, make_handle, value_of
 from iverson.core.table import F, derived
-from iverson.layouts import Sparse, Strided
+from iverson.layouts import Pattern, Sparse, Strided
 from iverson.layouts.pattern_symbols import PatternSymbol
 
 
-def _lasts(x: Any) -> bool:
+def _lasts(x: Handle) -> bool:
     """True if a sparse cotangent is zero off its pattern in derivatives too, not only now."""
     if isinstance(value_of(x), LevelValue) and are_differentiated(levels()):
         return False
@@ -25,7 +25,7 @@ def _lasts(x: Any) -> bool:
 
 
 @derived
-def entries_at(x: Any, pattern: Any, held: bool = False) -> Any:
+def entries_at(x: Handle, pattern: Pattern | PatternSymbol, held: bool = False) -> Any:
     """Entries of x on a pattern, as the op ``values_at`` returns them; ``held`` says that x is a cotangent,
     whose entries off its own pattern are left out, unless they are zero only now."""
     value = getattr(x, "_value", None)
@@ -42,7 +42,7 @@ def entries_at(x: Any, pattern: Any, held: bool = False) -> Any:
 
 
 @derived
-def with_entries(entries: Any, pattern: Any) -> Any:
+def with_entries(entries: Handle, pattern: Pattern) -> Any:
     """Sparse array of these entries on a pattern, as the op ``from_values`` returns it."""
     value = getattr(entries, "_value", None)
     if type(value) is Strided and (entries._node is None or not is_grad_enabled()):
@@ -51,7 +51,7 @@ def with_entries(entries: Any, pattern: Any) -> Any:
 
 
 @derived
-def spread(x: Any) -> Any:
+def spread(x: Handle) -> Any:
     """A cotangent or tangent on a pattern as a selection among all entries, for code that does not know the
     pattern. One that is zero off its pattern only now is returned itself, or as its condition selects it."""
     value = value_of(x)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, reachable
-from iverson.core.dispatch import has_entries
+from iverson.core.dispatch import Handle, Operand, has_entries
 from iverson.core.errors import DetachWarning, GradientError
+from iverson.core.protocols import NDArray
 from iverson.core.python.caller import is_assignment, user_frame, warn
 
 #: The variables of the transforms whose function is running now.
@@ -24,7 +24,7 @@ _variables: set[Node] = set()
 
 
 @contextmanager
-def differentiating(variables: Sequence[Any]) -> Iterator[None]:
+def differentiating(variables: Sequence[Handle]) -> Iterator[None]:
     """While a transform runs its function on these handles."""
     nodes = {v._node for v in variables}
     _variables.update(nodes)
@@ -43,7 +43,7 @@ def is_differentiated(node: Node) -> bool:
     return not variables.isdisjoint(reachable([node], floor))
 
 
-def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Any]]) -> bool:
+def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Handle]]) -> bool:
     """True if a reverse pass from pairs of a result and its cotangent is part of a transform's function."""
     if not _variables or not is_grad_enabled():
         return False
@@ -51,7 +51,7 @@ def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Any]]) -> bool:
     return any(map(is_differentiated, (*(node for (node, _), _ in seeds), *cotangents)))
 
 
-def check_leaves(x: Any, operation: str, argument: str, remedy: str) -> None:
+def check_leaves(x: Operand | NDArray | complex, operation: str, argument: str, remedy: str) -> None:
     """Check a value before its entries go to code that no derivative follows.
 
     Raises GradientError if it is a handle that a transform differentiates.
@@ -67,7 +67,7 @@ def check_leaves(x: Any, operation: str, argument: str, remedy: str) -> None:
         )
 
 
-def check_conversion(x: Any, operation: str) -> None:
+def check_conversion(x: Handle, operation: str) -> None:
     """Check a handle before it becomes a Python number because a caller asked for one.
 
     NumPy asks where one is assigned to an entry of an array, and wraps what is raised in a ValueError of its
@@ -97,7 +97,7 @@ def check_conversion(x: Any, operation: str) -> None:
     )
 
 
-def check_in_place(x: Any, operation: str) -> None:
+def check_in_place(x: Handle, operation: str) -> None:
     """Before a handle is rebound in place; raises GradientError if ``.grad`` would be lost with it.
 
     The arguments of a function that a transform runs may be written: they are handles of the function's own.
@@ -116,7 +116,7 @@ def check_in_place(x: Any, operation: str) -> None:
 
 
 def not_tracked(
-    x: Any, operation: str, argument: str, remedy: str = "call x.requires_grad_() before computing with it"
+    x: Handle, operation: str, argument: str, remedy: str = "call x.requires_grad_() before computing with it"
 ) -> GradientError:
     """The error for a tensor without a gradient; the gradient of a value of a level is known only outside."""
     if has_entries(x):
@@ -132,7 +132,7 @@ def not_tracked(
     )
 
 
-def check_stays(x: Any) -> None:
+def check_stays(x: Handle) -> None:
     """Check a handle before ``requires_grad_(False)``: raises GradientError for a value of a level, which may
     be differentiated from outside all the same."""
     if not has_entries(x):
@@ -145,7 +145,7 @@ def check_stays(x: Any) -> None:
         )
 
 
-def check_no_leaves(arguments: Sequence[Any], operation: str) -> None:
+def check_no_leaves(arguments: Sequence[Handle], operation: str) -> None:
     """After a level ran a function on handles of its own: raises GradientError if it made leaves of them."""
     for k, x in enumerate(arguments):
         if x._node is not None and x._node.op is None:

@@ -20,9 +20,10 @@ from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node, make_node, next_number, reachable, user_call
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core.dispatch import Handle, Operand, make_handle
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GradientError
+from iverson.core.protocols import NDArray, Shaped
 from iverson.core.python import locks
 
 #: The index of a handle without a node whose value depends on what is differentiated: on a Function's inputs
@@ -47,8 +48,8 @@ class Call:
 
     def __init__(
         self,
-        arrived: Iterable[Any] = (),
-        bar: Callable[[Any], Node] | None = None,
+        arrived: Iterable[Handle] = (),
+        bar: Callable[[Handle], Node] | None = None,
         given: Collection[Slot] = (),
     ) -> None:
         self.bar = bar
@@ -59,14 +60,16 @@ class Call:
         self.left = self.arrived_left = False
         self.handles: list[ref[Handle]] = []
 
-    def read(self, args: Iterable[Any]) -> None:
+    def read(self, args: Iterable[Operand | NDArray | complex | None]) -> None:
         """Note which of these handles come from around the call."""
         for x in args:
-            node = x._node if isinstance(x, Handle) else None
+            if not isinstance(x, Handle):
+                continue
+            node = x._node
             if node is not None and node.number < self.since and (node, x._index) not in self.given:
                 self.around[node, x._index] = None
 
-    def dependence(self, x: Any) -> int:
+    def dependence(self, x: Operand | NDArray | complex | None) -> int:
         """Index of a handle without a node that says what its value depends on; 0 for nothing."""
         if not isinstance(x, Handle):
             return 0
@@ -145,12 +148,12 @@ def _looked_at(state: Looking) -> Iterator[Call]:
     state.found |= any(node.number not in state.own for node, _ in call.around)
 
 
-def is_unrecorded(x: Any) -> bool:
+def is_unrecorded(x: Handle) -> bool:
     """True if a handle's value depends on a differentiated value, and no node says how."""
     return x._node is None and x._index < 0
 
 
-def untracked(x: Any) -> Any:
+def untracked(x: Handle) -> Any:
     """A handle of the same value, which is not tracked here; what stands for it outside of a level may be."""
     handle = make_handle(x._value)
     if calls.count:
@@ -158,7 +161,7 @@ def untracked(x: Any) -> Any:
     return handle
 
 
-def mark(results: Iterable[Any], args: Iterable[Any]) -> None:
+def mark(results: Iterable[Operand | None], args: Iterable[Operand | NDArray | complex | None]) -> None:
     """Mark handles without a node that were made of handles that are tracked or marked."""
     call = _call.get()
     if call is None:
@@ -173,7 +176,9 @@ def mark(results: Iterable[Any], args: Iterable[Any]) -> None:
             call.handles.append(ref(x))
 
 
-def barred(parents: list[Node | None], args: Iterable[Any]) -> list[Node | None]:
+def barred(
+    parents: list[Node | None], args: Iterable[Operand | NDArray | complex | None]
+) -> list[Node | None]:
     """The nodes of an op's arguments; in a rule, a marked argument has a barrier as its node."""
     call = _call.get()
     if call is None:
@@ -188,7 +193,7 @@ def barred(parents: list[Node | None], args: Iterable[Any]) -> list[Node | None]
     ]
 
 
-def note_left(x: Any) -> None:
+def note_left(x: Handle) -> None:
     """Note that entries of a handle leave the library as Python numbers or an array."""
     call = _call.get()
     if call is not None and x.dtype.kind in "fcV" and (dependence := call.dependence(x)):
@@ -198,7 +203,7 @@ def note_left(x: Any) -> None:
 
 
 def barrier(
-    name: str, description: str, meta: Any, closed: Sequence[Slot], recorded: Sequence[Slot] = ()
+    name: str, description: str, meta: Shaped, closed: Sequence[Slot], recorded: Sequence[Slot] = ()
 ) -> Node:
     """A node for a value of which only the dependence on the ``recorded`` result (none or one) is known.
 
@@ -207,7 +212,7 @@ def barrier(
     closed ones: so it is behind a barrier itself.
     """
 
-    def passed(refused: bool, g: Any) -> Any:
+    def passed(refused: bool, g: Handle | None) -> Any:
         if refused:
             raise GradientError(
                 name,
@@ -218,11 +223,11 @@ def barrier(
             )
         return behind(name, description, g, closed) if is_grad_enabled() else g
 
-    def joint(needs: tuple[Entries, ...], _node: Node, g: Any) -> Any:
+    def joint(needs: tuple[Entries, ...], _node: Node, g: Handle | None) -> Any:
         refused = any(need is not NOTHING for need in needs[: len(closed)])
         return *(None for _ in closed), passed(refused, g)
 
-    def joint_jvp(tangents: tuple[Any, ...], _node: Node) -> Any:
+    def joint_jvp(tangents: tuple[Handle | None, ...], _node: Node) -> Any:
         refused = any(t is not None for t in tangents[: len(closed)])
         return (passed(refused, tangents[-1]),)
 

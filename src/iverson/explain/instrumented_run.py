@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import linecache
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature, unwrap
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.autograd.mode import recording
-from iverson.autograd.node import Node, line_of
+from iverson.autograd.node import Node, Where, line_of
 from iverson.core.aval import Aval
 from iverson.core.counting.cost import PRODUCTS, Cost
 from iverson.core.counting.notes import Annihilated, Called, Skip, Unspecified
 from iverson.core.counting.work import Work, counting
-from iverson.core.dispatch import make_handle, value_of
+from iverson.core.dispatch import Handle, make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Bracket, Stored
+from iverson.core.protocols import Shaped
 from iverson.explain.model import Body, Found, Line, Piece, Step
 from iverson.explain.program import called_programs, steps_of
 from iverson.explain.rule_costs import RuleCosts, of_equation
 from iverson.graph import passes
 from iverson.graph.control.bodies import compiled
 from iverson.graph.ir.interpret import evaluated, interpret
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, values_of
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Undefined, Value, values_of
 from iverson.graph.ir.print import Printer, type_text
 from iverson.graph.tracing.trace import Traced
 from iverson.layouts import entries, layout_of, support_of
 from iverson.transforms.jit import Jitted, jit
+
+if TYPE_CHECKING:
+    from iverson.transforms.trees import Function
 
 #: Of so many runs the fastest is reported.
 _RUNS = 5
@@ -41,7 +45,9 @@ _PASSES = {
 }
 
 
-def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool) -> Found:
+def observe(
+    function: Function, args: Sequence[object], kwargs: Mapping[str, object], *, timed: bool
+) -> Found:
     """Trace a function on these arguments, run it, and gather what was done and what was not."""
     jitted = function if isinstance(function, Jitted) else jit(function)
     with counting(notes=True) as work:
@@ -79,7 +85,9 @@ def observe(function: Callable[..., Any], args: Any, kwargs: Any, *, timed: bool
     )
 
 
-def _arguments(function: Any, args: Any, kwargs: Any, inputs: dict[Value, Any]) -> dict[object, str]:
+def _arguments(
+    function: Function, args: Sequence[object], kwargs: Mapping[str, object], inputs: Mapping[Value, Handle]
+) -> dict[object, str]:
     """Source text of the inputs that are arguments or leaves of arguments, as the user would write them."""
     from optree import tree_accessors, tree_leaves
 
@@ -94,7 +102,7 @@ def _arguments(function: Any, args: Any, kwargs: Any, inputs: dict[Value, Any]) 
     return {v: texts[id(at)] for v, x in inputs.items() if id(at := value_of(x)) in texts}
 
 
-def _call_time(function: Any, args: Any, kwargs: Any) -> float:
+def _call_time(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> float:
     """Time of a call: the fastest of several calls after the first."""
     function(*args, **kwargs)
     times = []
@@ -105,7 +113,7 @@ def _call_time(function: Any, args: Any, kwargs: Any) -> float:
     return min(times)
 
 
-def _name(function: Any) -> str:
+def _name(function: Function) -> str:
     """Name of a function; of a function that a transform made, the transform and the function inside it."""
     if isinstance(function, Jitted):
         return f"jit({_name(unwrap(function))})"
@@ -119,7 +127,7 @@ def _name(function: Any) -> str:
     return f"{maker} of {'a function' if of is None else getattr(of, '__name__', type(of).__name__)}"
 
 
-def _innermost(function: Any) -> Any:
+def _innermost(function: Function | None) -> Any:
     """The function of the user's that one of ours was made of; None where there is none."""
     while _is_ours(function):
         inside = [c.cell_contents for c in getattr(function, "__closure__", None) or ()]
@@ -127,7 +135,7 @@ def _innermost(function: Any) -> Any:
     return function
 
 
-def _is_ours(function: Any) -> bool:
+def _is_ours(function: Function | None) -> bool:
     """True if a function was defined in a module of this package, whatever its name."""
     names = getattr(function, "__globals__", None)
     module = names.get("__name__", "") if names else getattr(function, "__module__", "")
@@ -185,11 +193,11 @@ def _total(equations: Iterable[Equation], dense: bool) -> Cost:
 # -- steps -------------------------------------------------------------------------------------------
 
 
-def _run(graph: Graph, values: Sequence[Any], names: dict[Any, str], *, timed: bool) -> list[Step]:
+def _run(graph: Graph, values: Sequence[Handle], names: Mapping[Value, str], *, timed: bool) -> list[Step]:
     """Run each equation by the interpreter, and return the steps."""
     runs: list[tuple[Equation, Work, list[Any], list[Any]]] = []
 
-    def counted(equation: Equation, environment: dict[Value, Any]) -> Sequence[Any]:
+    def counted(equation: Equation, environment: dict[Value, Handle]) -> Sequence[Any]:
         with counting() as work:
             results = evaluated(equation, environment)
         operands = [value_of(environment[x]) for x in values_of(equation.operands)]
@@ -201,10 +209,10 @@ def _run(graph: Graph, values: Sequence[Any], names: dict[Any, str], *, timed: b
     return [_step(*entry, names, t) for entry, t in zip(runs, seconds, strict=True)]
 
 
-def _timed(graph: Graph, values: Sequence[Any]) -> list[float]:
+def _timed(graph: Graph, values: Sequence[Handle]) -> list[float]:
     durations: list[list[float]] = []
 
-    def clocked(equation: Equation, environment: dict[Value, Any]) -> Sequence[Any]:
+    def clocked(equation: Equation, environment: dict[Value, Handle]) -> Sequence[Any]:
         started = time.perf_counter()
         results = evaluated(equation, environment)
         durations[-1].append(time.perf_counter() - started)
@@ -219,9 +227,9 @@ def _timed(graph: Graph, values: Sequence[Any]) -> list[float]:
 def _step(
     equation: Equation,
     work: Work,
-    operands: list[Any],
-    results: list[Any],
-    names: dict[Any, str],
+    operands: Sequence[Shaped | Undefined],
+    results: Sequence[Shaped | Undefined],
+    names: Mapping[Value, str],
     seconds: float | None,
 ) -> Step:
     cost = _of_work(work)
@@ -254,7 +262,7 @@ def _bodies(equation: Equation) -> tuple[Body, ...]:
     return tuple(bodies)
 
 
-def _by_types(equation: Equation, names: dict[Any, str]) -> Step:
+def _by_types(equation: Equation, names: Mapping[Value, str]) -> Step:
     """Step for an equation of a body, with its cost by the types of its operands and results."""
     types = tuple(type_text(Aval(v.shape, v.dtype)) for v in equation.results)
     layouts = ("strided",) * len(types)
@@ -267,7 +275,7 @@ def _of_work(work: Work) -> Cost:
     return Cost(products, work.multiply_adds, work.total_entrywise, work.total_bytes)
 
 
-def _reason(values: Sequence[Any]) -> str:
+def _reason(values: Sequence[Shaped | Undefined]) -> str:
     """Reason why less is computed than the shapes require: the kind of support of a value; "" if none."""
     supports = [support_of(x) for x in values if x is not UNDEFINED]
     kinds = {"undefined": type(NOTHING), "box": Box, "pattern": Stored, "bracket": Bracket}
@@ -350,7 +358,7 @@ def _names(graph: Graph, traced: Graph, extra: Sequence[Equation]) -> dict[Any, 
     return {v: f"%{k}" for k, v in enumerate(dict.fromkeys(values))}
 
 
-def _text(equation: Equation, names: dict[Any, str]) -> str:
+def _text(equation: Equation, names: Mapping[Value, str]) -> str:
     """The equation in one line: graphs among its parameters are left out."""
     printer = Printer(False)
     printer.names.update(names)
@@ -381,7 +389,7 @@ def _layout(value: Any) -> str:
     return name if count >= prod(value.shape) else f"{name} with {count} entries"
 
 
-def _line(where: Any) -> Line | None:
+def _line(where: Where | None) -> Line | None:
     if where is None:
         return None
     file, _, number = line_of(where).rpartition(":")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
 from iverson.core.counting.cost import PRODUCTS, Cost
 from iverson.explain.layered import Point, drawing
@@ -12,6 +13,9 @@ from iverson.explain.model import Found, Line, Piece, Step
 from iverson.explain.text import brief, typed
 from iverson.graph.ir.nodes import Equation, Value, values_of
 from iverson.graph.ir.print import type_text
+
+if TYPE_CHECKING:
+    from iverson.layouts import Pattern
 
 #: A character, a line of text, and the room around the text, in pixels.
 _CHAR, _LINE, _PAD = 6.65, 16.0, 10.0
@@ -173,7 +177,7 @@ def _share(work: Cost, avoided: Cost) -> float:
     return 0.0
 
 
-def _pattern(pattern: object) -> str:
+def _pattern(pattern: Pattern) -> str:
     return f"{getattr(pattern, 'count', '')} of {getattr(pattern, 'layout', '')}"
 
 

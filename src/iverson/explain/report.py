@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from iverson.core.counting.cost import Cost
 from iverson.core.inputs.arguments import as_function, checked
@@ -14,6 +14,9 @@ from iverson.explain.instrumented_run import observe
 from iverson.explain.model import Found
 from iverson.explain.page import as_page
 from iverson.explain.text import as_text
+
+if TYPE_CHECKING:
+    from iverson.transforms.trees import P, R
 
 
 class Report:
@@ -54,7 +57,7 @@ class Report:
 
 
 @checked
-def report(function: Callable[..., Any], *, time: bool = False) -> Callable[..., Report]:
+def report(function: Callable[P, R], *, time: bool = False) -> Callable[P, Report]:
     """A function of the same arguments that says what work a call does and what it avoids, and why.
 
     The function is traced, simplified and run once, with everything counted. What was avoided is what the
@@ -91,7 +94,7 @@ def report(function: Callable[..., Any], *, time: bool = False) -> Callable[...,
     """
     as_function(function, "report", "function")
 
-    def reporting(*args: Any, **kwargs: Any) -> Report:
+    def reporting(*args: P.args, **kwargs: P.kwargs) -> Report:
         return Report(observe(function, args, kwargs, timed=time))
 
     return reporting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from iverson.core.relations import Matrix, listed
 from iverson.transforms.derivatives import Argnums, Linearization, with_argnums
 from iverson.transforms.jacobians.dependence import Dependence, dependences
 from iverson.transforms.jacobians.sparse_jacobian import plan
+
+if TYPE_CHECKING:
+    from iverson.transforms.trees import P, R
 
 
 class Sparsity:
@@ -47,7 +50,7 @@ class Sparsity:
 
 
 @checked
-def sparsity(function: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Sparsity]:
+def sparsity(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, Sparsity]:
     """A function of the same arguments that says which entries of the Jacobian may be nonzero, and why.
 
     That follows from the operations, index arrays and patterns of sparse factors, at any point: an entry that
@@ -68,7 +71,7 @@ def sparsity(function: Callable[..., Any], argnums: Argnums = 0) -> Callable[...
     """
     as_function(function, "sparsity", "function")
 
-    def account(*args: Any, **kwargs: Any) -> Sparsity:
+    def account(*args: P.args, **kwargs: P.kwargs) -> Sparsity:
         partial, variables, _ = with_argnums(function, args, kwargs, argnums, "sparsity")
         line = Linearization(partial, variables, "sparsity")
         calls: list[str] = []

@@ -7,9 +7,9 @@ functions of `iverson.array_api` that take an array first are bound here as meth
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import TABLE
 
 if TYPE_CHECKING:
+    from iverson.autograd.api import CotangentLike
     from iverson.handles._methods import Methods
 else:
     Methods = object  # what the functions of `iverson.array_api` are bound to is the class itself
@@ -71,6 +72,9 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "bitwise_invert": ("__invert__",),
 }
 
+#: The other operand of an operator.
+Other: TypeAlias = Operand | np.ndarray[Any, Any] | np.generic | complex
+
 _SCALARS = frozenset((int, float, complex, bool))
 _CHARS = frozenset(d.char for d in dtypes.ALL)
 
@@ -79,17 +83,17 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     """The operator, its reflection and its in-place form."""
     op = TABLE[name]
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Array, other: Other) -> Any:
         if type(other) is not type(self) and (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
         return _default[0].bind(op, (self, other), NO_PARAMS)
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Array, other: Other) -> Any:
         if (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
         return _default[0].bind(op, (other, self), NO_PARAMS)
 
-    def in_place(self: Any, other: Any) -> Any:
+    def in_place(self: Array, other: Other) -> Any:
         if (other := _operand(other, name)) is NotImplemented:
             return NotImplemented
         base = views.base_of(self)
@@ -100,7 +104,7 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     return forward, reflected, in_place
 
 
-def _operand(other: Any, operation: str) -> Any:
+def _operand(other: Other, operation: str) -> Any:
     """The other side as an operator takes it, or NotImplemented.
 
     Raises DTypeError for entries that Iverson does not have, ArgumentTypeError for an array of `numpy.ma`.
@@ -123,7 +127,7 @@ def _operand(other: Any, operation: str) -> Any:
 def _unary(name: str) -> Callable[..., Any]:
     op = TABLE[name]
 
-    def forward(self: Any) -> Any:
+    def forward(self: Array) -> Any:
         return _default[0].bind(op, (self,), NO_PARAMS)
 
     return forward
@@ -132,16 +136,16 @@ def _unary(name: str) -> Callable[..., Any]:
 def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """See `_binary`; for matrix products, with vectors and batches brought to the form of the op first."""
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Array, other: Other) -> Any:
         if type(other) is not type(self) and (other := _operand(other, "matmul")) is NotImplemented:
             return NotImplemented
         return subscripts.matmul(self, other)
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Array, other: Other) -> Any:
         other = _operand(other, "matmul")
         return NotImplemented if other is NotImplemented else subscripts.matmul(other, self)
 
-    def in_place(self: Any, other: Any) -> Any:
+    def in_place(self: Array, other: Other) -> Any:
         if (other := _operand(other, "matmul")) is NotImplemented:
             return NotImplemented
         base = views.base_of(self)
@@ -157,7 +161,7 @@ class _Written:
 
     __slots__ = ()
 
-    def __setitem__(self, references: list[int], value: Any) -> None:
+    def __setitem__(self, references: list[int], value: None) -> None:
         references.append(sys.getrefcount(self))
 
     @classmethod
@@ -205,7 +209,9 @@ class Array(Operand, Methods):
 
     if TYPE_CHECKING:
         # What each kind says for itself.
-        def _become(self, result: Any) -> None:
+        _link: Any
+
+        def _become(self, result: Self) -> None:
             """Stand for a result of this kind, shape and dtype from now on."""
 
         def detach(self) -> Self:
@@ -289,7 +295,11 @@ class Array(Operand, Methods):
     # -- gradients -----------------------------------------------------------------------------------
 
     def backward(
-        self, gradient: Any = None, inputs: Any = None, create_graph: bool = False, **pytorchs: Any
+        self,
+        gradient: CotangentLike | None = None,
+        inputs: Operand | Sequence[Operand] | None = None,
+        create_graph: bool = False,
+        **pytorchs: bool | None,
     ) -> None:
         """`iverson.autograd.backward` of this tensor."""
         api.backward(self, gradient, inputs=inputs, create_graph=create_graph, **pytorchs)
@@ -329,10 +339,10 @@ class Array(Operand, Methods):
 
     # -- indexing ------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Self:
+    def __getitem__(self, key: subscripts.Key) -> Self:
         return subscripts.getitem(self, key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: subscripts.Key, value: subscripts.Source) -> None:
         check_in_place(unwrap(self), "assignment")
         base = views.base_of(self)
         subscripts.setitem(self, key, value)
@@ -345,10 +355,10 @@ class Array(Operand, Methods):
         ):
             _warn_lost_write()
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: subscripts.Source) -> bool:
         return bool(self._equal(value).any())
 
-    def _equal(self, value: Any) -> Any:
+    def _equal(self, value: subscripts.Source) -> Any:
         """Mask of the entries that equal a value; raises ArgumentTypeError if it cannot be compared."""
         mask = self == value
         if not isinstance(mask, Operand):
@@ -367,7 +377,7 @@ class Array(Operand, Methods):
         check_choice(api_version, (None, *STANDARDS), "__array_namespace__", "api_version")
         return sys.modules["iverson"]
 
-    def to_device(self, device: Literal["cpu"], /, *, stream: Any = None) -> Self:
+    def to_device(self, device: Literal["cpu"], /, *, stream: None = None) -> Self:
         """This tensor, if ``device`` is "cpu"; raises ArgumentError for any other."""
         check_choice(device, ("cpu",), "to_device", "device")
         return self

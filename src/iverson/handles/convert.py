@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,17 +15,20 @@ from iverson.core.float_warnings import at_user_line, is_of_user
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
 from iverson.core.inputs.missing_entries import check_none_missing, is_missing
+from iverson.core.protocols import DType
 from iverson.core.shapes import check_choice
 from iverson.handles.tensor import Tensor
 from iverson.ops import TABLE
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import Device, DTypeLike
+    from iverson.handles.typing import Data, Device, DTypeLike
+
+T = TypeVar("T")
 
 
 @checked
 def asarray(
-    obj: Any,
+    obj: Data,
     /,
     *,
     dtype: DTypeLike | None = None,
@@ -77,7 +80,7 @@ def asarray(
     return Tensor(array).requires_grad_(requires_grad) if requires_grad else Tensor(array)
 
 
-def _from_handle(obj: Any, dtype: Any, copy: bool | None, requires_grad: bool) -> Any:
+def _from_handle(obj: Tensor, dtype: DType | None, copy: bool | None, requires_grad: bool) -> Any:
     result = obj
     if dtype is not None and dtype != obj.dtype:
         if copy is False:
@@ -94,7 +97,7 @@ def _from_handle(obj: Any, dtype: Any, copy: bool | None, requires_grad: bool) -
 _array_of_dtype: Any = at_user_line(np.array)
 
 
-def _to_numpy(obj: Any, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
+def _to_numpy(obj: Any, dtype: DType | None, copy: bool | None) -> np.ndarray[Any, Any]:
     if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         obj = np.from_dlpack(obj)
     if isinstance(obj, (list, tuple)):
@@ -157,7 +160,7 @@ def _to_numpy(obj: Any, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
     return array
 
 
-def _check_not_cut(source: Any, target: Any) -> None:
+def _check_not_cut(source: DType, target: DType) -> None:
     if getattr(source, "kind", "") == "c" and target.kind not in "cb":
         raise DTypeError(
             "asarray",
@@ -168,7 +171,7 @@ def _check_not_cut(source: Any, target: Any) -> None:
         )
 
 
-def leaves(items: Any) -> Iterator[Any]:
+def leaves(items: Iterable[T]) -> Iterator[Any]:
     """Items of nested sequences, in order."""
     for item in items:
         if isinstance(item, (list, tuple)):
@@ -177,17 +180,17 @@ def leaves(items: Any) -> Iterator[Any]:
             yield item
 
 
-def _holds_tracked(items: Any) -> bool:
+def _holds_tracked(items: Sequence[Data]) -> bool:
     return any(isinstance(i, Handle) and i._node is not None for i in leaves(items))
 
 
-def _stacked(items: Any, dtype: Any) -> Any:
+def _stacked(items: Sequence[Data], dtype: DType) -> Any:
     """Nested sequences as one tensor that depends on the tensors in them."""
     parts = [_stacked(i, dtype) if isinstance(i, (list, tuple)) else asarray(i, dtype=dtype) for i in items]
     return bind(TABLE["stack"], tuple(parts), {"axis": 0})
 
 
-def _without_tensors(items: Any) -> Any:
+def _without_tensors(items: Sequence[Data]) -> Any:
     """Nested sequences with Tensors of rank 0 or more replaced by arrays (they must not track gradients)."""
     return [
         _without_tensors(i)
@@ -203,6 +206,6 @@ def _without_tensors(items: Any) -> Any:
     ]
 
 
-def _complete(item: Any) -> Any:
+def _complete(item: T) -> Any:
     check_none_missing(item, "asarray", "obj")
     return item

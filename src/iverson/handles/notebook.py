@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from iverson.core.dispatch import has_entries
 from iverson.core.entries import FULL
+from iverson.handles.printing import Printable, PrintableTensor
 from iverson.handles.spy import Picture, of_entries
 from iverson.layouts import layout_of
 from iverson.layouts.layout_registry import entries, support_of
 
 
-def show(x: Any) -> str:
+def show(x: PrintableTensor) -> str:
     """A Tensor as HTML. What is drawn is its support: of a strided tensor, everything, which is not drawn."""
     layout = layout_of(x._value).name
     picture, facts = None, []
@@ -22,7 +21,7 @@ def show(x: Any) -> str:
     return page("Tensor", layout, x, facts, picture)
 
 
-def page(kind: str, layout: str, x: Any, facts: list[str], picture: Picture | None) -> str:
+def page(kind: str, layout: str, x: Printable, facts: list[str], picture: Picture | None) -> str:
     """A line of facts, the picture if there is one, and the text."""
     from html import escape
 

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.dispatch import has_entries
+from iverson.core.protocols import Shaped
 from iverson.layouts import layout_of, to_strided
 
 _PLAIN = (dtypes.float64, dtypes.int64, dtypes.bool, dtypes.complex128)
 
 
-def show(x: Any) -> str:
+class Printable(Shaped, Protocol):
+    """An array, as far as texts ask for it."""
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+
+    @property
+    def requires_grad(self) -> bool:
+        """True if gradients are tracked."""
+
+
+class PrintableTensor(Printable, Protocol):
+    """A Tensor, as far as texts ask for it."""
+
+    _value: Any
+
+
+def show(x: PrintableTensor) -> str:
     """``iverson.Tensor([1., 2.])`` with whatever is not the default: dtype, layout, requires_grad."""
     layout = layout_of(x._value).name
     prefix = "iverson.Tensor("

@@ -22,6 +22,8 @@ from iverson.layouts.pattern import addresses
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from iverson.layouts import Pattern
+
 Array = np.ndarray[Any, Any]
 
 SIDE = 48
@@ -114,7 +116,7 @@ def of_entries(entries: Entries, shape: Shape) -> Picture | None:
     return None
 
 
-def of_pattern(pattern: Any) -> Picture:
+def of_pattern(pattern: Pattern) -> Picture:
     """A picture of what a pattern stores; of dense trailing axes there is nothing to see."""
     every = -(-pattern.count // MOST)
     sample = pattern

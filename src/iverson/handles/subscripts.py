@@ -6,10 +6,12 @@ boolean masks. Every index is checked here, before a kernel sees it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from itertools import repeat
 from operator import setitem as _set
-from typing import Any
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -29,18 +31,25 @@ from iverson.core.dispatch import (
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
 from iverson.core.inputs.arrays import plain
+from iverson.core.protocols import NDArray, Shaped
 from iverson.core.shapes import Shape, as_int, broadcast_shapes
-from iverson.handles.views import as_part
+from iverson.handles.views import Linked, as_part
 from iverson.kernels.deferred_patterns import is_sparse
 from iverson.kernels.index_keys import canonical_slice, key_shape
 from iverson.layouts import Sparse, holds_alone, nonzero_indices, to_strided
 from iverson.ops import TABLE, F
 
+#: What one axis, or several, are indexed with, and what an array is.
+Index: TypeAlias = "SupportsIndex | slice | EllipsisType | Operand | NDArray | Sequence[Index] | None"
+Key: TypeAlias = "Index | tuple[Index, ...]"
+#: What is assigned to entries.
+Source: TypeAlias = "Operand | NDArray | np.generic | complex | Sequence[Source]"
+
 #: What an integer index of several entries is: an array, or a handle whose entries are not known here.
 _ARRAYS = (np.ndarray, Handle)
 
 
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Linked, key: Key) -> Any:
     """``x[key]``."""
     items, gap = _expand(key, x.shape)
     if _OF_AXES.issuperset(map(type, items)):
@@ -54,7 +63,7 @@ def getitem(x: Any, key: Any) -> Any:
     return _lead_to(result, arrays[0].ndim, target)
 
 
-def _open_mesh(arrays: list[np.ndarray[Any, Any]]) -> list[int | None]:
+def _open_mesh(arrays: list[NDArray]) -> list[int | None]:
     """Along which axis each of the broadcast index arrays varies (None for none), where two of them at least
     do, each along its own: `numpy.ix_`. Else nothing."""
     along: list[int | None] = []
@@ -71,9 +80,7 @@ def _open_mesh(arrays: list[np.ndarray[Any, Any]]) -> list[int | None]:
     return along if len(distinct) == len(set(distinct)) > 1 and 0 not in arrays[0].shape else []
 
 
-def _at_mesh(
-    x: Any, arrays: list[np.ndarray[Any, Any]], axes: Shape, mesh: list[int | None], target: int
-) -> Any:
+def _at_mesh(x: Shaped, arrays: list[NDArray], axes: Shape, mesh: list[int | None], target: int) -> Any:
     """Slices along one axis after the other, which stay sparse; then as if the arrays had been broadcast."""
     mesh_shape = arrays[0].shape
     for array, axis, d in zip(arrays, axes, mesh, strict=True):
@@ -87,7 +94,7 @@ def _at_mesh(
     return F.reshape(x, shape=(*extents[:target], *mesh_shape, *extents[target:]))
 
 
-def setitem(x: Any, key: Any, value: Any) -> None:
+def setitem(x: Linked, key: Any, value: Any) -> None:
     """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
     if not isinstance(value, (Operand, int, float, complex, bool)):
         value = plain(value, "assignment", "value")
@@ -129,7 +136,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     x._become(part)
 
 
-def _chooses(x: Any, key: Any, value: Any) -> bool:
+def _chooses(x: Shaped, key: Any, value: Operand | NDArray | complex) -> bool:
     """True if a key is a mask without readable entries, and one value goes to all positions of the mask."""
     return (
         isinstance(key, Handle)
@@ -141,7 +148,7 @@ def _chooses(x: Any, key: Any, value: Any) -> bool:
     )
 
 
-def _assign_chosen(x: Any, mask: Any, value: Any) -> None:
+def _assign_chosen(x: Linked, mask: Shaped, value: Operand | NDArray | complex) -> None:
     _check_fits(value, x.shape[mask.ndim :])
     missing = tuple(range(mask.ndim, x.ndim))
     result = F.where(F.expand_dims(mask, axis=missing) if missing else mask, value, x)
@@ -151,7 +158,7 @@ def _assign_chosen(x: Any, mask: Any, value: Any) -> None:
 _write = at_user_line(_set)
 
 
-def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
+def _assign_basic(x: Any, value: Any, key: tuple[Index, ...]) -> None:
     """In place where this handle alone holds the buffer."""
     sole = holds_alone(x) and has_entries(value) and cells() is None
     buffer: Any = getattr(x, "_value", None)
@@ -163,12 +170,12 @@ def _assign_basic(x: Any, value: Any, key: tuple[Any, ...]) -> None:
     x._become(bind(_PUT, (x, value), {"key": key}))
 
 
-def _same_buffer(buffer: np.ndarray[Any, Any], value: Any) -> bool:
+def _same_buffer(buffer: NDArray, value: Operand | NDArray | complex) -> bool:
     other = value._value if isinstance(value, Handle) else value
     return isinstance(other, np.ndarray) and np.may_share_memory(buffer, other)
 
 
-def _check_value_dtype(x: Any, value: Any) -> None:
+def _check_value_dtype(x: Shaped, value: Operand | NDArray | complex) -> None:
     kind = value.dtype if hasattr(value, "dtype") else np.min_scalar_type(value)
     source = np.dtype(type(value)) if not hasattr(value, "dtype") else kind
     if not dtypes.can_cast(source, x.dtype, "same_kind") and not (
@@ -189,7 +196,7 @@ def _check_value_dtype(x: Any, value: Any) -> None:
             )
 
 
-def _check_fits(value: Any, shape: Shape) -> None:
+def _check_fits(value: Operand | NDArray | complex, shape: Shape) -> None:
     value_shape = getattr(value, "shape", ())
     if len(value_shape) > len(shape) or broadcast_shapes("assignment", value_shape, shape) != shape:
         raise ShapeError(
@@ -274,7 +281,7 @@ def as_index(item: Any) -> Any:
     return item
 
 
-def _item(item: Any) -> Any:
+def _item(item: Index) -> Any:
     if item is None or item is Ellipsis or (isinstance(item, (int, slice)) and not isinstance(item, bool)):
         return item
     item = as_index(item)
@@ -307,12 +314,12 @@ def _item(item: Any) -> Any:
         ) from None
 
 
-def _is_mask(item: Any) -> bool:
+def _is_mask(item: Index | Sparse) -> bool:
     """True if an item is a value of bools, strided or sparse: it selects where its entries are True."""
     return isinstance(item, (np.ndarray, Sparse)) and item.dtype.kind == "b"
 
 
-def _checked(item: Any, extent: int, axis: int) -> Any:
+def _checked(item: Handle | NDArray | int, extent: int, axis: int) -> Any:
     """An index with negative positions resolved; raises IndexingError outside the axis."""
     if isinstance(item, Handle):
         return F.checked_index(item, extent=extent, operation="index", argument="key")
@@ -336,7 +343,7 @@ def _checked(item: Any, extent: int, axis: int) -> Any:
     return item + extent if item < 0 else item
 
 
-def _canonical(items: list[Any], shape: Shape) -> tuple[Any, ...]:
+def _canonical(items: Sequence[Index], shape: Shape) -> tuple[Any, ...]:
     result, axis = [], 0
     for item in items:
         if isinstance(item, slice):
@@ -351,7 +358,7 @@ def _canonical(items: list[Any], shape: Shape) -> tuple[Any, ...]:
 
 
 def _split(
-    items: list[Any], gap: int, shape: Shape
+    items: Sequence[Index], gap: int, shape: Shape
 ) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
     """An advanced key as: a basic key, the broadcast index arrays, their axes after it, and where the indexed
     axes stand in the result (first, unless all index arrays are neighbours)."""
@@ -390,11 +397,11 @@ def _broadcast(indices: list[Any]) -> list[Any]:
     ]
 
 
-def _reads_part(basic: tuple[Any, ...], shape: Shape) -> bool:
+def _reads_part(basic: tuple[Index, ...], shape: Shape) -> bool:
     return basic != tuple(map(slice, repeat(0), shape, repeat(1)))
 
 
-def _lead_to(result: Any, lead: int, target: int) -> Any:
+def _lead_to(result: Shaped, lead: int, target: int) -> Any:
     """Move the first ``lead`` axes so that they start at ``target``."""
     if not target:
         return result
@@ -402,7 +409,7 @@ def _lead_to(result: Any, lead: int, target: int) -> Any:
     return F.permute_dims(result, axes=order)
 
 
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: Operand | NDArray | np.generic | complex, b: Operand | NDArray | np.generic | complex) -> Any:
     """``a @ b`` with vectors and batches: vectors gain an axis."""
     a = a if isinstance(a, Operand) else make_handle(np.asarray(a))
     b = b if isinstance(b, Operand) else make_handle(np.asarray(b))

@@ -5,7 +5,6 @@ In-place operators and assignment rebind the handle; nodes keep values, so nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from iverson.autograd import api, unrecorded_values
 from iverson.autograd.densify_watch import leaf_of
 from iverson.autograd.mode import is_grad_enabled
-from iverson.autograd.node import PausedLeaf, grad_slot, hold_gradient, meta_of
+from iverson.autograd.node import Hook, PausedLeaf, grad_slot, hold_gradient, meta_of
 from iverson.autograd.tracked_guards import check_leaves, check_stays, is_differentiated, not_tracked
 from iverson.core import dispatch, dtypes
 from iverson.core.dispatch import Handle, bind
@@ -28,6 +27,7 @@ from iverson.core.errors import (
 )
 from iverson.core.float_warnings import cast
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import Shaped
 from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
@@ -37,6 +37,8 @@ from iverson.layouts.layout_registry import support_of
 from iverson.ops import TABLE
 
 if TYPE_CHECKING:
+    from numpy import typing as npt
+
     from iverson.handles._methods import TensorMethods
     from iverson.handles.spy import Picture
 else:
@@ -159,7 +161,7 @@ class Tensor(Handle, Array, TensorMethods):
             return result
         return bind(TABLE["detached"], (result,))
 
-    def register_hook(self, hook: Callable[[Any], Any]) -> api.HookHandle:
+    def register_hook(self, hook: Hook) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor."""
         return api.register_hook(self, hook)
 
@@ -177,7 +179,7 @@ class Tensor(Handle, Array, TensorMethods):
 
     # -- in place ------------------------------------------------------------------------------------
 
-    def _become(self, result: Any) -> None:
+    def _become(self, result: Tensor) -> None:
         if (cells := dispatch.cells()) is not None:
             cells.rebinding(self)
         if isinstance(value := result._value, dispatch.LevelValue):
@@ -211,7 +213,7 @@ class Tensor(Handle, Array, TensorMethods):
         """
         return self.__array__()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if self._node is not None:
             raise GradientError(
                 "conversion to a NumPy array",
@@ -237,7 +239,7 @@ class Tensor(Handle, Array, TensorMethods):
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -364,12 +366,12 @@ class Tensor(Handle, Array, TensorMethods):
             )
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Shaped) -> Any:
     layout = layout_of(value)
     return layout.rebuild(value, tuple(b.copy() for b in layout.buffers(value)))
 
 
-def _unpickle(value: Any, requires_grad: bool) -> Tensor:
+def _unpickle(value: Shaped, requires_grad: bool) -> Tensor:
     if isinstance(value, np.ndarray):
         value = np.asarray(value)  # joblib hands large arrays in as memory maps
     buffers = layout_of(value).buffers(value)

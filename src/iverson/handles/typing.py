@@ -18,7 +18,7 @@ from iverson.handles.tensor import Tensor
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance as _Dataclass
     from numpy import typing as _numpy
-    from typing_extensions import TypeVar
+    from typing_extensions import Buffer, TypeVar
 
     DTypeLike: TypeAlias = _numpy.DTypeLike
     _Leaf: TypeAlias = Array | np.ndarray[Any, Any] | np.generic | complex | str | None
@@ -38,10 +38,35 @@ ArrayLike: TypeAlias = Union[Tensor, "np.ndarray[Any, Any]", np.generic, complex
 class Rows(Protocol):
     """A table whose rows are elsewhere, on workers say: `iverson.embedding` asks it for them."""
 
-    def __iverson_embedding__(self, indices: Any, /) -> Tensor:
+    def __iverson_embedding__(self, indices: Array, /) -> Tensor:
         """The rows at integer indices: shape (*indices.shape, width)."""
 
 
+class SupportsArray(Protocol):
+    """An array of another library, which NumPy can read."""
+
+    def __array__(self) -> np.ndarray[Any, Any]:
+        """The entries."""
+
+
+class SupportsDLPack(Protocol):
+    """An array of another library that is passed on by DLPack."""
+
+    def __dlpack__(self, *, stream: None = None) -> Any:
+        """A capsule of the entries."""
+
+
+#: What `iverson.asarray` makes a Tensor of.
+Data: TypeAlias = "Array | ArrayLike | SupportsArray | SupportsDLPack | Buffer | Sequence[Data]"
+#: What draws follow from.
+Seed: TypeAlias = Union[
+    int,
+    Sequence[int],
+    "np.ndarray[Any, Any]",
+    np.random.SeedSequence,
+    np.random.BitGenerator,
+    np.random.Generator,
+]
 #: One axis, and what a reduction goes over: all axes, one, or several.
 Axis: TypeAlias = SupportsIndex
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
@@ -85,6 +110,6 @@ QuantileMethod: TypeAlias = Literal[
     "nearest",
 ]
 #: Stored entries and where they are; to which segment each slice belongs.
-Values: TypeAlias = ArrayLike | Sequence[Any]
-Indices: TypeAlias = ArrayLike | Sequence[Any]
+Values: TypeAlias = ArrayLike | Sequence["Values"]
+Indices: TypeAlias = ArrayLike | Sequence["Indices"]
 Segmented: TypeAlias = Array | ArrayLike | Sequence[int]

@@ -11,7 +11,8 @@ as these. A part of rank 0 is a number, which is no part, as in NumPy.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from types import EllipsisType
+from typing import Any, Protocol, Self, TypeVar
 from weakref import ref
 
 from iverson.autograd.mode import is_grad_enabled, recording
@@ -19,12 +20,26 @@ from iverson.autograd.tracked_guards import check_in_place
 from iverson.core.dispatch import bind, is_tracked, unwrap
 from iverson.core.errors import GradientError
 from iverson.core.op import Op
+from iverson.core.protocols import Shaped
 from iverson.core.table import TABLE
 
+T = TypeVar("T")
 #: A key of basic indices; or a pair of an op that moves all entries of its operand, and its parameters.
 Key = tuple[Any, ...]
 #: A base, and the key of a part of it.
 Base = tuple[Any, Key]
+
+
+class Linked(Shaped, Protocol):
+    """An array that may be a part of another, or have parts."""
+
+    _link: Any
+
+    def _become(self, result: Self, /) -> None:
+        """Stand for a result from now on."""
+
+    def __getitem__(self, key: Key, /) -> Any: ...
+    def __setitem__(self, key: Key | EllipsisType, value: Any, /) -> None: ...
 
 
 class Link:
@@ -54,7 +69,7 @@ _UNDONE: dict[str, Any] = {
 }
 
 
-def as_part(part: Any, base: Any, key: Key) -> Any:
+def as_part(part: Linked, base: Linked, key: Key) -> Any:
     """The handle of ``base[key]``, which knows that it is that."""
     if not part.shape or type(part) is not type(base):
         return part
@@ -70,16 +85,16 @@ def as_part(part: Any, base: Any, key: Key) -> Any:
     return part
 
 
-def moved_part(x: Any, op: str, params: dict[str, Any]) -> Any:
+def moved_part(x: Linked, op: str, params: dict[str, Any]) -> Any:
     """Result of an op that moves all entries of x, as a part of x."""
     return as_part(bind(TABLE[op], (x,), params), x, (TABLE[op], params))
 
 
-def _itself(x: Any) -> Any:
+def _itself(x: T) -> Any:
     return x
 
 
-def _link_of(x: Any) -> Link | None:
+def _link_of(x: Linked) -> Link | None:
     try:
         return type(x)._link.__get__(x)
     except AttributeError:
@@ -90,7 +105,7 @@ def _is_moved(key: Key) -> bool:
     return len(key) == 2 and isinstance(key[0], Op)
 
 
-def base_of(x: Any) -> Base | None:
+def base_of(x: Linked) -> Base | None:
     """Base and key of a handle that is about to be written to.
 
     None where the handle is no part, or no reference to the base exists any more. Raises GradientError if
@@ -117,7 +132,7 @@ def base_of(x: Any) -> Base | None:
     return base, link.key
 
 
-def write_back(x: Any, base: Base | None) -> None:
+def write_back(x: Linked, base: Base | None) -> None:
     """After a write into a handle: the same in the base that `base_of` gave before."""
     if base is not None:
         target, key = base
@@ -133,7 +148,7 @@ def write_back(x: Any, base: Base | None) -> None:
             link.base = where
 
 
-def read_again(x: Any) -> None:
+def read_again(x: Linked) -> None:
     """After a handle was made to stand for another value: its parts are of that."""
     base_link = _link_of(x)
     for where in tuple(base_link.parts) if base_link is not None else ():

@@ -19,10 +19,11 @@ from iverson.nn.layer_arguments import real
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axis, NonNegative
 
 
-def _below(x: Any) -> Any:
+def _below(x: Array) -> Any:
     """x where it is not positive, else 0: the argument of a function for such numbers alone."""
     return F.where(x > 0, 0.0, x)
 

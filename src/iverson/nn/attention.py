@@ -15,12 +15,13 @@ from iverson.array_api.reduction.reductions import any as _any
 from iverson.core.dispatch import has_entries
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import checked
-from iverson.core.shapes import broadcast_shapes
+from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.nn.layers import dropout
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Share
 
 
@@ -95,7 +96,7 @@ def scaled_dot_product_attention(
     return dropout(_weights(products, mask, -1), dropout_p, rng=rng) @ v
 
 
-def _products(q: Any, k: Any, scale: float | None) -> Any:
+def _products(q: Array, k: Array, scale: float | None) -> Any:
     """The products of queries and keys, scaled by the number of features that both have."""
     if scale is not None:
         return (q * scale) @ k.mT
@@ -104,7 +105,7 @@ def _products(q: Any, k: Any, scale: float | None) -> Any:
     return (q * q.shape[-1] ** -0.5) @ k.mT
 
 
-def _weights(products: Any, mask: Any, axis: int) -> Any:
+def _weights(products: Array, mask: Array | None, axis: int) -> Any:
     """The softmax over the keys that are read, along an axis; 0 where a query reads none."""
     if mask is None or mask.dtype.kind != "b":
         return softmax(products if mask is None else products + mask, axis)
@@ -115,7 +116,7 @@ def _weights(products: Any, mask: Any, axis: int) -> Any:
     return F.where(reads_any, softmax(scores, axis), 0.0)
 
 
-def _whole_rows(v: Any) -> Any:
+def _whole_rows(v: MaskedTensor) -> Any:
     """The mask of the specified rows of values; None if a row is so only in part, or unknown."""
     mask = F.to_dense(v.get_mask())
     if not has_entries(mask):
@@ -124,7 +125,9 @@ def _whole_rows(v: Any) -> Any:
     return rows if bool(_all(mask == F.expand_dims(rows, axis=(rows.ndim,)))) else None
 
 
-def _of_features(products: Any, mask: Any, v: Any, dropout_p: float, rng: Any) -> Any:
+def _of_features(
+    products: Any, mask: Array | None, v: MaskedTensor, dropout_p: float, rng: Generator | None
+) -> Any:
     """Each feature of the values, averaged over the keys whose values specify it."""
     factors = dropout(ones(products.shape, dtype=products.dtype), dropout_p, rng=rng) if dropout_p else None
     v = F.expand_dims(v, axis=(v.ndim - 2,))
@@ -139,7 +142,7 @@ def _of_features(products: Any, mask: Any, v: Any, dropout_p: float, rng: Any) -
     )
 
 
-def _reads(name: str, mask: Any, is_causal: bool, shape: Any) -> Any:
+def _reads(name: str, mask: Array | ArrayLike | None, is_causal: bool, shape: Shape) -> Any:
     """The mask of the keys that each query reads, or summands for their products; None to read all."""
     if is_causal:
         if mask is not None:
@@ -162,7 +165,7 @@ def _reads(name: str, mask: Any, is_causal: bool, shape: Any) -> Any:
     return mask
 
 
-def _repeated(x: Any, q: Any, argument: str, name: str) -> Any:
+def _repeated(x: Array, q: Array, argument: str, name: str) -> Any:
     """Heads of keys or values, each repeated for the query heads that share it."""
     if x.ndim < 3 or q.ndim < 3 or not x.shape[-3] or q.shape[-3] % x.shape[-3]:
         raise ShapeError(

@@ -6,6 +6,7 @@ expressions read only what is inside. A transposed convolution is the derivative
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,7 @@ from iverson.nn.spatial_functions import spatial
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike
 
     Padding = Extents | Literal["valid", "same"]
@@ -38,7 +40,7 @@ def places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
     )
 
 
-def at(i: Any, k: Any, stride: Shape, dilation: Shape) -> tuple[Any, ...]:
+def at(i: Sequence[te.Expr], k: Sequence[te.Expr], stride: Shape, dilation: Shape) -> tuple[Any, ...]:
     """The indices of entry k of window i."""
     return tuple(s * y + d * j for y, j, s, d in zip(i, k, stride, dilation, strict=True))
 
@@ -54,7 +56,7 @@ def _convolved(x: Any, w: Any, lead: int, stride: Shape, dilation: Shape) -> Any
     shape = (*x.shape[:lead], filters, *places(x.shape[lead + 1 :], size, stride, dilation))
     c, *k = (te.reduce_axis((0, extent)) for extent in (channels, *size))
 
-    def entry(*i: Any) -> Any:
+    def entry(*i: te.Expr) -> Any:
         outer, f, y = i[:lead], i[lead], i[lead + 1 :]
         return te.sum(x[(*outer, c, *at(y, k, stride, dilation))] * w[(*outer[1:], f, c, *k)], axis=[c, *k])
 
@@ -62,12 +64,14 @@ def _convolved(x: Any, w: Any, lead: int, stride: Shape, dilation: Shape) -> Any
 
 
 @te.op(name="nn.convolution")
-def _convolution(x: Any, w: Any, *, stride: Shape, dilation: Shape) -> Any:
+def _convolution(x: te.Tensor, w: te.Tensor, *, stride: Shape, dilation: Shape) -> Any:
     return _convolved(x, w, len(x.shape) - len(stride) - 1, stride, dilation)
 
 
 @te.op(name="nn.transposed_convolution")
-def _transposed_convolution(x: Any, w: Any, *, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
+def _transposed_convolution(
+    x: te.Tensor, w: te.Tensor, *, spatial: Shape, stride: Shape, dilation: Shape
+) -> Any:
     """The pullback of a convolution of an image of these spatial extents, applied to the cotangent x."""
     lead = len(x.shape) - len(stride) - 1
     image = te.placeholder((*x.shape[:lead], w.shape[lead], *spatial), x.dtype, "image")
@@ -82,7 +86,7 @@ def _unfold(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> Any:
 
 
 @te.op(name="nn.fold")
-def _fold(x: Any, *, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
+def _fold(x: te.Tensor, *, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
     n = len(spatial)
     return te.scatter(
         (x.shape[0], *spatial),
@@ -91,7 +95,7 @@ def _fold(x: Any, *, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
     )
 
 
-def images(x: Any, operation: str, n: int) -> tuple[Any, bool]:
+def images(x: Array | ArrayLike, operation: str, n: int) -> tuple[Any, bool]:
     """x with a batch, and whether it had none; raises ShapeError unless it has n spatial axes."""
     x = as_inexact(x, operation)
     check_kind(x, "fc", operation)
@@ -105,12 +109,12 @@ def images(x: Any, operation: str, n: int) -> tuple[Any, bool]:
     return (F.expand_dims(x, axis=(0,)), True) if x.ndim == n + 1 else (x, False)
 
 
-def single(y: Any, alone: bool) -> Any:
+def single(y: Array, alone: bool) -> Any:
     """y without the axis of a batch of one."""
     return F.squeeze(y, axis=(0,)) if alone else y
 
 
-def padded(x: Any, before: Shape, after: Shape, value: float = 0.0) -> Any:
+def padded(x: Array, before: Shape, after: Shape, value: float = 0.0) -> Any:
     """x with entries added around its last axes."""
     if not any((*before, *after)):
         return x
@@ -127,7 +131,7 @@ def inside(padded_extents: Shape, spatial: Shape, before: Shape, around: Shape |
     return mask
 
 
-def existing(x: Any, y: Any, before: Shape, around: Shape | None = None) -> Any:
+def existing(x: Array, y: Array, before: Shape, around: Shape | None = None) -> Any:
     """y, which is x padded; in a masked tensor the padding exists only as far as ``around``."""
     if not isinstance(y, MaskedTensor) or x.shape == y.shape:
         return y
@@ -135,7 +139,7 @@ def existing(x: Any, y: Any, before: Shape, around: Shape | None = None) -> Any:
         return masked_tensor(y, inside(y.shape[2:], x.shape[2:], before, around))
 
 
-def _filters(weight: Any, operation: str, n: int, groups: int, channels: int, axis: int) -> Any:
+def _filters(weight: Array | ArrayLike, operation: str, n: int, groups: int, channels: int, axis: int) -> Any:
     """The weights as an array; raises ShapeError unless their channels on an axis are those of x."""
     weight = as_inexact(weight, operation, "weight")
     check_kind(weight, "fc", operation, "weight")
@@ -162,7 +166,7 @@ def _filters(weight: Any, operation: str, n: int, groups: int, channels: int, ax
     return weight
 
 
-def _shifted(y: Any, bias: Any, operation: str, n: int) -> Any:
+def _shifted(y: Array, bias: Array | ArrayLike | None, operation: str, n: int) -> Any:
     """y plus a number for each channel."""
     if bias is None:
         return y
@@ -174,7 +178,7 @@ def _shifted(y: Any, bias: Any, operation: str, n: int) -> Any:
 
 
 def _paddings(
-    padding: Any, operation: str, size: Shape, stride: Shape, dilation: Shape
+    padding: Extents | str, operation: str, size: Shape, stride: Shape, dilation: Shape
 ) -> tuple[Shape, Shape]:
     """The padding before and after each spatial axis."""
     if isinstance(padding, str):
@@ -190,7 +194,7 @@ def _paddings(
     return around, around
 
 
-def _together(x: Any, w: Any) -> tuple[Any, Any]:
+def _together(x: Array, w: Array) -> tuple[Any, Any]:
     """Both operands in the dtype that they promote to."""
     dtype = dtypes.result_type(x, w)
     return cast(x, dtype), cast(w, dtype)
@@ -350,7 +354,7 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = _conv_transpose
 
 
 def _windows(
-    operation: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any
+    operation: str, kernel_size: Extents, dilation: Extents, padding: Extents, stride: Extents
 ) -> tuple[Shape, Shape, Shape, Shape]:
     """The sizes, dilations, paddings and strides of windows over two axes."""
     return (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Fan = Literal["fan_in", "fan_out"]
 
 
-def _source(rng: Any, operation: str) -> Generator:
+def _source(rng: Generator, operation: str) -> Generator:
     if not isinstance(rng, Generator):
         raise ArgumentTypeError(
             operation,
@@ -38,7 +38,7 @@ def _source(rng: Any, operation: str) -> Generator:
     return rng
 
 
-def _fans(shape: Any, operation: str) -> tuple[Shape, int, int]:
+def _fans(shape: ShapeLike, operation: str) -> tuple[Shape, int, int]:
     """The shape of a weight, its fan in and its fan out."""
     extents = as_shape(shape, operation)
     if len(extents) < 2:
@@ -47,7 +47,9 @@ def _fans(shape: Any, operation: str) -> tuple[Shape, int, int]:
     return extents, extents[1] * window, extents[0] * window
 
 
-def _drawn(kind: str, rng: Generator, shape: Shape, spread: float, dtype: Any, requires_grad: bool) -> Tensor:
+def _drawn(
+    kind: str, rng: Generator, shape: Shape, spread: float, dtype: DTypeLike | None, requires_grad: bool
+) -> Tensor:
     """Draws with mean 0 and the standard deviation ``spread``."""
     if kind == "normal":
         return rng.normal(0.0, spread, shape, dtype=dtype, requires_grad=requires_grad)
@@ -111,7 +113,9 @@ def xavier_normal(
     return _xavier("xavier_normal", rng, shape, gain, dtype, requires_grad)
 
 
-def _xavier(name: str, rng: Any, shape: Any, gain: float, dtype: Any, requires_grad: bool) -> Tensor:
+def _xavier(
+    name: str, rng: Generator, shape: ShapeLike, gain: float, dtype: DTypeLike | None, requires_grad: bool
+) -> Tensor:
     source = _source(rng, name)
     extents, fan_in, fan_out = _fans(shape, name)
     spread = gain * sqrt(2.0 / max(fan_in + fan_out, 1))
@@ -169,7 +173,14 @@ def kaiming_normal(
 
 
 def _kaiming(
-    name: str, rng: Any, shape: Any, a: float, mode: str, nonlinearity: str, dtype: Any, requires_grad: bool
+    name: str,
+    rng: Generator,
+    shape: ShapeLike,
+    a: float,
+    mode: str,
+    nonlinearity: str,
+    dtype: DTypeLike | None,
+    requires_grad: bool,
 ) -> Tensor:
     source = _source(rng, name)
     check_choice(mode, ("fan_in", "fan_out"), name, "mode")

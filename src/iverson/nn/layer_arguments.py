@@ -13,6 +13,7 @@ from iverson.masked import MaskedTensor, masked_tensor
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike
 
 #: A number for all spatial axes, or one for each.
@@ -40,14 +41,14 @@ def pair(operation: str, x: A | ArrayLike, target: A | ArrayLike) -> tuple[A, A]
     return x, target
 
 
-def alike(operation: str, **arguments: Any) -> tuple[Any, ...]:
+def alike(operation: str, **arguments: Array | ArrayLike) -> tuple[Any, ...]:
     """Real arrays of shapes that broadcast."""
     arrays = tuple(real(x, operation, argument) for argument, x in arguments.items())
     broadcast_shapes(operation, *(x.shape for x in arrays))
     return arrays
 
 
-def together(*xs: Any) -> tuple[Any, ...]:
+def together(*xs: Array) -> tuple[Any, ...]:
     """Operands at the entries that all of them specify; plain ones alone as they are."""
     masks = [x.get_mask() for x in xs if isinstance(x, MaskedTensor)]
     if not masks:
@@ -56,7 +57,7 @@ def together(*xs: Any) -> tuple[Any, ...]:
     return tuple(reduce(masked_tensor, masks, F.broadcast_to(x, shape=shape)) for x in xs)
 
 
-def extents(value: Any, count: int, operation: str, argument: str, least: int = 1) -> Shape:
+def extents(value: Extents, count: int, operation: str, argument: str, least: int = 1) -> Shape:
     """An integer for all of so many axes, or one for each; raises ArgumentError below ``least``."""
     items = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
     numbers = tuple(as_int(n, operation, argument) for n in items)

@@ -24,6 +24,7 @@ from iverson.nn.spatial_functions import spatial
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, NonNegative, Share
 
 
@@ -55,7 +56,7 @@ def linear(x: A | ArrayLike, weight: A | ArrayLike, /, bias: A | ArrayLike | Non
     return out if bias is None else out + _bias(bias, weight.shape[:-1], "linear")
 
 
-def _bias(bias: Any, shape: tuple[int, ...], operation: str) -> Any:
+def _bias(bias: Array | ArrayLike, shape: tuple[int, ...], operation: str) -> Any:
     bias = as_operand(bias, operation, "bias")
     if bias.shape != shape:
         raise ShapeError(operation, "bias", got=f"shape {bias.shape}", expected=f"shape {shape}")
@@ -247,7 +248,7 @@ def embedding_bag(
     return F.where(F.expand_dims(F.equal(starts[:count], last), axis=(1,)), 0.0, largest)
 
 
-def _of_bags(rows: Any, mode: str) -> Any:
+def _of_bags(rows: Array, mode: str) -> Any:
     if not rows.shape[1]:
         return F.sum(rows, axis=(1,), keepdims=False)
     if mode == "max":
@@ -292,7 +293,9 @@ def _dropout(
 dropout1d, dropout2d, dropout3d = _dropout
 
 
-def _dropped(name: str, x: Any, p: Any, training: bool, rng: Any, spatial: int | None) -> Any:
+def _dropped(
+    name: str, x: Array | ArrayLike, p: float, training: bool, rng: Generator | None, spatial: int | None
+) -> Any:
     """Dropout of entries, or of whole channels, which stand before so many spatial axes."""
     x = as_inexact(x, name)
     if spatial is not None and x.ndim not in (spatial + 1, spatial + 2):

@@ -26,12 +26,13 @@ from iverson.nn.layer_arguments import alike, pair, real, together
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axis, NonNegative, Positive
 
     Reduction = Literal["mean", "sum", "none"]
 
 
-def _weighted(losses: Any, weight: Any, name: str) -> Any:
+def _weighted(losses: Array, weight: Array | ArrayLike | None, name: str) -> Any:
     if weight is None:
         return losses
     weight = as_operand(weight, name, "weight")
@@ -102,7 +103,7 @@ def huber_loss(
     return averaged(_linear_beyond(delta, x - target), reduction, "huber_loss")
 
 
-def _linear_beyond(bound: float, d: Any) -> Any:
+def _linear_beyond(bound: float, d: Array) -> Any:
     """d**2 / 2 up to a bound of abs(d), then a line."""
     near = F.clip(d, -bound, bound)
     return near * (d - 0.5 * near)
@@ -174,7 +175,7 @@ def nll_loss(
     return of_classes("nll_loss", x, labels, k, weight, ignore_index, reduction)
 
 
-def _log_from_below(x: Any) -> Any:
+def _log_from_below(x: Array) -> Any:
     """log(x), at least -100, as in PyTorch; a constant where x is 0."""
     positive = x > 0
     return F.where(positive, F.maximum(F.log(F.where(positive, x, 1.0)), -100.0), -100.0)

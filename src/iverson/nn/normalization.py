@@ -22,22 +22,30 @@ from iverson.nn.pooling import along
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axis, NonNegative, ShapeLike
 
 
-def _moments(x: Any, axes: Shape) -> tuple[Any, Any, Any]:
+def _moments(x: Array, axes: Shape) -> tuple[Any, Any, Any]:
     """x without its mean, that mean, and the mean of the square of the first."""
     centre = mean(x, axes, keepdims=True)
     centred = x - _of_lines(centre)
     return centred, centre, mean(F.square(centred), axes, keepdims=True)
 
 
-def _of_lines(x: Any) -> Any:
+def _of_lines(x: Array) -> Any:
     """A number for each line as a plain tensor: 1 where a masked tensor has no specified entry."""
     return x.to_tensor(1) if isinstance(x, MaskedTensor) else x
 
 
-def _affine(x: Any, weight: Any, bias: Any, shape: Shape, expected: Shape, name: str) -> Any:
+def _affine(
+    x: Array,
+    weight: Array | ArrayLike | None,
+    bias: Array | ArrayLike | None,
+    shape: Shape,
+    expected: Shape,
+    name: str,
+) -> Any:
     """x * weight + bias, each of shape ``expected`` and reshaped to ``shape``."""
     for argument, parameter in (("weight", weight), ("bias", bias)):
         if parameter is not None:
@@ -49,7 +57,7 @@ def _affine(x: Any, weight: Any, bias: Any, shape: Shape, expected: Shape, name:
     return x
 
 
-def _last_axes(x: Any, normalized_shape: Any, name: str) -> tuple[Shape, Shape]:
+def _last_axes(x: Array, normalized_shape: ShapeLike, name: str) -> tuple[Shape, Shape]:
     shape = as_shape(normalized_shape, name)
     if not shape or x.shape[-len(shape) :] != shape:
         raise ShapeError(
@@ -61,7 +69,7 @@ def _last_axes(x: Any, normalized_shape: Any, name: str) -> tuple[Shape, Shape]:
     return tuple(range(x.ndim - len(shape), x.ndim)), shape
 
 
-def _channels(x: Any, name: str) -> int:
+def _channels(x: Array, name: str) -> int:
     if x.ndim < 2:
         raise ShapeError(name, "x", got=f"shape {x.shape}", expected="(batch, channels, ...)")
     return int(x.shape[1])
@@ -126,7 +134,7 @@ def rms_norm(
     epsilon = float(dtypes.finfo(dtypes.widened(x.dtype)).eps) if eps is None else eps
 
     @in_single
-    def normalized(x: Any, weight: Any) -> Any:
+    def normalized(x: Array, weight: Array | ArrayLike | None) -> Any:
         square = mean(F.square(x), axes, keepdims=True)
         return _affine(x * F.rsqrt(_of_lines(square) + epsilon), weight, None, shape, shape, "rms_norm")
 
@@ -177,14 +185,16 @@ def batch_norm(
         )
 
     @in_single
-    def mixed(moment: Any, batch_moment: Any) -> Any:
+    def mixed(moment: Tensor, batch_moment: Array) -> Any:
         batch_moment = F.reshape(batch_moment, shape=(channels,)).detach()
         if isinstance(batch_moment, MaskedTensor):  # a channel without entries says nothing of its moments
             batch_moment = batch_moment.to_tensor(moment)
         return (1 - momentum) * moment + momentum * batch_moment
 
     @in_single
-    def normalized(x: Any, weight: Any, bias: Any, *running: Any) -> Any:
+    def normalized(
+        x: Array, weight: Array | ArrayLike | None, bias: Array | ArrayLike | None, *running: Tensor
+    ) -> Any:
         if training:
             count = entry_count(x, axes, True)
             if _at_most(count, 1):
@@ -210,7 +220,7 @@ def batch_norm(
     return normalized(x, weight, bias, *(() if training else moments))
 
 
-def _at_most(count: Any, bound: int) -> bool:
+def _at_most(count: Array | float, bound: int) -> bool:
     """True if no channel has more than ``bound`` entries, as far as the counts are known."""
     if not isinstance(count, MaskedTensor):
         return bool(count <= bound)
@@ -218,14 +228,14 @@ def _at_most(count: Any, bound: int) -> bool:
     return has_entries(numbers) and bool(F.to_numpy(numbers).max(initial=0) <= bound)
 
 
-def _unbiased(variance: Any, count: Any) -> Any:
+def _unbiased(variance: Array, count: Array | float) -> Any:
     """The unbiased variance of the distribution of these entries; unspecified for a single entry."""
     if isinstance(count, MaskedTensor):
         count = masked_tensor(count, count > 1)
     return variance * (count / (count - 1))
 
 
-def _running(moment: Any, channels: int, argument: str) -> Any:
+def _running(moment: Tensor | None, channels: int, argument: str) -> Any:
     if moment is None:
         return None
     if not isinstance(moment, Tensor):

@@ -5,7 +5,7 @@ Of equal entries the first takes the derivative, as in PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias, cast, overload
 
@@ -18,6 +18,8 @@ from iverson.array_api.entries.indexing import take_along_axis
 from iverson.array_api.reduction.order_statistics import Extrema
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape, as_int
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.nn.convolution import at, existing, images, padded, places, single
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 OutputExtents: TypeAlias = Extents | Sequence[SupportsIndex | None] | None
 
 
-def _reduced(x: Any, reduce: Any, size: Shape, stride: Shape, dilation: Shape) -> Any:
+def _reduced(x: Any, reduce: Callable[..., te.Expr], size: Shape, stride: Shape, dilation: Shape) -> Any:
     """The windows of the last axes of x (channels, *spatial), reduced."""
     k = [te.reduce_axis((0, n)) for n in size]
     shape = (x.shape[0], *places(x.shape[1:], size, stride, dilation))
@@ -51,7 +53,7 @@ def _sum_of_windows(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> A
 
 
 @te.op(name="nn.max_places")
-def _max_places(x: Any, table: Any) -> Any:
+def _max_places(x: te.Tensor, table: te.Tensor) -> Any:
     """Positions on lines x, one per row of the table: the first of the largest entries that the row names."""
     k = te.reduce_axis((0, table.shape[1]))
     shape = (x.shape[0], table.shape[0])
@@ -59,7 +61,7 @@ def _max_places(x: Any, table: Any) -> Any:
     return te.compute(shape, lambda c, p: table[p, best[c, p]])
 
 
-def _largest(x: Any, tables: Sequence[Any]) -> Extrema:
+def _largest(x: Array, tables: Sequence[NDArray]) -> Extrema:
     """The largest entries of windows of spatial axes, and their row-major numbers in the spatial volume.
 
     tables : for each spatial axis, the positions that a window has on it, a row for each window; those of one
@@ -88,11 +90,11 @@ class _Pool:
         self,
         operation: str,
         n: int,
-        x: Any,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
+        x: Array | ArrayLike,
+        kernel_size: Extents,
+        stride: Extents | None,
+        padding: Extents,
+        dilation: Extents,
         ceil_mode: bool,
         kinds: str = "f",
     ) -> None:
@@ -138,7 +140,7 @@ class _Pool:
         around = self.before if outside else None
         return existing(self.x, padded(self.x, self.before, self.after, fill), self.before, around)
 
-    def reduced(self, op: Any, x: Any) -> Any:
+    def reduced(self, op: Callable[..., Array], x: Array) -> Any:
         """Each window of x, padded, reduced by an op."""
         batch, channels = x.shape[:2]
         flat = F.reshape(x, shape=(batch * channels, *x.shape[2:]))
@@ -307,7 +309,12 @@ def _parts(extent: int, count: int) -> tuple[Any, Any]:
     return i * extent // count, -(-(i + 1) * extent // count)
 
 
-def _adaptive(operation: str, n: int, x: Any, output_size: Any) -> tuple[Any, bool, Shape]:
+def _adaptive(
+    operation: str,
+    n: int,
+    x: Any,
+    output_size: Any,
+) -> tuple[Any, bool, Shape]:
     x, alone = images(x, operation, n)
     sizes = tuple(output_size) if isinstance(output_size, (list, tuple)) else (output_size,) * n
     if len(sizes) != n or any(e is None for e in sizes):
@@ -409,7 +416,7 @@ def _inside(extent: int, count: int) -> Any:
     return (j >= start) & (j < stop)
 
 
-def along(x: Any, axis: int, matrix: Any) -> Any:
+def along(x: Array, axis: int, matrix: NDArray) -> Any:
     """The product of a constant matrix with the lines of x along an axis; its zeros are structural.
 
     A product with such a zero does not count for whether the result is specified.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from iverson.array_api.entries.joining import take_positions
 from iverson.array_api.signals.array_padding import pad as _pad
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import as_real, checked
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape, as_int, check_choice
 from iverson.masked import MaskedTensor
 from iverson.nn.layer_arguments import Extents, extents, real
@@ -20,7 +21,8 @@ from iverson.ops import F
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iverson.handles.typing import A, ArrayLike
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, Real
 
     PadMode = Literal["constant", "reflect", "replicate", "circular"]
     Mode = Literal["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"]
@@ -93,7 +95,11 @@ def interpolate(
     return y
 
 
-def _without_zeros(taps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+#: For each point, the entry that is read along an axis, and its factor; None for 1.
+Tap: TypeAlias = "tuple[NDArray, NDArray | None]"
+
+
+def _without_zeros(taps: list[Tap]) -> list[tuple[Any, Any]]:
     """Taps with a factor of 0 moved to the entry of the largest factor, as their own entry may not exist."""
     if taps[0][1] is None:
         return taps
@@ -102,7 +108,9 @@ def _without_zeros(taps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return [(np.where(f == 0, largest, i), f) for i, f in zip(indices, factors, strict=True)]
 
 
-def _sizes(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[float, ...]]:
+def _sizes(
+    spatial: Shape, size: Extents | None, scale_factor: Real | Sequence[Real] | None
+) -> tuple[Shape, tuple[float, ...]]:
     """The extents of the result, and the distances in x between its points."""
     n = len(spatial)
     if (size is None) is (scale_factor is None):
@@ -159,14 +167,14 @@ def _taps(mode: str, extent: int, count: int, step: float, align_corners: bool) 
     ]
 
 
-def _cubic(t: Any, a: float = -0.75) -> Any:
+def _cubic(t: NDArray, a: float = -0.75) -> Any:
     """Keys' kernel at distances below 2 (R. G. Keys, 1981, equation 4)."""
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
     return np.where(t <= 1, near, far)
 
 
-def _along(x: Any, axis: int, taps: list[tuple[Any, Any]]) -> Any:
+def _along(x: Array, axis: int, taps: list[Tap]) -> Any:
     """Sums of entries along an axis."""
     total: Any = None
     shape = (-1,) + (1,) * (x.ndim - 1 - axis)
@@ -257,7 +265,7 @@ def pixel_unshuffle(x: A | ArrayLike, /, downscale_factor: int) -> A:
     return F.reshape(y, shape=(*lead, channels * r * r, height // r, width // r))
 
 
-def _pixels(x: Any, operation: str, argument: str, factor: int) -> tuple[Any, int]:
+def _pixels(x: Array | ArrayLike, operation: str, argument: str, factor: int) -> tuple[Any, int]:
     x = as_operand(x, operation)
     if x.ndim < 3:
         raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="(..., channels, height, width)")

@@ -19,6 +19,7 @@ from iverson.nn.layer_arguments import real
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike
 
 #: The logarithm of what has no path: far below any other, but a number, so that differences of two are 0.
@@ -26,15 +27,15 @@ FAR = -1e30
 
 
 @te.op(name="nn.alignments")
-def _alignments(logp: Any, labels: Any, skips: Any) -> Any:
+def _alignments(logp: te.Tensor, labels: te.Tensor, skips: te.Tensor) -> Any:
     """The logarithm of the probability of all paths to state s at step t: (steps, batch, states).
 
     labels : of each state; skips : 0 where a path may come from the state before the last one, else `FAR`.
     """
     shape = (logp.shape[0], *labels.shape)
 
-    def paths(alpha: Any) -> Any:
-        def entry(t: Any, b: Any, s: Any) -> Any:
+    def paths(alpha: te.Tensor) -> Any:
+        def entry(t: te.Expr, b: te.Expr, s: te.Expr) -> Any:
             stay = alpha[t - 1, b, s]
             advance = te.select(s >= 1, alpha[t - 1, b, te.clamp(s - 1, 0, shape[2] - 1)], FAR)
             skip = te.select(s >= 2, alpha[t - 1, b, te.clamp(s - 2, 0, shape[2] - 1)], FAR) + skips[b, s]
@@ -125,7 +126,7 @@ def ctc_loss(
     return averaged(losses, reduction, "ctc_loss")
 
 
-def _numbers(x: Any, argument: str, least: int, greatest: int) -> Any:
+def _numbers(x: Array | ArrayLike, argument: str, least: int, greatest: int) -> Any:
     """Integers in [least, greatest]."""
     x = as_operand(x, "ctc_loss", argument)
     check_kind(x, "iu", "ctc_loss", argument)

@@ -10,12 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, Wrapper, rewrap, rewrap_stacked, semantics_of, unwrap, value_of
+from iverson.core.dispatch import (
+    Handle,
+    Operand,
+    Wrapper,
+    rewrap,
+    rewrap_stacked,
+    semantics_of,
+    unwrap,
+    value_of,
+)
 from iverson.core.entries import FULL, Stored
 from iverson.core.errors import (
     ArgumentError,
@@ -27,6 +36,7 @@ from iverson.core.errors import (
     speaking_as,
 )
 from iverson.core.inputs.arguments import as_function, checked
+from iverson.core.protocols import Shaped
 from iverson.core.shapes import as_int, check_storable
 from iverson.graph.control.bodies import interned, lifted
 from iverson.graph.control.cond_checkpoint import checkpointed, chosen
@@ -47,7 +57,14 @@ from iverson.kernels.deferred_patterns import (
 from iverson.layouts import support_of
 from iverson.transforms.batching import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.pytree_tracing import TracedFunction
-from iverson.transforms.trees import P, R, as_named, flatten, opened, tensors, unflatten
+from iverson.transforms.trees import Function, P, R, Tree, as_named, flatten, opened, tensors, unflatten
+
+if TYPE_CHECKING:
+    from optree import PyTreeSpec
+
+    from iverson.graph.tracing.captured_state import TensorCell
+    from iverson.handles.array import Array
+    from iverson.handles.typing import ArrayLike
 
 #: Arrays and numbers that are no tensors yet.
 Number: TypeAlias = np.ndarray[Any, Any] | np.generic | complex
@@ -60,13 +77,13 @@ Y = TypeVar("Y")
 class _Leaves:
     """A pytree of tensors, as plain handles."""
 
-    def __init__(self, tree: Any, operation: str, argument: str, *, masks: bool = False) -> None:
+    def __init__(self, tree: Tree, operation: str, argument: str, *, masks: bool = False) -> None:
         leaves, self.structure = opened(tree, masks=masks)
         self.operation, self.argument = operation, argument
         self.leaves = tensors(leaves, operation, argument)
         self.handles = list(map(unwrap, self.leaves))
 
-    def tree(self, handles: Sequence[Any]) -> Any:
+    def tree(self, handles: Sequence[Handle]) -> Any:
         """The tree with other handles."""
         return unflatten(self.structure, list(map(rewrap, self.leaves, handles)))
 
@@ -87,7 +104,7 @@ class _Carry(_Leaves):
     cells_change : True if a step leaves a tensor around it on another pattern.
     """
 
-    def __init__(self, tree: Any, operation: str, *, masks: bool = False) -> None:
+    def __init__(self, tree: Tree, operation: str, *, masks: bool = False) -> None:
         super().__init__(tree, operation, "init", masks=masks)
         self.changing: set[int] = set()
         self.unknown: set[int] = set()
@@ -134,7 +151,7 @@ class _Carry(_Leaves):
         return has_new
 
 
-def _changes_pattern(before: Value, after: Any) -> bool:
+def _changes_pattern(before: Value, after: Operand | Value) -> bool:
     """True if a value is stored on a pattern and its successor is not stored on that one."""
     support = before.aval.support
     if not isinstance(support, Stored):
@@ -143,17 +160,17 @@ def _changes_pattern(before: Value, after: Any) -> bool:
     return not isinstance(then, Stored) or then.pattern is not support.pattern
 
 
-def _aval(x: Any) -> Aval:
+def _aval(x: Handle) -> Aval:
     support = support_of(value_of(x))
     return Aval(x.shape, x.dtype, support if isinstance(support, Stored) else FULL)
 
 
-def _path(structure: Any, k: int, name: str) -> str:
+def _path(structure: PyTreeSpec, k: int, name: str) -> str:
     """A leaf of a tree as Python says it."""
     return str(structure.accessors()[k].codify(name))
 
 
-def _traced(function: Any, name: str, *how: Any, **options: Any) -> TracedFunction:
+def _traced(function: Function, name: str, *how: Any, **options: Any) -> TracedFunction:
     """The trace of a function; raises GraphError if it writes into an argument.
 
     Tensors around it that it writes are cells: inputs and outputs of its graph.
@@ -177,12 +194,12 @@ class _Body:
 
     def __init__(
         self,
-        function: Any,
+        function: Function,
         name: str,
         avals: Sequence[Aval],
-        arguments: Any,
-        origins: Sequence[Any],
-        handles: Sequence[Any],
+        arguments: Callable[[Sequence[Handle]], Tree],
+        origins: Sequence[Stored],
+        handles: Sequence[Handle],
         cells_change: bool = False,
     ) -> None:
         self.name = name
@@ -191,10 +208,10 @@ class _Body:
         self.graph, self.consts = lifted(self.traced.graph, self.traced.inputs())
         self.cells = _written(self.traced, name)
 
-    def _tensors(self, leaves: list[Any]) -> list[Any]:
+    def _tensors(self, leaves: list[Tree]) -> list[Any]:
         return tensors(leaves, self.name, "the function's result")
 
-    def with_cells(self, cells: Sequence[Any]) -> _Body:
+    def with_cells(self, cells: Sequence[TensorCell]) -> _Body:
         """The body with the values of all these cells as its last outputs, of unwritten cells too."""
         result_count, values, missing = self.traced.own, [], []
         for cell in cells:
@@ -229,12 +246,12 @@ class _Body:
         body.consts = [self.consts[k] for k in stays]
         return body, [self.consts[k] for k in order]
 
-    def put(self, values: Sequence[Any]) -> None:
+    def put(self, values: Sequence[Handle]) -> None:
         """Let the cells hold these from now on."""
         for cell, value in zip(self.cells, values, strict=True):
             cell.put(value)
 
-    def with_others(self, before: Sequence[Any], after: Sequence[Any]) -> Graph:
+    def with_others(self, before: Sequence[Shaped], after: Sequence[Shaped]) -> Graph:
         """The graph with inputs that it does not read, for other handles around its own constants."""
         const_count = len(self.consts)
         fresh = [tuple(Value(Aval(x.shape, x.dtype)) for x in handles) for handles in (before, after)]
@@ -259,10 +276,10 @@ def _check_same(
     operation: str,
     argument: str,
     name: str,
-    actual: Any,
-    got_leaves: Sequence[Any],
-    expected: Any,
-    expected_leaves: Sequence[Any],
+    actual: PyTreeSpec,
+    got_leaves: Sequence[tuple[Shaped, Wrapper | None]],
+    expected: PyTreeSpec,
+    expected_leaves: Sequence[tuple[Shaped, Wrapper | None]],
     remedy: str,
 ) -> None:
     """Raise unless two trees have one structure, and their leaves one shape, dtype and mask.
@@ -301,15 +318,15 @@ def _check_same(
             )
 
 
-def _semantics(like: Any) -> Any:
+def _semantics(like: Wrapper | None) -> Any:
     return None if like is None else (type(like), getattr(like, "_mask", like))
 
 
-def _kind(like: Any) -> str:
+def _kind(like: Wrapper | None) -> str:
     return "Tensor" if like is None else type(like).__name__
 
 
-def _with_semantics(leaves: Sequence[Any]) -> list[tuple[Any, Any]]:
+def _with_semantics(leaves: Sequence[Operand]) -> list[tuple[Any, Any]]:
     return [(unwrap(x), semantics_of(x)) for x in leaves]
 
 
@@ -322,7 +339,9 @@ def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
 # --- cond ---------------------------------------------------------------------------------------------
 
 
-def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
+def cond(
+    pred: Array | ArrayLike, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Tree
+) -> R:
     """``true_fun(*operands)`` where a predicate is True, else ``false_fun(*operands)``: one of them is run.
 
     Parameters
@@ -394,7 +413,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
 
 
 def _check_carry(
-    operation: str, function: str, body: _Body, carry: _Leaves, structure: Any, count: int
+    operation: str, function: str, body: _Body, carry: _Leaves, structure: PyTreeSpec, count: int
 ) -> None:
     _check_same(
         operation,
@@ -512,7 +531,7 @@ def scan(
     slice_avals = [Aval(x.shape[1:], x.dtype) for x in slices.handles]
     returned: list[Any] = []
 
-    def step(carry: Any, x: Any) -> Any:
+    def step(carry: Tree, x: Tree) -> Any:
         out = f(carry, x)
         if not isinstance(out, tuple) or len(out) != 2:
             raise ArgumentError(
@@ -561,7 +580,7 @@ def scan(
 
 
 def _stepping(
-    init: Any, operation: str, trace: Callable[[_Carry], tuple[_Body, Any]]
+    init: Any, operation: str, trace: Callable[[_Carry], tuple[_Body, PyTreeSpec]]
 ) -> tuple[_Carry, _Body]:
     """The first carry and the body of a loop: with masks as leaves if the body computes one.
 
@@ -582,7 +601,7 @@ def _stepping(
     return carry, body
 
 
-def _every(checkpoint: Any) -> int:
+def _every(checkpoint: bool | SupportsIndex) -> int:
     if isinstance(checkpoint, bool):
         return int(checkpoint)
     every = as_int(checkpoint, "scan", "checkpoint")
@@ -593,7 +612,7 @@ def _every(checkpoint: Any) -> int:
     return every
 
 
-def _length(slices: _Leaves, length: Any) -> int:
+def _length(slices: _Leaves, length: SupportsIndex | None) -> int:
     """Number of steps."""
     leaf_by_length: dict[int, int] = {}
     if length is not None:
@@ -625,7 +644,7 @@ def _length(slices: _Leaves, length: Any) -> int:
     return next(iter(leaf_by_length))
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[R], R], init: R) -> R:
+def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R], init: R) -> R:
     """``carry = body_fun(carry)`` while ``cond_fun(carry)`` is True, from ``carry = init``.
 
     Parameters
@@ -710,7 +729,9 @@ def _check_flag(condition: _Body) -> None:
         )
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, R], R], init: R) -> R:
+def fori_loop(
+    lower: Array | ArrayLike, upper: Array | ArrayLike, body_fun: Callable[[Tensor, R], R], init: R
+) -> R:
     """``carry = body_fun(i, carry)`` for i from ``lower`` to ``upper``, which is left out.
 
     Parameters
@@ -731,7 +752,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, R], R], init: R) 
     as_function(body_fun, "fori_loop", "body_fun")
     bounds = [_bound(x, name) for x, name in ((lower, "lower"), (upper, "upper"))]
 
-    def once(state: Any, i: Any) -> tuple[Any, None]:
+    def once(state: R, i: Tensor) -> tuple[Any, None]:
         return body_fun(i, state), None
 
     if all(isinstance(b, int) for b in bounds):
@@ -793,7 +814,7 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
         operands = [x for x in leaves if isinstance(x, Operand)]
         handles = list(map(unwrap, operands))
 
-        def arguments(inputs: Sequence[Any]) -> Any:
+        def arguments(inputs: Sequence[Handle]) -> Any:
             replacements = iter(inputs)
             return unflatten(
                 structure, [rewrap(x, next(replacements)) if isinstance(x, Operand) else x for x in leaves]

@@ -7,8 +7,8 @@ and a transform at the top leaves no graph behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import next_number, reachable
 from iverson.autograd.tracked_guards import differentiating
 from iverson.autograd.unrecorded_values import looking
-from iverson.core.dispatch import Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap
+from iverson.core.dispatch import Handle, Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, GradientError, ShapeError
 from iverson.core.inputs.arguments import checked
@@ -33,6 +33,7 @@ from iverson.transforms.trees import (
     Function,
     P,
     R,
+    Tree,
     arguments,
     as_named,
     flatten,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         ValueAndGradientPair,
     )
 
+T = TypeVar("T")
 #: The position of an argument, or several.
 Argnums = SupportsIndex | Sequence[SupportsIndex]
 
@@ -67,7 +69,7 @@ class Linearization:
     """
 
     def __init__(
-        self, function: Function, args: Sequence[Any], operation: str, has_aux: bool = False
+        self, function: Function, args: Sequence[Tree], operation: str, has_aux: bool = False
     ) -> None:
         self.operation = operation
         leaves, self.structure = flatten(tuple(args))
@@ -111,11 +113,11 @@ class Linearization:
                     return True
         return False
 
-    def like_inputs(self, handles: Sequence[Any]) -> Any:
+    def like_inputs(self, handles: Sequence[Handle]) -> Any:
         """One plain handle per leaf, as a tree like the inputs."""
         return unflatten(self.structure, wrapped(self.given, handles))
 
-    def like_outputs(self, handles: Sequence[Any]) -> Any:
+    def like_outputs(self, handles: Sequence[Handle]) -> Any:
         """One plain handle per leaf, as a tree like the outputs."""
         return unflatten(self.out_structure, wrapped(self.results, handles))
 
@@ -127,7 +129,7 @@ class Linearization:
         leaves, structure = flatten(self.aux)
         return unflatten(structure, handed_out(leaves, self.outer))
 
-    def pull(self, cotangents: list[Any], create_graph: bool | None = None) -> list[Any]:
+    def pull(self, cotangents: list[Handle | None], create_graph: bool | None = None) -> list[Any]:
         """Cotangents of the inputs from those of the outputs, one per leaf."""
         recording = create_graph if create_graph is not None else self.outer or _tracked(cotangents)
         seeds = [
@@ -144,7 +146,7 @@ class Linearization:
         ]
         return handed_out(results, recording)
 
-    def _walked(self, walk: Callable[[bool], Any], recording: bool) -> tuple[Any, bool]:
+    def _walked(self, walk: Callable[[bool], T], recording: bool) -> tuple[Any, bool]:
         """Result of a pass, and True if it is recorded: as asked, or as it reads tensors tracked around.
 
         The values that rules and hooks of users read are known only after a run. The pass is then run again.
@@ -158,7 +160,7 @@ class Linearization:
         self.outer = True
         return walk(True), True
 
-    def push(self, tangents: list[Any]) -> list[Any]:
+    def push(self, tangents: list[Handle | None]) -> list[Any]:
         """Tangents of the outputs from those of the inputs, one per leaf (None stands for zero)."""
         recording = self.outer or _tracked(tangents)
         input_tangents = {
@@ -172,18 +174,18 @@ class Linearization:
         return handed_out(results, recording)
 
 
-def _tracked(handles: Sequence[Any]) -> bool:
+def _tracked(handles: Sequence[Handle | None]) -> bool:
     return is_grad_enabled() and any(h is not None and is_tracked(h) for h in handles)
 
 
 @overload
 def vjp(
-    function: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+    function: Callable[..., R], *primals: Tree, has_aux: Literal[False] = False
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
 @overload
-def vjp(function: Function, *primals: Any, has_aux: bool) -> Any: ...
+def vjp(function: Function, *primals: Tree, has_aux: bool) -> Any: ...
 @checked
-def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+def vjp(function: Function, *primals: Tree, has_aux: bool = False) -> Any:
     """The value of a function and the map from cotangents of its result to cotangents of its arguments.
 
     Parameters
@@ -206,7 +208,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     """
     line = Linearization(function, primals, "vjp", has_aux)
 
-    def pull(cotangent: Any) -> Any:
+    def pull(cotangent: Tree) -> Any:
         leaves, structure = flatten(cotangent)
         cts = match(leaves, structure, line.results, line.out_structure, "vjp", "cotangent")
         return line.like_inputs(line.pull(cts))
@@ -217,12 +219,12 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
 @overload
 def jvp(
     function: Callable[..., R],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Sequence[Tree],
+    tangents: Sequence[Tree],
     has_aux: Literal[False] = False,
 ) -> tuple[R, R]: ...
 @overload
-def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
+def jvp(function: Function, primals: Sequence[Tree], tangents: Sequence[Tree], has_aux: bool) -> Any: ...
 @checked
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """The value of a function and its derivative along tangents of its arguments.
@@ -243,8 +245,8 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has
 
 def with_argnums(
     function: Function,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
     argnums: Argnums,
     operation: str,
 ) -> Any:
@@ -265,7 +267,7 @@ def with_argnums(
     if len(set(positions)) != len(positions):
         raise ArgumentError(operation, "argnums", got=str(argnums), expected="each argument once")
 
-    def partial(*parts: Any) -> Any:
+    def partial(*parts: Tree) -> Any:
         full = list(args)
         for n, part in zip(positions, parts, strict=True):
             full[n] = part
@@ -288,7 +290,7 @@ def value_and_grad(
 ) -> Callable[P, tuple[R, Any]]: ...
 @checked  # type: ignore[misc]
 def value_and_grad(
-    function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
+    function: Callable[P, R], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[P, tuple[Any, Any]]:
     """A function that returns the value of a scalar function and its gradient.
 
@@ -303,7 +305,7 @@ def value_and_grad(
     """
 
     @as_named(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         partial, primals, single = with_argnums(function, args, kwargs, argnums, "grad")
         line = Linearization(partial, primals, "grad", has_aux)
         if len(line.results) != 1 or line.results[0].size != 1:
@@ -366,7 +368,7 @@ def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
     value_and_gradient = value_and_grad(function, argnums, has_aux)
 
     @as_named(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         value, gradient = value_and_gradient(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
@@ -391,7 +393,7 @@ def jacobian(
 ) -> Callable[P, Any]: ...
 @checked  # type: ignore[misc]
 def jacobian(
-    function: Callable[P, Any],
+    function: Callable[P, R],
     argnums: Argnums = 0,
     mode: Literal["auto", "reverse", "forward"] = "auto",
     chunk_size: int | None = None,
@@ -441,7 +443,7 @@ LAYOUTS = ("strided", "coo", "csr", "csc")
 
 
 def _jacobian(
-    function: Function,
+    function: Callable[P, R],
     argnums: Argnums,
     mode: str,
     step: int | None,
@@ -451,7 +453,7 @@ def _jacobian(
     """See `jacobian`; ``or_forward`` selects forward mode if the zeros leave no better choice."""
 
     @as_named(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         partial, primals, single = with_argnums(function, args, kwargs, argnums, "jacobian")
         line = Linearization(partial, primals, "jacobian")
         inputs, outputs = sum(x.size for x in line.inputs), sum(x.size for x in line.outputs)
@@ -481,7 +483,7 @@ def _jacobian(
     return call
 
 
-def _check_held(line: Any, layout: str) -> None:
+def _check_held(line: Linearization, layout: str) -> None:
     """Raise where a sparse layout does not hold the blocks of a Jacobian."""
     if any(isinstance(x, Wrapper) for x in (*line.given, *line.results)):
         raise ArgumentError(
@@ -518,7 +520,7 @@ def hessian(
 ) -> Callable[P, Any]: ...
 @checked  # type: ignore[misc]
 def hessian(
-    function: Callable[P, Any],
+    function: Callable[P, R],
     argnums: Argnums = 0,
     chunk_size: int | None = None,
     layout: Literal["strided", "coo", "csr", "csc"] = "strided",

@@ -10,7 +10,7 @@ calls with other numbers run programs for a *capacity*, at least as many entries
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.dispatch import Operand
 from iverson.graph.ir.graph_templates import is_same
@@ -21,6 +21,9 @@ from iverson.graph.lowering.padding import with_counts
 from iverson.layouts import Pattern
 from iverson.layouts.pattern_symbols import Binding, Counts, PatternSymbol, StandIn, examples, symbol_for
 from iverson.transforms.pytree_tracing import TracedFunction
+
+if TYPE_CHECKING:
+    from iverson.graph.tracing.captured_state import TensorCell
 
 Symbols = Mapping[Pattern, PatternSymbol]
 
@@ -79,7 +82,7 @@ class AnyCount:
         return with_counts(graph, counts)
 
 
-def _are_same(tensors: Sequence[Any], other_tensors: Sequence[Any]) -> bool:
+def _are_same(tensors: Sequence[Operand | TensorCell], other_tensors: Sequence[Operand | TensorCell]) -> bool:
     """True if outside tensors, and cells, are those of another trace."""
     pairs = zip(tensors, other_tensors, strict=False)
     return len(tensors) == len(other_tensors) and all(

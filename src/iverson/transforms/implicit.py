@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from iverson.array_api.entries.manipulation import matrix_transpose
 from iverson.array_api.linear_algebra.decompositions import solve as by_factors
@@ -12,7 +12,8 @@ from iverson.autograd.functions.function import Function
 from iverson.autograd.mode import enable_grad
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, is_tracked
+from iverson.core.dispatch import Handle, bind, is_tracked
+from iverson.core.protocols import NDArray
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.control.bodies import lifted
 from iverson.graph.ir.interpret import interpret
@@ -23,14 +24,18 @@ from iverson.transforms.jit import jit
 from iverson.transforms.python_callbacks import External, external
 from iverson.transforms.pytree_tracing import TracedFunction
 
+if TYPE_CHECKING:
+    from iverson.autograd.functions.context import Context
+    from iverson.handles.tensor import Tensor
+
 Condition = Callable[[Any], Any]
 
 
 def implicit(
     condition: Condition,
-    find: Callable[[], Any],
-    like: Any,
-    solve_transposed: Callable[[Condition, Any], Any] | None = None,
+    find: Callable[[], Tensor],
+    like: Tensor,
+    solve_transposed: Callable[[Condition, Tensor], Tensor] | None = None,
     layout: Literal["strided", "csr"] = "strided",
 ) -> Any:
     """Solution of ``condition(x) = 0``; it depends on the tracked tensors that the condition depends on.
@@ -49,15 +54,15 @@ def implicit(
             return find()
     graph, (_, *captured) = jit(condition).traced(like)
 
-    def of(x: Any, *constants: Any) -> Any:
+    def of(x: Handle, *constants: Handle) -> Any:
         return interpret(graph, [x, *constants])[0]
 
-    def by_matrix(of_x: Condition, y: Any, g: Any) -> Any:
+    def by_matrix(of_x: Condition, y: Tensor, g: Tensor) -> Any:
         if layout == "csr":
             return spsolve(matrix_transpose(jacobian(of_x, layout="csr")(y)), g)
         return by_factors(matrix_transpose(jacobian(of_x)(y)), g)
 
-    def by_products(of_x: Condition, y: Any, g: Any) -> Any:
+    def by_products(of_x: Condition, y: Tensor, g: Tensor) -> Any:
         assert solve_transposed is not None
         return solve_transposed(lambda w: vjp(of_x, y)[1](w)[0], g)
 
@@ -65,13 +70,13 @@ def implicit(
 
     class Solution(Function):
         @staticmethod
-        def forward(ctx: Any, *constants: Any) -> Any:
+        def forward(ctx: Context, *constants: Tensor) -> Any:
             y = find()
             ctx.save_for_backward(*constants, y)
             return y
 
         @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
+        def backward(ctx: Context, g: Tensor) -> Any:
             *constants, y = ctx.saved_tensors
             weights = solved(lambda y: of(y, *constants), y, -g)
             return vjp(lambda *constants: of(y, *constants), *constants)[1](weights)
@@ -82,8 +87,8 @@ def implicit(
 def implicit_in_trace(
     function: Condition,
     condition_of: Callable[[Condition], Condition],
-    solve: Callable[[Condition, Any], Sequence[Any]],
-    start: Any,
+    solve: Callable[[Condition, NDArray], Sequence[NDArray]],
+    start: Tensor,
     name: str,
     refused: Callable[[], None] | None = None,
 ) -> tuple[Any, Any]:
@@ -103,7 +108,7 @@ def implicit_in_trace(
     body, consts = lifted(traced.graph, traced.captured)
     compiled = Compiled(body, name)
 
-    def found(start: Any, *arrays: Any) -> Sequence[Any]:
+    def found(start: NDArray, *arrays: NDArray) -> Sequence[Any]:
         constants = list(map(asarray, arrays))
         return solve(lambda x: compiled([*constants, x])[0], start)
 
@@ -111,20 +116,20 @@ def implicit_in_trace(
 
     class Solution(Function):
         @staticmethod
-        def forward(ctx: Any, start: Any, *consts: Any) -> Any:
+        def forward(ctx: Context, start: Tensor, *consts: Tensor) -> Any:
             y, success, free = bind(external, (start, *consts), {"of": of})
             ctx.mark_non_differentiable(success, free)
             ctx.save_for_backward(*consts, y, free)
             return y, success, free
 
         @staticmethod
-        def backward(ctx: Any, g: Any, *_: Any) -> Any:
+        def backward(ctx: Context, g: Tensor, *_: Tensor) -> Any:
             if refused is not None:
                 refused()
             *constants, y, free = ctx.saved_tensors
             smooth = [k for k, x in enumerate(constants) if dtypes.is_inexact(x.dtype)]
 
-            def restricted(x: Any, *values: Any) -> Any:
+            def restricted(x: Tensor, *values: Tensor) -> Any:
                 inputs = list(constants)
                 for k, c in zip(smooth, values, strict=True):
                     inputs[k] = c

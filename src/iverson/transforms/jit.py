@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic
 
 import numpy as np
@@ -34,6 +34,7 @@ from iverson.core.dispatch import (
 from iverson.core.entries import Box, Stored
 from iverson.core.errors import ArgumentError, ArgumentTypeError, CompilationWarning, described, way_in
 from iverson.core.inputs.arguments import as_function, checked
+from iverson.core.protocols import Shaped
 from iverson.core.python.caller import warn
 from iverson.core.python.exact_keys import exact
 from iverson.core.table import overrides, rules_in_force
@@ -68,7 +69,7 @@ from iverson.transforms.entry_count_polymorphism import AnyCount, Symbols, stand
 from iverson.transforms.number_polymorphism import MOST, AnyNumber
 from iverson.transforms.pytree_tracing import TracedFunction, differentiates
 from iverson.transforms.retrace_reasons import ArgumentTexts, argument_texts, difference
-from iverson.transforms.trees import P, R, flatten, flatten_exactly, handed_out, unflatten
+from iverson.transforms.trees import Function, P, R, flatten, flatten_exactly, handed_out, unflatten
 
 _ARRAYS = (np.ndarray, np.generic)
 _NUMBERS = (int, float)
@@ -86,7 +87,7 @@ class _Entry:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         name: str,
         call: _Given,
         native: bool,
@@ -142,14 +143,14 @@ class _Entry:
                 return False
         return self.traced.holds()
 
-    def on_plain(self, handles: Sequence[Any], plain: Plain) -> Any:
+    def on_plain(self, handles: Sequence[Tensor], plain: Plain) -> Any:
         """Call on handles whose values and facts are in ``plain``."""
         if self._is_closed and not (plain.tracked and is_grad_enabled()):
             values = [*plain.values, *map(value_of, self._inside)] if self._inside else plain.values
             return self.traced.packed(make_handles(self.compiled.run(values)))
         return self(handles)
 
-    def __call__(self, handles: Sequence[Any]) -> Any:
+    def __call__(self, handles: Sequence[Tensor]) -> Any:
         traced = self.traced
         if traced.is_pure:
             return traced.packed(self.compiled([*handles, *traced.inputs(), *self._inside]))
@@ -176,9 +177,9 @@ class _Entry:
 
     def _check_apart(
         self,
-        handles: Sequence[Any],
+        handles: Sequence[Tensor],
         bases: Sequence[views.Base | None],
-        outside_writes: Sequence[tuple[Any, Any]],
+        outside_writes: Sequence[tuple[Handle, views.Base | None]],
     ) -> None:
         """Raise ArgumentError if the trace knows a written tensor as a second tensor, too.
 
@@ -226,7 +227,7 @@ class _Given:
     """The arguments of a call: the handles that change, and the key of all that is traced for."""
 
     def __init__(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], static: Static, donate: Chosen, name: str
+        self, args: tuple[object, ...], kwargs: dict[str, object], static: Static, donate: Chosen, name: str
     ) -> None:
         fixed: dict[Any, Any] = {}
         self.arguments = args, kwargs
@@ -320,7 +321,7 @@ class _Given:
                 origins[k] = None if p.distinct else Repeated(symbol)
         return origins
 
-    def rebuilt(self, handles: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rebuilt(self, handles: Sequence[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other handles; a tensor that occurs twice is replaced by one handle."""
         iterator = iter(handles)
         operand_of: dict[int, Any] = {}
@@ -332,7 +333,7 @@ class _Given:
         return Static.put_back(args, kwargs, self.fixed)
 
 
-def _plain_key(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence[Any], Any]:
+def _plain_key(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Any, Sequence[Any], Any]:
     """A key of the structure, shapes and dtypes of arguments that are all strided tensors and different ones,
     None where they are not; their leaves, and what is known of these."""
     structure = None
@@ -357,7 +358,7 @@ def _is_hashable(x: Any) -> bool:
     return True
 
 
-def _key(value: Any) -> Any:
+def _key(value: Shaped) -> Any:
     """Facts of a value that a trace relies on."""
     if type(value) is Strided:
         return value.shape, value.dtype
@@ -366,7 +367,7 @@ def _key(value: Any) -> Any:
     return layout_of(value).name, value.shape, value.dtype, box_or_pattern
 
 
-def _zeros_like(value: Any) -> Any:
+def _zeros_like(value: Shaped) -> Any:
     """Zeros, stored where a value is known to be stored."""
     pattern = value.pattern if isinstance(value, Sparse | LevelValue) else None
     if pattern is None:
@@ -374,13 +375,13 @@ def _zeros_like(value: Any) -> Any:
     return pattern.value(np.zeros((pattern.count, *value.shape[pattern.ndim :]), value.dtype))
 
 
-def _symbolic(value: Any) -> Any:
+def _symbolic(value: Shaped) -> Any:
     """The pattern that a value is stored on, if a trace may be of any like it."""
     pattern = support_pattern(value) if isinstance(value, Sparse) else None
     return pattern if has_symbols(pattern) else None
 
 
-def _wrapper_key(x: Any) -> Any:
+def _wrapper_key(x: Operand) -> Any:
     """Type and mask of a wrapper, which are part of what is traced; masks of the same entries are equal."""
     return None if not isinstance(x, Wrapper) else (type(x), semantics_of(x)._mask)
 
@@ -388,9 +389,7 @@ def _wrapper_key(x: Any) -> Any:
 class Chosen:
     """Some of the arguments of a function: positions and names, each as the other, too."""
 
-    def __init__(
-        self, choice: int | str | Iterable[int | str], parameter: str, function: Callable[..., Any]
-    ) -> None:
+    def __init__(self, choice: int | str | Iterable[int | str], parameter: str, function: Function) -> None:
         items: Any = (choice,) if isinstance(choice, int | str) else choice
         if isinstance(items, Operand) or not isinstance(items, Iterable):
             items = (items,)
@@ -405,7 +404,7 @@ class Chosen:
         if self.any:
             self._complete(parameter, function)
 
-    def _complete(self, parameter: str, function: Callable[..., Any]) -> None:
+    def _complete(self, parameter: str, function: Function) -> None:
         """Add the position of each name and the name of each position, as a call may use either."""
         try:
             declared = inspect.signature(function).parameters.values()
@@ -430,11 +429,11 @@ class Chosen:
         self.positions |= {k for k, p in enumerate(positional) if p.name in self.names & by_name}
         self.names |= {p.name for k, p in enumerate(positional) if k in self.positions and p.name in by_name}
 
-    def at(self, args: Sequence[Any]) -> set[int]:
+    def at(self, args: Sequence[object]) -> set[int]:
         """The positions in ``args``, counted from the first argument."""
         return {k % len(args) for k in self.positions if -len(args) <= k < len(args)}
 
-    def leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> set[int]:
+    def leaves(self, args: Sequence[object], kwargs: Mapping[str, object]) -> set[int]:
         """The identities of the leaves of these arguments."""
         arguments = [args[k] for k in self.at(args)]
         arguments += [kwargs[k] for k in self.names if k in kwargs]
@@ -444,11 +443,11 @@ class Chosen:
 class Static(Chosen):
     """Choice of the arguments that are part of what is traced."""
 
-    def __init__(self, static: int | str | Iterable[int | str], function: Callable[..., Any]) -> None:
+    def __init__(self, static: int | str | Iterable[int | str], function: Function) -> None:
         super().__init__(static, "static", function)
 
     def taken(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+        self, args: tuple[object, ...], kwargs: dict[str, object], name: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[Any, Any]]:
         """The other arguments (None in place of positional ones), and the static ones."""
         fixed: dict[Any, Any] = {k: args[k] for k in sorted(self.at(args))}
@@ -463,7 +462,7 @@ class Static(Chosen):
 
     @staticmethod
     def put_back(
-        args: Sequence[Any], kwargs: dict[str, Any], fixed: dict[Any, Any]
+        args: Sequence[object], kwargs: dict[str, object], fixed: Mapping[int | str, object]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = tuple(fixed.get(k, a) for k, a in enumerate(args))
         return args, {**kwargs, **{k: v for k, v in fixed.items() if isinstance(k, str)}}
@@ -592,7 +591,7 @@ class Jitted(Generic[P, R]):
                 self._served.pop(oldest, None)
         return served
 
-    def _key(self, call: _Given, kind: Any) -> Any:
+    def _key(self, call: _Given, kind: Key) -> Any:
         """The key of a call of a kind: with the patterns, the numbers of their entries, or capacities."""
         if not call.patterns:
             return kind
@@ -602,7 +601,7 @@ class Jitted(Generic[P, R]):
         general = None if exact in self._entries else self._any_count.get(kind)
         return exact if general is None else (kind, "capacities", general[1].capacities(call.counts))
 
-    def _traced(self, call: _Given, kind: Any, key: Any) -> tuple[_Entry, Any]:
+    def _traced(self, call: _Given, kind: Key, key: Key) -> tuple[_Entry, Any]:
         """A trace, and its key: for any patterns like those of the arguments where the function does not
         depend on where their entries are."""
         trace = functools.partial(_Entry, self._function, self._name, call, self._native)
@@ -631,7 +630,7 @@ class Jitted(Generic[P, R]):
             return entry, (kind, "counts", call.counts)
         return trace(), key
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:

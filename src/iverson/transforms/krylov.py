@@ -7,8 +7,8 @@ equation (`iverson.transforms.implicit`), by the same method with the transpose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsIndex, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, final
 
 import numpy as np
 
@@ -30,7 +30,8 @@ from iverson.core.errors import (
     described,
 )
 from iverson.core.inputs.arguments import as_function, checked
-from iverson.core.shapes import as_int, as_shape, check_choice
+from iverson.core.protocols import NDArray, Params
+from iverson.core.shapes import Shape, as_int, as_shape, check_choice
 from iverson.kernels import krylov_solvers
 from iverson.kernels.krylov_solvers import Preconditioner
 from iverson.ops import F
@@ -38,8 +39,19 @@ from iverson.transforms.derivatives import vjp
 from iverson.transforms.implicit import implicit
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.tensor import Tensor
     from iverson.handles.typing import ArrayLike, DTypeLike
+
+    #: An inverse that is easy to apply: a name, a matrix, or a function of a vector.
+    PreconditionerLike: TypeAlias = (
+        ArrayLike
+        | Factorized
+        | "LinearOperator"
+        | Callable[[Tensor], Tensor]
+        | Literal["jacobi", "ilu"]
+        | None
+    )
 
 
 @final
@@ -68,8 +80,12 @@ class LinearOperator:
 
     __slots__ = ("_adjoint", "_matvec", "dtype", "shape")
 
-    @checked
-    def __init__(self, matvec: Callable[[Any], Any], shape: Any, dtype: DTypeLike | None = None) -> None:
+    def __init__(
+        self,
+        matvec: Callable[[Tensor], Tensor],
+        shape: Sequence[SupportsIndex],
+        dtype: DTypeLike | None = None,
+    ) -> None:
         as_function(matvec, "LinearOperator", "matvec")
         self._matvec = matvec
         self.shape = as_shape(shape, "LinearOperator")
@@ -77,7 +93,7 @@ class LinearOperator:
             raise ShapeError("LinearOperator", "shape", got=str(self.shape), expected="two extents")
         self.dtype = dtypes.as_dtype("float64" if dtype is None else dtype, "LinearOperator")
 
-    def __matmul__(self, x: Any) -> Any:
+    def __matmul__(self, x: Array | ArrayLike) -> Any:
         """The product with a vector, or with each column of a matrix."""
         x = asarray(x)
         if not 1 <= x.ndim <= 2 or x.shape[0] != self.shape[1]:
@@ -111,15 +127,15 @@ def _on_numbers(operator: LinearOperator) -> Any:
     return SciPys(operator.shape, _numbers(lambda v: operator @ v), dtype=operator.dtype)
 
 
-def _numbers(product: Callable[[Any], Any]) -> Any:
-    def call(v: Any) -> Any:
+def _numbers(product: Callable[[Tensor], Tensor]) -> Any:
+    def call(v: NDArray) -> Any:
         with recording(False):
             return np.array(product(asarray(np.reshape(v, -1).copy())).detach().numpy())
 
     return call
 
 
-def _preconditioner(m: Any, operation: str, shape: Any) -> Any:
+def _preconditioner(m: Any, operation: str, shape: Shape) -> Any:
     """M as the kernels take it: None, a name, or functions of NumPy's vectors."""
     if m is None or isinstance(m, str):
         if m is not None:
@@ -152,7 +168,16 @@ def _preconditioner(m: Any, operation: str, shape: Any) -> Any:
     return Preconditioner(_numbers(lambda v: m @ v), _numbers(lambda v: m.H @ v))
 
 
-def _solved(method: str, a: Any, b: Any, x0: Any, rtol: Any, atol: Any, maxiter: Any, m: Any) -> Any:
+def _solved(
+    method: str,
+    a: ArrayLike | LinearOperator,
+    b: ArrayLike,
+    x0: ArrayLike | None,
+    rtol: float | None,
+    atol: float,
+    maxiter: SupportsIndex | None,
+    m: PreconditionerLike,
+) -> Any:
     """x with A x = b, from the entries of A or, for a LinearOperator, from its products."""
     name = method.partition("(")[0]
     a = a if isinstance(a, LinearOperator) else as_inexact(a, name, "a")
@@ -196,7 +221,7 @@ def _solved(method: str, a: Any, b: Any, x0: Any, rtol: Any, atol: Any, maxiter:
     return _from_zero(a, b, options)
 
 
-def _from_zero(a: Any, b: Any, options: dict[str, Any]) -> Any:
+def _from_zero(a: Tensor | LinearOperator, b: Tensor, options: Params) -> Any:
     if not isinstance(a, LinearOperator):
         if b.ndim > 1:
             return F.iterative_solve(a, b, **options)
@@ -207,7 +232,7 @@ def _from_zero(a: Any, b: Any, options: dict[str, Any]) -> Any:
     return _by_products(a, b, options)
 
 
-def _by_products(a: LinearOperator, b: Any, options: dict[str, Any]) -> Any:
+def _by_products(a: LinearOperator, b: Tensor, options: Params) -> Any:
     if isinstance(options["m"], str):
         raise ArgumentError(
             options["method"].partition("(")[0],
@@ -223,7 +248,7 @@ def _by_products(a: LinearOperator, b: Any, options: dict[str, Any]) -> Any:
     m = options["m"]
     transposed_options = {**options, "m": m.turned if m is not None else None}
 
-    def transposed(product: Callable[[Any], Any], g: Any) -> Any:
+    def transposed(product: Callable[[Tensor], Tensor], g: Tensor) -> Any:
         return _by_products(LinearOperator(product, a.shape, a.dtype), g, transposed_options)
 
     return implicit(lambda x: a @ x - b, find, zeros(b.shape, dtype=b.dtype), transposed)
@@ -239,7 +264,7 @@ def cg(
     rtol: float | None = None,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: PreconditionerLike = None,
 ) -> Tensor:
     """x with a @ x = b for a Hermitian positive definite matrix, by conjugate gradients.
 
@@ -282,7 +307,7 @@ def minres(
     *,
     rtol: float | None = None,
     maxiter: int | None = None,
-    M: Any = None,
+    M: PreconditionerLike = None,
 ) -> Tensor:
     """x with a @ x = b for a symmetric matrix, definite or not, by the minimal residual method.
 
@@ -307,7 +332,7 @@ def bicgstab(
     rtol: float | None = None,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: PreconditionerLike = None,
 ) -> Tensor:
     """x with a @ x = b for a square matrix, by stabilized biconjugate gradients.
 
@@ -332,7 +357,7 @@ def gmres(
     atol: float = 0.0,
     restart: int | None = None,
     maxiter: int | None = None,
-    M: Any = None,
+    M: PreconditionerLike = None,
 ) -> Tensor:
     """x with a @ x = b for a square matrix, by the generalized minimal residual method.
 
@@ -388,7 +413,7 @@ def lobpcg(a: ArrayLike | LinearOperator, /, k: SupportsIndex = 1, *, largest: b
     return _pairs("lobpcg", a, k, "LA" if largest else "SA", "lobpcg")
 
 
-def _pairs(name: str, a: Any, k: Any, which: str, method: str) -> EighResult:
+def _pairs(name: str, a: ArrayLike | LinearOperator, k: SupportsIndex, which: str, method: str) -> EighResult:
     check_choice(which, ("LA", "SA", "LM"), name, "which")
     a = a if isinstance(a, LinearOperator) else as_inexact(a, name, "a")
     if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
@@ -408,18 +433,18 @@ def _pairs(name: str, a: Any, k: Any, which: str, method: str) -> EighResult:
     return EighResult(stack([z[-1] for z in pairs]), stack([z[:-1] for z in pairs], axis=1))
 
 
-def _pair_by_products(a: LinearOperator, w: Any, v: Any) -> Any:
+def _pair_by_products(a: LinearOperator, w: NDArray, v: NDArray) -> Any:
     """An eigenvector and then its eigenvalue, as the solution of (A v - w v, (1 - v^T v) / 2) = 0.
 
     The Jacobian of that is symmetric.
     """
     n = a.shape[-1]
 
-    def condition(z: Any) -> Any:
+    def condition(z: Tensor) -> Any:
         v, w = z[:n], z[n:]
         return concat([a @ v - w * v, 0.5 - 0.5 * F.sum(v * v, axis=(0,), keepdims=True)])
 
-    def transposed(product: Callable[[Any], Any], g: Any) -> Any:
+    def transposed(product: Callable[[Tensor], Tensor], g: Tensor) -> Any:
         return minres(LinearOperator(product, (n + 1, n + 1), a.dtype), g)
 
     pair = np.append(v, w)

@@ -18,7 +18,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.op import Op
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, NDArray, Value
 from iverson.layouts import to_strided
 from iverson.ops.rules.batching import Examples
 
@@ -34,14 +34,14 @@ class External:
     avals: tuple[Aval, ...]
     size: int | None = None
 
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+    def __call__(self, *arrays: NDArray) -> tuple[Any, ...]:
         """The results, checked."""
         if self.size is not None:
             rows = [self.one(*(x[k] for x in arrays)) for k in range(self.size)]
             return tuple(map(np.stack, zip(*rows, strict=True)))
         return self.one(*arrays)
 
-    def one(self, *arrays: Any) -> tuple[Any, ...]:
+    def one(self, *arrays: NDArray) -> tuple[Any, ...]:
         """The results for one example, computed outside of all traces and batches."""
         results = Context().run(self.function, *arrays)
         return tuple(
@@ -55,7 +55,7 @@ class External:
         return tuple([Aval((self.size, *a.shape), a.dtype) for a in self.avals])
 
 
-def _batched(F: Namespace, examples: Examples, *args: Any, of: External) -> Any:
+def _batched(F: Namespace, examples: Examples, *args: Value, of: External) -> Any:
     if of.size is None:
         return bind(external, tuple(examples.each(F, args)), {"of": _over(of, examples.size)})
     # of several batches: one axis for all of them

@@ -6,26 +6,33 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from operator import is_, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iverson.array_api.sparse_arrays.sparse_construction import with_numbers
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.tracked_guards import check_no_leaves
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
+from iverson.core.dispatch import Handle, Operand, alias, is_tracked, rewrap, semantics_of, unwrap, value_of
 from iverson.graph.ir.entry_ops import as_stored
 from iverson.graph.tracing.captured_state import TensorCell, TraceCells, contents
 from iverson.graph.tracing.trace import Trace, is_stored
 from iverson.kernels.deferred_patterns import origin_of
-from iverson.transforms.trees import opened, unflatten
+from iverson.transforms.trees import Function, Tree, opened, unflatten
+
+if TYPE_CHECKING:
+    from iverson.core.entries import Stored
 
 #: A function is traced so many times to find which tensors from outside it writes.
 _TIMES = 4
 
 
-def differentiates(handles: Sequence[Any]) -> bool:
+def differentiates(handles: Sequence[Handle]) -> bool:
     """True if a derivative may read what a function does with entries that an argument does not store."""
     return is_grad_enabled() and any(is_tracked(x) and is_stored(value_of(x)) for x in handles)
+
+
+#: The arguments of a call from its handles.
+Arguments: TypeAlias = Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 class TracedFunction:
@@ -46,18 +53,18 @@ class TracedFunction:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         name: str,
         avals: Sequence[Aval],
-        arguments: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-        results: Callable[[list[Any]], list[Any]] = list,
+        arguments: Arguments,
+        results: Callable[[list[Tree]], list[Tree]] = list,
         *,
         stateful: bool = False,
         once: bool = False,
         cells_change: bool = False,
         as_stored: bool = False,
-        origins: Sequence[Any] = (),
-        given: Sequence[Any] = (),
+        origins: Sequence[Stored] = (),
+        given: Sequence[Handle] = (),
     ) -> None:
         self._results, self._as_stored = results, as_stored
         self._how = {
@@ -77,11 +84,11 @@ class TracedFunction:
 
     def _trace(
         self,
-        function: Any,
+        function: Function,
         name: str,
         avals: Sequence[Aval],
-        arguments: Any,
-        outside_tensors: list[Any],
+        arguments: Arguments,
+        outside_tensors: Sequence[Handle],
         last: bool,
     ) -> list[Any]:
         """Trace with these tensors from outside as inputs; return further tensors that must be inputs, too.
@@ -126,7 +133,9 @@ class TracedFunction:
         self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
         return []
 
-    def _outputs(self, function: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+    def _outputs(
+        self, function: Function, arguments: tuple[tuple[object, ...], dict[str, object]]
+    ) -> list[Any]:
         """Handles of the function's results, which are not the user's."""
         args, kwargs = arguments
         leaves, self.structure = opened(function(*args, **kwargs))
@@ -136,7 +145,7 @@ class TracedFunction:
         self._pack = self._packing(leaves)
         return [alias(with_numbers(unwrap(x))) for x in leaves if isinstance(x, Operand)]
 
-    def _packing(self, leaves: list[Any]) -> Callable[[Sequence[Any]], Any] | None:
+    def _packing(self, leaves: Sequence[object]) -> Callable[[Sequence[Any]], Any] | None:
         """Function that packs results in one call if they are tensors without semantics; else None."""
         if any(semantics is not None or not is_tensor for semantics, is_tensor in self.leaves):
             return None
@@ -193,7 +202,7 @@ class TracedFunction:
         handles = [unwrap(x) for where, *_ in self._read if (x := where()) is not None]
         return [*handles, *self.inputs()]
 
-    def packed(self, handles: Sequence[Any]) -> Any:
+    def packed(self, handles: Sequence[Handle]) -> Any:
         """The result, from handles for its tensors."""
         if self._pack is not None:
             return self._pack(handles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,15 +14,19 @@ from iverson.array_api.entries.creation import zeros
 from iverson.array_api.entries.joining import concat
 from iverson.array_api.sparse_arrays.sparse_construction import pattern_held
 from iverson.core import dtypes
-from iverson.core.dispatch import rewrap, unwrap
+from iverson.core.dispatch import Operand, rewrap, unwrap
 from iverson.core.errors import ShapeError
 from iverson.handles import Tensor
 from iverson.kernels.deferred_patterns import is_sparse
 from iverson.ops import F
-from iverson.transforms.trees import flatten, tensors, unflatten
+from iverson.transforms.trees import Tree, flatten, tensors, unflatten
+
+if TYPE_CHECKING:
+    from iverson.handles.array import Array
+    from iverson.handles.typing import ArrayLike
 
 
-def ravel_pytree(tree: Any, /) -> tuple[Tensor, Callable[[Any], Any]]:
+def ravel_pytree(tree: Tree, /) -> tuple[Tensor, Callable[[Any], Any]]:
     """The entries of all leaves of a tree as one vector, and the function that makes a tree of such a vector.
 
     Parameters
@@ -53,7 +57,7 @@ def ravel_pytree(tree: Any, /) -> tuple[Tensor, Callable[[Any], Any]]:
     vector = concat(flat, axis=0) if flat else zeros(0)
     ends = [int(n) for n in np.cumsum([0, *(x.shape[0] for x in flat)])]
 
-    def unravel(given: Any) -> Any:
+    def unravel(given: Array | ArrayLike) -> Any:
         """The tree with the entries of a vector."""
         x: Any = as_operand(given, "unravel", "vector")
         if x.shape != (int(ends[-1]),):
@@ -71,13 +75,13 @@ def ravel_pytree(tree: Any, /) -> tuple[Tensor, Callable[[Any], Any]]:
     return vector, unravel
 
 
-def _pattern(x: Any) -> Any:
+def _pattern(x: Operand) -> Any:
     """Pattern of a sparse tensor; None for other values."""
     plain = unwrap(x)
     return pattern_held(plain, "ravel_pytree", "tree") if is_sparse(plain) else None
 
 
-def _entries(x: Any) -> Any:
+def _entries(x: Operand) -> Any:
     """The entries of a leaf; the stored entries of a sparse leaf."""
     plain, pattern = unwrap(x), _pattern(x)
     return plain if pattern is None else F.values_at(plain, pattern=pattern)

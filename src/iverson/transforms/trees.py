@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import atexit
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
 from iverson.autograd.api import variable
 from iverson.autograd.node import hold_gradient
 from iverson.autograd.unrecorded_values import untracked
 from iverson.core import dtypes
 from iverson.core.dispatch import (
+    Handle,
     Operand,
     Wrapper,
     alias,
@@ -26,12 +27,17 @@ from iverson.core.dispatch import (
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
 from iverson.core.python.exact_keys import exact
 from iverson.handles import Tensor, asarray
-from iverson.masked import masked_tensor
+from iverson.masked import MaskedTensor, masked_tensor
 from iverson.masked.traced_masks import any_computed
 from iverson.ops import TABLE
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance as Dataclass
+    from optree import PyTreeSpec
     from typing_extensions import TypeVar
+
+    from iverson.handles.array import Array
+    from iverson.handles.typing import ArrayLike
 
     R = TypeVar("R", default=Tensor)
 else:
@@ -40,6 +46,8 @@ else:
     R = TypeVar("R")
 
 Function = Callable[..., Any]
+#: A tree of arrays and numbers, as users pass it and get it.
+Tree: TypeAlias = "Array | ArrayLike | Mapping[Any, Tree] | Sequence[Tree] | Dataclass | None"
 #: The parameters of a function; ``R`` is its result, a Tensor where nothing else says what it is.
 P = ParamSpec("P")
 
@@ -131,7 +139,7 @@ def opened(tree: Any, *, masks: bool = False) -> tuple[list[Any], Any]:
 class _Opened:
     """A masked tensor as a node of a tree, with its entries and its mask as leaves."""
 
-    def __init__(self, masked: Any) -> None:
+    def __init__(self, masked: MaskedTensor) -> None:
         self.masked = masked
 
 
@@ -161,19 +169,19 @@ def is_wrapper(x: Any) -> bool:
     return type(x) not in _PLAIN and isinstance(x, Wrapper)
 
 
-def wrapped(operands: Sequence[Any], handles: Sequence[Any]) -> list[Any]:
+def wrapped(operands: Sequence[Operand], handles: Sequence[Handle]) -> list[Any]:
     """Plain handles with the semantics of the operands they belong to."""
     return list(map(rewrap, operands, handles))
 
 
-def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+def unflatten(structure: PyTreeSpec, leaves: Iterable[object]) -> Any:
     """The pytree of this structure with the given leaves."""
     import optree
 
     return optree.tree_unflatten(structure, leaves)
 
 
-def tensors(leaves: list[Any], operation: str, argument: str) -> list[Any]:
+def tensors(leaves: Sequence[Any], operation: str, argument: str) -> list[Any]:
     """The leaves as Tensors; raises ArgumentTypeError for what is no number or array."""
     result = []
     for k, leaf in enumerate(leaves):
@@ -193,7 +201,7 @@ def tensors(leaves: list[Any], operation: str, argument: str) -> list[Any]:
     return result
 
 
-def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
+def fresh(leaves: list[Handle], operation: str, argument: str) -> list[Any]:
     """New variables with the leaves' values, which still depend on what the leaves depend on.
 
     Raises DTypeError for integers and booleans: they have no derivative.
@@ -214,7 +222,7 @@ def fresh(leaves: list[Any], operation: str, argument: str) -> list[Any]:
     return [variable(value_of(x)) if not is_tracked(x) else bind(TABLE["identity"], (x,)) for x in handles]
 
 
-def arguments(variables: list[Any]) -> list[Any]:
+def arguments(variables: list[Handle]) -> list[Any]:
     """The variables as a function gets them: handles of its own, to rebind or to read ``.grad`` of."""
     handles = list(map(alias, variables))
     for x in handles:
@@ -223,10 +231,10 @@ def arguments(variables: list[Any]) -> list[Any]:
 
 
 def match(
-    leaves: list[Any],
-    structure: Any,
-    like: list[Any],
-    like_structure: Any,
+    leaves: list[Tree],
+    structure: PyTreeSpec,
+    like: Sequence[Operand],
+    like_structure: PyTreeSpec,
     operation: str,
     argument: str,
 ) -> list[Any]:
@@ -249,7 +257,7 @@ def match(
     ]
 
 
-def handed_out(leaves: list[Any], recorded: bool) -> list[Any]:
+def handed_out(leaves: Sequence[Tree], recorded: bool) -> list[Any]:
     """The leaves as handles of their receiver's own, with their history only where it is asked for."""
     handle_for = alias if recorded else untracked
     return [rewrap(x, handle_for(unwrap(x))) if isinstance(x, Operand) else x for x in leaves]

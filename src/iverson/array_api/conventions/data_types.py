@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, Device, DTypeLike
 
 
-def _named(type: Any, operation: str) -> Any:
+def _named(type: DTypeLike, operation: str) -> Any:
     return dtypes.as_dtype(dtypes.named(type), operation)
 
 

@@ -26,7 +26,7 @@ def variadic_method(function: Function) -> Function:
     """Make a function of an array and a tuple a method that takes its items too: ``x.reshape(2, 3)``."""
 
     @wraps(function)
-    def spelled_out(self: Any, *items: Any, **options: Any) -> Any:
+    def spelled_out(self: Array, *items: Any, **options: Any) -> Any:
         return function(self, *((items,) if len(items) > 1 else items), **options)
 
     setattr(Array, function.__name__, spelled_out)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.array_api.conventions.operands import check_device
 from iverson.core import dtypes
+from iverson.core.protocols import DType
+
+if TYPE_CHECKING:
+    from iverson.handles.typing import Device
 
 
 class NamespaceInfo:
@@ -27,7 +31,7 @@ class NamespaceInfo:
         """All devices."""
         return ("cpu",)
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+    def default_dtypes(self, *, device: Device = None) -> dict[str, Any]:
         """The dtypes that functions choose where none is given."""
         check_device(device, "default_dtypes")
         return {
@@ -37,7 +41,9 @@ class NamespaceInfo:
             "indexing": dtypes.default_int,
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+    def dtypes(
+        self, *, device: Device = None, kind: str | DType | tuple[str | DType, ...] | None = None
+    ) -> dict[str, Any]:
         """All dtypes by name, or those of a kind (as in `iverson.isdtype`)."""
         check_device(device, "dtypes")
         selection = (d for d in dtypes.STANDARD if kind is None or dtypes.isdtype(d, kind))

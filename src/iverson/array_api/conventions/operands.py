@@ -18,15 +18,18 @@ from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GraphError, described, way_in
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
+from iverson.core.protocols import DType, NDArray, Shaped
 from iverson.core.shapes import check_choice
 from iverson.expr.nodes import Expr
 from iverson.handles import asarray
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike
+    from iverson.handles.array import Array
+    from iverson.handles.typing import A, ArrayLike, DTypeLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+T = TypeVar("T")
 
 SCALARS = (bool, int, float, complex)
 
@@ -40,7 +43,7 @@ def named(function: Function, name: str, doc: str) -> Function:
     return checked(function)
 
 
-def check_entries(operation: str, *xs: Any, decides: str, remedy: str) -> None:
+def check_entries(operation: str, *xs: Array | ArrayLike, decides: str, remedy: str) -> None:
     """Before a function reads entries: raises GraphError where they are not known, in a trace or a batch."""
     for x in xs:
         if not has_entries(unwrap(x)):
@@ -55,7 +58,7 @@ def check_entries(operation: str, *xs: Any, decides: str, remedy: str) -> None:
 
 
 def check_range(
-    x: Any,
+    x: Array | ArrayLike,
     operation: str,
     argument: str,
     low: float,
@@ -129,7 +132,9 @@ def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
     return x if type(x) in SCALARS else as_operand(x, operation, argument)
 
 
-def as_operands(xs: Any, operation: str, argument: str = "arrays") -> list[Any]:
+def as_operands(
+    xs: Sequence[Array | ArrayLike] | Array | NDArray, operation: str, argument: str = "arrays"
+) -> list[Any]:
     """A non-empty sequence of arrays (or one array, taken along its first axis) as handles."""
     if type(xs) not in (list, tuple) and (
         isinstance(xs, Operand) or not isinstance(xs, Sequence | np.ndarray)
@@ -154,12 +159,12 @@ def check_kind(x: Any, kinds: str, operation: str, argument: str = "x", remedy: 
         )
 
 
-def cast(x: Any, dtype: Any) -> Any:
+def cast(x: Shaped, dtype: DType) -> Any:
     """The handle with entries of ``dtype``: itself where they are already."""
     return x if x.dtype == dtype else F.astype(x, dtype=dtype)
 
 
-def in_common(xs: Sequence[Any], composed: Callable[[list[Any]], Any]) -> Any:
+def in_common(xs: Sequence[Array], composed: Callable[[list[Array]], A]) -> Any:
     """Call ``composed``, which multiplies operands in pairs, with all of them in their common dtype.
 
     So no product has a narrower dtype, whatever the order. Three or more operands of half precision are
@@ -183,7 +188,7 @@ def as_real(x: A | ArrayLike, operation: str, argument: str = "x", kinds: str = 
     return operand
 
 
-def by_columns(solved: Callable[[Any], Any], b: Any) -> Any:
+def by_columns(solved: Callable[[Any], Any], b: Array) -> Any:
     """A function of matrices ``b``, or of a vector, which is then a column of one and of the result."""
     if b.ndim != 1:
         return solved(b)
@@ -226,18 +231,18 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def given_dtype(dtype: Any, default: Any, operation: str) -> Any:
+def given_dtype(dtype: DTypeLike | None, default: DType, operation: str) -> Any:
     """The dtype asked for, or the default where none was."""
     return default if dtype is None else dtypes.as_dtype(dtype, operation)
 
 
-def check_device(device: Any, operation: str) -> None:
+def check_device(device: str | None, operation: str) -> None:
     """Raises ArgumentError for any device but the CPU."""
     check_choice(device, (None, "cpu"), operation, "device")
 
 
 @singledispatch
-def addresses_of(x: Any) -> Any:
+def addresses_of(x: Array) -> Any:
     """The row-major addresses of the entries that a handle holds as a vector; None where all entries exist.
 
     Kinds of operands of which some do not register theirs.

@@ -36,7 +36,9 @@ from iverson.core.errors import (
 )
 from iverson.core.float_warnings import at_user_line
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import DType, NDArray
 from iverson.core.shapes import (
+    Shape,
     as_int,
     as_shape,
     broadcast_shapes,
@@ -56,17 +58,28 @@ from iverson.ops import F
 from iverson.ops.moves.pattern_ops import check_fits, check_layout
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import A, ArrayLike, Axis, Device, DTypeLike, Layout, Real, ShapeLike
+    from iverson.handles.typing import (
+        A,
+        ArrayLike,
+        Axis,
+        Data,
+        Device,
+        DTypeLike,
+        Layout,
+        Real,
+        ShapeLike,
+        SupportsDLPack,
+    )
 
 
 Body = Callable[[Any, Any], Any]
 
 
-def _made(array: Any, requires_grad: bool) -> Any:
+def _made(array: NDArray | Sparse, requires_grad: bool) -> Any:
     return created(Tensor(array).requires_grad_() if requires_grad else Tensor(array))
 
 
-def _allocated(name: str, shape: Any, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _allocated(name: str, shape: Shape, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """``make(*args)``; where memory does not suffice, the error is that of the function the user called."""
     try:
         return make(*args, **options)
@@ -75,7 +88,7 @@ def _allocated(name: str, shape: Any, make: Callable[..., Any], *args: Any, **op
         raise OutOfMemoryError(name, got=f"shape {tuple(shape)}", expected=expected) from error
 
 
-def _filled(shape: Any, dtype: Any, value: Any) -> Any:
+def _filled(shape: Shape, dtype: DType, value: Array | ArrayLike) -> Any:
     array = aligned_empty(shape, dtype)
     array.fill(value)
     return array
@@ -85,11 +98,13 @@ _filled_with = at_user_line(_filled)
 _linspace = at_user_line(np.linspace)
 
 
-def _ones(shape: Any, dtype: Any) -> Any:
+def _ones(shape: Shape, dtype: DType) -> Any:
     return _filled(shape, dtype, 1)
 
 
-def _shaped(name: str, body: Body, shape: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _shaped(
+    name: str, body: Body, shape: ShapeLike, dtype: DTypeLike | None, device: Device, requires_grad: bool
+) -> Any:
     """An array of a shape, made by ``body(shape, dtype)``."""
     check_device(device, name)
     entry_dtype = given_dtype(dtype, dtypes.default_float, name)
@@ -104,7 +119,9 @@ def _settled(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _shaped_like(name: str, body: Body, x: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _shaped_like(
+    name: str, body: Body, x: Any, dtype: DTypeLike | None, device: Device, requires_grad: bool
+) -> Any:
     """An array of x's shape and dtype, made by ``body(shape, dtype)``; of a wrapper, with its semantics."""
     check_device(device, name)
     x = with_numbers(as_operand(x, name))
@@ -198,7 +215,7 @@ def zeros_like(
     return _shaped_like("zeros_like", aligned_zeros, x, dtype, device, requires_grad)
 
 
-def zero_of(x: Any) -> Any:
+def zero_of(x: Array) -> Any:
     """0 wherever x has an entry: a number, or of a tensor some of whose entries do not exist one like it."""
     make: Any = zeros_like
     return make(x) if isinstance(x, Wrapper) else 0.0
@@ -242,7 +259,7 @@ def empty_like(
     return _shaped_like("empty_like", aligned_empty, x, dtype, device, requires_grad)
 
 
-def _dtype_of_scalar(value: Any, operation: str, argument: str) -> Any:
+def _dtype_of_scalar(value: Array | ArrayLike, operation: str, argument: str) -> Any:
     kinds = {bool: dtypes.bool, int: dtypes.default_int, float: dtypes.default_float}
     kinds[complex] = dtypes.default_complex
     if type(value) not in kinds:
@@ -328,7 +345,7 @@ def full_like(
     )
 
 
-def _scalar_array(value: Any, name: str) -> Any:
+def _scalar_array(value: Array | ArrayLike, name: str) -> Any:
     """An array of rank 0 to fill with."""
     value = as_operand(value, name, "fill_value")
     if value.ndim:
@@ -336,7 +353,7 @@ def _scalar_array(value: Any, name: str) -> Any:
     return value
 
 
-def _broadcast(value: Any, shape: Any, dtype: Any, requires_grad: bool, name: str) -> Any:
+def _broadcast(value: Array, shape: Shape, dtype: DType, requires_grad: bool, name: str) -> Any:
     """An array of rank 0 as every entry of a shape, in a dtype."""
     check_storable(shape, dtype, name)
     if not _fits(value.dtype, dtype):
@@ -347,13 +364,13 @@ def _broadcast(value: Any, shape: Any, dtype: Any, requires_grad: bool, name: st
     return result.requires_grad_() if requires_grad and not result.requires_grad else result
 
 
-def _fits(value_dtype: Any, dtype: Any) -> bool:
+def _fits(value_dtype: DType, dtype: DType) -> bool:
     return bool(dtypes.can_cast(value_dtype, dtype, "same_kind")) or (
         value_dtype.kind in "bi" and dtype.kind in "iufcV"
     )
 
 
-def _fill(shape: Any, dtype: Any, value: Any, value_dtype: Any) -> Any:
+def _fill(shape: Shape, dtype: DType, value: Array | ArrayLike, value_dtype: DType) -> Any:
     try:
         if _fits(value_dtype, dtype):
             return _allocated("full", shape, _filled_with, shape, dtype, value)
@@ -446,7 +463,13 @@ def linspace(
 
 
 def _between(
-    start: Any, stop: Any, num: int, endpoint: bool, axis: Any, dtype: Any, requires_grad: bool
+    start: Array | ArrayLike,
+    stop: Array | ArrayLike,
+    num: int,
+    endpoint: bool,
+    axis: Axis,
+    dtype: DTypeLike | None,
+    requires_grad: bool,
 ) -> Any:
     """`linspace` of arrays."""
     ends = [as_weak(x, "linspace", argument) for x, argument in ((start, "start"), (stop, "stop"))]
@@ -571,7 +594,7 @@ def meshgrid(*arrays: A | ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> tu
     return tuple(grids)
 
 
-def _triangle(name: str, x: Any, k: Any) -> Any:
+def _triangle(name: str, x: Array | ArrayLike, k: SupportsIndex) -> Any:
     x = as_operand(x, name)
     if x.ndim < 2:
         raise ShapeError(name, "x", got=f"shape {x.shape}", expected="at least two axes")
@@ -606,7 +629,7 @@ def triu(x: A | ArrayLike, /, *, k: SupportsIndex = 0) -> A:
 
 @checked
 def from_dlpack(
-    x: Any, /, *, device: Device = None, copy: bool | None = None, requires_grad: bool = False
+    x: SupportsDLPack, /, *, device: Device = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of another library's array, through the DLPack protocol; shares memory unless ``copy=True``.
 
@@ -632,7 +655,7 @@ def from_dlpack(
 
 
 def tensor(
-    data: Any, /, *, dtype: DTypeLike | None = None, device: Device = None, requires_grad: bool = False
+    data: Data, /, *, dtype: DTypeLike | None = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
     """A Tensor with a copy of what ``data`` holds: `asarray` with ``copy=True``, under PyTorch's name.
 

@@ -12,6 +12,7 @@ from iverson.array_api.entries.joining import take_positions
 from iverson.array_api.entries.manipulation import as_vector
 from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import DTypeError, IndexingError, ShapeError
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import broadcast_shapes, normalize_axis
 from iverson.handles.subscripts import as_index
 from iverson.layouts import nonzero_indices
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, Axis
 
 
-def positions(indices: Any, extent: int, operation: str, argument: str = "indices") -> Any:
+def positions(indices: Array | ArrayLike, extent: int, operation: str, argument: str = "indices") -> Any:
     """Integer positions on an axis, negative ones counted from its end: an array, or a handle of a level.
 
     Raises DTypeError unless they are integers, IndexingError outside the axis.
@@ -107,7 +108,7 @@ def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis =
     return F.take_along(x, along, k)
 
 
-def _take_at_held(x: Any, indices: Any, k: int) -> Any:
+def _take_at_held(x: Array, indices: Any, k: int) -> Any:
     """x at the positions that exist, masked as the indices are."""
     entries = unwrap(indices)
     if not has_entries(entries) and entries.shape == (indices.size,):  # it may not be known which exist
@@ -149,7 +150,7 @@ def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
     return tuple(as_operand(axis_positions, "nonzero") for axis_positions in nonzero_indices(value_of(plain)))
 
 
-def flat_take(x: Any, addresses: np.ndarray[Any, Any], operation: str) -> Any:
+def flat_take(x: Array | ArrayLike, addresses: NDArray, operation: str) -> Any:
     """Entries of the flattened array at checked positions."""
     return F.gather(as_vector(x, operation), addresses, axes=(0,))
 

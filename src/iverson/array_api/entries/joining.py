@@ -13,11 +13,13 @@ from iverson.array_api.conventions.operands import as_operand, as_operands, chec
 from iverson.array_api.entries.manipulation import as_vector
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arrays import plain
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape, as_int, as_shape, check_storable, concat_offsets, normalize_axis
 from iverson.handles.views import as_part
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axis, ShapeLike
 
 
@@ -55,7 +57,7 @@ def stack(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis = 0) -> A:
     return F.stack(*xs, axis=normalize_axis(axis, xs[0].ndim + 1, "stack"))
 
 
-def _parts(x: Any, keys: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+def _parts(x: Array, keys: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     return (as_part(F.index_basic(x, key=key), x, key) for key in keys)
 
 
@@ -162,7 +164,7 @@ def _check_spread(x: Any, times: Shape, folded: Shape, operation: str, argument:
     check_storable(folded if x.layout == "strided" else times, x.dtype, operation, argument)
 
 
-def _spread(x: Any, spread: Shape, wide: Shape, folded: Shape) -> Any:
+def _spread(x: Array, spread: Shape, wide: Shape, folded: Shape) -> Any:
     """x with axes of extent 1 put in, those axes repeated, and all folded to the result's axes."""
     return F.reshape(F.broadcast_to(F.reshape(x, shape=spread), shape=wide), shape=folded)
 
@@ -210,7 +212,7 @@ def _counts(repeats: Any, n: int) -> np.ndarray[Any, Any]:
     return counts
 
 
-def take_positions(x: Any, positions: np.ndarray[Any, Any], axis: int) -> Any:
+def take_positions(x: Array | ArrayLike, positions: NDArray, axis: int) -> Any:
     """x at checked integer positions of one axis; the positions' axes stand where that axis stood."""
     result = F.gather(x, positions, axes=(axis,))
     if axis == 0:

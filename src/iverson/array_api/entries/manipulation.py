@@ -27,6 +27,7 @@ from iverson.layouts import is_strided
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axes, Axis, ShapeLike
 
 
@@ -57,11 +58,11 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
     return F.reshape(F.copy(x), shape=new_shape) if copy else _reshaped(x, new_shape)
 
 
-def _reshaped(x: Any, shape: Shape) -> Any:
+def _reshaped(x: Array, shape: Shape) -> Any:
     return moved_part(x, "reshape", {"shape": shape})
 
 
-def as_vector(x: Any, operation: str) -> Any:
+def as_vector(x: Array | ArrayLike, operation: str) -> Any:
     """x as a vector."""
     x = as_operand(x, operation)
     return x if x.ndim == 1 else _reshaped(x, (x.size,))

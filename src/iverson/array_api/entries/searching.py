@@ -22,6 +22,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import DType, NDArray
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.handles import Tensor
 from iverson.layouts import to_strided
@@ -97,7 +98,7 @@ def searchsorted(
     return F.searchsorted(x1, x2, side=side)
 
 
-def _explicit(x: Any, operation: str) -> np.ndarray[Any, Any]:
+def _explicit(x: Array | NDArray, operation: str) -> np.ndarray[Any, Any]:
     """All entries as an array; warns with DensifyWarning where many of them are not stored."""
     return to_strided(value_of(x), operation, quiet=False) if isinstance(x, Handle) else np.asarray(x)
 
@@ -127,7 +128,7 @@ def isin(x1: A | ArrayLike, x2: A | ArrayLike, /, *, invert: bool = False) -> A:
 FEW = 32
 
 
-def _is_in(x1: Any, x2: Any, common: Any, invert: bool) -> Any:
+def _is_in(x1: Array | complex, x2: Array | complex, common: DType, invert: bool) -> Any:
     """`isin`, by comparisons: of the entries of x1, in a trace or a batch, a plain tensor."""
     masked: Any = x2 if isinstance(x2, Wrapper) else None
     there = None if masked is None else as_vector(masked.get_mask(), "isin")
@@ -144,7 +145,7 @@ def _is_in(x1: Any, x2: Any, common: Any, invert: bool) -> Any:
     return F.logical_not(mask) if invert else mask
 
 
-def _dense(x: Any, common: Any) -> Any:
+def _dense(x: Array | complex, common: DType) -> Any:
     """Dense entries of an operand in a dtype, with zeros for entries that do not exist."""
     x = F.to_dense(zero_filled(x)) if hasattr(x, "dtype") else Tensor(np.asarray(x, common))
     return x if x.dtype == common else F.astype(x, dtype=common)
@@ -191,7 +192,7 @@ def unique_all(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueAl
     return _unique(x, axis, False)
 
 
-def _unique(x: Any, axis: Any, equal_nan: bool) -> UniqueAll:
+def _unique(x: Array | ArrayLike, axis: Axis | None, equal_nan: bool) -> UniqueAll:
     x = as_operand(x, "unique_all")
     _check_known(x, "unique_all")
     if axis is not None:
@@ -215,7 +216,7 @@ def _unique(x: Any, axis: Any, equal_nan: bool) -> UniqueAll:
     )
 
 
-def _check_known(x: Any, operation: str) -> None:
+def _check_known(x: Array | ArrayLike, operation: str) -> None:
     check_entries(
         operation,
         x,
@@ -253,7 +254,7 @@ def unique(
     return parts if len(parts) > 1 else parts[0]
 
 
-def _unique_slices(array: Any, axis: Any) -> UniqueAll:
+def _unique_slices(array: Array, axis: Axis) -> UniqueAll:
     x = as_plain(array, "unique_all")
     k = normalize_axis(axis, x.ndim, "unique_all")
     _, first, inverse, counts = np.unique(
@@ -263,7 +264,7 @@ def _unique_slices(array: Any, axis: Any) -> UniqueAll:
     return UniqueAll(take_positions(x, first, k), *fields)
 
 
-def _entries(x: Any, operation: str) -> tuple[Any, Any]:
+def _entries(x: Array | ArrayLike, operation: str) -> tuple[Any, Any]:
     """The entries that exist, in row-major order; where not all do, their addresses in the order held."""
     x = as_operand(x, operation)
     addresses = addresses_of(x)

@@ -16,6 +16,7 @@ from iverson.ops import F
 
 if TYPE_CHECKING:
     from iverson.handles.array import Array
+    from iverson.handles.subscripts import Key
     from iverson.handles.tensor import Tensor
     from iverson.handles.typing import A, ArrayLike, Axis
 
@@ -57,12 +58,12 @@ def gather(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis = -1) -> A
         return take_along_axis(x, at, axis=k)
 
 
-def _first(x: Any, extents: tuple[int, ...]) -> Any:
+def _first(x: Array, extents: tuple[int, ...]) -> Any:
     """The first entries on each axis."""
     return x if x.shape == extents else F.index_basic(x, key=tuple(slice(0, n, 1) for n in extents))
 
 
-def _added(x: Any, values: Any, operation: str) -> Any:
+def _added(x: Array, values: Array | ArrayLike, operation: str) -> Any:
     """Values to add to x, in x's dtype."""
     values = as_plain(values, operation, "values")
     if dtypes.result_type(x, values) != x.dtype:
@@ -117,7 +118,9 @@ def scatter_add(
     return target + F.scatter_add(entries, *index, axes=tuple(range(target.ndim)), shape=target.shape)
 
 
-def _along(x: Any, indices: Any, values: Any, axis: Any, operation: str) -> tuple[Any, Any, Any]:
+def _along(
+    x: Array | ArrayLike, indices: Array | ArrayLike, values: Array | ArrayLike, axis: Axis, operation: str
+) -> tuple[Any, Any, Any]:
     """x, the values for positions along an axis, and the index of all axes that says where these are."""
     x = as_plain(x, operation)
     k = normalize_axis(axis, x.ndim, operation)
@@ -175,10 +178,10 @@ class At:
 
     __slots__ = ("_x",)
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Tensor) -> None:
         self._x = x
 
-    def __getitem__(self, key: Any) -> Entries:
+    def __getitem__(self, key: Key) -> Entries:
         return Entries(self._x, key)
 
 
@@ -187,7 +190,7 @@ class Entries:
 
     __slots__ = ("_key", "_x")
 
-    def __init__(self, x: Any, key: Any) -> None:
+    def __init__(self, x: Tensor, key: Key) -> None:
         self._x = x
         self._key = key
 

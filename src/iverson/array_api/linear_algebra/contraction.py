@@ -18,13 +18,14 @@ from iverson.handles import Tensor, subscripts
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axis, Paired
 
 
 Labels = tuple[Hashable, ...]
 
 
-def arrange(x: Any, labels: Labels, target: Labels) -> Any:
+def arrange(x: Array, labels: Labels, target: Labels) -> Any:
     """x with its labelled axes in the wanted order, axes of extent 1 where it lacks a label."""
     have = [label for label in target if label in labels]
     order = tuple(labels.index(label) for label in have)
@@ -34,7 +35,7 @@ def arrange(x: Any, labels: Labels, target: Labels) -> Any:
     return F.expand_dims(x, axis=missing) if missing else x
 
 
-def _grouped(x: Any, labels: Labels, groups: Sequence[Labels]) -> Any:
+def _grouped(x: Array, labels: Labels, groups: Sequence[Labels]) -> Any:
     """x with its axes in the order of the groups, each group after the first folded to one axis."""
     x = arrange(x, labels, tuple(label for group in groups for label in group))
     lead = len(groups[0])
@@ -45,7 +46,7 @@ def _grouped(x: Any, labels: Labels, groups: Sequence[Labels]) -> Any:
     return x if tuple(shape) == x.shape else F.reshape(x, shape=tuple(shape))
 
 
-def contract(a: Any, of_a: Labels, b: Any, of_b: Labels, keep: Labels) -> tuple[Any, Labels]:
+def contract(a: Array, of_a: Labels, b: Array, of_b: Labels, keep: Labels) -> tuple[Any, Labels]:
     """The sum over all labels not in ``keep`` of a * b; labels of only one operand must be kept.
 
     Returns the result and the labels of its axes. A label has the same extent in both operands.
@@ -116,7 +117,7 @@ def tensordot(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axes: Paired = 2) -> A
     return contract(x1, of_a, x2, of_b, keep)[0]
 
 
-def _paired_axes(x1: Any, x2: Any, axes: Any) -> tuple[list[int], list[int]]:
+def _paired_axes(x1: Array, x2: Array, axes: Paired) -> tuple[list[int], list[int]]:
     if not isinstance(axes, (list, tuple)):
         n = as_int(axes, "tensordot", "axes")
         if not 0 <= n <= min(x1.ndim, x2.ndim):

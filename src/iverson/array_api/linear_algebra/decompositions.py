@@ -39,10 +39,12 @@ from iverson.array_api.sparse_arrays.factorized import Factorized, factorized
 from iverson.array_api.sparse_arrays.sparse_construction import spsolve
 from iverson.core.errors import ShapeError, speaking_as
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, broadcast_shapes, check_choice, normalize_axis
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.tensor import Tensor
     from iverson.handles.typing import A, ArrayLike, Axis, DTypeLike
 
@@ -178,7 +180,7 @@ def eigh(x: A | ArrayLike, /, UPLO: Literal["L", "U"] | None = None) -> EighResu
     return EighResult(*F.eigh(_of_triangle(x, UPLO, "eigh")))
 
 
-def _of_triangle(x: Any, triangle: str | None, operation: str) -> Any:
+def _of_triangle(x: Array | ArrayLike, triangle: str | None, operation: str) -> Any:
     """Hermitian matrices of which one triangle is read, or the Hermitian part of both."""
     x = as_inexact(x, operation)
     if triangle is None:
@@ -274,7 +276,7 @@ def qr(x: A | ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced")
     return QRResult(*F.qr(x))
 
 
-def _beside(a: Any, b: Any, axis: int) -> Any:
+def _beside(a: Array | NDArray, b: Array | NDArray, axis: int) -> Any:
     return F.concat(a, b, axis=axis, offsets=(0, a.shape[axis]))
 
 
@@ -336,7 +338,7 @@ def cross(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axis: Axis = -1) -> A:
         if x.ndim < -k or x.shape[k] != 3:
             raise ShapeError("cross", argument, got=f"shape {x.shape}", expected=f"extent 3 on axis {axis}")
 
-    def turned(x: Any, by: int) -> Any:
+    def turned(x: Array, by: int) -> Any:
         return F.roll(x, shift=(by,), axis=(x.ndim + k,))
 
     return F.subtract(turned(x1, -1) * turned(x2, -2), turned(x1, -2) * turned(x2, -1))

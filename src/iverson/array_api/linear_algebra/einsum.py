@@ -5,7 +5,7 @@ The products are `iverson.array_api.linear_algebra.contraction`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from iverson.core.shapes import Shape
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike
 
 
@@ -85,7 +86,7 @@ def einsum(subscripts: str, /, *operands: A | ArrayLike) -> A:
     return in_common(xs, lambda xs: _contracted(xs, inputs, output))
 
 
-def _contracted(xs: Sequence[Any], inputs: Sequence[Labels], output: Labels) -> Any:
+def _contracted(xs: Sequence[Array], inputs: Sequence[Labels], output: Labels) -> Any:
     extents = _extents(xs, inputs)
     terms = [_simple(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]
     for positions in _path(terms, output, extents):
@@ -102,7 +103,7 @@ def _contracted(xs: Sequence[Any], inputs: Sequence[Labels], output: Labels) -> 
     return F.broadcast_to(x, shape=shape) if x.shape != shape else x
 
 
-def _extents(xs: Sequence[Any], inputs: Sequence[Labels]) -> dict[Any, int]:
+def _extents(xs: Sequence[Array], inputs: Sequence[Labels]) -> dict[Any, int]:
     """The extent of each label; extents of 1 stretch."""
     by_label: dict[Any, int] = {}
     for k, (x, labels) in enumerate(zip(xs, inputs, strict=True)):
@@ -120,7 +121,7 @@ def _extents(xs: Sequence[Any], inputs: Sequence[Labels]) -> dict[Any, int]:
     return by_label
 
 
-def _simple(x: Any, labels: Labels, extents: dict[Any, int]) -> Term:
+def _simple(x: Array, labels: Labels, extents: Mapping[Hashable, int]) -> Term:
     """The operand with each label once: diagonals taken, axes that stretch squeezed out."""
     stretched = tuple(
         k for k, (label, n) in enumerate(zip(labels, x.shape, strict=True)) if n != extents[label]
@@ -138,7 +139,7 @@ def _simple(x: Any, labels: Labels, extents: dict[Any, int]) -> Term:
     return x, labels
 
 
-def _summed(term: Term, required: set[Any]) -> Term:
+def _summed(term: Term, required: set[Hashable]) -> Term:
     """The operand summed over the labels that nothing else needs."""
     x, labels = term
     axes = tuple(k for k, label in enumerate(labels) if label not in required)
@@ -148,13 +149,15 @@ def _summed(term: Term, required: set[Any]) -> Term:
     return F.sum(x, axis=axes, keepdims=False), remaining
 
 
-def _pair(first: Term, second: Term, required: set[Any]) -> Term:
+def _pair(first: Term, second: Term, required: set[Hashable]) -> Term:
     a, of_a = _summed(first, required | set(second[1]))
     b, of_b = _summed(second, required | set(of_a))
     return contract(a, of_a, b, of_b, tuple(required))
 
 
-def _path(terms: Sequence[Term], output: Labels, extents: dict[Any, int]) -> tuple[tuple[int, ...], ...]:
+def _path(
+    terms: Sequence[Term], output: Labels, extents: Mapping[Hashable, int]
+) -> tuple[tuple[int, ...], ...]:
     """Positions of the terms of each contraction, in turn; its result is appended to the terms."""
     if len(terms) < 3:
         return (tuple(range(len(terms))),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from iverson.core.shapes import check_choice
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.tensor import Tensor
     from iverson.handles.typing import A, ArrayLike, Order
 
@@ -101,7 +102,7 @@ def cond(x: A | ArrayLike, /, *, p: Order | None = None) -> A:
     return F.where(zero, _infinite(x), above) / F.where(zero, 1.0, below)
 
 
-def _infinite(x: Any) -> Any:
+def _infinite(x: Array) -> Any:
     """inf for each matrix, with the derivative nan in all entries."""
     return np.inf * F.exp(0.0 * F.sum(F.abs(x), axis=(x.ndim - 2, x.ndim - 1), keepdims=False))
 
@@ -157,7 +158,11 @@ def multi_dot(arrays: Sequence[A | ArrayLike] | A, /) -> A:
     return in_common(xs, lambda xs: _product(cheapest(sizes)[0], xs))
 
 
-def _product(order: Any, xs: Sequence[Any]) -> Any:
+#: The number of a factor, or the orders of both sides of a product.
+Grouping: TypeAlias = "int | tuple[Grouping, Grouping]"
+
+
+def _product(order: Grouping, xs: Sequence[Array]) -> Any:
     return xs[order] if isinstance(order, int) else matmul(*(_product(part, xs) for part in order))
 
 

@@ -13,6 +13,7 @@ from iverson.core.errors import ShapeError, speaking_as
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike
 
 
@@ -34,7 +35,9 @@ def pinv(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None, atol: A | Ar
     return F.pinv(x, rtol=relative, atol=absolute)
 
 
-def _tolerances(x: Any, rtol: Any, atol: Any, operation: str) -> tuple[Any, Any]:
+def _tolerances(
+    x: Array, rtol: Array | ArrayLike | None, atol: Array | ArrayLike | None, operation: str
+) -> tuple[Any, Any]:
     """The tolerances given (one number, or one for each matrix), or max(m, n) * eps and 0."""
     if x.ndim < 2:
         raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="at least two axes")

@@ -21,6 +21,7 @@ from iverson.core.inputs.arguments import checked
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.tensor import Tensor
     from iverson.handles.typing import A, ArrayLike
 
@@ -88,7 +89,7 @@ def lu_factor(x: A | ArrayLike, /) -> LUFactorResult:
     return LUFactorResult(below + above, rows)
 
 
-def _within(factor: Any, shape: tuple[int, ...]) -> Any:
+def _within(factor: Array, shape: tuple[int, ...]) -> Any:
     """A factor as the first rows and columns of matrices of this shape, zeros elsewhere."""
     if factor.shape == shape:
         return factor
@@ -97,7 +98,11 @@ def _within(factor: Any, shape: tuple[int, ...]) -> Any:
 
 @checked
 def lu_solve(
-    factors: LUFactorResult | tuple[Any, Any], b: A | ArrayLike, /, *, adjoint: bool = False
+    factors: LUFactorResult | tuple[Array | ArrayLike, Array | ArrayLike],
+    b: A | ArrayLike,
+    /,
+    *,
+    adjoint: bool = False,
 ) -> Tensor:
     """x with A @ x = b, from what `lu_factor` returns of A.
 
@@ -113,7 +118,7 @@ def lu_solve(
     lu_matrices, rows = _of_square(factors)
     right = as_inexact(b, "lu_solve", "b")
 
-    def solved(b: Any) -> Any:
+    def solved(b: Tensor) -> Any:
         if not adjoint:
             y = solve_triangular(lu_matrices, _in_order(b, rows), unit_diagonal=True)
             return solve_triangular(lu_matrices, y, lower=False)
@@ -126,7 +131,7 @@ def lu_solve(
         return by_columns(solved, right)
 
 
-def _of_square(factors: Any) -> tuple[Any, Any]:
+def _of_square(factors: LUFactorResult | tuple[Array | ArrayLike, Array | ArrayLike]) -> tuple[Any, Any]:
     """The array of factors and the order of rows, checked."""
     if not isinstance(factors, tuple) or len(factors) != 2:
         raise ArgumentTypeError(
@@ -157,7 +162,7 @@ def _of_square(factors: Any) -> tuple[Any, Any]:
     return lu_matrices, rows
 
 
-def _in_order(b: Any, rows: Any) -> Any:
+def _in_order(b: Array, rows: Array) -> Any:
     """Rows of matrices in another order."""
     rows = F.expand_dims(rows, axis=(rows.ndim,))
     rank = max(b.ndim, rows.ndim)
@@ -181,7 +186,7 @@ def cholesky_solve(b: A | ArrayLike, factor: A | ArrayLike, /, *, upper: bool = 
     right: Any = as_inexact(b, "cholesky_solve", "b")
     triangle: Any = as_inexact(factor, "cholesky_solve", "factor")
 
-    def solved(b: Any) -> Any:
+    def solved(b: Tensor) -> Any:
         y = solve_triangular(triangle, b, lower=not upper, trans="C" if upper else "N")
         return solve_triangular(triangle, y, lower=not upper, trans="N" if upper else "C")
 
@@ -237,7 +242,7 @@ def lstsq(
         rank: Any = matrix_rank(matrix, rtol=rtol)
         values = F.svdvals(matrix)
 
-    def solved(b: Any) -> Any:
+    def solved(b: Tensor) -> Any:
         x = F.matmul(inverse, b)
         return x + F.matmul(inverse, b - F.matmul(matrix, x))
 
@@ -305,7 +310,7 @@ def solve_circulant(c: A | ArrayLike, b: A | ArrayLike, /) -> Tensor:
         )
     eigenvalues = expand_dims(c, axis=-1)
 
-    def solved(b: Any) -> Any:
+    def solved(b: Tensor) -> Any:
         with speaking_as("solve_circulant"):
             solution = ifft(fft(b, axis=-2) / fft(eigenvalues, axis=-2), axis=-2)
         return solution if dtypes.kind_of(dtypes.result_type(c, b)) == "c" else F.real(solution)
@@ -313,7 +318,7 @@ def solve_circulant(c: A | ArrayLike, b: A | ArrayLike, /) -> Tensor:
     return by_columns(solved, b)
 
 
-def _check_rows(operation: str, b: Any, rows: int, of: str) -> None:
+def _check_rows(operation: str, b: Array, rows: int, of: str) -> None:
     if not b.ndim or b.shape[max(b.ndim - 2, 0)] != rows:
         raise ShapeError(operation, "b", got=f"shape {b.shape} for {of}", expected=f"{rows} rows")
 

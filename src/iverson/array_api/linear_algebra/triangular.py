@@ -13,6 +13,7 @@ from iverson.core.shapes import broadcast_shapes, check_choice
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.tensor import Tensor
     from iverson.handles.typing import ArrayLike
 
@@ -61,7 +62,7 @@ def solve_triangular(
     return by_columns(lambda b: _solved(a, b, lower), b)
 
 
-def _with_unit_diagonal(a: Any, lower: bool) -> Any:
+def _with_unit_diagonal(a: Array, lower: bool) -> Any:
     strict = F.tril(a, k=-1) if lower else F.triu(a, k=1)
     return strict + F.diag(np.ones(a.shape[:-1], a.dtype))
 
@@ -75,7 +76,7 @@ def _solved(a: Any, b: Any, lower: bool) -> Any:
     return F.solve_triangular(a, b, lower=lower, check=True)
 
 
-def hermitian(x: Any, lower: bool, operation: str, argument: str = "x") -> Any:
+def hermitian(x: Array, lower: bool, operation: str, argument: str = "x") -> Any:
     """Hermitian matrices of which one triangle is read, and of the diagonal the real part."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(operation, argument, got=f"shape {x.shape}", expected="square matrices")

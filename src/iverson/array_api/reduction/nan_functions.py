@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from iverson.array_api.conventions.methods import method
@@ -50,7 +51,7 @@ def nan_to_num(
     return F.where(F.isnan(x), as_weak(nan, "nan_to_num", "nan"), x)
 
 
-def _filled(x: Any, name: str, value: float) -> tuple[Any, Any]:
+def _filled(x: Array | ArrayLike, name: str, value: float) -> tuple[Any, Any]:
     """x with nan replaced, and where it was."""
     x = as_operand(x, name)
     check_kind(x, "biuf", name)
@@ -120,25 +121,32 @@ def nancumprod(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLik
     return _running(_cumulative_prod, x, "nancumprod", 1.0, axis, dtype)
 
 
-def _running(scan: Any, x: Any, name: str, value: float, axis: Any, dtype: Any) -> Any:
+def _running(
+    scan: Callable[..., Array],
+    x: Array | ArrayLike,
+    name: str,
+    value: float,
+    axis: Axis | None,
+    dtype: DTypeLike | None,
+) -> Any:
     terms, _ = _filled(x, name, value)
     if axis is None:
         terms, axis = F.reshape(terms, shape=(terms.size,)), 0
     return scan(terms, axis=axis, dtype=dtype)
 
 
-def _counted(x: Any, name: str, axis: Any, keepdims: bool) -> tuple[Any, Any, Any]:
+def _counted(x: Array | ArrayLike, name: str, axis: Axes, keepdims: bool) -> tuple[Any, Any, Any]:
     """x with nan replaced by 0, where it was, and how many entries over the axes were not nan."""
     entries, absent = _filled(as_inexact(x, name), name, 0.0)
     count = _sum(F.astype(F.logical_not(absent), dtype=entries.dtype), axis, keepdims=keepdims)
     return entries, absent, count
 
 
-def _of_dtype(x: Any, dtype: Any, name: str) -> Any:
+def _of_dtype(x: Array | ArrayLike, dtype: DTypeLike | None, name: str) -> Any:
     return x if dtype is None else cast(as_operand(x, name), dtypes.as_dtype(dtype, name))
 
 
-def _over(total: Any, count: Any) -> Any:
+def _over(total: Array, count: Array) -> Any:
     """total / count, nan where count is not positive."""
     empty = F.less_equal(count, 0)
     return F.where(empty, float("nan"), total / F.where(empty, 1.0, count))
@@ -189,7 +197,7 @@ def nanvar(
     return variance if keepdims else squeeze(variance, normalize_axes(axis, variance.ndim, "nanvar"))
 
 
-def _distances(x: Any, name: str, axis: Any, correction: float) -> tuple[Any, Any]:
+def _distances(x: Array | ArrayLike, name: str, axis: Axes, correction: float) -> tuple[Any, Any]:
     """Distances from the mean over the axes, 0 of nan, and how many are not nan, less the correction."""
     entries, absent, count = _counted(x, name, axis, True)
     mean = _sum(entries, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
@@ -283,7 +291,7 @@ def nanmedian(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False)
     return quantiles(x, 0.5, axis, keepdims, "nanmedian", pass_over_nan=True)
 
 
-def _extremum(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
+def _extremum(name: str, x: Array | ArrayLike, axis: Axes, keepdims: bool, largest: bool) -> Any:
     bound = -float("inf") if largest else float("inf")
     entries, absent = _filled(x, name, bound)
     extremum = (_max if largest else _min)(entries, axis, keepdims=keepdims)
@@ -321,7 +329,7 @@ def nanmin(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) ->
     return _extremum("nanmin", x, axis, keepdims, False)
 
 
-def _position(name: str, x: Any, axis: Any, keepdims: bool, largest: bool) -> Any:
+def _position(name: str, x: Array | ArrayLike, axis: Axis | None, keepdims: bool, largest: bool) -> Any:
     bound = -float("inf") if largest else float("inf")
     entries, absent = _filled(x, name, bound)
     place = (_argmax if largest else _argmin)(entries, axis, keepdims=keepdims)

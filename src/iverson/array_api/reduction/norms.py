@@ -16,13 +16,14 @@ from iverson.core.shapes import Shape, check_choice, each, normalize_axes, norma
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axes, Order
 
 
 INF = float("inf")
 
 
-def _powers(x: Any, p: float) -> Any:
+def _powers(x: Array, p: float) -> Any:
     """abs(x)**p; for p < 1, where it has none at 0, the derivatives there are taken as 0."""
     if p > 1:
         return F.pow(F.abs(x), p)
@@ -31,7 +32,7 @@ def _powers(x: Any, p: float) -> Any:
     return F.where(at_zero, 0.0 if p > 0 else INF, F.pow(size, p))
 
 
-def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
+def _vector_norm(x: Array, axes: Shape, keepdims: bool, p: float) -> Any:
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     if p == 2:
         return F.norm(x, **options)
@@ -46,7 +47,7 @@ def _vector_norm(x: Any, axes: Shape, keepdims: bool, p: float) -> Any:
     return _root(F.sum(_powers(x, p), **options), p)
 
 
-def _root(total: Any, p: float) -> Any:
+def _root(total: Array, p: float) -> Any:
     """total**(1 / p), and 0 with derivative 0 where an entry made it degenerate."""
     degenerate = F.equal(total, 0) if p > 0 else F.isinf(total)
     # At 0 the norm has the derivative 0 and no second one: that of total**1.5 is inf there. Of orders above 2
@@ -100,7 +101,7 @@ def matrix_norm(x: A | ArrayLike, /, *, keepdims: bool = False, ord: Order = "fr
     return _matrix_norm(x, bool(keepdims), ord)
 
 
-def _matrix_norm(x: Any, keepdims: bool, ord: Any) -> Any:
+def _matrix_norm(x: Array, keepdims: bool, ord: Any) -> Any:
     rows, columns = x.ndim - 2, x.ndim - 1
     if ord == "fro":
         return _vector_norm(x, (rows, columns), keepdims, 2.0)

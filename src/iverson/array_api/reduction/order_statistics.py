@@ -5,7 +5,7 @@ Orders have no derivative.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.layouts import is_strided
 from iverson.ops import F
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, Axes, Axis, QuantileMethod
 
 
-def _last(x: Any, axes: tuple[int, ...]) -> Any:
+#: A position among n entries for shares q.
+Place: TypeAlias = "Callable[[Any, Any], Any]"
+
+
+def _last(x: Array, axes: tuple[int, ...]) -> Any:
     """x with these axes as one, which is the last."""
     other_axes = [k for k in range(x.ndim) if k not in axes]
     transposed = F.permute_dims(x, axes=(*other_axes, *axes))
@@ -40,10 +45,10 @@ def _last(x: Any, axes: tuple[int, ...]) -> Any:
     return F.reshape(transposed, shape=(*shape, extent))
 
 
-def _interpolated(place: Callable[[Any, Any], Any]) -> Any:
+def _interpolated(place: Place) -> Any:
     """A place between two entries, and how far it is from the first."""
 
-    def method(n: Any, q: Any) -> tuple[Any, Any, Any]:
+    def method(n: Array | complex, q: Array) -> tuple[Any, Any, Any]:
         at = place(n, q)
         return F.floor(at), F.ceil(at), at - F.floor(at)
 
@@ -55,24 +60,24 @@ def _of_family(alpha: float, beta: float) -> Any:
     return _interpolated(lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1)
 
 
-def _at_one(place: Callable[[Any, Any], Any]) -> Any:
+def _at_one(place: Place) -> Any:
     """An entry itself."""
 
-    def method(n: Any, q: Any) -> tuple[Any, Any, Any]:
+    def method(n: Array | complex, q: Array) -> tuple[Any, Any, Any]:
         at = place(n, q)
         return at, at, None
 
     return method
 
 
-def _averaged(n: Any, q: Any) -> tuple[Any, Any, Any]:
+def _averaged(n: Array | complex, q: Array) -> tuple[Any, Any, Any]:
     """The middle of the interval on which the distribution function has the value, if there is one."""
     at = n * q - 1
     low = F.floor(at)
     return low, low + 1, F.where(F.equal(at, low), 0.5, 1.0)
 
 
-def _closest(n: Any, q: Any) -> Any:
+def _closest(n: Array | complex, q: Array) -> Any:
     """Half way, the entry of even number, counted from 1."""
     at = n * q - 1 - 0.5
     low = F.floor(at)
@@ -80,7 +85,7 @@ def _closest(n: Any, q: Any) -> Any:
     return F.where(down, low, low + 1)
 
 
-def _middle(n: Any, q: Any) -> tuple[Any, Any, Any]:
+def _middle(n: Array | complex, q: Array) -> tuple[Any, Any, Any]:
     at = (n - 1) * q
     return F.floor(at), F.ceil(at), 0.5
 
@@ -169,13 +174,13 @@ def percentile(
 
 
 def quantiles(
-    x: Any,
-    q: Any,
-    axis: Any,
+    x: Array | ArrayLike,
+    q: Array | ArrayLike,
+    axis: Axes,
     keepdims: bool,
     name: str,
     method: str = "linear",
-    weights: Any = None,
+    weights: Array | ArrayLike | None = None,
     pass_over_nan: bool = False,
     whole: float = 1.0,
 ) -> Any:
@@ -215,7 +220,9 @@ def quantiles(
     return cast(F.reshape(leading, shape=q.shape + result_shape), dtype)
 
 
-def _between(ordered: Any, count: Any, low: Any, high: Any, part: Any) -> Any:
+def _between(
+    ordered: Array, count: Array | complex, low: Array, high: Array, part: Array | float | None
+) -> Any:
     """The entries at ``low``, and a part of the way to those at ``high``."""
     below = _at(ordered, F.clip(low, 0.0, count - 1))
     if part is None:
@@ -230,7 +237,7 @@ def _between(ordered: Any, count: Any, low: Any, high: Any, part: Any) -> Any:
     return F.where(far, beyond + F.where(far, above, 0.0) * part, below + gap * part)
 
 
-def _weights(weights: Any, x: Any, axes: tuple[int, ...], method: str, name: str) -> Any:
+def _weights(weights: Array | ArrayLike, x: Array, axes: tuple[int, ...], method: str, name: str) -> Any:
     """Weights of the entries of lines, checked."""
     if method != "inverted_cdf":
         raise ArgumentError(
@@ -257,7 +264,7 @@ def _weights(weights: Any, x: Any, axes: tuple[int, ...], method: str, name: str
     return lines
 
 
-def _weighted(lines: Any, q: Any, weights: Any) -> Any:
+def _weighted(lines: Array, q: Array, weights: Array) -> Any:
     """The first entry in order with which the share of the weights is at least q, and above 0."""
     axis, n = lines.ndim - 1, lines.shape[-1]
     order = F.argsort(lines, axis=axis, descending=False, stable=True)
@@ -270,7 +277,7 @@ def _weighted(lines: Any, q: Any, weights: Any) -> Any:
     return take_along_axis(lines, take_along_axis(order, F.minimum(place, n - 1)))
 
 
-def _at(ordered: Any, place: Any) -> Any:
+def _at(ordered: Array, place: Array) -> Any:
     """Entries along the last axis at positions, which are floats (nan or out of range: the ends)."""
     inside = F.clip(F.where(F.isnan(place), 0.0, place), 0.0, float(ordered.shape[-1] - 1))
     return take_along_axis(ordered, F.astype(inside, dtype=dtypes.int64))
@@ -343,7 +350,7 @@ def kthvalue(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, keepdims
 _FEW = 8
 
 
-def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
+def _chosen(x: Array, places: slice, axis: int, descending: bool) -> TopK:
     indices: Any = None
     if is_strided(value_of(x, None)) and 0 < _FEW * places.stop <= x.shape[axis]:
         indices = _first_of_order(F.to_numpy(x), places, axis, descending)
@@ -357,7 +364,7 @@ def _chosen(x: Any, places: slice, axis: int, descending: bool) -> TopK:
     return TopK(take_along_axis(zero_filled(x), indices, axis=axis), indices)
 
 
-def _first_of_order(x: Any, places: slice, axis: int, descending: bool) -> Any:
+def _first_of_order(x: NDArray, places: slice, axis: int, descending: bool) -> Any:
     """First places of a stable order along an axis, by sorting these alone; None if x has a nan or a dtype
     that is not NumPy's."""
     lines = np.moveaxis(x, axis, -1)
@@ -400,7 +407,7 @@ class Extrema(NamedTuple):
     indices: Any
 
 
-def _running(name: str, x: Any, axis: Any, largest: bool, return_indices: bool) -> Any:
+def _running(name: str, x: Array | ArrayLike, axis: Axis, largest: bool, return_indices: bool) -> Any:
     x = as_operand(x, name)
     check_kind(x, "iuf", name)
     along = normalize_axis(axis, x.ndim, name)
@@ -493,7 +500,7 @@ def bfill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> 
     return _carried("bfill", x, axis, limit, True)
 
 
-def _carried(name: str, x: Any, axis: Any, limit: Any, back: bool) -> Any:
+def _carried(name: str, x: Array | ArrayLike, axis: Axis, limit: SupportsIndex | None, back: bool) -> Any:
     """Entries from where the largest position so far, of those that are not missing, is."""
     x = as_operand(x, name)
     along = normalize_axis(axis, x.ndim, name)

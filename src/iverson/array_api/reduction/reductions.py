@@ -23,12 +23,13 @@ from iverson.layouts import Sparse
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axes, Axis, DTypeLike
 
 _WIDE = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}
 
 
-def _accumulator(x: Any, dtype: Any, operation: str) -> Any:
+def _accumulator(x: Array, dtype: DTypeLike | None, operation: str) -> Any:
     """x in the dtype in which its entries are added up or multiplied."""
     if dtype is not None:
         return cast(x, dtypes.as_dtype(dtype, operation))
@@ -36,12 +37,12 @@ def _accumulator(x: Any, dtype: Any, operation: str) -> Any:
     return x if wide is None else cast(x, wide)
 
 
-def _reduced(name: str, x: Any, axis: Axes, keepdims: builtins.bool) -> Any:
+def _reduced(name: str, x: Array, axis: Axes, keepdims: builtins.bool) -> Any:
     """The op of a name over axes of x."""
     return getattr(F, name)(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
 
 
-def _ordered(x: Any, operation: str) -> Any:
+def _ordered(x: Array | ArrayLike, operation: str) -> Any:
     x = as_operand(x, operation)
     check_kind(x, "iuf", operation)
     return x
@@ -156,7 +157,7 @@ def logsumexp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False)
     return _reduced("logsumexp", as_inexact(x, "logsumexp"), axis, keepdims)
 
 
-def _position(name: str, x: Any, axis: Any, keepdims: builtins.bool) -> Any:
+def _position(name: str, x: Array | ArrayLike, axis: Axis | None, keepdims: builtins.bool) -> Any:
     """Position of an extremum, by the op ``argmax`` or ``argmin``."""
     x = as_operand(x, name)
     check_kind(x, "biuf", name)
@@ -212,7 +213,7 @@ def count_nonzero(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = Fa
     return sum(F.not_equal(x, 0), axes, keepdims=keepdims)
 
 
-def _floating(x: Any, dtype: Any, operation: str) -> Any:
+def _floating(x: Any, dtype: DTypeLike | None, operation: str) -> Any:
     if dtype is not None:
         x = cast(as_operand(x, operation), dtypes.as_dtype(dtype, operation))
         check_kind(x, "fc", operation, "dtype")
@@ -240,7 +241,7 @@ def mean(
 
 
 @singledispatch
-def entry_count(x: Any, axes: Shape, keepdims: bool) -> Any:
+def entry_count(x: Array, axes: Shape, keepdims: bool) -> Any:
     """Number of entries over axes: an integer, or an operand if some entries do not exist.
 
     Kinds of operands with such entries register functions of their own.
@@ -248,7 +249,7 @@ def entry_count(x: Any, axes: Shape, keepdims: bool) -> Any:
     return product(x.shape[k] for k in axes)
 
 
-def _averaged(total: Any, count: Any) -> Any:
+def _averaged(total: Array, count: Wrapper | float) -> Any:
     if isinstance(count, Wrapper):
         return F.divide(total, F.where(F.greater(count, 0), count, float("nan")))
     if count > 0:
@@ -256,11 +257,13 @@ def _averaged(total: Any, count: Any) -> Any:
     return F.multiply(F.to_dense(total), float("nan"))  # structural zeros would stay so
 
 
-def _is_sparse(x: Any) -> builtins.bool:
+def _is_sparse(x: Array | ArrayLike) -> builtins.bool:
     return isinstance(value_of(x, None), Sparse)
 
 
-def _centred(x: Any, axis: Any, correction: float, keepdims: bool, operation: str) -> tuple[Any, Any, Any]:
+def _centred(
+    x: Array | ArrayLike, axis: Axes, correction: float, keepdims: bool, operation: str
+) -> tuple[Any, Any, Any]:
     """Distances from the mean (a sparse x itself), the axes, and how many entries they are averaged over."""
     x = as_inexact(x, operation)
     axes = normalize_axes(axis, x.ndim, operation)
@@ -316,7 +319,7 @@ def std(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keep
     return _averaged(length, root)
 
 
-def _scan(name: str, x: Any, axis: Any, dtype: Any, initial: int | None) -> Any:
+def _scan(name: str, x: Any, axis: Axis | None, dtype: DTypeLike | None, initial: int | None) -> Any:
     """The op of a name along an axis, with a number before the first entry."""
     x = _accumulator(as_operand(x, name), dtype, name)
     if axis is None and x.ndim != 1:

@@ -19,6 +19,7 @@ from iverson.core.dispatch import Handle, Wrapper, has_entries, value_of, zero_f
 from iverson.core.errors import ArgumentError, DTypeError, ShapeError
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int
 from iverson.layouts import CooPattern, Pattern, frozen, support_pattern
 from iverson.layouts.pattern import index_dtype
@@ -26,6 +27,7 @@ from iverson.ops import TABLE, F
 
 if TYPE_CHECKING:
     from iverson.handles.array import Array
+    from iverson.handles.tensor import Tensor
     from iverson.handles.typing import A, ArrayLike, NonNegative, Rows, Segmented
 
 
@@ -105,7 +107,7 @@ def embedding(
     return rows if max_norm is None else _shortened(rows, source.ndim - 1, float(max_norm), norm_type)
 
 
-def _rows_at(table: Any, row_numbers: Any, constant: Any) -> Any:
+def _rows_at(table: Tensor, row_numbers: NDArray, constant: Any) -> Any:
     """Rows at a vector of positions; of the table's gradient, one of them is no part."""
     fixed = row_numbers == constant if constant is not None else np.zeros(row_numbers.shape, bool)
     if fixed.any():
@@ -121,7 +123,7 @@ def _rows_at(table: Any, row_numbers: Any, constant: Any) -> Any:
 
 
 @in_single
-def _shortened(rows: Any, rank: int, max_norm: float, order: float) -> Any:
+def _shortened(rows: Tensor, rank: int, max_norm: float, order: float) -> Any:
     """Rows, over so many last axes, scaled to a norm where theirs is larger, to which PyTorch adds 1e-7."""
     lead = rows.ndim - rank
     lines = F.reshape(rows, shape=(*rows.shape[:lead], prod(rows.shape[lead:])))
@@ -130,11 +132,13 @@ def _shortened(rows: Any, rank: int, max_norm: float, order: float) -> Any:
     return F.reshape(F.where(long, lines * (max_norm / (norms + 1e-7)), lines), shape=rows.shape)
 
 
-def _array(ids: Any, operation: str) -> Any:
+def _array(ids: Segmented, operation: str) -> Any:
     return plain(ids, operation, "segment_ids") if isinstance(ids, (list, tuple)) else ids
 
 
-def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Any, int]:
+def _segments(
+    x: Array | ArrayLike, ids: Segmented, count: SupportsIndex | None, operation: str
+) -> tuple[Any, Any, int]:
     """The slices, the segment of each (an array, or a handle of a level) and how many segments there are."""
     x = as_operand(x, operation)
     pattern = support_pattern(value_of(ids)) if isinstance(ids, Handle) else None
@@ -167,7 +171,7 @@ def _segments(x: Any, ids: Any, count: Any, operation: str) -> tuple[Any, Any, i
     return x, frozen(positions(numbers, count, operation, "segment_ids")), count
 
 
-def _rows_of(x: Any, pattern: Pattern, count: Any, operation: str) -> tuple[Any, int]:
+def _rows_of(x: Any, pattern: Pattern, count: SupportsIndex | None, operation: str) -> tuple[Any, int]:
     if len(pattern.shape) != 2 or pattern.blocksize or pattern.ndim != len(x.shape):
         raise ArgumentError(
             operation,
@@ -305,10 +309,10 @@ def _running_products() -> Any:
     from iverson import te
 
     @te.op
-    def running_products(x: Any, starts: Any) -> Any:
+    def running_products(x: te.Tensor, starts: te.Tensor) -> Any:
         n, m = shape = x.shape
 
-        def step(s: Any) -> Any:
+        def step(s: te.Tensor) -> Any:
             return te.compute(
                 (n, m), lambda k, i: te.select(starts[k], x[k, i], x[k, i] * s[k - 1, i]), dtype=x.dtype
             )

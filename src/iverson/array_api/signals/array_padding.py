@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -21,6 +22,7 @@ from iverson.kernels.deferred_patterns import is_sparse
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, PadMode, Widths
 
 _MOVES = ("edge", "reflect", "symmetric", "wrap")
@@ -75,7 +77,7 @@ def pad(
     return _without_ends(padded, signed_widths)
 
 
-def _without_ends(x: Any, widths: list[tuple[int, int]]) -> Any:
+def _without_ends(x: Array, widths: list[tuple[int, int]]) -> Any:
     """x without as many entries at the ends of its axes as negative widths say."""
     cuts = [(max(-a, 0), n + min(b, 0)) for n, (a, b) in zip(x.shape, widths, strict=True)]
     if any(a > b for a, b in cuts):
@@ -90,7 +92,7 @@ def _without_ends(x: Any, widths: list[tuple[int, int]]) -> Any:
     return F.index_basic(x, key=tuple(slice(a, b, 1) if a < b else slice(0, 0, 1) for a, b in cuts))
 
 
-def _padded_axes(x: Any, widths: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+def _padded_axes(x: Array, widths: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
     """Axes at which something is added, which must have entries, and how much before and after them."""
     axes = [(k, before, after) for k, (before, after) in enumerate(widths) if before or after]
     for k, _, _ in axes:
@@ -99,14 +101,16 @@ def _padded_axes(x: Any, widths: list[tuple[int, int]]) -> list[tuple[int, int, 
     return axes
 
 
-def _with_moved(x: Any, widths: list[tuple[int, int]], mode: str) -> Any:
+def _with_moved(x: Array, widths: list[tuple[int, int]], mode: str) -> Any:
     for k, before, after in _padded_axes(x, widths):
         options: dict[str, Any] = {"mode": mode}
         x = take_positions(x, np.pad(np.arange(x.shape[k]), (before, after), **options), k)
     return x
 
 
-def _with_computed(x: Any, widths: list[tuple[int, int]], mode: str, end: Any, length: int | None) -> Any:
+def _with_computed(
+    x: Array, widths: list[tuple[int, int]], mode: str, end: complex, length: int | None
+) -> Any:
     """x padded with values computed from it: ramps, or statistics of the entries next to the edges."""
     check_kind(x, "iufc" if mode in ("linear_ramp", "mean") else "iuf", "pad")
     if mode == "linear_ramp" and type(end) not in ((*SCALARS,) if x.dtype.kind == "c" else (int, float)):
@@ -124,13 +128,13 @@ def _with_computed(x: Any, widths: list[tuple[int, int]], mode: str, end: Any, l
     return x
 
 
-def _part(x: Any, axis: int, start: int, stop: int) -> Any:
+def _part(x: Array, axis: int, start: int, stop: int) -> Any:
     return F.index_basic(
         x, key=tuple(slice(start, stop, 1) if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape))
     )
 
 
-def _alike(statistic: Any, x: Any, axis: int, count: int) -> Any:
+def _alike(statistic: Callable[..., Array], x: Array, axis: int, count: int) -> Any:
     """A statistic of x along an axis, repeated ``count`` times."""
     summary = statistic(x, axis=axis, keepdims=True)
     if summary.dtype != x.dtype:
@@ -138,7 +142,7 @@ def _alike(statistic: Any, x: Any, axis: int, count: int) -> Any:
     return F.broadcast_to(summary, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
-def _ramp(edge: Any, axis: int, width: int, end: Any) -> Any:
+def _ramp(edge: Array, axis: int, width: int, end: complex) -> Any:
     """A line of ``width`` entries from ``end`` to before the edge; of integers the largest below it."""
     is_integer = edge.dtype.kind in "iu"
     y = F.astype(edge, dtype=np.dtype("float64")) if is_integer else edge
@@ -148,7 +152,7 @@ def _ramp(edge: Any, axis: int, width: int, end: Any) -> Any:
     return F.astype(F.floor(line), dtype=edge.dtype) if is_integer else line
 
 
-def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+def _pad_widths(pad_width: Widths, ndim: int) -> list[tuple[int, int]]:
     pairs: list[Any] = list(as_tuple(pad_width))
     if pairs and all(not isinstance(p, (list, tuple)) for p in pairs) and len(pairs) <= 2:
         pairs = [(pairs[0], pairs[-1])] * ndim
@@ -162,7 +166,7 @@ def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     return [(as_int(a, "pad", "pad_width"), as_int(b, "pad", "pad_width")) for a, b in pairs]
 
 
-def _pad_constant(x: Any, widths: list[tuple[int, int]], value: Any) -> Any:
+def _pad_constant(x: Array, widths: list[tuple[int, int]], value: complex | np.generic) -> Any:
     shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
     key = tuple(
         slice(a, a + n, 1) if n else slice(0, 0, 1) for n, (a, _) in zip(x.shape, widths, strict=True)

@@ -29,6 +29,7 @@ from iverson.handles import Tensor
 from iverson.ops import F
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.handles.typing import A, ArrayLike, Axes, Axis, Device, DTypeLike, Lengths, Norm
 
 
@@ -36,7 +37,7 @@ _NORMS = ("backward", "ortho", "forward")
 _SWAPPED: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def _resized(x: Any, axis: int, n: int) -> Any:
+def _resized(x: Array, axis: int, n: int) -> Any:
     """x with extent n on an axis: cut, or filled up with zeros at the end."""
     common = min(n, x.shape[axis])
     if common == n == x.shape[axis]:
@@ -49,7 +50,7 @@ def _resized(x: Any, axis: int, n: int) -> Any:
     return F.to_dense(F.embed(x, key=key, shape=shape))
 
 
-def _length(n: Any, default: int, operation: str, argument: str = "n") -> int:
+def _length(n: SupportsIndex | None, default: int, operation: str, argument: str = "n") -> int:
     points = default if n is None else as_int(n, operation, argument)
     if not 1 <= points < 2**58:
         expected = "at least one point" if points < 1 else "fewer than 2**58 points"
@@ -57,7 +58,7 @@ def _length(n: Any, default: int, operation: str, argument: str = "n") -> int:
     return points
 
 
-def _axes(x: Any, s: Any, axes: Any, operation: str) -> tuple[list[int], list[int | None]]:
+def _axes(x: Array, s: Lengths, axes: Axes, operation: str) -> tuple[list[int], list[int | None]]:
     """The axes to transform, as given, and the lengths asked for (None: as they are)."""
     if s is not None and axes is None:
         raise ArgumentError(operation, "axes", got="None with s given", expected="one axis for each in s")
@@ -71,20 +72,20 @@ def _axes(x: Any, s: Any, axes: Any, operation: str) -> tuple[list[int], list[in
     return numbers, lengths
 
 
-def _fitted(x: Any, axes: Sequence[int], lengths: Sequence[int | None], operation: str) -> Any:
+def _fitted(x: Array, axes: Sequence[int], lengths: Sequence[int | None], operation: str) -> Any:
     for k, n in zip(axes, lengths, strict=True):
         x = _resized(x, k, _length(n, x.shape[k], operation, "s"))
     return x
 
 
-def _along(name: str, x: Any, n: Any, axis: Any, norm: str) -> Any:
+def _along(name: str, x: Array | ArrayLike, n: SupportsIndex | None, axis: Axis, norm: str) -> Any:
     x = as_inexact(x, name)
     check_choice(norm, _NORMS, name, "norm")
     k = normalize_axis(axis, x.ndim, name)
     return getattr(F, name + "n")(_resized(x, k, _length(n, x.shape[k], name)), axes=(k,), norm=norm)
 
 
-def _over(name: str, x: Any, s: Any, axes: Any, norm: str) -> Any:
+def _over(name: str, x: Array | ArrayLike, s: Lengths, axes: Axes, norm: str) -> Any:
     x = as_inexact(x, name)
     check_choice(norm, _NORMS, name, "norm")
     numbers, lengths = _axes(x, s, axes, name)
@@ -257,7 +258,7 @@ def ihfft(
     return F.conj(rfft(x, n=n, axis=axis, norm=_SWAPPED[norm]))
 
 
-def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Tensor:
+def _frequencies(name: str, n: SupportsIndex, d: float, dtype: DTypeLike | None, device: Device) -> Tensor:
     if not d:
         raise ArgumentError(name, "d", got=str(d), expected="a distance other than 0")
     check_device(device, name)
@@ -298,7 +299,7 @@ def rfftfreq(
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 
-def _shifted(x: Any, axes: Any, operation: str, forward: bool) -> Any:
+def _shifted(x: Array | ArrayLike, axes: Axes, operation: str, forward: bool) -> Any:
     x = as_operand(x, operation)
     numbers, _ = _axes(x, None, axes, operation)
     shifts = (x.shape[k] // 2 if forward else -(x.shape[k] // 2) for k in numbers)

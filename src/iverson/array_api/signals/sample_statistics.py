@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -34,7 +35,7 @@ from iverson.ops import F
 
 if TYPE_CHECKING:
     from iverson.handles.array import Array
-    from iverson.handles.typing import A, ArrayLike, Axis, NonNegative
+    from iverson.handles.typing import A, ArrayLike, Axis, NonNegative, Real
 
 
 @method
@@ -213,13 +214,13 @@ def histogram(
     return HistogramResult(heights, edges)
 
 
-def _in_widest(terms: Any) -> Any:
+def _in_widest(terms: Array) -> Any:
     """Terms as they are added up: integers in the widest of their kind, as in `iverson.sum`."""
     wide = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}.get(terms.dtype.kind)
     return terms if wide is None else F.astype(terms, dtype=wide)
 
 
-def _edges(x: Any, bins: Any, limits: Any) -> Any:
+def _edges(x: Array, bins: Any, limits: Sequence[Real] | None) -> Any:
     """The edges of bins: given, or between limits or the extrema of the entries."""
     if getattr(bins, "ndim", 0):
         edges: Any = as_inexact(as_plain(bins, "histogram", "bins"), "histogram", "bins")
@@ -310,7 +311,7 @@ def cov(
     return product if rows.shape[0] != 1 else F.reshape(product, shape=())
 
 
-def _variables(x: Any, rowvar: bool, argument: str) -> Any:
+def _variables(x: Array | ArrayLike, rowvar: bool, argument: str) -> Any:
     """Variables as rows."""
     x = as_inexact(x, "cov", argument)
     if x.ndim not in (1, 2):
@@ -320,7 +321,7 @@ def _variables(x: Any, rowvar: bool, argument: str) -> Any:
     return x if rowvar else permute_dims(x, (1, 0))
 
 
-def _observations(weights: Any, rows: Any, argument: str) -> Any:
+def _observations(weights: Array | ArrayLike, rows: Array, argument: str) -> Any:
     """Weights of observations, checked."""
     w = as_plain(weights, "cov", argument)
     check_kind(w, "iu" if argument == "fweights" else "iuf", "cov", argument)
@@ -330,19 +331,19 @@ def _observations(weights: Any, rows: Any, argument: str) -> Any:
     return w
 
 
-def _centre(rows: Any, weighted: Any, w: Any) -> Any:
+def _centre(rows: Array, weighted: Array, w: Array | None) -> Any:
     """The mean of each variable."""
     if w is None:
         return mean(rows, axis=1, keepdims=True)
     return _sum(weighted, axis=1, keepdims=True) / _sum(_present(rows) * w, axis=1, keepdims=True)
 
 
-def _present(rows: Any) -> Any:
+def _present(rows: Array) -> Any:
     """1 where an entry exists: its mask is known where its entries are not."""
     return rewrap(rows, Tensor(np.ones(unwrap(rows).shape, dtypes.real_of(rows.dtype))))
 
 
-def _divisor(rows: Any, w: Any, a: Any, correction: float) -> Any:
+def _divisor(rows: Array, w: Any, a: Any, correction: float) -> Any:
     """Number of observations of each pair of variables, less the correction; of a mask, nan instead of 0."""
     if not isinstance(rows, Wrapper):
         if w is None:
@@ -452,7 +453,7 @@ def trapezoid(y: A | ArrayLike, /, x: A | ArrayLike | None = None, *, dx: float 
     return _sum(step * (_ends(y, k, 1) + _ends(y, k, 0)) * 0.5, axis=k)
 
 
-def _ends(x: Any, axis: int, first: int) -> Any:
+def _ends(x: Array, axis: int, first: int) -> Any:
     """All entries along an axis but the last (``first`` = 0), or but the first (1)."""
     n = x.shape[axis]
     part = slice(min(first, n), max(n - 1 + first, 0), 1)

@@ -16,7 +16,8 @@ from iverson.layouts.conversion import with_sparse_axes
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import ArrayLike
+    from iverson.handles.tensor import Tensor
+    from iverson.handles.typing import A, ArrayLike
 
 
 @final
@@ -28,7 +29,7 @@ class Factorized:
 
     __slots__ = ("_factors", "matrix")
 
-    def __init__(self, matrix: Any, factors: Any) -> None:
+    def __init__(self, matrix: Tensor, factors: Any) -> None:
         self.matrix = matrix
         self._factors = factors  # a pattern keeps no more than its last ones alive
 
@@ -42,7 +43,7 @@ class Factorized:
         """Dtype of the matrix."""
         return self.matrix.dtype
 
-    def __call__(self, b: Any, /, *, transposed: bool = False) -> Any:
+    def __call__(self, b: A | ArrayLike, /, *, transposed: bool = False) -> Any:
         """x with A @ x = b, or with ``transposed`` A^T @ x = b.
 
         b is a vector of n entries, or has shape (..., n, k): k right-hand sides in columns, and any batch of

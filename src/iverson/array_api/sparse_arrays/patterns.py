@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from iverson.core.shapes import Shape, as_shape
 from iverson.layouts import CompressedPattern, CooPattern, frozen, to_strided
 from iverson.layouts.pattern import index_dtype
 
+if TYPE_CHECKING:
+    from iverson.handles.typing import Indices, ShapeLike
+
 Array = np.ndarray[Any, Any]
 
 
-def _integers(x: Any, operation: str, argument: str) -> Array:
+def _integers(x: Handle | Indices, operation: str, argument: str) -> Array:
     """An index array of its own memory: int32 and int64 as they are, other integers as int64."""
     array = to_strided(value_of(x)) if isinstance(x, Handle) else plain(x, operation, argument)
     if not array.size and array.dtype.kind == "f":
@@ -44,7 +47,11 @@ def _inside(row: Array, extent: int, operation: str, argument: str, axis: int) -
 
 
 def coo_pattern(
-    indices: Any, values_shape: Shape, shape: Any, check: bool, operation: str = "sparse_coo_tensor"
+    indices: Handle | Indices,
+    values_shape: Shape,
+    shape: ShapeLike | None,
+    check: bool,
+    operation: str = "sparse_coo_tensor",
 ) -> CooPattern:
     """The pattern of `sparse_coo_tensor`'s arguments."""
     coordinates = _ranked(_integers(indices, operation, "indices"), operation, "indices", 2)
@@ -88,10 +95,10 @@ def _wide_enough(indices: Array, *extents: int) -> Array:
 
 def compressed_pattern(
     operation: str,
-    indptr: Any,
-    indices: Any,
+    indptr: Handle | Indices,
+    indices: Handle | Indices,
     values_shape: Shape,
-    shape: Any,
+    shape: ShapeLike | None,
     axis: int,
     blocks: bool,
     check: bool,
@@ -145,7 +152,7 @@ def compressed_pattern(
     return CompressedPattern(extents, starts, inner, axis, block if blocks else None), dense
 
 
-def _sparse_part(operation: str, shape: Any, dense: Shape) -> Shape:
+def _sparse_part(operation: str, shape: ShapeLike, dense: Shape) -> Shape:
     """The extents of sparse axes in a shape that ends with those of the dense axes of values."""
     extents = as_shape(shape, operation)
     lead = len(extents) - len(dense)
@@ -160,7 +167,7 @@ def _sparse_part(operation: str, shape: Any, dense: Shape) -> Shape:
 
 
 def _compressed_shape(
-    operation: str, starts: Array, inner: Array, shape: Any, axis: int, block: tuple[int, int]
+    operation: str, starts: Array, inner: Array, shape: ShapeLike | None, axis: int, block: tuple[int, int]
 ) -> Shape:
     """The shape given, which the starts of lines must fit, or the smallest that the indices fit."""
     batch, lines = starts.shape[:-1], starts.shape[-1] - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,8 +17,23 @@ from iverson.handles import Tensor
 from iverson.layouts import CompressedPattern, Coo, read_only
 
 
+class ScipyMatrix(Protocol):
+    """A sparse array or matrix of SciPy; each format has more attributes of its own."""
+
+    @property
+    def format(self) -> str:
+        """The name of the format."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+
+    def tocoo(self) -> Any:
+        """The same entries as coordinates and values."""
+
+
 @checked
-def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Tensor:
+def from_scipy(matrix: ScipyMatrix, /, *, requires_grad: bool = False) -> Tensor:
     """A SciPy sparse array or matrix as a tensor in the same layout (formats without one become COO).
 
     The values are shared; indices are checked and copied, as whoever holds the matrix can write them. A
@@ -36,23 +51,24 @@ def from_scipy(matrix: Any, /, *, requires_grad: bool = False) -> Tensor:
         raise ArgumentTypeError(
             "from_scipy", "matrix", got=f"a {type(matrix).__name__}", expected="a SciPy sparse array"
         )
-    if matrix.format not in ("csr", "csc", "bsr") or matrix.ndim != 2:
-        coordinates = matrix.indices[None] if matrix.format == "csr" else _coordinates(matrix)
-        data = matrix.data if matrix.format in ("csr", "coo") else matrix.tocoo().data
-        pattern: Any = coo_pattern(coordinates, data.shape, matrix.shape, True, "from_scipy")
+    source: Any = matrix
+    if source.format not in ("csr", "csc", "bsr") or source.ndim != 2:
+        coordinates = source.indices[None] if source.format == "csr" else _coordinates(source)
+        data = source.data if source.format in ("csr", "coo") else source.tocoo().data
+        pattern: Any = coo_pattern(coordinates, data.shape, source.shape, True, "from_scipy")
     else:
-        starts, indices, ordered = scipy_structure(matrix, "from_scipy")
-        data = matrix.data[: indices.size]
+        starts, indices, ordered = scipy_structure(source, "from_scipy")
+        data = source.data[: indices.size]
         if not ordered:
-            ordered_matrix = type(matrix)((data.copy(), indices.copy(), starts.copy()), shape=matrix.shape)
+            ordered_matrix = type(source)((data.copy(), indices.copy(), starts.copy()), shape=source.shape)
             ordered_matrix.sum_duplicates()
             starts, indices, data = ordered_matrix.indptr, ordered_matrix.indices, ordered_matrix.data
-        blocks = matrix.blocksize if matrix.format == "bsr" else None
-        pattern = CompressedPattern(matrix.shape, starts, indices, 1 if matrix.format == "csc" else 0, blocks)
+        blocks = source.blocksize if source.format == "bsr" else None
+        pattern = CompressedPattern(source.shape, starts, indices, 1 if source.format == "csc" else 0, blocks)
     return made_on(as_operand(np.asarray(data), "from_scipy"), pattern, None, requires_grad, "from_scipy")
 
 
-def _coordinates(matrix: Any) -> Any:
+def _coordinates(matrix: ScipyMatrix) -> Any:
     m = matrix.tocoo()
     return np.stack(m.coords if hasattr(m, "coords") else (m.row, m.col))
 

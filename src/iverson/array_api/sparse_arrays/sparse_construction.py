@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, DTypeLike, Indices, ShapeLike, Values
 
 
-def made_on(values: Any, pattern: Pattern, dtype: Any, requires_grad: bool, operation: str) -> Any:
+def made_on(
+    values: Any, pattern: Pattern, dtype: DTypeLike | None, requires_grad: bool, operation: str
+) -> Any:
     """The tensor with these values on a pattern; a new leaf if it requires a gradient."""
     values = cast(values, given_dtype(dtype, values.dtype, operation))
     if type(value_of(values, None)) is Zero:  # stored all the same: the result is sparse
@@ -104,11 +106,11 @@ def _compressed(
     operation: str,
     axis: int,
     blocks: bool,
-    indptr: Any,
-    indices: Any,
-    values: Any,
-    shape: Any,
-    dtype: Any,
+    indptr: Indices,
+    indices: Indices,
+    values: Values,
+    shape: ShapeLike | None,
+    dtype: DTypeLike | None,
     requires_grad: bool,
     check: bool,
 ) -> Any:
@@ -271,7 +273,7 @@ def to_layout(
     return F.to_layout(x, layout=layout, blocksize=blocks, dense_dim=dense)
 
 
-def _dense_axes(x: Any, layout: str, requested: Any) -> int:
+def _dense_axes(x: Any, layout: str, requested: SupportsIndex | None) -> int:
     """Number of trailing axes of x that are dense in a layout: as requested, or by default as in x."""
     if requested is None:
         pattern = stored_by(zero_filled(x))
@@ -297,7 +299,7 @@ def to_sparse(x: A | ArrayLike, /) -> A:
     return x if any(name == layout.name for layout in sparse_layouts()) else to_layout(x, "coo")
 
 
-def with_numbers(x: Any) -> Any:
+def with_numbers(x: Array | ArrayLike) -> Any:
     """A zero that would be sparse if it were numbers, as the sparse tensor of these; all else as it is."""
     if type(value_of(x, None)) is not Zero or not isinstance(pattern := stored_by(x), Pattern):
         return x
@@ -305,7 +307,7 @@ def with_numbers(x: Any) -> Any:
     return made_on(F.values_at(x, pattern=pattern), pattern, None, False, "to_layout")
 
 
-def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
+def sparse_value(x: Array | ArrayLike, operation: str, argument: str = "x") -> Any:
     if isinstance(value_of(x, None), LevelValue):
         check_entries(
             operation,
@@ -326,7 +328,7 @@ def sparse_value(x: Any, operation: str, argument: str = "x") -> Any:
     return value_of(x)
 
 
-def pattern_held(x: Any, operation: str, argument: str = "x") -> Any:
+def pattern_held(x: Array | ArrayLike, operation: str, argument: str = "x") -> Any:
     """The pattern that a sparse tensor, or each example of a batch, is stored on.
 
     Raises ArgumentTypeError where there is none, ArgumentError where examples are stored on different ones.
@@ -457,7 +459,7 @@ def coalesce(x: A, /) -> A:
     return F.coalesce(x)
 
 
-def as_pattern(x: Any, operation: str, argument: str = "pattern") -> Pattern:
+def as_pattern(x: Array | Pattern, operation: str, argument: str = "pattern") -> Pattern:
     """The pattern, each entry once, that a user names by a sparse tensor, plain or masked, or by itself."""
     plain = zero_filled(x)
     x = plain if isinstance(value_of(plain, None), Sparse | LevelValue) else x

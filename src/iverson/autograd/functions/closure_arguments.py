@@ -10,24 +10,28 @@ graph, in a pass. There a value of the level that its methods close over has no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import getattr_static
 from types import CellType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.dispatch import Handle, has_entries, levels, value_of
 from iverson.core.errors import GradientError
+from iverson.core.protocols import Shaped
+
+if TYPE_CHECKING:
+    from iverson.autograd.functions.context import Context
 
 _METHODS = ("forward", "backward", "jvp", "setup_context")
 
 
-def read_around(cls: Any) -> list[CellType]:
+def read_around(cls: type) -> list[CellType]:
     """Cells of the methods, or of functions in these, that hold a value of a level."""
     cells = (cell for method in _methods(cls).values() for cell in _cells(method, set()))
     return list({id(cell): cell for cell in cells}.values())
 
 
-def _methods(cls: Any) -> dict[str, FunctionType]:
+def _methods(cls: type) -> dict[str, FunctionType]:
     """The methods of a Function that are Python functions, by name."""
     attributes = {name: getattr_static(cls, name, None) for name in _METHODS}
     plain = {name: getattr(x, "__func__", x) for name, x in attributes.items()}
@@ -47,7 +51,7 @@ def _cells(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
             yield from _cells(content, visited)
 
 
-def _with(function: FunctionType, contents: dict[int, Any]) -> FunctionType:
+def _with(function: FunctionType, contents: Mapping[int, object]) -> FunctionType:
     """A function with other contents of some cells."""
     cells = []
     for cell in function.__closure__ or ():
@@ -79,24 +83,24 @@ def _cells_of(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
             yield from _cells_of(inner, visited)
 
 
-def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
+def lifted(cls: type, cells: list[CellType], base: Any) -> Any:
     """The Function with the contents of some cells as its last arguments, which get no gradients."""
     count, plain = len(cells), _methods(cls)
     names = [f"around {k}" for k in range(count)]  # which no user's attribute has
     at_call = [value_of(cell.cell_contents) for cell in cells]
 
-    def in_rule(ctx: Any) -> Any:
+    def in_rule(ctx: Context) -> Any:
         """Function whose rule reads, as eager code does, the contents of the cells when it runs."""
         arguments = [getattr(ctx, n) for n in names]
         return variant([_now(cls, *cell_state) for cell_state in zip(cells, at_call, arguments, strict=True)])
 
-    def variant(around: Any) -> Any:
+    def variant(around: Iterable[object]) -> Any:
         contents = dict(zip(map(id, cells), around, strict=True))
         return type(cls.__name__, (cls,), {n: staticmethod(_with(f, contents)) for n, f in plain.items()})
 
     class Lifted(base):  # type: ignore[misc]
         @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
+        def forward(ctx: Context, *args: Any) -> Any:
             forward_args, around = args[:-count], args[-count:]
             vars(ctx).update(zip(names, around, strict=True))
             ctx.needs_input_grad = ctx.needs_input_grad[:-count]
@@ -108,7 +112,7 @@ def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
             return out
 
         @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
+        def backward(ctx: Context, *grads: Handle) -> Any:
             ctx.needs_input_grad = ctx.needs_input_grad[:-count]
             gradients = in_rule(ctx).backward(ctx, *grads)
             gradients = tuple(gradients) if isinstance(gradients, (tuple, list)) else (gradients,)
@@ -116,7 +120,7 @@ def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
 
     if "jvp" in plain:
 
-        def jvp(ctx: Any, *tangents: Any) -> Any:
+        def jvp(ctx: Context, *tangents: Handle) -> Any:
             return in_rule(ctx).jvp(ctx, *tangents[:-count])
 
         Lifted.jvp = staticmethod(jvp)
@@ -124,7 +128,7 @@ def lifted(cls: Any, cells: list[CellType], base: Any) -> Any:
     return Lifted
 
 
-def _now(cls: Any, cell: CellType, at_call: Any, argument: Any) -> Any:
+def _now(cls: type, cell: CellType, at_call: Shaped, argument: Any) -> Any:
     """Content of a cell when a rule runs: the argument in its place, unless the cell was written since."""
     x = cell.cell_contents
     if not isinstance(x, Handle) or has_entries(x):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iverson.autograd import unrecorded_values
 from iverson.autograd.mode import is_grad_enabled
 from iverson.autograd.node import Node
 from iverson.autograd.record import is_undefined
-from iverson.core.dispatch import make_handle, rewrap
+from iverson.core.dispatch import Handle, Operand, Wrapper, make_handle, rewrap
 from iverson.core.errors import GradientError
 from iverson.core.inputs.arguments import as_flag
+from iverson.core.protocols import Shaped
 
 #: Stands for the node of the call, of whose results one was saved.
 PLACE = "_saved_places"
+
+
+#: Origin of a saved tensor: its value, node and index, and the semantics of a wrapper.
+Place: TypeAlias = tuple[Shaped, Node | str | None, int, Wrapper | None]
 
 
 class Context:
@@ -43,7 +48,12 @@ class Context:
         self._keeps_numbers = False
         self._materialize = True
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    if TYPE_CHECKING:  # attributes that forward sets
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def save_for_backward(self, *tensors: Operand | None) -> None:
         """Keep inputs, results or other tensors for backward; None entries are allowed.
 
         A result that is saved, here or as an attribute, comes back as that result of this very call, so that
@@ -52,15 +62,15 @@ class Context:
         """
         self._to_save = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: Operand | None) -> None:
         """Keep tensors for ``jvp``, which otherwise has those of `save_for_backward`; as that in all else."""
         self._to_save_forward = tensors
 
-    def mark_non_differentiable(self, *results: Any) -> None:
+    def mark_non_differentiable(self, *results: Operand | None) -> None:
         """Say that gradients do not flow through the given results."""
         self._no_gradient = tuple(id(r) for r in results)
 
-    def mark_dirty(self, *args: Any) -> None:
+    def mark_dirty(self, *args: Operand) -> None:
         """Refused: a Function changes no argument of its caller's; what it rebinds in place is its own."""
         raise GradientError(
             self._name or "Function",
@@ -77,7 +87,7 @@ class Context:
         """
         self._materialize = as_flag(value, "set_materialize_grads", "value")
 
-    def _given(self, handles: Sequence[Any]) -> list[Any]:
+    def _given(self, handles: Sequence[Handle | None]) -> list[Any]:
         """Cotangents or tangents as the rule gets them."""
         return [None if not self._materialize and x is not None and is_undefined(x) else x for x in handles]
 
@@ -86,7 +96,7 @@ class Context:
         """Tensors passed to `save_for_backward`; in ``jvp``, to `save_for_forward` if that was called."""
         return tuple(self._restore(place) for place in self._saved)
 
-    def _restore(self, place: Any) -> Any:
+    def _restore(self, place: Place | None) -> Any:
         if place is None:
             return None
         value, parent, index, wrapper = place
@@ -97,7 +107,7 @@ class Context:
         # Without a node of its own, it is one of this node's results.
         return rewrap(wrapper, make_handle(value, self._node if parent == PLACE else parent, index))
 
-    def _bar(self, handles: Sequence[Any]) -> None:
+    def _bar(self, handles: Iterable[Handle | None]) -> None:
         """In a recorded pass, put barriers before values that forward did not record."""
         if is_grad_enabled():
             for x in handles:

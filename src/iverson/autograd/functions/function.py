@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import wraps
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,8 +25,10 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
     Handle,
+    Level,
     LevelValue,
     Operand,
+    Wrapper,
     alias,
     cells,
     level_of,
@@ -42,7 +44,11 @@ from iverson.core.dispatch import (
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, GraphError, MissingRuleError
 from iverson.core.inputs.arguments import as_function
+from iverson.core.protocols import Shaped
 from iverson.layouts import Zero
+
+if TYPE_CHECKING:
+    from iverson.core.op import Rule
 
 
 class Function:
@@ -164,14 +170,14 @@ class Function:
         return outputs if is_tuple else outputs[0]
 
 
-def _argument(x: Any) -> Any:
+def _argument(x: Handle) -> Any:
     """A handle of forward's own; a tracked tensor from outside is an input of a trace, as it is of an op."""
     if x._node is not None and levels() and (level_cells := cells()) is not None:
         x = level_cells.inside(x)
     return alias(x)
 
 
-def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _by_position(cls: type[Function], args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Any, ...]:
     """All arguments by position, with the defaults before the last one given, as forward has them."""
     forward_signature = signature(_method(cls, "forward"))
     before = () if hasattr(cls, "setup_context") else (None,)
@@ -194,7 +200,7 @@ def _by_position(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _forward(
-    cls: type[Function], ctx: Context, args: Any, is_recorded: bool
+    cls: type[Function], ctx: Context, args: tuple[object, ...], is_recorded: bool
 ) -> tuple[Any, unrecorded_values.Call]:
     """Result of the user's forward, and a note of what it computed without a record."""
     call = unrecorded_values.Call(given={slot_of(h) for a in args if isinstance(h := unwrap(a), Handle)})
@@ -207,7 +213,9 @@ def _forward(
     return out, call
 
 
-def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results: tuple[Any, ...]) -> Any:
+def _as_outside(
+    cls: type[Function], level: Level, args: tuple[object, ...], results: tuple[Operand | None, ...]
+) -> Any:
     """The results of forward on values of a level, as they are where the Function is one call outside of it.
 
     The call is recorded inside by its node. Outside, its derivative would be that of the ops in ``forward``,
@@ -233,10 +241,10 @@ def _as_outside(cls: type[Function], level: Any, args: tuple[Any, ...], results:
 def _recorded(
     cls: type[Function],
     ctx: Context,
-    args: tuple[Any, ...],
+    args: tuple[object, ...],
     parents: tuple[Node | None, ...],
     indices: tuple[int, ...],
-    results: tuple[Any, ...],
+    results: tuple[Operand | None, ...],
     call: unrecorded_values.Call,
 ) -> tuple[Any, ...]:
     multiple = len(results) != 1
@@ -278,14 +286,19 @@ def _recorded(
     )
 
 
-def _known(value: Any) -> Any:
+def _known(value: Shaped) -> Any:
     """Aval that a node keeps of an argument or result. A value of a level is kept itself: the level may write
     down the pullback, which may read the value, and is then differentiated in it."""
     return value if isinstance(value, LevelValue) else Aval(value.shape, value.dtype)
 
 
 def _note_unrecorded(
-    cls: type[Function], ctx: Context, args: Any, results: Any, call: unrecorded_values.Call, node: Node
+    cls: type[Function],
+    ctx: Context,
+    args: tuple[object, ...],
+    results: Sequence[Operand | None],
+    call: unrecorded_values.Call,
+    node: Node,
 ) -> None:
     """Mark the values that forward computed: as results of the node, or as not recorded."""
     for k, r in enumerate(results):
@@ -326,7 +339,7 @@ def _is_number(x: Any) -> bool:
     return not isinstance(x, (int, str, bytes, slice, range, type, np.dtype, type(None), type(...)))
 
 
-def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any:
+def _place(tensor: Operand | None, result_of: dict[int, int], args: tuple[object, ...]) -> Any:
     """Origin of a saved tensor (value, node, index and semantics), without a reference to its handle."""
     if tensor is None:
         return None
@@ -336,7 +349,9 @@ def _place(tensor: Any, result_of: dict[int, int], args: tuple[Any, ...]) -> Any
     return handle._value, handle._node, handle._index, semantics_of(tensor)
 
 
-def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
+def _joint(
+    cls: type[Function], ctx: Context, inputs: Sequence[Wrapper | None], outputs: Sequence[Wrapper | None]
+) -> Any:
     def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
         needs_grad = tuple(need is not NOTHING for need in needs[: len(inputs)])
         around = (None,) * (len(needs) - len(inputs))
@@ -356,7 +371,9 @@ def _joint(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
     return joint
 
 
-def cotangents(cls: type[Function], ctx: Context, grads: Sequence[Any], count: int) -> tuple[Any, ...]:
+def cotangents(
+    cls: type[Function], ctx: Context, grads: Sequence[Operand | None], count: int
+) -> tuple[Any, ...]:
     """Cotangents that the user's backward returns for ``count`` arguments; others have to be None."""
     gradients = _method(cls, "backward")(ctx, *grads)
     gradients = tuple(gradients) if isinstance(gradients, (tuple, list)) else (gradients,)
@@ -369,7 +386,9 @@ def cotangents(cls: type[Function], ctx: Context, grads: Sequence[Any], count: i
     return gradients[:count]
 
 
-def _seeds(operation: str, argument: str, results: tuple[Any, ...], wrappers: Any) -> list[Any]:
+def _seeds(
+    operation: str, argument: str, results: Sequence[Operand | None], wrappers: Sequence[Wrapper | None]
+) -> list[Any]:
     """Results of a user's rule, as plain handles for the plain handles of arguments or results.
 
     In the gradient of a plain tensor, entries that are missing are zero.
@@ -388,16 +407,16 @@ _NUMBERS = "numbers or arrays that the rule computed with"
 _UNRECORDED = "what the rule computed without a record (under no_grad, or after detach)"
 
 
-def _slots(incoming: Sequence[Any]) -> list[tuple[Node, int]]:
+def _slots(incoming: Sequence[Handle]) -> list[tuple[Node, int]]:
     return [(g._node, g._index) for g in incoming if g._node is not None]
 
 
-def _watched(ctx: Context, rule: Any, incoming: Sequence[Any]) -> Any:
+def _watched(ctx: Context, rule: Rule, incoming: Sequence[Handle]) -> Any:
     """The call of a rule, whose unrecorded values are watched where the pass is recorded."""
     if not is_grad_enabled():
         return unrecorded_values.of_user()
 
-    def bar(x: Any) -> Node:
+    def bar(x: Handle) -> Node:
         of_arrived = _slots(incoming) if x._index == unrecorded_values.OF_ARRIVED else []
         return unrecorded_values.barrier(
             f"{ctx._name}.{rule.__name__}", _UNRECORDED, x, [*ctx._inputs, *of_arrived]
@@ -407,7 +426,11 @@ def _watched(ctx: Context, rule: Any, incoming: Sequence[Any]) -> Any:
 
 
 def _barred(
-    rule: Any, ctx: Context, call: unrecorded_values.Call, incoming: Sequence[Any], results: list[Any]
+    rule: Rule,
+    ctx: Context,
+    call: unrecorded_values.Call,
+    incoming: Sequence[Handle],
+    results: list[Handle | None],
 ) -> tuple[Any, ...]:
     """Results of a rule, without derivatives if the pass is recorded but the rule is not."""
     once = hasattr(rule, "_once")
@@ -416,7 +439,7 @@ def _barred(
         return tuple(results)
     cause = "a rule that is once_differentiable" if once else _NUMBERS if keeps_numbers else _UNRECORDED
 
-    def barred(x: Any) -> Any:
+    def barred(x: Handle | None) -> Any:
         if (
             not isinstance(x, Handle)
             or is_undefined(x)
@@ -431,7 +454,7 @@ def _barred(
     return tuple(map(barred, results))
 
 
-def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(rule: Rule) -> Callable[..., Any]:
     """A ``backward`` (or ``jvp``) of a `Function` that is not differentiated itself.
 
     It gets untracked gradients, so that it may compute in NumPy, and nothing in it is recorded. A second
@@ -455,7 +478,7 @@ def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
     as_function(rule, "once_differentiable", "rule")
 
     @wraps(rule)
-    def wrapped(ctx: Any, *arguments: Any) -> Any:
+    def wrapped(ctx: Context, *arguments: Operand) -> Any:
         with recording(False):
             return rule(ctx, *(rewrap(x, make_handle(unwrap(x)._value)) for x in arguments))
 
@@ -463,12 +486,14 @@ def once_differentiable(rule: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _joint_jvp(cls: type[Function], ctx: Context, inputs: Any, outputs: Any) -> Any:
+def _joint_jvp(
+    cls: type[Function], ctx: Context, inputs: Sequence[Wrapper | None], outputs: Sequence[Wrapper | None]
+) -> Any:
     user_jvp = getattr(cls, "jvp", None)
     if user_jvp is None:
         return None
 
-    def joint_jvp(tangents: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
+    def joint_jvp(tangents: tuple[Handle | None, ...], node: Node) -> tuple[Any, ...]:
         arguments: list[Any] = []
         tangents = tangents[: len(inputs)]  # without those of what forward read from around it
         for t, aval, wrapper in zip(tangents, node.args, inputs, strict=False):

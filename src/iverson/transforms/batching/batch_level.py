@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 from weakref import ref
 
 import numpy as np
@@ -19,8 +19,10 @@ from iverson.autograd.mode import is_constant, is_grad_enabled, recording, reset
 from iverson.autograd.node import line_of, user_call
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
+    Handle,
     Level,
     LevelValue,
+    Operand,
     Wrapper,
     alias,
     bind,
@@ -57,6 +59,9 @@ from iverson.layouts.pattern_symbols import StandIn, handed_out
 from iverson.ops.rules.batching import Examples, one_by_one, rule_of
 from iverson.transforms.batching.function_batching import by_rule, each_example, over_examples
 
+if TYPE_CHECKING:
+    from iverson.autograd.functions.function import Function
+
 
 class Example(Origin):
     """One example, of a value that has all of them along its first axis."""
@@ -83,7 +88,7 @@ class Batched(LevelValue):
 
     dtype: np.dtype[Any]
 
-    def __init__(self, level: Level, handle: Any, lead: int = 1) -> None:
+    def __init__(self, level: Level, handle: Handle, lead: int = 1) -> None:
         value = value_of(handle)
         self._level = level
         self.held = handle
@@ -114,7 +119,7 @@ class Batched(LevelValue):
         origin = None if self.dense else origin_of(self.held)
         return Example(origin) if self.lead and origin is not None else origin
 
-    def note_stored(self, stored: Any) -> None:
+    def note_stored(self, stored: Stored) -> None:
         """See `LevelValue.note_stored`."""
         self._origin = stored
 
@@ -157,12 +162,12 @@ class Batch(Level):
         """True if the mapped function says that its computations here are constant."""
         return is_constant() and not self._constant
 
-    def writing(self, x: Any) -> None:
+    def writing(self, x: Handle) -> None:
         """Note the value that x had, unless it is a value of the batch; see `Level.writing`."""
         if not (isinstance(value := value_of(x), Batched) and value._level is self):
             self._written.append((ref(x), value, slot_of(x)))
 
-    def put_back(self, results: Sequence[Any]) -> bool:
+    def put_back(self, results: Sequence[Operand | None]) -> bool:
         """Restore tensors around the function; return True if it wrote into one that is still alive.
 
         results : leaves of its result; a tensor that it made itself may be one of them.
@@ -174,7 +179,7 @@ class Batch(Level):
                 rebind(x, value, *slot)
         return self._wrote(results)
 
-    def _wrote(self, results: Sequence[Any]) -> bool:
+    def _wrote(self, results: Sequence[Operand | None]) -> bool:
         """True if a tensor that the function wrote into is still alive and is no result."""
         handles = (where() for where, *_ in self._written)
         return any(x is not None and all(x is not r for r in results) for x in handles)
@@ -183,11 +188,11 @@ class Batch(Level):
         """See `Level.examples`."""
         return self.size
 
-    def of_examples(self, handle: Any) -> Any:
+    def of_examples(self, handle: Handle) -> Any:
         """A handle of one example, from one with all of them along axis 0."""
         return make_handle(self.value(handle, 1))
 
-    def variable_of(self, x: Any) -> Any:
+    def variable_of(self, x: Operand) -> Any:
         """Handle to differentiate in this batch; for a tensor from outside, a handle that the batch knows."""
         value = value_of(x)
         return (
@@ -197,7 +202,7 @@ class Batch(Level):
         )
 
     @contextmanager
-    def knowing(self, x: Any, operand: Any) -> Iterator[None]:
+    def knowing(self, x: Handle, operand: Handle) -> Iterator[None]:
         """See `Level.knowing`: a value that is the same for all examples is known outside, too."""
         outside_operand, _ = self.outside(operand)
         with ExitStack() as blocks:
@@ -205,7 +210,7 @@ class Batch(Level):
                 blocks.enter_context(level.knowing(x, outside_operand))
             yield
 
-    def function(self, function: Any, args: tuple[Any, ...]) -> Any:
+    def function(self, function: type[Function], args: tuple[object, ...]) -> Any:
         """See `Level.function`: one Function on all examples; its derivative outside is the user's."""
         operands, arg_origins = list(map(self.outside, args)), list(map(origin_of, args))
         if any(isinstance(a, Wrapper) for a in args):
@@ -230,7 +235,7 @@ class Batch(Level):
         results = tuple([x if x is None else make_handle(x) for x in values])
         return results if is_tuple else results[0]
 
-    def one_by_one(self, function: Any) -> Any:
+    def one_by_one(self, function: type[Function]) -> Any:
         """See `Level.one_by_one`: example by example."""
         return each_example(function, self)
 
@@ -239,7 +244,7 @@ class Batch(Level):
         value = value_of(x, None)
         return (value.held, value.lead) if isinstance(value, Batched) and value._level is self else (x, 0)
 
-    def value(self, handle: Any, lead: int) -> Any:
+    def value(self, handle: Handle, lead: int) -> Any:
         """Value of a handle of one example: a constant zero is the same for all, and remains a zero."""
         batched = Batched(self, handle, lead)
         if not batched.dense and type(value_of(handle)) is Zero and not is_tracked(handle):
@@ -347,7 +352,7 @@ register(
 )
 
 
-def chunk(chunk_size: Any, operation: str) -> int | None:
+def chunk(chunk_size: SupportsIndex | None, operation: str) -> int | None:
     """Number of examples to compute together; raises ArgumentError unless it is None or positive."""
     step = None if chunk_size is None else as_int(chunk_size, operation, "chunk_size")
     if step is not None and step < 1:
@@ -355,7 +360,7 @@ def chunk(chunk_size: Any, operation: str) -> int | None:
     return step
 
 
-def joined(parts: Sequence[Any]) -> Any:
+def joined(parts: Sequence[Handle]) -> Any:
     """Results of chunks of examples, as one array."""
     if len(parts) == 1:
         return parts[0]

@@ -15,7 +15,8 @@ import numpy as np
 from iverson.autograd.mode import recording
 from iverson.core.aval import Aval
 from iverson.core.counting.cost import PRODUCTS
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import Handle, value_of
+from iverson.core.protocols import Namespace
 from iverson.core.table import F
 from iverson.graph.control.bodies import interned
 from iverson.graph.control.cond_checkpoint import BATCHES, checkpointed, chosen
@@ -63,7 +64,7 @@ def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: 
         return interned(trace.rewritten(outputs)), flags
 
 
-def _held(level: Batch, x: Any) -> tuple[Any, bool]:
+def _held(level: Batch, x: Handle) -> tuple[Any, bool]:
     """Handle outside that x stands for, and True if that has one array for each example."""
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level:
@@ -71,22 +72,29 @@ def _held(level: Batch, x: Any) -> tuple[Any, bool]:
     return x, False
 
 
-def _repeated(x: Any, size: int) -> Any:
+def _repeated(x: Handle, size: int) -> Any:
     return F.broadcast_to(x, shape=(size, *x.shape))
 
 
-def _each(results: Sequence[Any], flags: Sequence[bool], size: int) -> tuple[Any, ...]:
+def _each(results: Sequence[Handle], flags: Sequence[bool], size: int) -> tuple[Any, ...]:
     """Results with an axis of examples."""
     return tuple([x if has else _repeated(x, size) for x, has in zip(results, flags, strict=True)])
 
 
-def _exchanged(x: Any) -> Any:
+def _exchanged(x: Handle) -> Any:
     """The axes of examples and of steps, each in the other's place."""
     return F.permute_dims(x, axes=(1, 0, *range(2, x.ndim)))
 
 
 def _scan(
-    _F: Any, examples: Examples, *args: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool
+    _F: Namespace,
+    examples: Examples,
+    *args: Handle,
+    body: Graph,
+    consts: int,
+    carry: int,
+    length: int,
+    reverse: bool,
 ) -> tuple[Any, ...]:
     size, of = examples.size, list(examples.of)
     batched_body, flags = _settled(body, of, examples, consts, carry)
@@ -118,7 +126,9 @@ def _settled(body: Graph, of: list[bool], examples: Examples, consts: int, carry
         of[consts : consts + carry] = flags[:carry]
 
 
-def _cond(_F: Any, examples: Examples, *args: Any, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:
+def _cond(
+    _F: Namespace, examples: Examples, *args: Handle, on_true: Graph, on_false: Graph
+) -> tuple[Any, ...]:
     size, of = examples.size, examples.of[1:]
     bodies = [batched(body, of, examples) for body in (on_true, on_false)]
     flags = tuple([a or b for a, b in zip(bodies[0][1], bodies[1][1], strict=True)])
@@ -135,7 +145,9 @@ def _cond(_F: Any, examples: Examples, *args: Any, on_true: Graph, on_false: Gra
     return tuple([_where(args[0], a, b) for a, b in zip(*sides, strict=True)])
 
 
-def _for_those(takes: Any, body: Graph, args: Sequence[Any], of: Sequence[bool], size: int) -> Sequence[Any]:
+def _for_those(
+    takes: Handle, body: Graph, args: Sequence[Handle], of: Sequence[bool], size: int
+) -> Sequence[Any]:
     """The outputs of a branch for the examples that take it; outputs of other examples are arbitrary.
 
     Other examples run it with the arguments of the first example that takes it, so that they raise no error
@@ -167,13 +179,13 @@ def _zeros(body: Graph) -> Graph:
     return interned(Graph(inputs, (), tuple(v for v, _ in zeros), zeros))
 
 
-def _where(flags: Any, a: Any, b: Any) -> Any:
+def _where(flags: Handle, a: Handle, b: Handle) -> Any:
     """Examples of a where their flags are True, else of b."""
     return F.where(padded(F, flags, a.ndim - 1), a, b)
 
 
 def _while(
-    _F: Any, examples: Examples, *args: Any, condition: Graph, body: Graph, consts: int
+    _F: Namespace, examples: Examples, *args: Handle, condition: Graph, body: Graph, consts: int
 ) -> tuple[Any, ...]:
     size, of, carry = examples.size, list(examples.of), len(body.outputs)
     batched_body, flags = _settled(body, of, examples, consts, carry)
@@ -212,7 +224,7 @@ def _until_all(condition: Graph, body: Graph, of: Sequence[bool], examples: Exam
     return interned(graphs[0]), interned(graphs[1])
 
 
-def _checkpoint(_F: Any, examples: Examples, *args: Any, body: Graph) -> tuple[Any, ...]:
+def _checkpoint(_F: Namespace, examples: Examples, *args: Handle, body: Graph) -> tuple[Any, ...]:
     batched_body, flags = batched(body, examples.of, examples)
     return _each(checkpointed(args, body=batched_body), flags, examples.size)
 

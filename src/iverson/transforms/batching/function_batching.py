@@ -7,7 +7,8 @@ are the user's in a batch of their own. So a gradient outside is the user's, too
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from iverson.autograd.engine import reverse
 from iverson.autograd.functions.context import Context
@@ -20,6 +21,32 @@ from iverson.core.python.caller import warn
 from iverson.kernels.deferred_patterns import UNKNOWN, Stored, note_stored, origin_of, resolved, same
 from iverson.ops import F
 from iverson.transforms.trees import flatten, fresh, unflatten
+
+
+class ExampleLevel(Protocol):
+    """The level of a batch, as Functions are carried out in it."""
+
+    size: int
+
+    @property
+    def _recording(self) -> AbstractContextManager[None]:
+        """A block in which ops are recorded as where the batch is entered."""
+
+    def outside(self, x: Handle | None, /) -> Held:
+        """Handle outside that x stands for, and 1 if that has the examples along axis 0, else 0."""
+
+    def of_examples(self, handle: Handle, /) -> Any:
+        """A handle of one example, from one with all of them along axis 0."""
+
+    def function(self, function: type[Function], args: tuple[object, ...], /) -> Any:
+        """The result of a Function on arguments of the level."""
+
+    def innermost(self) -> AbstractContextManager[None]:
+        """A block in which no level within this one is entered."""
+
+    def suspended(self) -> AbstractContextManager[None]:
+        """A block in which the level is not entered."""
+
 
 #: Makes and enters a level for a number of examples.
 NewLevel = Callable[[int], Any]
@@ -82,7 +109,7 @@ def over_examples(
         several = False
 
         @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
+        def forward(ctx: Context, *args: Handle) -> Any:
             context = Context(ctx.needs_input_grad)
             try:
                 with enter(size) as level:
@@ -116,7 +143,7 @@ def over_examples(
             return tuple(results) if Over.several else results[0]
 
         @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
+        def backward(ctx: Context, *grads: Handle | None) -> Any:
             if hasattr(ctx, "each"):
                 rows = [
                     cotangents(cls, _restored(c, c._tensors, ctx), _at(grads, (1,) * len(grads), k), len(of))
@@ -139,7 +166,7 @@ def over_examples(
     return Over
 
 
-def each_example(cls: type[Function], level: Any) -> type[Function]:
+def each_example(cls: type[Function], level: ExampleLevel) -> type[Function]:
     """A Function that reads entries, differentiated inside of a batch: its rule, too, example by example.
 
     Its derivative outside of the batch is the user's, and within it is not differentiated a second time.
@@ -147,14 +174,14 @@ def each_example(cls: type[Function], level: Any) -> type[Function]:
 
     class Each(Function):
         @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
+        def forward(ctx: Context, *args: Handle) -> Any:
             ctx.held, ctx.stored = [level.outside(a) for a in args], list(map(origin_of, args))
             with level.innermost():
                 return level.function(cls, args)
 
         @staticmethod
         @once_differentiable
-        def backward(ctx: Any, *grads: Any) -> Any:
+        def backward(ctx: Context, *grads: Handle | None) -> Any:
             args, of = zip(*ctx.held, strict=True)
             outer_grads, of_grads = zip(*map(level.outside, grads), strict=True)
             with level.suspended(), level._recording:
@@ -169,7 +196,7 @@ def each_example(cls: type[Function], level: Any) -> type[Function]:
     return Each
 
 
-def _pulled(cls: type[Function], args: list[Any], grads: list[Any]) -> list[Any]:
+def _pulled(cls: type[Function], args: Sequence[Handle], grads: Sequence[Handle]) -> list[Any]:
     """Cotangents of the arguments of one call, from those of its results."""
     at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fcV"]
     variables = fresh([args[k] for k in at], cls.__name__, "arguments")
@@ -187,7 +214,7 @@ def _tuple(x: Any) -> tuple[Any, ...]:
     return tuple(x) if isinstance(x, tuple | list) else (x,)
 
 
-def _run(cls: Any, ctx: Context, args: Sequence[Any]) -> Any:
+def _run(cls: type[Function], ctx: Context, args: Sequence[object]) -> Any:
     setup = getattr(cls, "setup_context", None)
     if setup is None:
         return cls.forward(ctx, *args)
@@ -197,7 +224,7 @@ def _run(cls: Any, ctx: Context, args: Sequence[Any]) -> Any:
 
 
 def _inside(
-    level: Any, operands: Sequence[Any], of: Sequence[int], arg_origins: Sequence[Stored]
+    level: ExampleLevel, operands: Sequence[Handle], of: Sequence[int], arg_origins: Sequence[Stored]
 ) -> list[Any]:
     """Handles of one example, which stores the same entries as in the batch that it is from."""
     handles = [level.of_examples(x) if lead else x for x, lead in zip(operands, of, strict=True)]
@@ -212,11 +239,17 @@ def _repeated(operand: Held, size: int) -> Any:
     return x if lead else F.broadcast_to(x, shape=(size, *x.shape))
 
 
-def _keep(ctx: Any, context: Context, level: Any, out: Sequence[Any], results: Sequence[Any]) -> None:
+def _keep(
+    ctx: Context,
+    context: Context,
+    level: ExampleLevel,
+    out: Sequence[Handle | None],
+    results: Sequence[Handle | None],
+) -> None:
     """Save outside of the batch the values that the user's forward saved inside."""
     result_of = {id(r): x for r, x in zip(out, results, strict=True)}
 
-    def outside(x: Any) -> Held:
+    def outside(x: Handle) -> Held:
         return (result_of[id(x)], 1) if id(x) in result_of else level.outside(x)
 
     _say(ctx, context, out, results)
@@ -230,7 +263,9 @@ def _keep(ctx: Any, context: Context, level: Any, out: Sequence[Any], results: S
     ctx.others = [None if isinstance(x, Handle) else x for x in leaves]
 
 
-def _say(ctx: Context, context: Context, out: Sequence[Any], results: Sequence[Any]) -> None:
+def _say(
+    ctx: Context, context: Context, out: Sequence[Handle | None], results: Sequence[Handle | None]
+) -> None:
     """Copy the declarations of the user's forward on results of one example to those of all examples."""
     ctx.set_materialize_grads(context._materialize)
     ctx.mark_non_differentiable(
@@ -238,7 +273,7 @@ def _say(ctx: Context, context: Context, out: Sequence[Any], results: Sequence[A
     )
 
 
-def _back(ctx: Any, level: Any) -> Context:
+def _back(ctx: Context, level: ExampleLevel) -> Context:
     """The user's context, in a batch."""
     leaves = _inside(level, ctx.saved_tensors, ctx.leads, ctx.stored)
     leaves = [other if x is None else x for x, other in zip(leaves, ctx.others, strict=True)]
@@ -248,7 +283,7 @@ def _back(ctx: Any, level: Any) -> Context:
     return context
 
 
-def _restored(source: Context | None, tensors: Sequence[Any], ctx: Any) -> Context:
+def _restored(source: Context | None, tensors: Sequence[Handle | None], ctx: Context) -> Context:
     restored = _Restored(ctx.needs_input_grad)
     if source is not None:
         restored.__dict__.update({n: x for n, x in vars(source).items() if not n.startswith("_")})
@@ -257,7 +292,7 @@ def _restored(source: Context | None, tensors: Sequence[Any], ctx: Any) -> Conte
     return restored
 
 
-def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
+def _at(args: Sequence[Handle | None], of: Sequence[int], k: int) -> list[Any]:
     """The arguments of one example."""
     keys = [
         (k, *(slice(0, n, 1) for n in x.shape[1:])) if lead and x is not None else ()
@@ -267,7 +302,11 @@ def _at(args: Sequence[Any], of: Sequence[int], k: int) -> list[Any]:
 
 
 def _example(
-    cls: type[Function], args: Sequence[Any], of: Sequence[int], k: int, arg_origins: Sequence[Stored]
+    cls: type[Function],
+    args: Sequence[Handle | None],
+    of: Sequence[int],
+    k: int,
+    arg_origins: Sequence[Stored],
 ) -> list[Any]:
     """Arguments of one example, sparse if they are in the batch; no derivative goes through. See `_at`."""
     arguments = _at(args, of, k)
@@ -289,7 +328,7 @@ def _stacked(outs: Sequence[Any]) -> list[Any]:
     return [_stack(list(parts)) for parts in zip(*map(_tuple, outs), strict=True)]
 
 
-def _stack(parts: list[Any]) -> Any:
+def _stack(parts: list[Handle | None]) -> Any:
     if all(x is None for x in parts):
         return None
     like = next(x for x in parts if x is not None)

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from iverson.autograd.tracked_guards import check_no_leaves
-from iverson.core.dispatch import Operand, alias, is_tracked, rewrap, unwrap, value_of
+from iverson.core.dispatch import Handle, Operand, alias, is_tracked, rewrap, unwrap, value_of
 from iverson.core.errors import ArgumentError, AxisError, ShapeError
 from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, normalize_axis
 from iverson.kernels.index_keys import canonical_slice
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.ops import F
 from iverson.transforms.batching.batch_level import Batch, Batched, chunk, joined
-from iverson.transforms.trees import P, R, as_named, flatten, is_wrapper, tensors, unflatten
+from iverson.transforms.trees import Function, P, R, Tree, as_named, flatten, is_wrapper, tensors, unflatten
+
+if TYPE_CHECKING:
+    from optree import PyTreeSpec
+
+    from iverson.handles.array import Array
+    from iverson.handles.typing import ArrayLike
+
+#: An axis, None for no axis, or a tree of them.
+AxisTree: TypeAlias = "SupportsIndex | Mapping[Any, AxisTree] | Sequence[AxisTree] | None"
 
 
 @checked
 def vmap(
-    function: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0, chunk_size: int | None = None
+    function: Callable[P, R], in_axes: AxisTree = 0, out_axes: AxisTree = 0, chunk_size: int | None = None
 ) -> Callable[P, R]:
     """A function of arrays with an axis of examples, from a function of one example.
 
@@ -60,7 +70,7 @@ def vmap(
     axes_of = tuple(in_axes) if isinstance(in_axes, list) else in_axes
 
     @as_named(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, structure = flatten(args, none_is_leaf=True)
         axes = _prefix(axes_of, args, structure, "in_axes")
         mapped = [_Mapped(leaves[k], n, k) for k, n in enumerate(axes) if n is not None]
@@ -76,7 +86,13 @@ def vmap(
 
 
 def _of_chunk(
-    function: Any, leaves: Any, structure: Any, kwargs: Any, mapped: Any, out_axes: Any, piece: Piece
+    function: Function,
+    leaves: Sequence[object],
+    structure: PyTreeSpec,
+    kwargs: Mapping[str, object],
+    mapped: Sequence[_Mapped],
+    out_axes: AxisTree,
+    piece: Piece,
 ) -> tuple[list[Any], list[int | None], Any]:
     """The results for some examples, with the axes they are to get and the structure they have."""
     with Batch(piece.stop - piece.start if isinstance(piece, slice) else piece.size) as level:
@@ -113,7 +129,7 @@ class _Mapped:
 
     __slots__ = ("held", "masks", "position")
 
-    def __init__(self, leaf: Any, axis: Any, position: int) -> None:
+    def __init__(self, leaf: Array | ArrayLike, axis: SupportsIndex, position: int) -> None:
         (x,) = tensors([leaf], "vmap", "arguments")
         if not x.ndim:
             raise AxisError(
@@ -175,7 +191,7 @@ def _pieces(mapped: Sequence[_Mapped], size: int, step: int | None) -> tuple[lis
     return pieces, np.argsort(np.concatenate(pieces))
 
 
-def _moved(x: Any, start: int, stop: int) -> Any:
+def _moved(x: Handle, start: int, stop: int) -> Any:
     """x with an axis moved."""
     order = [k for k in range(x.ndim) if k != start]
     order.insert(stop, start)
@@ -201,7 +217,7 @@ def _same_for_all(level: Batch, x: Any) -> Any:
     return rewrap(x, level.variable_of(handle)) if isinstance(handle, Operand) and is_tracked(handle) else x
 
 
-def _left(level: Batch, result: Any, axis: int | None) -> Any:
+def _left(level: Batch, result: Tree, axis: int | None) -> Any:
     """Result of the function for all examples, with these along axis 0; without them if ``axis`` is None.
 
     A handle of its own, whatever else the function returns.
@@ -236,7 +252,7 @@ class _MaskedPart(NamedTuple):
     mask: Any
 
 
-def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
+def _joined(parts: Sequence[Any], axis: int | None, order: NDArray | None) -> Any:
     """The results of all chunks as one, with the examples' axis in its place.
 
     order : the position of each example, if they are not in order.
@@ -252,7 +268,7 @@ def _joined(parts: Sequence[Any], axis: int | None, order: Any) -> Any:
     return _moved(x, 0, normalize_axis(axis, x.ndim, "vmap", "out_axes"))
 
 
-def _prefix(axes: Any, tree: Any, structure: Any, argument: str) -> list[Any]:
+def _prefix(axes: Any, tree: Any, structure: PyTreeSpec, argument: str) -> list[Any]:
     """An axis or None for every leaf of a tree, from a tree of them like it or like the upper part of it.
 
     structure : the structure of the tree.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,10 @@ from iverson.core.dispatch import Handle, make_handle
 from iverson.ops import F
 from iverson.transforms.jacobians.dependence import Dependence, dependences, structure
 from iverson.transforms.jacobians.grouping import group_numbers
-from iverson.transforms.jacobians.unit_vector_passes import Seeds, pulled, pushed
+from iverson.transforms.jacobians.unit_vector_passes import Line, Seeds, pulled, pushed
+
+if TYPE_CHECKING:
+    from iverson.handles.tensor import Tensor
 
 Numbers = NDArray[np.int64]
 #: Of fewer rows or columns than this, each gets a pass of its own.
@@ -54,7 +57,7 @@ class Plan:
         return int(self.numbers.max(initial=-1)) + 1
 
 
-def plan(line: Any, mode: str, is_sparse: bool = False) -> Plan | None:
+def plan(line: Line, mode: str, is_sparse: bool = False) -> Plan | None:
     """The passes for a function that was recorded; None where there is nothing to win.
 
     mode : "forward" or "reverse", which then are the only passes, or "auto".
@@ -78,7 +81,7 @@ def plan(line: Any, mode: str, is_sparse: bool = False) -> Plan | None:
     return passes
 
 
-def _is_mixed(handles: Sequence[Any]) -> bool:
+def _is_mixed(handles: Sequence[Tensor]) -> bool:
     """True if some handles are complex and others are not."""
     return len({x.dtype.kind == "c" for x in handles}) > 1
 
@@ -183,7 +186,7 @@ def _listed(rows: Numbers, columns: Numbers, count: int, width: int) -> Numbers:
 Entries = tuple[Numbers, Numbers, Any]
 
 
-def blocks(line: Any, plan: Plan, chunk_size: int | None, layout: str = "strided") -> list[list[Any]]:
+def blocks(line: Line, plan: Plan, chunk_size: int | None, layout: str = "strided") -> list[list[Any]]:
     """For each output, the blocks of all inputs. A sparse layout stores the entries that the plan lists."""
     starts = [np.cumsum([0, *(x.size for x in handles)]) for handles in (line.outputs, line.inputs)]
     if plan.forward:
@@ -212,13 +215,13 @@ def blocks(line: Any, plan: Plan, chunk_size: int | None, layout: str = "strided
     return block_rows
 
 
-def stored_whole(block: Any, y: Any, x: Any, layout: str) -> Any:
+def stored_whole(block: Handle, y: Tensor, x: Tensor, layout: str) -> Any:
     """A block of which no entry is known to be zero, in a sparse layout."""
     rows, columns = (a.ravel() for a in np.indices((y.size, x.size)))
     return _stored([(rows, columns, F.reshape(block, shape=(y.size * x.size,)))], y, x, layout)
 
 
-def _added(terms: Sequence[Entries], y: Any, x: Any, _layout: str) -> Any:
+def _added(terms: Sequence[Entries], y: Tensor, x: Tensor, _layout: str) -> Any:
     shape = y.size, x.size
     dtype = dtypes.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms))
     parts = [
@@ -230,7 +233,7 @@ def _added(terms: Sequence[Entries], y: Any, x: Any, _layout: str) -> Any:
     return F.reshape(block, shape=y.shape + x.shape)
 
 
-def _stored(terms: Sequence[Entries], y: Any, x: Any, layout: str) -> Any:
+def _stored(terms: Sequence[Entries], y: Tensor, x: Tensor, layout: str) -> Any:
     rows, columns = (np.concatenate([t[k] for t in terms]) for k in (0, 1))
     order = np.lexsort((columns, rows))
     values = F.gather(concat([v for *_, v in terms]), order, axes=(0,))
@@ -239,12 +242,12 @@ def _stored(terms: Sequence[Entries], y: Any, x: Any, layout: str) -> Any:
     return to_layout(sparse_coo_tensor(np.stack(indices), values, y.shape + x.shape), layout)
 
 
-def _any_complex(handles: Sequence[Any]) -> bool:
+def _any_complex(handles: Sequence[Tensor]) -> bool:
     return any(x.dtype.kind == "c" for x in handles)
 
 
 def _grouped(
-    handles: Sequence[Any], starts: Any, numbers: Numbers, count: int, without: Numbers | None = None
+    handles: Sequence[Tensor], starts: Numbers, numbers: Numbers, count: int, without: Numbers | None = None
 ) -> Seeds:
     """Seeds of a pass for each group: the sum of its unit vectors. The number -1 is no group."""
     if without is not None and without.size:

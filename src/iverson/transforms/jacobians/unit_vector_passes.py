@@ -8,22 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from iverson.autograd.mode import recording
 from iverson.autograd.node import reachable
-from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
+from iverson.core.dispatch import Handle, is_tracked, make_handle, slot_of, value_of
 from iverson.core.errors import GraphError
+from iverson.core.protocols import DType
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts import Box, Zero
 from iverson.ops import F
 from iverson.transforms.batching.batch_level import Batch, Batched, joined
 
+if TYPE_CHECKING:
+    from iverson.handles.tensor import Tensor
+
 #: How many passes are made together, and how many entries of the largest recorded value they take in all.
 MOST, ENTRIES = 512, 1 << 23
+
+#: A pass: from cotangents or tangents of handles, or None for zeros, to those of others.
+Walk: TypeAlias = Callable[[list[Any]], list[Any]]
+
+
+class Line(Protocol):
+    """A recorded function (`iverson.transforms.derivatives.Linearization`), as far as passes ask for it."""
+
+    inputs: list[Any]
+    outputs: list[Any]
+    variables: list[Any]
+    outer: bool
+
+    def pull(self, cotangents: list[Handle | None], /) -> list[Any]:
+        """Cotangents of the inputs from those of the outputs."""
+
+    def push(self, tangents: list[Handle | None], /) -> list[Any]:
+        """Tangents of the outputs from those of the inputs."""
 
 
 class Seeds(NamedTuple):
@@ -35,7 +57,7 @@ class Seeds(NamedTuple):
     of: Callable[[int, int, complex], list[Any]]
 
 
-def by_rows(line: Any, chunk_size: int | None) -> list[list[Any]]:
+def by_rows(line: Line, chunk_size: int | None) -> list[list[Any]]:
     """For each output, the blocks of all inputs, by pullbacks."""
     blocks = []
     for k, y in enumerate(line.outputs):
@@ -46,7 +68,7 @@ def by_rows(line: Any, chunk_size: int | None) -> list[list[Any]]:
     return blocks
 
 
-def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
+def by_columns(line: Line, chunk_size: int | None) -> list[list[Any]]:
     """The same by pushforwards."""
     blocks: list[list[Any]] = [[] for _ in line.outputs]
     for k, x in enumerate(line.inputs):
@@ -56,7 +78,7 @@ def by_columns(line: Any, chunk_size: int | None) -> list[list[Any]]:
     return blocks
 
 
-def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
+def pulled(line: Line, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
     """For each input, the results of passes from cotangents of the outputs, along axis 0.
 
     is_complex : True if some of these outputs are complex.
@@ -71,7 +93,7 @@ def pulled(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) ->
     ]
 
 
-def pushed(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
+def pushed(line: Line, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
     """For each output, the results of passes from tangents of the inputs, along axis 0.
 
     is_complex : True if some of these inputs are complex.
@@ -83,7 +105,7 @@ def pushed(line: Any, seeds: Seeds, chunk_size: int | None, is_complex: bool) ->
     return [_complex(F.real(a), F.real(b)) for a, b in zip(results, imaginary, strict=True)]
 
 
-def _units_of(handles: Sequence[Any], k: int) -> Seeds:
+def _units_of(handles: Sequence[Tensor], k: int) -> Seeds:
     """A pass from each unit vector of handle k."""
     x = handles[k]
 
@@ -95,11 +117,11 @@ def _units_of(handles: Sequence[Any], k: int) -> Seeds:
     return Seeds(x.size, of)
 
 
-def _complex(real: Any, imaginary: Any) -> Any:
+def _complex(real: Handle, imaginary: Handle) -> Any:
     return F.add(real, F.multiply(imaginary, 1j))
 
 
-def _together(line: Any) -> int:
+def _together(line: Line) -> int:
     """Number of passes to run at once, so that their values fit into memory, and mostly into a cache."""
     nodes = reachable([slot_of(y)[0] for y in line.outputs if is_tracked(y)], 0)
     sizes: list[int] = [
@@ -108,9 +130,7 @@ def _together(line: Any) -> int:
     return max(1, min(MOST, ENTRIES // max([1, *sizes])))
 
 
-def _passes(
-    line: Any, walk: Callable[..., list[Any]], seeds: Seeds, weight: complex, chunk_size: int | None
-) -> list[Any]:
+def _passes(line: Line, walk: Walk, seeds: Seeds, weight: complex, chunk_size: int | None) -> list[Any]:
     """For each handle at the other end, the results of all passes along axis 0."""
     step = chunk_size or _together(line)
     parts = [
@@ -120,7 +140,7 @@ def _passes(
     return [joined(p) for p in zip(*parts, strict=True)]
 
 
-def _together_from(line: Any, walk: Any, seeds: Seeds, weight: complex, start: int, stop: int) -> list[Any]:
+def _together_from(line: Line, walk: Walk, seeds: Seeds, weight: complex, start: int, stop: int) -> list[Any]:
     if start == stop:
         return [F.zero((0, *x.shape), x.dtype) for x in walk([None] * len(seeds.of(start, stop, weight)))]
     recorded = line.outer
@@ -136,13 +156,13 @@ def _together_from(line: Any, walk: Any, seeds: Seeds, weight: complex, start: i
         return [joined(x) for x in zip(*passes, strict=True)]
 
 
-def _alone(walk: Any, seeds: list[Any]) -> list[Any]:
+def _alone(walk: Walk, seeds: list[Handle | None]) -> list[Any]:
     """One pass by itself."""
     results = walk([None if x is None else F.squeeze(x, axis=(0,)) for x in seeds])
     return [F.expand_dims(x, axis=(0,)) for x in results]
 
 
-def _examples(level: Batch, x: Any) -> Any:
+def _examples(level: Batch, x: Handle) -> Any:
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level and value.lead:
         return value.held
@@ -151,7 +171,7 @@ def _examples(level: Batch, x: Any) -> Any:
     return F.broadcast_to(x, shape=(level.size, *x.shape))
 
 
-def units(shape: Shape, dtype: Any, start: int, stop: int, weight: complex = 1) -> Any:
+def units(shape: Shape, dtype: DType, start: int, stop: int, weight: complex = 1) -> Any:
     """The unit vectors of row-major positions, times a number, along axis 0: zero outside of a box."""
     count = stop - start
     places = np.unravel_index(np.arange(start, stop), shape) if shape else ()
@@ -165,14 +185,14 @@ def units(shape: Shape, dtype: Any, start: int, stop: int, weight: complex = 1) 
     return dense if region.covers(full_shape) else Box(full_shape, region, dense)
 
 
-def _shaped(rows: Any, shape: Shape) -> Any:
+def _shaped(rows: Handle, shape: Shape) -> Any:
     return F.zero(shape, rows.dtype) if _is_zero(rows) else F.reshape(rows, shape=shape)
 
 
-def _last(columns: Any) -> Any:
+def _last(columns: Handle) -> Any:
     """Move the axis of the passes behind the other axes."""
     return columns if _is_zero(columns) else F.permute_dims(columns, axes=(*range(1, columns.ndim), 0))
 
 
-def _is_zero(x: Any) -> bool:
+def _is_zero(x: Handle) -> bool:
     return type(value_of(x)) is Zero and not is_tracked(x)
